@@ -1,0 +1,64 @@
+"""The command line: parse, call the API, echo. One module per command, loaded when it is used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from .. import __version__
+from ..errors import TapeError
+
+_COMMANDS = {
+    "record": "Record a server: stand between it and its client.",
+    "ls": "List the sessions on a cassette.",
+    "show": "Show a session, one line a message.",
+    "export": "Write a session out as JSON lines or raw bytes.",
+    "demo": "Record a small session and show it.",
+}
+
+
+class _Lazy(click.Group):
+    """Loads a command's module only when that command runs: start-up is the feature."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f".{name}", __name__).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except TapeError as error:
+            say(str(error))
+            ctx.exit(error.exit_code)
+        except BrokenPipeError:
+            # Whoever read our output has seen enough, as with `| head`.
+            sys.stderr.close()
+            ctx.exit(0)
+
+
+def say(text: str) -> None:
+    """A line to the person. stdout is for the protocol, or for data."""
+    click.echo(f"mcp-tape: {text}", err=True)
+
+
+@click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="mcp-tape")
+def cli() -> None:
+    """A VCR for the Model Context Protocol.
+
+    \b
+    Record:  mcp-tape record -o time.db -- uvx mcp-server-time
+    Look:    mcp-tape show time.db
+    """

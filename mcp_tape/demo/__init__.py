@@ -1,0 +1,1 @@
+"""A small server and a small client, so that there is something to record anywhere."""

@@ -1,0 +1,66 @@
+"""An MCP server in a few lines: `forecast` reports progress and asks the client's model, `fail` fails."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+_TOOLS = [
+    {
+        "name": "forecast",
+        "description": "The weather of tomorrow, in the words of the client's model.",
+        "inputSchema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    }
+]
+
+
+def main() -> None:
+    lines = _messages()
+    for message in lines:
+        if "id" in message:
+            send({"jsonrpc": "2.0", "id": message["id"], **_answer(message, lines)})
+
+
+def send(message: dict[str, Any]) -> None:
+    sys.stdout.buffer.write(orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE))
+    sys.stdout.buffer.flush()
+
+
+def _messages() -> Iterator[dict[str, Any]]:
+    for line in sys.stdin.buffer:
+        yield orjson.loads(line)
+
+
+def _answer(message: dict[str, Any], lines: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    params = message.get("params", {})
+    match message["method"]:
+        case "initialize":
+            info = {"name": "demo-weather", "version": "1.0"}
+            version = params["protocolVersion"]
+            return {"result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}}
+        case "tools/list":
+            return {"result": {"tools": _TOOLS}}
+        case "tools/call" if params["name"] == "forecast":
+            return {"result": {"content": [{"type": "text", "text": _forecast(params, lines)}]}}
+        case "tools/call":
+            return {"error": {"code": -32602, "message": f"Unknown tool: {params['name']}"}}
+    return {"error": {"code": -32601, "message": "Method not found"}}
+
+
+def _forecast(params: dict[str, Any], lines: Iterator[dict[str, Any]]) -> str:
+    token = params["_meta"]["progressToken"]
+    for step in (1, 2):
+        progress = {"progressToken": token, "progress": step, "total": 2}
+        send({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
+    prompt = {"role": "user", "content": {"type": "text", "text": f"Weather in {params['arguments']['city']}?"}}
+    sampling = {"messages": [prompt], "maxTokens": 20}
+    # The server's own ids start at 1 too: each side counts for itself.
+    send({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": sampling})
+    return str(next(lines)["result"]["content"]["text"])
+
+
+if __name__ == "__main__":
+    main()

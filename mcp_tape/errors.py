@@ -1,0 +1,28 @@
+"""What can go wrong, and the exit code each kind stands for.
+
+    TapeError                 1
+    ├── CassetteError         3   the file is not a readable cassette
+    └── ServerError           4   the server could not be started or reached
+
+A message says what happened, what was given and what to try, in one to three lines.
+"""
+
+from __future__ import annotations
+
+
+class TapeError(Exception):
+    """Anything mcp-tape refuses to do, said so that a person can act on it."""
+
+    exit_code = 1
+
+
+class CassetteError(TapeError):
+    """The cassette cannot be read or must not be written."""
+
+    exit_code = 3
+
+
+class ServerError(TapeError):
+    """The server could not be started or reached."""
+
+    exit_code = 4

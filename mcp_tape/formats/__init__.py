@@ -1,0 +1,1 @@
+"""Sessions as files of other kinds: each module has dump(frames, out)."""

@@ -1,0 +1,132 @@
+"""The cassette's schema, and how to tell a cassette by its first bytes, without importing SQLite.
+
+Facts are stored once; `messages` is derived and can be rebuilt.
+"""
+
+from __future__ import annotations
+
+from .errors import CassetteError
+
+APPLICATION_ID = 0x4D435054  # "MCPT"
+VERSION = 1
+
+# No STRICT tables and no ->>: old sqlite3 shells read a cassette too.
+SCHEMA = """
+CREATE TABLE sessions (
+    id INTEGER PRIMARY KEY,
+    started_at TEXT NOT NULL,
+    ended_at TEXT,
+    transport TEXT NOT NULL,
+    target TEXT NOT NULL,
+    protocol_version TEXT,
+    client_name TEXT,
+    client_version TEXT,
+    server_name TEXT,
+    server_version TEXT,
+    exit_code INTEGER,
+    recorder TEXT NOT NULL,
+    note TEXT,
+    extends INTEGER REFERENCES sessions(id),
+    run TEXT,
+    incomplete TEXT,
+    key_version INTEGER NOT NULL
+);
+CREATE TABLE frames (
+    id INTEGER PRIMARY KEY,
+    session INTEGER NOT NULL REFERENCES sessions(id),
+    seq INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    sender TEXT NOT NULL,
+    channel TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    head BLOB,
+    eol TEXT NOT NULL,
+    redactions INTEGER NOT NULL,
+    text,
+    UNIQUE (session, seq)
+);
+CREATE TABLE messages (
+    frame INTEGER NOT NULL REFERENCES frames(id),
+    part INTEGER NOT NULL,
+    session INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    sender TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    method TEXT,
+    rpc_id TEXT,
+    name TEXT,
+    status TEXT,
+    answers INTEGER,
+    key BLOB,
+    PRIMARY KEY (frame, part)
+) WITHOUT ROWID;
+CREATE INDEX messages_key ON messages (session, key, seq) WHERE key IS NOT NULL;
+CREATE INDEX messages_answers ON messages (session, answers) WHERE answers IS NOT NULL;
+CREATE INDEX messages_sender ON messages (session, sender, seq);
+CREATE INDEX messages_method ON messages (session, method) WHERE method IS NOT NULL;
+
+CREATE VIEW exchanges AS
+SELECT q.session, q.seq, qf.at, q.sender, q.method, q.name, q.rpc_id,
+       a.seq AS answer_seq, a.status, af.at - qf.at AS microseconds,
+       qf.kind AS frame_kind, q.part, qf.text AS request, af.text AS response
+FROM messages q
+JOIN frames qf ON qf.id = q.frame
+LEFT JOIN messages a ON a.session = q.session AND a.answers = q.seq
+                    AND a.rpc_id = q.rpc_id AND a.sender <> q.sender
+LEFT JOIN frames af ON af.id = a.frame
+WHERE q.kind = 'request';
+
+CREATE VIEW tool_calls AS
+SELECT session, seq, at, name AS tool,
+       CASE WHEN typeof(request) = 'text' AND json_valid(request) THEN json_extract(request,
+            CASE frame_kind WHEN 'batch' THEN '$[' || part || ']' ELSE '$' END || '.params.arguments')
+       END AS arguments,
+       status, microseconds,
+       CASE WHEN typeof(response) = 'text' AND json_valid(response)
+            THEN json_extract(response, '$.result') END AS result,
+       CASE WHEN typeof(response) = 'text' AND json_valid(response)
+            THEN json_extract(response, '$.error') END AS error
+FROM exchanges WHERE method = 'tools/call';
+
+CREATE VIEW notifications AS
+SELECT m.session, m.seq, f.at, m.sender, m.method,
+       CASE WHEN typeof(f.text) = 'text' AND json_valid(f.text) THEN json_extract(f.text,
+            CASE f.kind WHEN 'batch' THEN '$[' || m.part || ']' ELSE '$' END || '.params')
+       END AS params
+FROM messages m JOIN frames f ON f.id = m.frame
+WHERE m.kind = 'notification';
+
+CREATE VIEW stderr AS
+SELECT session, seq, at, text FROM frames WHERE kind = 'stderr';
+"""
+
+
+def check_header(path: str) -> None:
+    """Refuse, by its first bytes, a file that must not be recorded into. Missing or empty is fine."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(100)
+    except FileNotFoundError:
+        return
+    except IsADirectoryError:
+        raise CassetteError(f"{path} is a directory; give the path of a cassette file, e.g. tape.db") from None
+    except OSError as error:
+        raise CassetteError(f"cannot read {path}: {error.strerror}") from None
+    if not head:
+        return
+    if not head.startswith(b"SQLite format 3\0") or len(head) < 100:
+        raise CassetteError(f"{path} is not a cassette and was left alone; choose another file with -o")
+    if int.from_bytes(head[68:72], "big") != APPLICATION_ID:
+        raise CassetteError(
+            f"{path} is a SQLite database, but not a cassette, and was left alone; choose another file with -o"
+        )
+    check_version(path, int.from_bytes(head[60:64], "big"))
+
+
+def check_version(path: str, version: int) -> None:
+    """Refuse what a newer mcp-tape wrote."""
+    if version > VERSION:
+        raise CassetteError(
+            f"{path} was made by a newer mcp-tape (schema {version}, this one knows {VERSION}); "
+            "upgrade with: pip install -U mcp-tape"
+        )
