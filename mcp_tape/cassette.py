@@ -6,31 +6,31 @@ Sessions are appended and never truncated; several recorders may share one file.
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
 from . import match, schema
 from .errors import CassetteError
-from .frames import Entry, Frame, Message
+from .frames import Entry, Frame
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
 
 Batch = list[tuple[Frame, list[Entry]]]
 
 _MOST_BYTES = 1 << 30  # per value: a cassette may come from a stranger
 _NEVER_CLOSED = "never closed: still being recorded, or the recorder was stopped"
+_BEFORE_ALL = -(1 << 63)
+_BLOCK_FRAMES, _BLOCK_BYTES = 1_000, 4 << 20
 _TABLES = {"sessions", "frames", "messages"}
-_MESSAGE_COLUMNS = "frame, part, session, seq, sender, kind, method, rpc_id, name, status, answers, key"
+_MESSAGE_COLUMNS = "frame, part, session, seq, sender, kind, method, rpc_id, name, status, answers, key, exchange, cue"
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(NamedTuple):
     """One recorded connection, as its row says."""
 
     id: int
@@ -56,9 +56,11 @@ class Writer:
     """One session being recorded. Raises sqlite3.Error when it cannot write; nothing is half written."""
 
     def __init__(self, path: str, facts: dict[str, Any]) -> None:
+        self._path = path
         self._db = _connect(path)
         try:
             self.warning = self._prepare(path)
+            self._file = _identity(path)
             row = facts | {"incomplete": _NEVER_CLOSED, "key_version": match.KEY_VERSION}
             row["target"] = orjson.dumps(row["target"]).decode()
             self._db.execute("BEGIN IMMEDIATE")
@@ -79,7 +81,7 @@ class Writer:
                 ((first + n, self.session, *_frame_row(frame)) for n, (frame, _) in enumerate(batch)),
             )
             db.executemany(
-                f"INSERT INTO messages ({_MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                f"INSERT INTO messages ({_MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 _message_rows(first, self.session, batch),
             )
             if facts:
@@ -93,15 +95,15 @@ class Writer:
         """Close the session."""
         _update(self._db, self.session, {"incomplete": None} | facts)
 
+    def is_in_place(self) -> bool:
+        """Whether the cassette is still where it was: nobody moved, deleted or replaced it."""
+        return _identity(self._path) == self._file
+
     def close(self) -> None:
         """Leave one file behind, if nobody else is using it."""
-        try:
-            self._db.execute("PRAGMA busy_timeout = 0")
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._db.execute("PRAGMA journal_mode = DELETE")
-        except sqlite3.Error:
-            pass  # somebody reads or records: the last one out does it
+        _settle(self._db)
         self._db.close()
+        _tidy(self._path)  # of two that leave at once, each may have been in the other's way
 
     def _prepare(self, path: str) -> str | None:
         # The schema is written before WAL is switched on, so that the file's own header tells what it is.
@@ -126,6 +128,7 @@ def mark_incomplete(path: str, session: int, why: str) -> None:
     db = _connect(path)
     try:
         _update(db, session, {"incomplete": why})
+        _settle(db)
     finally:
         db.close()
 
@@ -133,26 +136,29 @@ def mark_incomplete(path: str, session: int, why: str) -> None:
 class Cassette:
     """A cassette open for reading. Never writes; a killed recorder's file is tidied up first."""
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = str(path)
-        self._copy: tempfile.TemporaryDirectory[str] | None = None
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self._copy: TemporaryDirectory[str] | None = None
         _check_readable(self.path)
         try:
             self._db = self._open()
-            _check(self._db, self.path)
         except sqlite3.Error as error:
+            self._drop_copy()
             raise CassetteError(_unreadable(self.path, error)) from None
+        except CassetteError:
+            self._drop_copy()
+            raise
 
     def __enter__(self) -> Cassette:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._db.close()
-        if self._copy:
-            self._copy.cleanup()
+        self._drop_copy()
+        _tidy(self.path)  # a recorder that left while we were reading could not
 
     def sessions(self) -> list[Session]:
-        columns = ", ".join(Session.__slots__)
+        columns = ", ".join(Session._fields)
         return [Session(*row) for row in self._rows(f"SELECT {columns} FROM sessions ORDER BY id")]
 
     def session(self, number: int | None = None) -> Session:
@@ -178,20 +184,38 @@ class Cassette:
         return {"frames": frames, "exchanges": exchanges, "open": requests - exchanges, "errors": errors}
 
     def frames(self, session: int) -> Iterator[Frame]:
-        """Every frame of a session, in order, verbatim."""
+        """Every frame of a session, in order, verbatim.
+
+        Read in blocks: a query left open while its reader takes its time would lock recorders out.
+        """
+        last = _BEFORE_ALL
+        while block := self._block(session, last):
+            yield from block
+            last = block[-1].seq
+
+    def _block(self, session: int, after: int) -> list[Frame]:
         sql = """SELECT seq, at, sender, channel, kind, text, eol, head, redactions
-                 FROM frames WHERE session = ? ORDER BY seq"""
-        for seq, at, sender, channel, kind, text, eol, head, redactions in self._rows(sql, (session,)):
-            yield Frame(
+                 FROM frames WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"""
+        block: list[Frame] = []
+        size = 0
+        for seq, at, sender, channel, kind, text, eol, head, redactions in self._rows(
+            sql, (session, after, _BLOCK_FRAMES)
+        ):
+            block.append(Frame(
                 seq, at, sender, channel, kind, _bytes(text), _bytes(eol),
                 None if head is None else _bytes(head), redactions,
-            )  # fmt: skip
+            ))  # fmt: skip
+            size += len(text)
+            if size >= _BLOCK_BYTES:
+                break
+        return block
 
-    def messages(self, session: int) -> Iterator[tuple[int, int, Entry]]:
-        """The stored rows of a session's messages: seq, part and entry, bodies left out."""
-        sql = f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE session = ? ORDER BY frame, part"
-        for _, part, _, seq, _, kind, method, rpc_id, name, status, answers, key in self._rows(sql, (session,)):
-            yield seq, part, Entry(Message(kind, method, rpc_id, name, status, {}), answers, key)
+    def rows(self, sql: str, values: Any = ()) -> list[Any]:
+        """The rows of a query, as plain tuples."""
+        try:
+            return self._db.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise CassetteError(_unreadable(self.path, error)) from None
 
     def _rows(self, sql: str, values: Any = ()) -> Iterator[tuple[Any, ...]]:
         try:
@@ -202,23 +226,41 @@ class Cassette:
     def _open(self) -> sqlite3.Connection:
         path = self.path
         if _header_says_wal(path):
-            if os.access(path, os.W_OK) and os.access(os.path.dirname(path) or ".", os.W_OK):
+            if _may_write(path):
                 _recover(path)
             else:
                 path = self._copy_aside()
-        db = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
-        _guard(db)
+        db = sqlite3.connect(_uri(path), uri=True, isolation_level=None)
+        try:
+            _guard(db)
+            _check(db, self.path)
+        except BaseException:
+            db.close()
+            raise
         return db
 
     def _copy_aside(self) -> str:
         """Reading WAL needs a shared-memory file beside the cassette: where we may not write, use a copy."""
-        self._copy = tempfile.TemporaryDirectory(prefix="mcp-tape-")
+        import shutil
+        from tempfile import TemporaryDirectory
+
+        self._copy = TemporaryDirectory(prefix="mcp-tape-")
         copy = os.path.join(self._copy.name, "cassette.db")
         for suffix in ("", "-wal"):
             if os.path.exists(self.path + suffix):
                 shutil.copyfile(self.path + suffix, copy + suffix)
         _recover(copy)
         return copy
+
+    def _drop_copy(self) -> None:
+        if self._copy:
+            self._copy.cleanup()
+
+
+def _uri(path: str) -> str:
+    """Read-only; never immutable, which a second writer turns into "malformed"."""
+    special = str.maketrans({"%": "%25", "?": "%3f", "#": "%23"})
+    return f"file:{os.path.abspath(path).translate(special)}?mode=ro"
 
 
 def _connect(path: str) -> sqlite3.Connection:
@@ -235,24 +277,59 @@ def _guard(db: sqlite3.Connection) -> None:
 
 
 def _switch_to_wal(db: sqlite3.Connection) -> bool:
-    for _ in range(3):  # a recorder that is just leaving may hold the file for a moment
+    for _ in range(100):
         try:
             return bool(db.execute("PRAGMA journal_mode = WAL").fetchone()[0] == "wal")
-        except sqlite3.OperationalError:
-            continue
+        except sqlite3.OperationalError as error:
+            if not is_locked(error):
+                return False
+        # Here SQLite does not wait for others, as it does for a transaction.
+        db.execute("BEGIN EXCLUSIVE")
+        db.execute("COMMIT")
     return False
+
+
+def is_locked(error: sqlite3.Error) -> bool:
+    """Whether somebody else was using the file, so that it is worth trying again."""
+    return "lock" in str(error)
 
 
 def _recover(path: str) -> None:
     db = _connect(path)
     try:
+        _settle(db)
+    finally:
+        db.close()
+
+
+def _settle(db: sqlite3.Connection) -> None:
+    """Back to one file, if nobody else is using it."""
+    try:
         db.execute("PRAGMA busy_timeout = 0")
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         db.execute("PRAGMA journal_mode = DELETE")
-    except sqlite3.OperationalError:
-        pass  # still being recorded: it is read as it is
-    finally:
-        db.close()
+    except sqlite3.Error:
+        pass  # somebody reads or records: the last one out does it
+
+
+def _tidy(path: str) -> None:
+    try:
+        if _header_says_wal(path) and _may_write(path):
+            _recover(path)
+    except OSError:
+        pass  # it is no longer there
+
+
+def _may_write(path: str) -> bool:
+    return os.access(path, os.W_OK) and os.access(os.path.dirname(path) or ".", os.W_OK)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        file = os.stat(path)
+    except OSError:
+        return None
+    return file.st_dev, file.st_ino
 
 
 def _check(db: sqlite3.Connection, path: str) -> None:
@@ -319,7 +396,7 @@ def _message_rows(first: int, session: int, batch: Batch) -> Iterable[tuple[Any,
             m = entry.message
             yield (
                 first + n, part, session, frame.seq, frame.sender, m.kind, _utf8(m.method), m.rpc_id,
-                _utf8(m.name), m.status, entry.answers, entry.key,
+                _utf8(m.name), m.status, entry.answers, entry.key, entry.exchange, entry.cue,
             )  # fmt: skip
 
 

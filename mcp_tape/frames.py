@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from . import jsontext, protocol
 
 Side = Literal["client", "server"]
 FrameKind = Literal["message", "batch", "noise", "stderr", "control"]
-MessageKind = Literal["request", "response", "notification"]
+MessageKind = Literal["request", "response", "notification", "noise"]
+
+_LEVELS = 3  # of a batch: the message, its params, and what names the call in them
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """One framed unit, verbatim. `at` is microseconds since the session's start, of its last byte."""
 
     seq: int
@@ -27,9 +27,11 @@ class Frame:
     redactions: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One JSON-RPC message. `rpc_id` is JSON text, so that `1` and `"1"` stay different."""
+class Message(NamedTuple):
+    """One JSON-RPC message, or noise that has its place among them.
+
+    `rpc_id` is JSON text, so that `1` and `"1"` stay different.
+    """
 
     kind: MessageKind
     method: str | None
@@ -39,23 +41,28 @@ class Message:
     body: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A message with what the tape derives: the seq of the request it answers, and its match key."""
+class Entry(NamedTuple):
+    """A message with what follows from its place on the tape, each a seq where it is not the match key:
+
+    the request it answers, the client's request whose exchange it belongs to, and its cue, the client
+    message that it waits for when played (0: none).
+    """
 
     message: Message
     answers: int | None
     key: bytes | None
+    exchange: int | None
+    cue: int | None
 
 
 def parse(text: bytes) -> tuple[FrameKind, list[Message]]:
     """What a line is: a message, a batch of them, or noise."""
     body = _object_or_array(text)
     if isinstance(body, dict):
-        message = _message(body, text)
+        message = _message(body, text, ())
         return ("message", [message]) if message else ("noise", [])
     if isinstance(body, list):
-        parts = [m for m in (_message(part, None) for part in body) if m is not None]
+        parts = [m for m in (_message(part, text, (n,)) for n, part in enumerate(body)) if m is not None]
         if parts and len(parts) == len(body):
             return "batch", parts
     return "noise", []
@@ -69,27 +76,27 @@ def _object_or_array(text: bytes) -> Any:
     except ValueError:
         return None
     except RecursionError:
-        return _top_level(text.decode("utf-8", "replace"))
+        source = text.decode("utf-8", "replace")
+        return _shallow(source, _LEVELS) if jsontext.is_well_formed(source) else None
 
 
-def _top_level(text: str) -> Any:
-    """The outermost members of an object that is nested too deep to parse whole."""
-    body: dict[str, Any] = {}
-    for path, start, end in jsontext.values(text):
-        if len(path) == 1 and isinstance(path[0], str):
-            try:
-                body[path[0]] = jsontext.loads(text[start:end])
-            except RecursionError:
-                body[path[0]] = text[start:end]
-            except ValueError:
-                return None
-    return body
+def _shallow(text: str, levels: int) -> Any:
+    """What is nested too deep to parse, with all below the first levels left as text."""
+    try:
+        return jsontext.loads(text)
+    except RecursionError:
+        if not levels:
+            return text
+    inner = [(path[0], text[start:end]) for path, start, end in jsontext.values(text, 1) if path]
+    if text.lstrip().startswith("["):
+        return [_shallow(part, levels - 1) for _, part in inner]
+    return {name: _shallow(part, levels - 1) for name, part in inner}
 
 
-def _message(body: Any, text: bytes | None) -> Message | None:
+def _message(body: Any, text: bytes, at: jsontext.Path) -> Message | None:
     if not isinstance(body, dict):
         return None
-    rpc_id = _id(body.get("id"), text)
+    rpc_id = _id(body.get("id"), text, at)
     method = body.get("method")
     if isinstance(method, str):
         name = protocol.call_name(method, body.get("params"))
@@ -103,17 +110,22 @@ def _message(body: Any, text: bytes | None) -> Message | None:
     return None
 
 
-def _id(value: Any, text: bytes | None) -> str | None:
+def id_text(value: Any) -> str | None:
+    """An id or a progress token as JSON text; None when the value cannot be one."""
     if isinstance(value, str):
         return jsontext.quote(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    if isinstance(value, float) and abs(value) >= 2**53 and text is not None:
-        return _verbatim_id(text)  # beyond what a double tells apart
     return jsontext.number_text(value)
 
 
-def _verbatim_id(text: bytes) -> str | None:
+def _id(value: Any, text: bytes, at: jsontext.Path) -> str | None:
+    if isinstance(value, float) and abs(value) >= 2**53:
+        return _verbatim(text, (*at, "id"))  # beyond what a double tells apart
+    return id_text(value)
+
+
+def _verbatim(text: bytes, path: jsontext.Path) -> str | None:
     source = text.decode("utf-8", "replace")
-    span = jsontext.find(source, ("id",))
+    span = jsontext.find(source, path)
     return source[slice(*span)] if span else None

@@ -2,14 +2,14 @@
 
 Recorded JSON is never re-encoded, because that is not lossless: `1e2` would become `100.0`, a
 30-digit integer a float, and a lone surrogate an error. Knows nothing of MCP.
+
+The standard json module serves the odd cases only, and is imported where they occur: start-up counts.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
 from typing import Any
 
 import orjson
@@ -17,44 +17,94 @@ import orjson
 Path = tuple[str | int, ...]
 Splice = tuple[int, int, str]
 
+DEEPEST = 200  # levels of nesting that are parsed
+_SPACE = " \t\r\n"
+_VALUE = "{[s"  # what a value may start with; s is a scalar, k a key
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.S)
-# orjson reads both of these as floats: exact only where neither occurs.
-_INEXACT = re.compile(r"[0-9][.eE]|[0-9]{16}")
 
 
 def loads(text: str | bytes) -> Any:
-    """The value of a JSON text; ValueError when it is none, RecursionError when it is too deep."""
+    """The value of a JSON text; ValueError when it is none, RecursionError when it is nested too deep."""
     try:
-        return orjson.loads(text)
+        value = orjson.loads(text)
     except orjson.JSONDecodeError:
-        if isinstance(text, bytes):
-            text = text.decode("utf-8", "replace")
+        import json
+
+        source = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
         # The lenient second try knows lone surrogates; NaN and Infinity are still not JSON.
-        return json.loads(text, parse_constant=_refuse, parse_int=_integer)
-
-
-def is_exact(text: str) -> bool:
-    """Whether loads gives every number of this text by its exact value."""
-    return _INEXACT.search(text) is None
+        value = json.loads(source, parse_constant=_refuse, parse_int=_integer)
+    return _not_too_deep(value, text)
 
 
 def loads_exact(text: str) -> Any:
-    """Like loads, with integers exact at any size and `1.0` read as the integer it is."""
-    return json.loads(text, parse_constant=_refuse, parse_int=_integer, parse_float=_number)
+    """Like loads, with integers exact at any size and `1.0` read as the integer it is.
+
+    Only needed where loads gives a float: it reads large integers as floats too.
+    """
+    import json
+
+    value = json.loads(text, parse_constant=_refuse, parse_int=_integer, parse_float=_number)
+    return _not_too_deep(value, text)
+
+
+def _not_too_deep(value: Any, text: str | bytes) -> Any:
+    """Whatever walks a value may recurse; how deep parsers go differs between versions of Python."""
+    if len(text) <= 2 * DEEPEST:
+        return value
+    brackets = text.count(b"[") + text.count(b"{") if isinstance(text, bytes) else text.count("[") + text.count("{")
+    if brackets <= DEEPEST:
+        return value
+    level, depth = [value], 0
+    while level:
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if type(outer) is dict else outer if type(outer) is list else ())
+            if type(inner) is dict or type(inner) is list
+        ]
+        depth += 1
+        if depth > DEEPEST:
+            raise RecursionError(f"nested deeper than {DEEPEST} levels")
+    return value
 
 
 def canonical(value: Any) -> bytes:
-    """Equal bytes for equal values: sorted keys, no white space."""
+    """Equal bytes for equal values: sorted keys, no white space. For comparing, not for reading back."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except (TypeError, RecursionError):
-        # Integers beyond 64 bits, lone surrogates, deep nesting: never what orjson can write,
-        # so one value always takes the same branch.
-        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")
+        # Integers beyond 64 bits, lone surrogates, deep nesting: never what orjson can write, so one
+        # value always takes the same branch.
+        return "".join(_flat(value)).encode("ascii")
+
+
+def _flat(value: Any) -> Iterator[str]:
+    """The parts of a canonical form, without recursion."""
+    import json
+
+    stack: list[tuple[bool, Any]] = [(False, value)]  # whether it is a part already, and what it is
+    while stack:
+        done, item = stack.pop()
+        if done:
+            yield item
+        elif isinstance(item, dict):
+            yield "{"
+            stack.append((True, "}"))
+            for key in sorted(item, reverse=True):
+                stack += [(False, item[key]), (True, json.dumps(key) + ":")]
+        elif isinstance(item, list):
+            yield "["
+            stack.append((True, "]"))
+            for part in reversed(item):
+                stack += [(True, ","), (False, part)]
+        else:
+            yield json.dumps(item)
 
 
 def compact(value: Any) -> str:
     """A value on one line, keys in their order, for people."""
+    import json
+
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -63,61 +113,86 @@ def quote(text: str) -> str:
     try:
         return orjson.dumps(text).decode()
     except TypeError:  # a lone surrogate
+        import json
+
         return json.dumps(text)
 
 
 def unquote(token: str) -> str:
     """The text that a JSON string token stands for."""
-    return token[1:-1] if "\\" not in token else str(json.loads(token, strict=False))
+    if "\\" not in token:
+        return token[1:-1]
+    import json
+
+    return str(json.loads(token, strict=False))
 
 
-def values(text: str) -> Iterator[tuple[Path, int, int]]:
+def is_well_formed(text: str) -> bool:
+    """Whether a text is JSON, found without recursion: for what is nested too deep to parse."""
+    stack: list[str] = []  # per open container: what may follow a value in it
+    expected, at = _VALUE, 0
+    for token in _TOKEN.finditer(text):
+        kind = _kind(token[0], expected)
+        if kind not in expected or text[at : token.start()].strip(_SPACE):
+            return False
+        at = token.end()
+        if kind in "{[":
+            stack.append(",}" if kind == "{" else ",]")
+            expected = "k}" if kind == "{" else _VALUE + "]"
+        elif kind == ",":
+            expected = "k" if stack[-1] == ",}" else _VALUE
+        elif kind in "k:":
+            expected = ":" if kind == "k" else _VALUE
+        else:
+            if kind in "}]":
+                stack.pop()
+            expected = stack[-1] if stack else ""
+    return not expected and not text[at:].strip(_SPACE)
+
+
+def values(text: str, depth: int | None = None) -> Iterator[tuple[Path, int, int]]:
     """Each value in a valid JSON text with its path and span, containers when they close.
 
-    Iterative, so that depth is no limit.
+    Iterative, so that nesting is no limit; with a depth, only what lies no deeper.
     """
     stack: list[tuple[int, bool]] = []  # where a container starts, and whether it is an object
     path: list[str | int] = []  # one step per open container
-    key: str | None = None
-    key_at = 0
+    key: tuple[int, int] | None = None  # a string in an object: a key or a value, the next token tells
     for token in _TOKEN.finditer(text):
         start, end = token.span()
         first = text[start]
         if first in "{[":
             stack.append((start, first == "{"))
             path.append("" if first == "{" else 0)
-            continue
-        if first == ":":
-            path[-1] = unquote(key or '""')
+        elif first == ":":
+            path[-1] = unquote(text[slice(*key)]) if key else ""
             key = None
-            continue
-        if first in ",]}":
-            if key is not None:  # a string that turned out to be a value
-                yield tuple(path), key_at, key_at + len(key)
-                key = None
+        elif first in ",]}":
+            if key is not None and (depth is None or len(path) <= depth):
+                yield tuple(path), *key
+            key = None
             if first == ",":
                 step = path[-1]
-                if isinstance(step, int):
-                    path[-1] = step + 1
-            else:
-                opened, _ = stack.pop()
-                path.pop()
+                path[-1] = step + 1 if isinstance(step, int) else step
+                continue
+            opened, _ = stack.pop()
+            path.pop()
+            if depth is None or len(path) <= depth:
                 yield tuple(path), opened, end
-            continue
-        if first == '"' and stack and stack[-1][1]:
-            key, key_at = token.group(), start  # a key or a value: the next token tells
-        else:
+        elif first == '"' and stack and stack[-1][1]:
+            key = (start, end)
+        elif depth is None or len(path) <= depth:
             yield tuple(path), start, end
-    if key is not None:
-        yield tuple(path), key_at, key_at + len(key)
 
 
 def find(text: str, path: Path) -> tuple[int, int] | None:
     """The span of the value at a path; of duplicate keys the last, as parsers do."""
     found = None
-    for at, start, end in values(text):
+    for at, start, end in values(text, len(path)):
         if at == path:
             found = (start, end)
+        elif found and start > found[0] and at == path[: len(at)]:
+            found = None  # a second value for one of the keys on the way replaced it
     return found
 
 
@@ -139,7 +214,20 @@ def number_text(value: float) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else repr(value)
 
 
+def _kind(token: str, expected: str) -> str:
+    """A punctuation mark, `k` for a key, `s` for a scalar, or `!` for what is none of them."""
+    if token[0] in "{}[],:":
+        return token
+    try:
+        loads(token)
+    except ValueError:
+        return "!"
+    return "k" if token[0] == '"' and "k" in expected else "s"
+
+
 def _number(text: str) -> Any:
+    from decimal import Decimal
+
     value = float(text)
     if value in (float("inf"), float("-inf")):
         return f"number {text}"  # no double holds it: compared by its digits

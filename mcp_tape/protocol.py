@@ -21,6 +21,16 @@ _NAMED_BY = {
     "tasks/cancel": "taskId",
 }
 
+LISTEN = "subscriptions/listen"
+CANCELLED = "notifications/cancelled"
+PROGRESS = "notifications/progress"
+INITIALIZE = "initialize"
+DISCOVER = "server/discover"
+PING = "ping"
+_INITIALIZED = ("notifications/initialized", "initialized")
+# What a client sends to find out whom it talks to: never a miss, and no conversation.
+PROBES = (DISCOVER, PING)
+_HOUSEKEEPING = frozenset({PING, INITIALIZE, DISCOVER, "logging/setLevel", "completion/complete", "resources/read"})
 _META = "io.modelcontextprotocol/"
 
 # Values that the protocol itself needs, by their path without list indexes. A redaction here would
@@ -58,6 +68,7 @@ SCHEMA_KEYS = frozenset({"inputSchema", "outputSchema", "requestedSchema"})
 _CLIENT_FACTS = frozenset({"clientInfo", "capabilities", "protocolVersion"})
 # Where absent, null and {} mean the same.
 _EMPTY_IS_ABSENT = ("arguments", "cursor")
+_OFTEN_LEFT_OUT = frozenset({"_meta", "inputResponses"})
 
 
 def call_name(method: str, params: Any) -> str | None:
@@ -66,13 +77,25 @@ def call_name(method: str, params: Any) -> str | None:
     return name if isinstance(name, str) else None
 
 
+def is_housekeeping(method: str) -> bool:
+    """Asked as often as a client likes: when its answers are played out, the last one is repeated."""
+    return method in _HOUSEKEEPING or method.endswith("/list")
+
+
+def notification_names(method: str) -> tuple[str, ...]:
+    """The names under which a notification may have been recorded: some clients just say `initialized`."""
+    return _INITIALIZED if method in _INITIALIZED else (method,)
+
+
 def identifying(method: str, params: Any) -> Any:
     """What of the params tells one request from another."""
     if params is None or params == {}:
         return {}
     if not isinstance(params, dict):
         return params
-    left_out = _CLIENT_FACTS if method == "initialize" else frozenset()
+    if method != INITIALIZE and _OFTEN_LEFT_OUT.isdisjoint(params) and all(map(params.get, _EMPTY_IS_ABSENT, "xx")):
+        return params
+    left_out = _CLIENT_FACTS if method == INITIALIZE else frozenset()
     kept = {k: v for k, v in params.items() if k != "_meta" and k not in left_out}
     for key in _EMPTY_IS_ABSENT:
         if key in kept and kept[key] in (None, {}):
@@ -80,6 +103,21 @@ def identifying(method: str, params: Any) -> Any:
     if isinstance(kept.get("inputResponses"), dict):
         kept["inputResponses"] = dict.fromkeys(kept["inputResponses"])
     return kept
+
+
+def member(value: Any, name: str) -> Any:
+    """A member of what may be an object."""
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def progress_token_asked(body: dict[str, Any]) -> Any:
+    """The token under which a request wants to hear of progress."""
+    return member(member(body.get("params"), "_meta"), "progressToken")
+
+
+def subscription_id(body: dict[str, Any]) -> Any:
+    """The listen request that a message of the modern era belongs to."""
+    return member(member(body.get("params"), "_meta"), _META + "subscriptionId")
 
 
 def result_status(result: Any) -> str:
@@ -100,18 +138,15 @@ def session_facts(method: str | None, body: dict[str, Any]) -> dict[str, str]:
     facts: dict[str, Any] = {}
     params, result = body.get("params"), body.get("result")
     if isinstance(params, dict):
-        meta = params.get("_meta")
-        meta = meta if isinstance(meta, dict) else {}
-        modern = meta.get(_META + "clientInfo")
-        info = params.get("clientInfo") if method == "initialize" else modern
-        facts |= _named("client", info)
-        facts["protocol_version"] = meta.get(_META + "protocolVersion")
-    if isinstance(result, dict) and method in ("initialize", "server/discover"):
-        facts |= _named("server", result.get("serverInfo"))
-        meta = result.get("_meta")
-        if isinstance(meta, dict):
-            facts |= _named("server", meta.get(_META + "serverInfo"))
-        facts["protocol_version"] = result.get("protocolVersion")
+        modern = member(params.get("_meta"), _META + "clientInfo")
+        facts |= _named("client", params.get("clientInfo") if method == "initialize" else modern)
+        facts["protocol_version"] = member(params.get("_meta"), _META + "protocolVersion")
+    if isinstance(result, dict) and method is not None:
+        if method in ("initialize", "server/discover"):
+            facts |= _named("server", result.get("serverInfo"))
+            facts["protocol_version"] = result.get("protocolVersion")
+        # In the modern era every result may say whose it is.
+        facts |= _named("server", member(result.get("_meta"), _META + "serverInfo"))
     return {k: v for k, v in facts.items() if isinstance(v, str)}
 
 

@@ -12,7 +12,7 @@ import struct
 import sys
 import threading
 from collections.abc import Callable
-from time import monotonic, monotonic_ns, sleep
+from time import clock_gettime, monotonic, monotonic_ns, sleep
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .transports.stdio import close_descriptors_but
@@ -25,8 +25,11 @@ HEAD = struct.Struct("<QIBB")
 SERVER, CONTROL = 1, 2  # bits of "what"
 PIPE_BYTES = 1 << 20
 _HEAD_START = 0.05  # seconds that the server gets before the writer's own imports; the pipe keeps what comes
-_STUCK_AFTER = 5.0  # seconds without room in the pipe: the writer is stopped, or its disk hangs
-_SILENT_AFTER = 10.0  # seconds without a word from a writer that is finishing
+# Seconds that a writer may hold us up while it does nothing at all: it is stopped, or its disk hangs. Where the
+# system does not tell what a process computes, a frame that takes long to redact looks the same.
+_STUCK_AFTER = 5.0 if sys.platform == "linux" else 30.0
+_TOO_LONG = 60.0  # seconds, even if it computes: the client waits too
+_MUCH_TOO_LONG = 600.0  # seconds, when all is said and it only has to finish
 
 
 class Options(NamedTuple):
@@ -36,6 +39,8 @@ class Options(NamedTuple):
     transport: str = "stdio"
     note: str | None = None
     run: str | None = None
+    extends: int | None = None  # the session that this one adds to
+    when_needed: bool = False  # no session before there is something to record
     redact: bool = True
     redact_keys: tuple[str, ...] = ()
     redact_paths: tuple[str, ...] = ()
@@ -64,18 +69,18 @@ class Recorder:
         self._lock = threading.Lock()
         self._zero = monotonic_ns()
         self._summary = Summary()
-        self._heard = monotonic()
         self._done = False
         reader, self._pipe = os.pipe()
         status, status_writer = os.pipe()
-        pid = os.fork()
-        if pid == 0:
+        writer = os.fork()
+        if writer == 0:
             _run_writer(reader, status_writer, write)
         os.close(reader)
         os.close(status_writer)
         _grow(self._pipe)
         os.set_blocking(self._pipe, False)
         os.read(status, 1)  # it has left our process group: from here on a signal to that spares it
+        self._pulse = _Pulse(writer)
         self._listener = threading.Thread(target=self._listen, args=(status,), daemon=True)
         self._listener.start()
 
@@ -92,12 +97,12 @@ class Recorder:
 
     def close(self) -> Summary:
         """Wait until the writer has stored everything, as long as it shows signs of life."""
-        self._heard = monotonic()
-        self._let_go()
-        while self._listener.is_alive() and monotonic() - self._heard < _SILENT_AFTER:
+        if self._let_go():
+            self._pulse.beat()
+        while self._listener.is_alive() and self._pulse.is_there(_MUCH_TOO_LONG):
             self._listener.join(0.1)
         if self._listener.is_alive():
-            self._trouble("the recording process does not answer")
+            self._summary.incomplete = self._summary.incomplete or "the recording process does not answer"
         if self._summary.incomplete and not self._done:
             self._mark_incomplete()
         return self._summary
@@ -121,28 +126,38 @@ class Recorder:
         """The pipe is full: traffic waits for the writer, but not for one that has stopped."""
         room = select.poll()
         room.register(self._pipe, select.POLLOUT)
+        self._pulse.beat()
         try:
             while rest:
-                if not room.poll(_STUCK_AFTER * 1000):
-                    self._abandon(f"the recording process took nothing for {_STUCK_AFTER:.0f} seconds")
+                if room.poll(100):
+                    rest = self._put_some(rest)
+                elif not self._pulse.is_there(_TOO_LONG):
+                    self._abandon("the recording process is stuck")
                     return
-                try:
-                    rest = rest[os.write(self._pipe, rest) :]
-                except BlockingIOError:
-                    continue
         except BrokenPipeError:
             self._abandon("the recording process has died")
+
+    def _put_some(self, rest: memoryview) -> memoryview:
+        try:
+            rest = rest[os.write(self._pipe, rest) :]
+            self._pulse.beat()
+        except BlockingIOError:
+            pass
+        return rest
 
     def _abandon(self, why: str) -> None:
         os.close(self._pipe)
         self._pipe = -1
         self._trouble(why)
 
-    def _let_go(self) -> None:
+    def _let_go(self) -> bool:
+        """End the pipe; whether the writer was still taking from it."""
         with self._lock:
-            if self._pipe >= 0:
+            was_open = self._pipe >= 0
+            if was_open:
                 os.close(self._pipe)
                 self._pipe = -1
+            return was_open
 
     def _trouble(self, why: str) -> None:
         if self._summary.incomplete is None:
@@ -152,7 +167,7 @@ class Recorder:
     def _listen(self, status: int) -> None:
         with open(status, encoding="utf-8", errors="replace") as lines:
             for line in lines:
-                self._heard = monotonic()
+                self._pulse.beat()
                 word, _, rest = line.rstrip("\n").partition(" ")
                 if word == "session":
                     self._summary.session = int(rest)
@@ -184,6 +199,34 @@ class Recorder:
             mark_incomplete(self._path, self._summary.session, self._summary.incomplete)
         except Error:
             pass  # its row says since the start that it was never closed
+
+
+class _Pulse:
+    """Whether the writer still lives up to its task: it takes or says something, or at least computes."""
+
+    def __init__(self, writer: int) -> None:
+        self._writer = writer
+        self.beat()
+
+    def beat(self) -> None:
+        self._heard = self._seen = monotonic()
+        self._computed = _computed(self._writer)
+
+    def is_there(self, too_long: float) -> bool:
+        now, computed = monotonic(), _computed(self._writer)
+        if computed != self._computed:
+            self._seen, self._computed = now, computed
+        return now - self._seen < _STUCK_AFTER and now - self._heard < too_long
+
+
+def _computed(process: int) -> float | None:
+    """The processor time that a process has used, where the system tells."""
+    if sys.platform != "linux":
+        return None
+    try:
+        return clock_gettime(~process << 3 | 2)  # the number that clock_getcpuclockid(3) makes
+    except OSError:
+        return None
 
 
 def _grow(pipe: int) -> None:

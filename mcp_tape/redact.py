@@ -7,20 +7,29 @@ else stays as it crossed the wire. It fails closed: what cannot be redacted is n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from . import jsontext, protocol, secrecy
+from . import hiding, jsontext, protocol, secrecy, shapes
+from .hiding import MARK, Literals, Rule, mark
 from .jsonpath import compile_path
 from .jsontext import Path, Splice
 
 FAILED = b"[redacted:failed]"
-_MARK = "[redacted:"
-_MOST_SEEN = 512  # values found under secret keys that are looked for later; the newest count
-_ESCAPED_ASCII = re.compile(r"\\u00[0-7]|\\/")
-_PEM_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY")
-_PEM_END = re.compile(r"-----END (?:[A-Z0-9]+ )*PRIVATE KEY")
+STDERR = "stderr"
+# Values found under secret keys that are looked for later: so many, the newest, and none that is longer.
+_MOST_SEEN, _LONGEST_SEEN = 256, 8192
+_MOST_ENVIRON = 1000
+_LONG = 1 << 16
+_PAYLOAD = re.compile(r"(?:data:[\w/+.;=-]{0,100},)?[A-Za-z0-9+/]{1000,}={0,2}")
+_PAYLOADS = re.compile(rb'"[A-Za-z0-9+/]{1000,}={0,2}"')
+_ESCAPED_ASCII = re.compile(rb"(?<!\\)\\+(?:u00([2-7][0-9A-Fa-f])|/)")
+_URL_PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s@]{8,})@")
+_PEM = re.compile(r"----[- ](BEGIN|END) (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY")
+_PEM_BODY = re.compile(r"[A-Za-z0-9+/]{20}|(?:\A|[\s|:>\]])[A-Za-z0-9+/]*={0,2}\s*\Z|Proc-Type:|DEK-Info:")
 _PEM_LINES = 400  # a key that never ends must not swallow the rest of the log
+_LABELS = ("name", "key", "header")  # {"name": "X-Api-Key", "value": V}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +41,23 @@ class Redacted:
     count: int
 
 
+class _Look(NamedTuple):
+    """The rules worth applying to one text, in their order; inside a JSON Schema names mean nothing."""
+
+    rules: tuple[Rule, ...]
+    in_schema: tuple[Rule, ...]
+
+
 class _SecretNames(dict[str, bool]):
     """Remembers which names are secret: traffic repeats the same few keys."""
 
-    def __init__(self, more: frozenset[str]) -> None:
-        self._more = more
+    def __init__(self, more: Iterable[str]) -> None:
+        self._more = frozenset(map(secrecy.fold, more))
 
     def __missing__(self, name: str) -> bool:
-        if len(self) > 10_000:
-            self.clear()
-        bare = name.strip('"').lstrip("-")
-        self[name] = secret = secrecy.is_secret_key(bare) or _fold(bare) in self._more
+        secret = secrecy.is_secret_key(name) or (bool(self._more) and secrecy.fold(name) in self._more)
+        if len(self) < 10_000 and len(name) <= 100:
+            self[name] = secret
         return secret
 
 
@@ -56,186 +71,212 @@ class Redactor:
         paths: Iterable[str] = (),
         values: Iterable[str] = (),
     ) -> None:
-        self._names = _SecretNames(frozenset(map(_fold, keys)))
-        self._paths = [(source, compile_path(source)) for source in paths]
-        self._rules: list[tuple[str, re.Pattern[str]]] = [("value", re.compile(v)) for v in values]
-        self._hint = re.compile("|".join([secrecy.HINT, *(f"(?:{v})" for v in values)]))
-        self._shapes = [(f"shape:{name}", re.compile(shape)) for name, shape in secrecy.SHAPES.items()]
+        keys = tuple(keys)
+        self._names = _SecretNames(keys)
+        self._paths = [(mark(f"path:{path}"), compile_path(path)) for path in paths]
+        self._patterns = tuple(hiding.pattern_rule(re.compile(value)) for value in values)
+        # The quick look knows the built-in rules only.
+        self._always_look = bool(self._paths or self._patterns or keys)
         self._environ = _environment(environ)
-        self._literals = _any_of(self._environ)
-        self._odd_literals = any(_is_escaped_in_json(value) for value in self._environ)
-        self._seen: dict[str, str] = {}
-        self._seen_pattern: re.Pattern[str] | None = None
-        self._pem: dict[str, int] = {}  # lines left, per channel within a private key
+        self._seen = Literals(_MOST_SEEN)
+        self._assignments = hiding.assignment_rule(self._names.__getitem__, self._see)
+        self._in_pem: dict[str, int] = {}  # per channel within a private key: lines left
 
     def redact(self, text: bytes, channel: str = "") -> Redacted:
         """The text without its secrets."""
-        source = text.decode("utf-8", "surrogateescape")
-        in_pem = self._in_private_key(channel, source)
-        if in_pem is not None:
-            hidden = in_pem.encode()
+        if self._in_pem and self._is_private_key_line(text, channel):
+            hidden = mark("shape:private-key").encode()
             return Redacted(hidden, hidden, 1)
-        if not self._suspicious(source):
+        look = self._look(text)
+        if look is None:
             return Redacted(text, text, 0)
-        document = _is_json(source)
-        static, count = self._document(source) if document else self._free_text(source)
-        stored, later = self._hide_seen(static, document)
-        return Redacted(
-            stored.encode("utf-8", "surrogateescape"),
-            static.encode("utf-8", "surrogateescape"),
-            count + later,
-        )
+        source = text.decode("utf-8", "surrogateescape")
+        # Nothing on stderr is the protocol's own.
+        within: Path = (STDERR,) if channel == STDERR else ()
+        static = self._static(source, look, within)
+        document = static is not None
+        if static is None:
+            self._watch_private_key(source, channel)
+            static = self._free_text(source, look, within)
+        stored = self._hide_seen(static, within, document)
+        if stored == source:
+            return Redacted(text, text, 0)
+        count = max(1, stored.count(MARK) - source.count(MARK))
+        return Redacted(_bytes(stored), _bytes(static), count)
+
+    def text(self, text: str) -> str:
+        """A remark, a diagnostic: any text without its secrets."""
+        return self.redact(_bytes(text)).text.decode("utf-8", "surrogateescape")
 
     def arguments(self, command: Iterable[str]) -> list[str]:
-        """A command line without its secrets: `--api-key V`, `--api-key=V`, `K=V` and shapes."""
+        """A command line without its secrets: `--api-key V`, `--api-key=V`, `K=V`, and whatever a word holds."""
         out: list[str] = []
         flag = ""
         for word in command:
+            name, equals, value = word.partition("=")
+            name = name.lstrip("-")
             if flag and not secrecy.is_flag(word):
-                self._see(word, flag.lstrip("-"))
-                out.append(_mark(f"key:{flag.lstrip('-')}"))
+                out.append(self._under(flag, word))
+            elif equals and self._names[name]:
+                out.append(word[: -len(value) or None] + self._under(name, value))
             else:
-                name, equals, value = word.partition("=")
-                if equals and value and self._names[name]:
-                    self._see(value, name.lstrip("-"))
-                    out.append(f"{name}={_mark('key:' + name.lstrip('-'))}")
-                else:
-                    out.append(self._free_text(word)[0])
-            flag = word if secrecy.is_flag(word) and self._names[word] else ""
+                out.append(self.text(word))
+            flag = name if secrecy.is_flag(word) and not equals and self._names[name] else ""
         return out
 
-    def _suspicious(self, source: str) -> bool:
-        """Whether a closer look is needed: quick, and never wrong when it says no."""
-        return bool(
-            self._hint.search(source)
-            or any(map(self._names.__getitem__, secrecy.NAMES.findall(source)))
-            or (self._literals and self._literals.search(source))
-            or (self._seen_pattern and self._seen_pattern.search(source))
-            or self._paths
-            or ("\\" in source and (self._odd_literals or _ESCAPED_ASCII.search(source)))
-        )
+    def _look(self, text: bytes) -> _Look | None:
+        """What a closer look has to look for; None, and that quickly, where there is nothing to find."""
+        probe = _PAYLOADS.sub(b'""', text) if len(text) > _LONG else text
+        literal = self._environ.occur(text)
+        if b"\\" in probe:
+            probe = _ESCAPED_ASCII.sub(_unescaped, probe)
+            literal = literal or self._environ.occur(probe)
+        named = secrecy.may_name_secrets(probe)
+        found = shapes.hinted(probe, named)
+        if named or found or literal or self._always_look:
+            return self._rules(found, named or self._always_look)
+        return _Look((), ()) if self._seen.occur(text) or self._seen.occur(probe) else None
 
-    def _document(self, source: str) -> tuple[str, int]:
+    def _rules(self, found: Iterable[shapes.Shape], named: bool) -> _Look:
+        # What hides more comes first: a token within a cookie must not cut the cookie in two.
+        by_name = [hiding.shape_rule(shape) for shape in found if shape in shapes.NAMED]
+        by_shape = [hiding.shape_rule(shape) for shape in found if shape not in shapes.NAMED]
+        exact = (self._environ.hide, *self._patterns, *by_shape)
+        return _Look((*by_name, *([self._assignments] if named else ()), *exact), (*by_name, *exact))
+
+    def _static(self, source: str, look: _Look, within: Path) -> str | None:
+        """A JSON text without what it alone tells to be secret; None if it is no JSON."""
+        if not _is_json(source):
+            return None
+        try:
+            return self._document(self._hide_paths(source) if self._paths else source, look, within)
+        except (IndexError, ValueError):
+            return None  # too deep to be parsed, and no JSON after all
+
+    def _document(self, source: str, look: _Look, within: Path) -> str:
+        labels = self._labelled(source) if self._assignments in look.rules else {}
+        return _each_string(source, within, lambda value, path, named: self._string(value, path, named, look, labels))
+
+    def _string(self, value: str, path: Path, named: Path, look: _Look, labels: Mapping[Path, str]) -> str:
+        in_schema = not protocol.SCHEMA_KEYS.isdisjoint(named)
+        if not in_schema:
+            key = str(named[-1]) if named else ""
+            if self._names[key] or (secrecy.is_ambiguous_key(key) and secrecy.looks_issued(value)):
+                return self._under(key, value)
+            label = labels.get(path)
+            if label and (secrecy.looks_issued(value) or (label[0] == "-" and not secrecy.is_flag(value))):
+                return self._under(label.lstrip("-"), value)
+        if _PAYLOAD.fullmatch(value):
+            return self._environ.hide(value)  # an image: what looks like a token in it is chance
+        return self._free_text(value, _Look(look.in_schema, look.in_schema) if in_schema else look, named)
+
+    def _under(self, name: str, value: str) -> str:
+        """What is kept of a value that stands under a secret name."""
+        if not value or hiding.is_mark(value) or secrecy.is_stand_in(value):
+            return value
+        self._see(value, name)
+        return mark(f"key:{name}")
+
+    def _free_text(self, text: str, look: _Look, named: Path) -> str:
+        """Text, and JSON within it, until nothing more is found."""
+        before = None
+        while text != before:
+            before = text
+            start, end = _json_within(text)
+            if start < end:
+                inner = self._document(text[start:end], look, (*named, ""))
+                text = hiding.settle(text[:start], look.rules) + inner + hiding.settle(text[end:], look.rules)
+            else:
+                text = hiding.settle(text, look.rules)
+        return text
+
+    def _labelled(self, source: str) -> dict[Path, str]:
+        """Where values stand that a neighbour names: {"name": N, "value": V}, ["--flag", V], [N, V]."""
+        labels: dict[Path, str] = {}
+        for path, start, end in jsontext.values(source):
+            if not path or source[start] != '"' or end - start > 100:
+                continue
+            step, word = path[-1], jsontext.unquote(source[start:end])
+            if not self._names[word.lstrip("-")]:
+                continue
+            if step in _LABELS:
+                labels[(*path[:-1], "value")] = word
+            elif step == 0 or (isinstance(step, int) and secrecy.is_flag(word)):
+                labels[(*path[:-1], int(step) + 1)] = word
+        return labels
+
+    def _hide_paths(self, source: str) -> str:
         splices: list[Splice] = []
         for path, start, end in jsontext.values(source):
-            for name, fits in self._paths:
-                if fits(path):
-                    splices.append((start, end, jsontext.quote(_mark(f"path:{name}"))))
-            if source[start] != '"' or end - start < 5:
+            inner = path[1:] if path and isinstance(path[0], int) else path  # a message of a batch
+            if _names_in(path) in protocol.UNTOUCHED:
                 continue
-            named = tuple(step for step in path if isinstance(step, str))
-            if named in protocol.UNTOUCHED:
-                continue
-            value = jsontext.unquote(source[start:end])
-            hidden = self._string(value, named)
-            if hidden != value:
-                splices.append((start, end, jsontext.quote(hidden)))
-        return jsontext.splice(source, splices), len(splices)
+            splices += [(start, end, jsontext.quote(hidden)) for hidden, fits in self._paths if fits(inner)][:1]
+        return jsontext.splice(source, splices)
 
-    def _string(self, value: str, named: Path) -> str:
-        key = named[-1] if named else ""
-        if self._names[str(key)] and not value.startswith(_MARK) and not _in_schema(named):
-            self._see(value, str(key))
-            return _mark(f"key:{key}")
-        return self._free_text(value)[0]
+    def _see(self, value: str, name: str) -> None:
+        if len(value) <= _LONGEST_SEEN and secrecy.is_distinctive(value):
+            self._seen.add(value, f"key:{name}")
 
-    def _free_text(self, text: str) -> tuple[str, int]:
-        count = 0
-        if self._literals:
-            text, n = self._literals.subn(lambda m: _mark(f"env:{self._environ[m.group()]}"), text)
-            count += n
-        for name, rule in (*self._rules, *self._shapes):
-            text, n = _hide(rule, name, text)
-            count += n
-        text, n = self._assignments(text)
-        return text, count + n
-
-    def _assignments(self, text: str) -> tuple[str, int]:
-        splices: list[Splice] = []
-        for found in secrecy.ASSIGNMENT.finditer(text):
-            name, value = found["name"], found["value"]
-            spaced = not found["by"].strip()  # `--api-key V`: only options part name and value so
-            if spaced and not found.group().startswith("-"):
-                continue
-            if found["next"] != "(" and self._names[name] and secrecy.looks_assigned(value):
-                self._see(value, name)
-                splices.append((found.start("value"), found.end("value"), _mark(f"key:{name}")))
-        return jsontext.splice(text, splices), len(splices)
-
-    def _see(self, value: str, key: str) -> None:
-        if not secrecy.is_distinctive(value) or value in self._seen or value.startswith(_MARK):
-            return
-        if len(self._seen) >= _MOST_SEEN:
-            del self._seen[next(iter(self._seen))]
-        self._seen[value] = key
-        self._seen_pattern = _any_of(self._seen)
-
-    def _hide_seen(self, source: str, document: bool) -> tuple[str, int]:
+    def _hide_seen(self, source: str, within: Path, document: bool) -> str:
         """Storage only, never part of a match key: it depends on what the session held before."""
-        pattern = self._seen_pattern
-        if pattern is None:
-            return source, 0
+        if not self._seen.occur(_bytes(source)):
+            return source
+        hide = self._seen.hide
+        return _each_string(source, within, lambda value, *_: hide(value)) if document else hide(source)
 
-        def hide(text: str) -> str:
-            return pattern.sub(lambda m: _mark(f"key:{self._seen[m.group()]}"), text)
+    def _watch_private_key(self, source: str, channel: str) -> None:
+        edges = _PEM.findall(source)
+        if edges and edges[-1] == "BEGIN":
+            self._in_pem[channel] = _PEM_LINES
 
-        if not document:
-            hidden = hide(source)
-            return hidden, int(hidden != source)
-        splices: list[Splice] = []
-        for path, start, end in jsontext.values(source):
-            if source[start] != '"' or tuple(s for s in path if isinstance(s, str)) in protocol.UNTOUCHED:
-                continue
+    def _is_private_key_line(self, text: bytes, channel: str) -> bool:
+        """A key printed over several lines is hidden line by line, as each line is a frame."""
+        left = self._in_pem.pop(channel, 0)
+        source = text.decode("utf-8", "surrogateescape")
+        edges = _PEM.findall(source)
+        if left > 1 and "END" not in edges:
+            self._in_pem[channel] = left - 1
+        return left > 0 and not _is_json(source) and bool(edges or _PEM_BODY.search(source))
+
+
+def _environment(environ: Mapping[str, str]) -> Literals:
+    literals = Literals(_MOST_ENVIRON)
+    for name, value in environ.items():
+        password = _URL_PASSWORD.search(value)
+        if secrecy.is_secret_env(name) and secrecy.is_env_value(value):
+            literals.add(value, f"env:{name}")
+        elif password and secrecy.is_distinctive(password[1]):
+            literals.add(password[1], f"env:{name}")
+    return literals
+
+
+def _each_string(source: str, within: Path, hide: Callable[[str, Path, Path], str]) -> str:
+    """The JSON text with its strings replaced, but for those that the protocol needs."""
+    splices: list[Splice] = []
+    for path, start, end in jsontext.values(source):
+        named = (*within, *_names_in(path))
+        if source[start] == '"' and named not in protocol.UNTOUCHED:
             value = jsontext.unquote(source[start:end])
-            hidden = hide(value)
+            hidden = hide(value, path, named)
             if hidden != value:
                 splices.append((start, end, jsontext.quote(hidden)))
-        return jsontext.splice(source, splices), len(splices)
-
-    def _in_private_key(self, channel: str, source: str) -> str | None:
-        """A key printed over several lines is hidden line by line, as each line is a frame."""
-        left = self._pem.pop(channel, 0)
-        begins, ends = _PEM_BEGIN.search(source), _PEM_END.search(source)
-        if begins and not ends and not _is_json(source):
-            self._pem[channel] = _PEM_LINES
-        elif left and not ends:
-            self._pem[channel] = left - 1
-        return _mark("shape:private-key") if left else None
+    return jsontext.splice(source, splices)
 
 
-def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    return {
-        value: name for name, value in environ.items() if secrecy.is_secret_env(name) and secrecy.is_env_value(value)
-    }
+def _names_in(path: Path) -> Path:
+    return tuple(step for step in path if isinstance(step, str))
 
 
-def _any_of(values: Iterable[str]) -> re.Pattern[str] | None:
-    longest_first = sorted(values, key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+def _json_within(text: str) -> tuple[int, int]:
+    """Where a JSON object, or a text that is an array, stands in a text."""
+    if text.startswith("[") and _is_json(text, deep=False):
+        return 0, len(text)
+    start, end = text.find("{"), text.rfind("}") + 1
+    return (start, end) if 0 <= start < end and _is_json(text[start:end], deep=False) else (0, 0)
 
 
-def _is_escaped_in_json(value: str) -> bool:
-    return not value.isascii() or jsontext.quote(value) != f'"{value}"'
-
-
-def _hide(rule: re.Pattern[str], name: str, text: str) -> tuple[str, int]:
-    def hidden(found: re.Match[str]) -> str:
-        if "hide" not in rule.groupindex:
-            return _mark(name)
-        if found["hide"].startswith(_MARK):
-            return found.group()
-        before, after = found.span("hide")
-        whole, at = found.group(), found.start()
-        return whole[: before - at] + _mark(name) + whole[after - at :]
-
-    return rule.subn(hidden, text)
-
-
-def _in_schema(named: Path) -> bool:
-    return not protocol.SCHEMA_KEYS.isdisjoint(named)
-
-
-def _is_json(source: str) -> bool:
+def _is_json(source: str, deep: bool = True) -> bool:
     if not source.lstrip(" \t\r\n").startswith(("{", "[")):
         return False
     try:
@@ -243,13 +284,13 @@ def _is_json(source: str) -> bool:
     except ValueError:
         return False
     except RecursionError:  # too deep to parse, not to scan
-        return True
+        return deep
     return True
 
 
-def _mark(source: str) -> str:
-    return f"{_MARK}{source}]"
+def _unescaped(found: re.Match[bytes]) -> bytes:
+    return bytes.fromhex(found[1].decode()) if found[1] else b"/"
 
 
-def _fold(name: str) -> str:
-    return re.sub(r"[-_. ]", "", name).lower()
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

@@ -5,12 +5,17 @@ Facts are stored once; `messages` is derived and can be rebuilt.
 
 from __future__ import annotations
 
+import os
+import stat
+
 from .errors import CassetteError
 
 APPLICATION_ID = 0x4D435054  # "MCPT"
 VERSION = 1
+_TRY = "To record into another file: mcp-tape record -o FILE -- CMD"
 
-# No STRICT tables and no ->>: old sqlite3 shells read a cassette too.
+# No STRICT tables and no ->>: old sqlite3 shells read a cassette too. The views look into a text only where
+# it is JSON, and take out objects only: a string may hold a lone surrogate, which no client could fetch.
 SCHEMA = """
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY,
@@ -58,17 +63,26 @@ CREATE TABLE messages (
     status TEXT,
     answers INTEGER,
     key BLOB,
+    exchange INTEGER,
+    cue INTEGER,
     PRIMARY KEY (frame, part)
 ) WITHOUT ROWID;
 CREATE INDEX messages_key ON messages (session, key, seq) WHERE key IS NOT NULL;
 CREATE INDEX messages_answers ON messages (session, answers) WHERE answers IS NOT NULL;
+CREATE INDEX messages_exchange ON messages (session, exchange) WHERE exchange IS NOT NULL;
+CREATE INDEX messages_cue ON messages (session, cue) WHERE cue IS NOT NULL;
 CREATE INDEX messages_sender ON messages (session, sender, seq);
 CREATE INDEX messages_method ON messages (session, method) WHERE method IS NOT NULL;
 
 CREATE VIEW exchanges AS
 SELECT q.session, q.seq, qf.at, q.sender, q.method, q.name, q.rpc_id,
        a.seq AS answer_seq, a.status, af.at - qf.at AS microseconds,
-       qf.kind AS frame_kind, q.part, qf.text AS request, af.text AS response
+       CASE WHEN qf.kind <> 'batch' THEN qf.text
+            WHEN typeof(qf.text) = 'text' AND json_valid(qf.text)
+            THEN json_extract(qf.text, '$[' || q.part || ']') END AS request,
+       CASE WHEN af.kind <> 'batch' THEN af.text
+            WHEN typeof(af.text) = 'text' AND json_valid(af.text)
+            THEN json_extract(af.text, '$[' || a.part || ']') END AS response
 FROM messages q
 JOIN frames qf ON qf.id = q.frame
 LEFT JOIN messages a ON a.session = q.session AND a.answers = q.seq
@@ -78,23 +92,27 @@ WHERE q.kind = 'request';
 
 CREATE VIEW tool_calls AS
 SELECT session, seq, at, name AS tool,
-       CASE WHEN typeof(request) = 'text' AND json_valid(request) THEN json_extract(request,
-            CASE frame_kind WHEN 'batch' THEN '$[' || part || ']' ELSE '$' END || '.params.arguments')
-       END AS arguments,
+       CASE WHEN typeof(request) = 'text' AND json_valid(request) THEN
+            CASE WHEN json_type(request, '$.params.arguments') IN ('object', 'array')
+            THEN json_extract(request, '$.params.arguments') END END AS arguments,
        status, microseconds,
-       CASE WHEN typeof(response) = 'text' AND json_valid(response)
-            THEN json_extract(response, '$.result') END AS result,
-       CASE WHEN typeof(response) = 'text' AND json_valid(response)
-            THEN json_extract(response, '$.error') END AS error
+       CASE WHEN typeof(response) = 'text' AND json_valid(response) THEN
+            CASE WHEN json_type(response, '$.result') IN ('object', 'array')
+            THEN json_extract(response, '$.result') END END AS result,
+       CASE WHEN typeof(response) = 'text' AND json_valid(response) THEN
+            CASE WHEN json_type(response, '$.error') IN ('object', 'array')
+            THEN json_extract(response, '$.error') END END AS error
 FROM exchanges WHERE method = 'tools/call';
 
 CREATE VIEW notifications AS
-SELECT m.session, m.seq, f.at, m.sender, m.method,
-       CASE WHEN typeof(f.text) = 'text' AND json_valid(f.text) THEN json_extract(f.text,
-            CASE f.kind WHEN 'batch' THEN '$[' || m.part || ']' ELSE '$' END || '.params')
-       END AS params
-FROM messages m JOIN frames f ON f.id = m.frame
-WHERE m.kind = 'notification';
+SELECT session, seq, at, sender, method,
+       CASE WHEN typeof(text) = 'text' AND json_valid(text) THEN
+            CASE WHEN json_type(text, at_part || '.params') IN ('object', 'array')
+            THEN json_extract(text, at_part || '.params') END END AS params
+FROM (SELECT m.session, m.seq, f.at, m.sender, m.method, f.text,
+             CASE f.kind WHEN 'batch' THEN '$[' || m.part || ']' ELSE '$' END AS at_part
+      FROM messages m JOIN frames f ON f.id = m.frame
+      WHERE m.kind = 'notification');
 
 CREATE VIEW stderr AS
 SELECT session, seq, at, text FROM frames WHERE kind = 'stderr';
@@ -102,25 +120,30 @@ SELECT session, seq, at, text FROM frames WHERE kind = 'stderr';
 
 
 def check_header(path: str) -> None:
-    """Refuse, by its first bytes, a file that must not be recorded into. Missing or empty is fine."""
-    try:
-        with open(path, "rb") as file:
-            head = file.read(100)
-    except FileNotFoundError:
-        return
-    except IsADirectoryError:
-        raise CassetteError(f"{path} is a directory; give the path of a cassette file, e.g. tape.db") from None
-    except OSError as error:
-        raise CassetteError(f"cannot read {path}: {error.strerror}") from None
+    """Refuse, by its first bytes, a file that is no cassette. Missing or empty is fine."""
+    head = _first_bytes(path)
     if not head:
         return
     if not head.startswith(b"SQLite format 3\0") or len(head) < 100:
-        raise CassetteError(f"{path} is not a cassette and was left alone; choose another file with -o")
+        raise CassetteError(f"{path} is not a cassette, and was left alone. {_TRY}")
     if int.from_bytes(head[68:72], "big") != APPLICATION_ID:
-        raise CassetteError(
-            f"{path} is a SQLite database, but not a cassette, and was left alone; choose another file with -o"
-        )
+        raise CassetteError(f"{path} is a SQLite database, but not a cassette, and was left alone. {_TRY}")
     check_version(path, int.from_bytes(head[60:64], "big"))
+
+
+def _first_bytes(path: str) -> bytes:
+    try:
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            raise CassetteError(f"{path} is a directory; give the path of a cassette file, e.g. tape.db")
+        if not stat.S_ISREG(mode):  # a pipe would keep us waiting
+            raise CassetteError(f"{path} is not a regular file; give the path of a cassette file, e.g. tape.db")
+        with open(path, "rb") as file:
+            return file.read(100)
+    except FileNotFoundError:
+        return b""
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise CassetteError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def check_version(path: str, version: int) -> None:

@@ -10,62 +10,14 @@ from typing import Any
 
 import orjson
 
-from . import frames, jsontext, match, protocol
+from . import frames
 from .frames import Entry, Frame, Message, Side
 from .framing import Lines
+from .ledger import Ledger
 from .redact import FAILED, Redacted, Redactor
 
 Sink = Callable[[Frame, list[Entry]], None]
 STDERR = "stderr"
-
-
-class Ledger:
-    """Derives entries from messages: pairs answers with requests, and makes match keys.
-
-    Id spaces are per direction: an answer belongs to the other side's request of that id.
-    """
-
-    def __init__(self) -> None:
-        self._open: dict[tuple[str, str], tuple[int, str | None]] = {}
-        self.exchanges = 0
-        self.facts: dict[str, str] = {}
-
-    @property
-    def still_open(self) -> int:
-        return len(self._open)
-
-    def derive(self, frame: Frame) -> list[Entry]:
-        """The entries of a frame that is on a cassette."""
-        if frame.kind not in ("message", "batch"):
-            return []
-        return self.enter(frame, frames.parse(frame.text)[1], frame.text)
-
-    def enter(self, frame: Frame, messages: list[Message], matched: bytes) -> list[Entry]:
-        """One entry per message; `matched` is the text that keys are made of."""
-        return [self._entry(frame, message, part, matched) for part, message in enumerate(messages)]
-
-    def _entry(self, frame: Frame, message: Message, part: int, matched: bytes) -> Entry:
-        method, answers, key = message.method, None, None
-        if message.kind == "request" and message.rpc_id is not None:
-            self._open[frame.sender, message.rpc_id] = (frame.seq, method)
-            key = match.request_key(method or "", _params(frame, message, part, matched))
-        elif message.kind == "response" and message.rpc_id is not None:
-            other = "client" if frame.sender == "server" else "server"
-            answers, method = self._open.pop((other, message.rpc_id), (None, None))
-            self.exchanges += answers is not None
-        self.facts |= protocol.session_facts(method, message.body)
-        return Entry(message, answers, key)
-
-
-def _params(frame: Frame, message: Message, part: int, matched: bytes) -> Any:
-    source = matched.decode("utf-8", "replace")
-    if matched is frame.text and jsontext.is_exact(source):
-        return message.body.get("params")
-    try:
-        body = jsontext.loads_exact(source)
-    except RecursionError:
-        body = message.body
-    return (body[part] if isinstance(body, list) else body).get("params")
 
 
 class Tape:

@@ -13,30 +13,33 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from sqlite3 import Error, OperationalError
 from time import sleep, time
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from . import __version__
-from .cassette import Batch, Writer
+from .cassette import Batch, Writer, is_locked
 from .errors import CassetteError
 from .frames import Entry, Frame, Side
 from .recorder import CONTROL, HEAD, PIPE_BYTES, SERVER, Options
 from .redact import Redactor
 from .tape import Tape
 
+_T = TypeVar("_T")
 _QUEUE_BYTES = 64 << 20
+_LINE_BYTES = 4096  # a line weighs this much more: what waits here must be stored soon after a kill, however short
 _NAP = 0.02  # between two looks at the pipe, so that the writer wakes rarely
 _BATCH_FRAMES, _BATCH_BYTES = 2_000, 4 << 20  # per transaction, at the most
 
 
 class _Queue:
-    """Bounded by bytes. Draining the pipe and storing are two threads: a slow disk stops only one."""
+    """Bounded by weight. Draining the pipe and storing are two threads: a slow disk stops only one."""
 
     def __init__(self) -> None:
         self._ready = threading.Condition()
         self._chunks: list[bytes] = []
-        self._size = 0
+        self._weight = 0  # of the chunks and of what was taken last, which is not stored yet
+        self._taken = 0
         self.closed = False
 
     def drain(self, reader: int) -> None:
@@ -49,21 +52,22 @@ class _Queue:
             chunk = os.read(reader, PIPE_BYTES)
             busy = len(chunk) > PIPE_BYTES // 16
             with self._ready:
-                self._ready.wait_for(lambda: self._size < _QUEUE_BYTES)
+                self._ready.wait_for(lambda: self._weight < _QUEUE_BYTES)
                 if chunk:
                     self._chunks.append(chunk)
-                    self._size += len(chunk)
+                    self._weight += len(chunk) + _LINE_BYTES * chunk.count(b"\n")
                 self.closed = not chunk
                 self._ready.notify_all()
             if not chunk:
                 return
 
     def take(self) -> list[bytes]:
-        """What has come, waiting for it; nothing at the end."""
+        """What has come, waiting for it; nothing at the end. What was taken before is done with."""
         with self._ready:
-            self._ready.wait_for(lambda: self._chunks or self.closed)
-            chunks, self._chunks, self._size = self._chunks, [], 0
+            self._weight -= self._taken
             self._ready.notify_all()
+            self._ready.wait_for(lambda: self._chunks or self.closed)
+            chunks, self._chunks, self._taken = self._chunks, [], self._weight
             return chunks
 
 
@@ -86,8 +90,13 @@ class Recording:
         threading.Thread(target=self._queue.drain, args=(reader,), daemon=True).start()
 
     def run(self) -> None:
+        chunks = self._queue.take() if self._options.when_needed else []
+        if self._options.when_needed and not chunks:
+            self._say("done 0 0 0 0 ")
+            return
         tape = self._tape()
-        rest = b""
+        rest = self._play(tape, b"".join(chunks))
+        self._store(tape)
         while chunks := self._queue.take():
             rest = self._play(tape, b"".join((rest, *chunks)))
             self._store(tape)
@@ -112,9 +121,10 @@ class Recording:
             "recorder": f"mcp-tape {__version__}",
             "note": self._options.note,
             "run": self._options.run,
+            "extends": self._options.extends,
         }
         try:
-            self._writer = Writer(self._path, facts)
+            self._writer = _patiently(lambda: Writer(self._path, facts))
         except (Error, CassetteError) as error:
             self._fail(f"cannot write {self._path}: {error}")
             return
@@ -160,27 +170,20 @@ class Recording:
         if not batch or self._writer is None or self._failed:
             return
         facts = {} if tape.ledger.facts == self._facts else dict(tape.ledger.facts)
+        writer = self._writer
         try:
-            self._patiently(lambda writer: writer.append(batch, facts))
+            _patiently(lambda: writer.append(batch, facts))
             self._facts = facts or self._facts
         except Error as error:
             self._fail(f"cannot write {self._path}: {error}")
         if self._queue.closed:
             self._say("alive")  # the relay waits for us to finish
 
-    def _patiently(self, write: Callable[[Writer], None]) -> None:
-        """Another recorder may hold the file longer than SQLite waits: try again, then give up."""
-        assert self._writer is not None
-        for _ in range(2):
-            try:
-                return write(self._writer)
-            except OperationalError as error:
-                if "locked" not in str(error):
-                    raise
-        return write(self._writer)
-
     def _finish(self, tape: Tape) -> None:
         why = self._failed or tape.incomplete
+        writer = self._writer
+        if writer is not None and not writer.is_in_place():
+            why = why or f"{self._path} was moved or deleted while it was being recorded"
         if self._exit_code is None and why is None:
             why = "mcp-tape was killed; what it had passed on by then is here"
         facts = tape.ledger.facts | {
@@ -188,12 +191,12 @@ class Recording:
             "exit_code": self._exit_code,
             "incomplete": why,
         }
-        if self._writer is not None:
+        if writer is not None:
             try:
-                self._patiently(lambda writer: writer.finish(facts))
+                _patiently(lambda: writer.finish(facts))
             except Error as error:
                 why = why or f"cannot write {self._path}: {error}"
-            self._writer.close()
+            writer.close()
         ledger = tape.ledger
         self._say(f"done {tape.frames} {ledger.exchanges} {ledger.still_open} {tape.redactions} {why or ''}")
 
@@ -206,6 +209,17 @@ class Recording:
             os.write(self._status, line.replace("\n", " ").encode() + b"\n")
         except BrokenPipeError:
             pass  # the relay is gone; the cassette is what counts now
+
+
+def _patiently(write: Callable[[], _T]) -> _T:
+    """Another process may hold the file longer than SQLite waits: try again, then give up."""
+    for _ in range(2):
+        try:
+            return write()
+        except OperationalError as error:
+            if not is_locked(error):
+                raise
+    return write()
 
 
 def _timestamp(seconds: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import sys
+import os
 from typing import Any
 
 import click
@@ -13,10 +13,12 @@ from ..errors import TapeError
 
 _COMMANDS = {
     "record": "Record a server: stand between it and its client.",
+    "replay": "Be the recorded server.",
+    "use": "Replay, record, or both, as the mode says.",
     "ls": "List the sessions on a cassette.",
     "show": "Show a session, one line a message.",
     "export": "Write a session out as JSON lines or raw bytes.",
-    "demo": "Record a small session and show it.",
+    "demo": "Record a session, replay it, and miss.",
 }
 
 
@@ -36,6 +38,9 @@ class _Lazy(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> click.Context:
+        return super().make_context("mcp-tape", args, *more, **extra)  # also as `python -m mcp_tape`
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -43,14 +48,19 @@ class _Lazy(click.Group):
             say(str(error))
             ctx.exit(error.exit_code)
         except BrokenPipeError:
-            # Whoever read our output has seen enough, as with `| head`.
-            sys.stderr.close()
+            # Whoever read our output has seen enough, as with `| head`; nothing more goes there.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             ctx.exit(0)
 
 
 def say(text: str) -> None:
     """A line to the person. stdout is for the protocol, or for data."""
-    click.echo(f"mcp-tape: {text}", err=True)
+    # A message may quote what a stranger's cassette says: a terminal must not act on it.
+    plain = "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+    try:
+        click.echo(f"mcp-tape: {plain}", err=True)
+    except OSError:
+        pass  # nobody reads our stderr; that must not stop a recording
 
 
 @click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
@@ -61,4 +71,6 @@ def cli() -> None:
     \b
     Record:  mcp-tape record -o time.db -- uvx mcp-server-time
     Look:    mcp-tape show time.db
+    Replay:  mcp-tape replay time.db
+    Both:    mcp-tape use time.db -- uvx mcp-server-time
     """

@@ -9,32 +9,67 @@ import tempfile
 import click
 
 from ..demo import client
+from ..errors import ServerError
+from .options import echo
 
 _MODULE = [sys.executable, "-m", "mcp_tape"]
 _SERVER = [sys.executable, "-m", "mcp_tape.demo.server"]
+_NEXT = """\
+  mcp-tape record -o my.db -- YOUR-SERVER   put it before the server's command
+  mcp-tape show my.db                       what was said
+  mcp-tape replay my.db                     be that server, in tests and offline
+  mcp-tape use my.db -- YOUR-SERVER         record once, then always replay"""
 
 
 @click.command("demo", epilog="\b\nExample:\n  mcp-tape demo")
 def command() -> None:
-    """Record a small session and show it: a tool call, progress, a server request, an error.
+    """Record a small session, replay it, and ask for something that is not on the tape.
 
-    Everything is real and local: a bundled client talks to a bundled server through the recorder, in a
-    temporary directory.
+    Everything is real and local: a bundled client talks to a bundled server through the recorder, and
+    then to the tape alone, in a temporary directory.
     """
+    with tempfile.TemporaryDirectory(prefix="mcp-tape-demo-") as directory:
+        recorded = _record(directory)
+        _replay(directory, recorded)
+        _miss(directory)
+    _step("Now your own server. Type:")
+    click.echo(_NEXT)
+
+
+def _record(directory: str) -> list[client.Answer]:
     from .show import show
 
-    with tempfile.TemporaryDirectory(prefix="mcp-tape-demo-") as directory:
-        tape = os.path.join(directory, "weather.db")
-        _step("A client talks to a weather server; mcp-tape record stands between them.")
-        click.echo("$ mcp-tape record -o weather.db -- python -m mcp_tape.demo.server")
-        client.play([*_MODULE, "record", "-o", tape, "--", *_SERVER])
-        _step("What they said: → is the client, ← the server, ! an error.")
-        click.echo("$ mcp-tape show weather.db")
-        show(tape, None, False)
-    _step("Now record your own server. Type:")
-    click.echo("  mcp-tape record -o my.db -- YOUR-SERVER-COMMAND    (in front of the command in your client)")
-    click.echo("  mcp-tape show my.db")
+    _step("1. Record. A client talks to a weather server, mcp-tape stands between them.")
+    click.echo("$ mcp-tape record -o weather.db -- python -m mcp_tape.demo.server")
+    answers = _play(["record", "-o", "weather.db", "--", *_SERVER], directory, client.REQUESTS).answers
+    _step("What they said: → is the client, ← the server, ! an error.")
+    click.echo("$ mcp-tape show weather.db")
+    show(os.path.join(directory, "weather.db"), None, False)
+    return answers
+
+
+def _replay(directory: str, recorded: list[client.Answer]) -> None:
+    _step("2. Replay. The same client, the tape alone: no server is running.")
+    click.echo("$ mcp-tape replay weather.db")
+    answers = _play(["replay", "weather.db"], directory, client.REQUESTS).answers
+    if answers != recorded:
+        raise ServerError("the replay did not answer as recorded; its stderr above should say why")
+    click.echo(f"The client got the same {len(answers)} answers. Tomorrow in Bern: {client.forecast(answers[2])}")
+
+
+def _miss(directory: str) -> None:
+    _step("3. Miss. It asks for Basel, and only Bern is on the tape.")
+    click.echo("$ mcp-tape replay weather.db")
+    answers, code = _play(["replay", "weather.db"], directory, client.ELSEWHERE)
+    click.echo(f"The client got error {answers[-1]['error']['code']}, and mcp-tape exits with {code}.")
+
+
+def _play(arguments: list[str], directory: str, requests: client.Requests) -> client.Outcome:
+    outcome = client.play([*_MODULE, *arguments], directory, requests)
+    if len(outcome.answers) < len(requests):
+        raise ServerError("the demo's server ended too early; its stderr above should say why")
+    return outcome
 
 
 def _step(text: str) -> None:
-    click.secho(f"\n{text}", bold=True)
+    echo(f"\n{text}", bold=True)

@@ -2,44 +2,60 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from typing import Any
 
 import click
-import orjson
 
+from .. import jsontext
 from ..cassette import Cassette, Session
-from .options import cassette_argument, clip, echo_json, json_option
+from . import say
+from .options import cassette_argument, clip, count, echo, echo_json, json_option
+
+_WIDTH = 400  # a note may be long
 
 
-@click.command("ls", epilog="\b\nExample:\n  mcp-tape ls cassettes/mcp-server-time.db")
+@click.command(
+    "ls",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape ls cassettes/mcp-server-time.db\n"
+    "  mcp-tape ls cassettes/mcp-server-time.db --json",
+)
 @cassette_argument
 @json_option
 def command(file: str, as_json: bool) -> None:
-    """List the sessions on a cassette: when, what, how much, and whether it is whole."""
+    """List the sessions on a cassette: when, what, how much, and whether it is whole.
+
+    A session starts when a client starts the recorded server and ends when the server does.
+    """
     with Cassette(file) as cassette:
-        for session in cassette.sessions():
+        sessions = cassette.sessions()
+        for session in sessions:
             counts = cassette.counts(session.id)
             if as_json:
-                row = asdict(session) | counts
-                row["target"] = orjson.loads(session.target)
-                echo_json(row)
+                echo_json(session._asdict() | {"target": _target(session)} | counts)
             else:
-                click.echo(_line(session, counts))
+                echo(clip(_line(session, counts), _WIDTH), fg="red" if session.incomplete else None)
+    if not sessions:
+        say(f"{file} holds no session yet")
 
 
 def _line(session: Session, counts: dict[str, int]) -> str:
     server = " ".join(filter(None, (session.server_name, session.server_version))) or _command(session)
     parts = [
-        f"{session.id:>3}  {session.started_at[:19].replace('T', ' ')}  {clip(server, 40):<24}",
+        f"{session.id:>3}",
+        str(session.started_at)[:19].replace("T", " "),
+        f"{clip(server, 40):<24}",
         session.protocol_version or "-",
         session.transport,
-        f"{counts['frames']} frames",
-        f"{counts['exchanges']} exchanges",
+        count(counts["frames"], "frame"),
+        count(counts["exchanges"], "exchange"),
     ]
     if counts["open"]:
         parts.append(f"{counts['open']} open")
     if counts["errors"]:
-        parts.append(f"{counts['errors']} errors")
+        parts.append(count(counts["errors"], "error"))
+    if session.extends:
+        parts.append(f"extends {session.extends}")
     if session.note:
         parts.append(clip(session.note, 60))
     if session.incomplete:
@@ -47,6 +63,14 @@ def _line(session: Session, counts: dict[str, int]) -> str:
     return "  ".join(parts)
 
 
+def _target(session: Session) -> Any:
+    try:
+        return jsontext.loads(session.target)
+    except (ValueError, RecursionError):
+        return session.target  # not ours, but somebody's
+
+
 def _command(session: Session) -> str:
-    target = orjson.loads(session.target)
-    return " ".join(target.get("command") or [target.get("url", "?")])
+    target = _target(session)
+    words = target.get("command") if isinstance(target, dict) else None
+    return " ".join(map(str, words)) if isinstance(words, list) else str(session.target)

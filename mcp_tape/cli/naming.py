@@ -7,16 +7,33 @@ import re
 import sys
 from collections.abc import Sequence
 
+# What starts a server, with those of its options that take the next word as their value.
+_PYTHON = "-W -X --check-hash-based-pycs"
+_NODE = "-r --require --import --loader --experimental-loader --env-file -C --conditions"
+_NPX = "-p --package -w --workspace --prefix -C --dir"
+_UV = (
+    "--from --with --with-editable --with-requirements --python -p --directory --project --env-file --index --extra "
+    "--group"
+)
+_DOCKER = (
+    "-e --env --env-file -v --volume --mount -p --publish --name --network --net -u --user -w --workdir -h --hostname "
+    "--entrypoint --platform --pull -l --label -m --memory --cpus --gpus --add-host --device --cap-add --cap-drop"
+)
 _LAUNCHERS = {
-    "npx", "bunx", "uvx", "pipx", "node", "bun", "deno", "tsx", "ts-node", "uv", "npm", "pnpm", "yarn", "poetry",
-    "hatch", "docker", "podman", "env", "sudo", "nice", "python", "py", "sh", "bash", "zsh", "ruby", "java",
+    "python": _PYTHON, "pypy": _PYTHON, "py": _PYTHON,
+    "node": _NODE, "tsx": _NODE, "ts-node": _NODE, "bun": _NODE, "deno": "-c --config --import-map --env-file",
+    "npx": _NPX, "npm": _NPX, "pnpm": _NPX, "yarn": _NPX, "bunx": _NPX,
+    "uv": _UV, "uvx": _UV, "pipx": "--spec --python --pip-args", "poetry": "-C --directory -P --project",
+    "hatch": "-e --env -p --project", "docker": _DOCKER, "podman": _DOCKER,
+    "env": "-u --unset -C --chdir", "sudo": "-u --user -g --group", "nice": "-n --adjustment",
+    "sh": "", "bash": "", "zsh": "", "ruby": "-r -I", "java": "-cp -classpath --class-path",
 }  # fmt: skip
-_SUBCOMMANDS = {"run", "exec", "dlx", "tool", "x", "start"}
-_TAKE_A_VALUE = {
-    "--from", "--with", "--python", "--directory", "--project", "--env-file", "--package", "-p", "-e", "--env", "-v",
-    "--volume", "--name", "--network", "--mount", "-u", "--user", "-w", "--workdir", "--require", "-r", "--import",
-    "--loader", "-W", "-X",
-}  # fmt: skip
+_SHELLS = ("sh", "bash", "zsh")
+_MODULES = ("python", "pypy", "py", "uv")  # `-m` names what they run
+_SUBCOMMANDS = {"run", "exec", "dlx", "tool", "x", "start", "container"}
+_INTERPRETERS = ("python", "pypy", "py", "node", "tsx", "ts-node", "bun", "ruby")
+_CODE = ("-c", "-e", "--eval", "-p", "--print")  # to an interpreter: what follows is the program, and no name
+
 _TOO_GENERAL = {"index", "main", "server", "__main__", "cli", "app", "dist", "build", "src", "bin", "lib", "out", ""}
 _PROJECT_FILES = (
     "pyproject.toml", "setup.py", "package.json", "Cargo.toml", "go.mod", "pom.xml", "build.gradle", "Gemfile",
@@ -37,41 +54,61 @@ def default_path(command: Sequence[str]) -> str:
 
 def cassette_name(command: Sequence[str]) -> str:
     """What a server command is about: `npx -y @scope/server-x` is `server-x`."""
-    name = _bare(_subject(list(command)))
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:80] or "server"
+    name = _plain(_bare(_subject(list(command))))
+    # `node build/index.js` says nothing; the directory it is run in does.
+    return name if name.lower() not in _TOO_GENERAL else _plain(_here()) or "server"
+
+
+def _here() -> str:
+    try:
+        return os.path.basename(os.getcwd())
+    except OSError:
+        return ""  # it was removed under us
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:80]
 
 
 def _subject(words: list[str]) -> str:
-    launched = False
+    """The word of a command that names the server, behind whatever starts it."""
+    launcher, takes_value = "", frozenset[str]()
     while words:
         word = words.pop(0)
-        if word == "-m" and words:
+        if launcher in _SHELLS and word == "-c":
+            return _subject(words[0].split()) if words else ""
+        if word == "-m" and words and launcher in _MODULES:
             return words[0]
-        if word in _TAKE_A_VALUE and launched:
+        if word in takes_value:
             words = words[1:]
+        elif word in _CODE and launcher in _INTERPRETERS:
+            return ""
         elif word.startswith("-") or re.match(r"[A-Za-z_]\w*=", word):
             continue
-        elif re.sub(r"[\d.]+$", "", os.path.basename(word)) in _LAUNCHERS:
-            launched = True
-        elif not (launched and word in _SUBCOMMANDS):
+        elif (name := re.sub(r"[\d.]+$", "", os.path.basename(word))) in _LAUNCHERS:
+            launcher, takes_value = name, frozenset(_LAUNCHERS[name].split())
+        elif not (launcher and word in _SUBCOMMANDS):
             return word
-    return "server"
+    return ""
 
 
 def _bare(subject: str) -> str:
+    subject = re.sub(r"^(?:npm|jsr):", "", subject)
     if subject.startswith("@"):  # @scope/name@version
         subject = subject.partition("/")[2]
-    subject = re.split(r"(?<=.)@|==|>=|:(?=[\w.-]+$)", subject, maxsplit=1)[0]
+    subject = re.split(r"(?<=.)@|==|>=|\[|:(?=[\w.-]+$)", subject, maxsplit=1)[0]
     parts = [part for part in subject.replace("\\", "/").split("/") if part not in (".", "..")]
     while parts:
         name = re.sub(r"\.(?:py|pyz|[cm]?js|[cm]?ts|jar|sh|exe|rb)$", "", parts.pop())
-        if name not in _TOO_GENERAL or not parts:
+        if name.lower() not in _TOO_GENERAL:
             return name
-    return "server"
+    return ""
 
 
 def _data_directory() -> str:
     if sys.platform == "darwin":
         return os.path.expanduser("~/Library/Application Support/mcp-tape")
-    base = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    base = os.environ.get("XDG_DATA_HOME") or ""
+    if not os.path.isabs(base):  # as its specification says
+        base = os.path.expanduser("~/.local/share")
     return os.path.join(base, "mcp-tape")

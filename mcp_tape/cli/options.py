@@ -1,13 +1,18 @@
-"""Options that several commands share."""
+"""What several commands share: options, and how they print."""
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-import orjson
+
+if TYPE_CHECKING:
+    from ..api import Replay
+    from ..recorder import Options as RecordOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,16 +29,145 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")(function)
 
 
-def echo_json(value: Any) -> None:
+def json_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """A callback that refuses what is no JSONPath."""
+    for value in values:
+        from ..jsonpath import compile_path  # only where the option is used
+
+        try:
+            compile_path(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+    return values
+
+
+def patterns(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """A callback that refuses what is no regular expression."""
+    for value in values:
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise click.BadParameter(f"{value!r} is not a regular expression: {error}") from None
+    return values
+
+
+def _list_of_paths(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+    return json_paths(ctx, param, tuple(filter(None, (value or "").split(","))))
+
+
+def _faults(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    for value in values:
+        from ..faults import parse  # only where the option is used
+
+        try:
+            parse(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+    return values
+
+
+def _appendable(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    try:
+        if value is not None:
+            open(value, "ab").close()
+    except OSError as error:
+        raise click.BadParameter(f"cannot write {value}: {error.strerror}") from None
+    return value
+
+
+def _session(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    if value not in ("latest", "all") and not value.isdigit():
+        raise click.BadParameter(f"{value!r} is neither latest, all nor a session's number")
+    return value
+
+
+_RECORDING = (
+    click.option("--note", metavar="TEXT", help="A remark, kept with the session."),
+    click.option("--redact-key", "redact_keys", metavar="KEY", multiple=True,
+                 help="Hide strings under this key too."),
+    click.option("--redact-path", "redact_paths", metavar="JSONPATH", multiple=True, callback=json_paths,
+                 help="Hide what stands at this place, e.g. '$.params.arguments.pin'."),
+    click.option("--redact-value", "redact_values", metavar="REGEX", multiple=True, callback=patterns,
+                 help="Hide text that this regular expression finds."),
+    click.option("--no-redact", is_flag=True, help="Keep secrets. The cassette is then one itself."),
+)  # fmt: skip
+_REPLAYING = (
+    click.option("--session", default="latest", show_default=True, callback=_session,
+                 help="latest, all or a number; latest: the newest that is more than a probe, and what extends it."),
+    click.option("--ignore", metavar="JSONPATH", multiple=True, callback=json_paths,
+                 help="Leave this out when requests are compared, e.g. '$.params.arguments.now'."),
+    click.option("--match-on", metavar="JSONPATH,...", callback=_list_of_paths,
+                 help="Compare only these, e.g. '$.params.name'."),
+    click.option("--repeats", type=click.Choice(["error", "last", "cycle"]), default="error", show_default=True,
+                 help="More requests than recorded: a miss, the last answer, or start over."),
+    click.option("--order", type=click.Choice(["arrival", "recorded"]), default="arrival", show_default=True,
+                 help="Answer concurrent calls as they arrive, or in the order recorded."),
+    click.option("--speed", type=click.FloatRange(min=0), default=0.0, show_default=True,
+                 help="0: never wait. 1: as slow as it was. 2: twice as fast."),
+    click.option("--fault", "faults", metavar="TARGET=FAULT", multiple=True, callback=_faults,
+                 help="Break an answer, e.g. 'tools/call:search@2=error:-32000'."),
+    click.option("--seed", type=int, default=0, show_default=True, help="For faults that happen by chance."),
+    click.option("--strict", is_flag=True, help="Recorded requests that nobody made are a finding too (exit 1)."),
+    click.option("--report", metavar="FILE", callback=_appendable, help="Append what happens, as JSON lines."),
+)  # fmt: skip
+_BOTH = (
+    click.option("--run", metavar="ID", hidden=True, help="An id that a test finds this by."),
+    click.option("-q", "--quiet", is_flag=True, help="Say nothing unless something is wrong."),
+)
+
+
+def recording_options(function: F) -> F:
+    return _with(function, _RECORDING)
+
+
+def replaying_options(function: F) -> F:
+    return _with(function, _REPLAYING)
+
+
+def common_options(function: F) -> F:
+    return _with(function, _BOTH)
+
+
+def _with(function: F, options: tuple[Callable[[F], F], ...]) -> F:
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def record_from(command: tuple[str, ...], given: dict[str, Any]) -> RecordOptions:
+    """How to record, from what was given on the command line."""
+    from ..recorder import Options
+
+    chosen = {name: given[name] for name in ("note", "run", "redact_keys", "redact_paths", "redact_values")}
+    return Options(target={"command": list(command)}, redact=not given["no_redact"], **chosen)
+
+
+def replay_from(given: dict[str, Any]) -> Replay:
+    """How to replay, from what was given on the command line."""
+    from ..api import Replay
+
+    chosen = {name: value for name, value in given.items() if name in Replay._fields}
+    return Replay(in_recorded_order=given["order"] == "recorded", **chosen)
+
+
+def echo_json(value: dict[str, Any]) -> None:
     """One JSON object on its own line."""
-    click.echo(orjson.dumps(value))
+    from ..formats.jsonl import line
+
+    click.echo(line(value), nl=False)
+
+
+def echo(text: str, **style: Any) -> None:
+    """A line for people, coloured only where they can see colours."""
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    click.secho(text, color=colour, **style)
 
 
 def clip(text: str, width: int) -> str:
     """One line of text, cut to a width, with what a terminal would act on made visible."""
-    text = "".join(c if c.isprintable() else "\N{MIDDLE DOT}" for c in text)
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+    short = text if len(text) <= width else text[: max(0, width - 1)] + "…"
+    return short if short.isprintable() else "".join(c if c.isprintable() else "\N{MIDDLE DOT}" for c in short)
 
 
-def on_terminal() -> bool:
-    return sys.stdout.isatty()
+def count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

@@ -3,94 +3,145 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator
+from contextlib import closing
+from typing import Any
 
 import click
 
 from .. import jsontext
 from ..cassette import Cassette
 from ..frames import Entry, Frame
-from ..tape import Ledger
-from .options import cassette_argument, clip, echo_json, json_option, on_terminal, session_option
+from ..ledger import Ledger
+from .options import cassette_argument, clip, echo, echo_json, json_option, session_option
 
 _WIDTH_OF_A_PIPE = 200
+_Asked = dict[tuple[int | None, str | None], tuple[str, int]]  # method and time of a request, by seq and id
+_EXPECTED_CODES = (0, 128 + 15)  # clients end servers with SIGTERM
 
 
-@click.command("show", epilog="\b\nExample:\n  mcp-tape show cassettes/mcp-server-time.db")
+@click.command(
+    "show",
+    epilog="\b\nExamples:\n  mcp-tape show cassettes/mcp-server-time.db\n"
+    "  mcp-tape show cassettes/mcp-server-time.db --session 2 --json",
+)
 @cassette_argument
 @session_option
 @json_option
 def command(file: str, session: int | None, as_json: bool) -> None:
-    """Show a session: one line a message, with its time, direction and size.
+    """Show a session, one line a message.
 
-    → is the client, ← the server, ! what needs a look: errors, noise, stderr.
+    A line is: number, seconds since the start, direction (→ the client, ← the server, ! before it for
+    what needs a look: errors, noise, stderr), id, what it is, size in bytes, content. An answer also says
+    how it ended and how long it took. Lines are cut to the width of the terminal; --json and
+    mcp-tape export have everything.
     """
     show(file, session, as_json)
 
 
 def show(file: str, session: int | None, as_json: bool) -> None:
     """What the command prints."""
-    width = shutil.get_terminal_size().columns if on_terminal() else _WIDTH_OF_A_PIPE
-    with Cassette(file) as cassette:
-        for line in lines(cassette, cassette.session(session).id):
+    # Some terminals do not know their width and say 0.
+    width = (shutil.get_terminal_size().columns or 80) if sys.stdout.isatty() else _WIDTH_OF_A_PIPE
+    with Cassette(file) as cassette, closing(lines(cassette, cassette.session(session).id)) as shown:
+        for line in shown:
             if as_json:
                 echo_json(line)
             else:
-                click.secho(_text(line, width), fg="red" if line["mark"] == "!" else None)
+                echo(clip(_text(line), width), fg="red" if line["odd"] else None)
 
 
-def lines(cassette: Cassette, session: int) -> Iterator[dict[str, object]]:
+def lines(cassette: Cassette, session: int) -> Generator[dict[str, Any], None, None]:
     """What there is to say of each message, noise and event of a session."""
     ledger = Ledger()
-    methods: dict[int, str] = {}
+    asked: _Asked = {}
     for frame in cassette.frames(session):
         entries = ledger.derive(frame)
-        for part, entry in enumerate(entries):
-            if entry.message.method and entry.message.kind == "request":
-                methods[frame.seq] = entry.message.method
-            yield _of_message(frame, part, entry, methods)
-        if not entries:
-            yield _line(frame, frame.kind, frame.text.decode("utf-8", "replace"), frame.kind != "control")
+        if frame.kind == "control":
+            yield _control(frame)
+        elif frame.kind not in ("message", "batch"):
+            yield _line(frame, frame.kind, _plain(frame.text), odd=True)
+        else:
+            for part, entry in enumerate(entries):
+                yield _message(frame, part, entry, asked)
 
 
-def _of_message(frame: Frame, part: int, entry: Entry, methods: dict[int, str]) -> dict[str, object]:
-    message = entry.message
+def _message(frame: Frame, part: int, entry: Entry, asked: _Asked) -> dict[str, Any]:
+    message, took = entry.message, None
     if message.kind != "response":
+        if message.kind == "request":
+            asked[frame.seq, message.rpc_id] = (message.method or "", frame.at)
         what = " ".join(filter(None, (message.method, message.name)))
-        detail = _compact(message.body.get("params"))
+        body = message.body.get("params")
     else:
-        what = f"{methods.pop(entry.answers or 0, '?')} {message.status}"
-        detail = _compact(message.body.get("error", message.body.get("result")))
-    line = _line(frame, what, detail, message.status in ("error", "tool-error"))
-    return line | {"id": message.rpc_id, "kind": message.kind, "part": part, "answers": entry.answers}
+        method, at = asked.pop((entry.answers, message.rpc_id), ("?", frame.at))
+        took = None if entry.answers is None else frame.at - at
+        what = " ".join(filter(None, (method, message.status, _duration(took))))
+        body = message.body.get("error", message.body.get("result"))
+    line = _line(frame, what, _compact(body, frame), odd=message.status in ("error", "tool-error"))
+    return line | {
+        "kind": message.kind,
+        "id": message.rpc_id,
+        "part": part,
+        "answers": entry.answers,
+        "microseconds": took,
+    }
 
 
-def _line(frame: Frame, what: str, detail: str, odd: bool) -> dict[str, object]:
+def _control(frame: Frame) -> dict[str, Any]:
+    """What happened, in words: `closes`, `exits 0`."""
+    try:
+        facts = jsontext.loads(frame.text)
+        event = facts["event"]
+    except (ValueError, RecursionError, TypeError, KeyError):
+        return _line(frame, "control", _plain(frame.text))
+    if event == "close":
+        return _line(frame, "closes" if frame.channel == "stdio" else f"closes {frame.channel}")
+    if event == "exit":
+        return _line(frame, f"exits {facts.get('code')}", odd=facts.get("code") not in _EXPECTED_CODES)
+    return _line(frame, str(event), _plain(frame.text))
+
+
+def _line(frame: Frame, what: str, detail: str = "", *, odd: bool = False) -> dict[str, Any]:
     return {
         "seq": frame.seq,
         "at": frame.at,
         "sender": frame.sender,
-        "mark": "!" if odd else " ",
-        "id": None,
+        "channel": frame.channel,
         "kind": frame.kind,
+        "id": None,
         "what": what,
+        "odd": odd,
         "size": len(frame.text),
         "detail": detail,
     }
 
 
-def _compact(value: object) -> str:
-    return "" if value is None else jsontext.compact(value)
+def _plain(text: bytes) -> str:
+    return text.decode("utf-8", "replace")
 
 
-def _seconds(line: dict[str, object]) -> float:
-    at = line["at"]
-    return at / 1e6 if isinstance(at, int) else 0.0
+def _compact(value: object, frame: Frame) -> str:
+    try:
+        return "" if value is None else jsontext.compact(value)
+    except RecursionError:
+        return _plain(frame.text)
 
 
-def _text(line: dict[str, object], width: int) -> str:
+def _duration(microseconds: int | None) -> str:
+    if microseconds is None:
+        return ""
+    if microseconds < 1_000:
+        return f"{microseconds} µs"
+    if microseconds < 1_000_000:
+        return f"{microseconds / 1_000:.1f} ms"
+    return f"{microseconds / 1_000_000:.2f} s"
+
+
+def _text(line: dict[str, Any]) -> str:
     arrow = "→" if line["sender"] == "client" else "←"
     number = "" if line["id"] is None else f"#{line['id']}"
-    left = f"{line['seq']:>5} {_seconds(line):>9.3f} {line['mark']}{arrow} {number:<4} "
-    left += f"{line['what']!s:<32} {line['size']:>7} "
-    return clip(f"{left} {line['detail']}", width)
+    size = "" if line["kind"] == "control" else line["size"]
+    left = f"{line['seq']:>5} {line['at'] / 1e6:>9.3f} {'!' if line['odd'] else ' '}{arrow} {number:<4} "
+    return f"{left}{line['what']:<34} {size:>7}  {line['detail']}".rstrip()

@@ -1,10 +1,10 @@
-"""An MCP client in a few lines: starts a server command and plays one scripted session with it."""
+"""An MCP client in a few lines: starts a server command and plays a scripted session with it."""
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -14,24 +14,41 @@ _INITIALIZE = {
     "clientInfo": {"name": "demo-client", "version": "1.0"},
 }
 _FORECAST = {"name": "forecast", "arguments": {"city": "Bern"}, "_meta": {"progressToken": 3}}
-_REQUESTS = [
+Requests = Sequence[tuple[str, dict[str, Any]]]
+Answer = dict[str, Any]
+REQUESTS: Requests = [
     ("initialize", _INITIALIZE),
     ("tools/list", {}),
     ("tools/call", _FORECAST),
     ("tools/call", {"name": "hindcast", "arguments": {}}),
 ]
+# The same question about a place that the session above does not ask about.
+ELSEWHERE: Requests = [("initialize", _INITIALIZE), ("tools/call", _FORECAST | {"arguments": {"city": "Basel"}})]
 _SAMPLED = {"role": "assistant", "content": {"type": "text", "text": "Sunny, 21 °C."}, "model": "demo"}
 
 
-def play(command: Sequence[str]) -> list[dict[str, Any]]:
-    """Run the session; what the server answered."""
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
-        return list(_session(server))
+class Outcome(NamedTuple):
+    """What the server answered, and its exit code."""
+
+    answers: list[Answer]
+    code: int
 
 
-def _session(server: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
+def play(command: Sequence[str], directory: str | None = None, requests: Requests = REQUESTS) -> Outcome:
+    """Run a session with a server command."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=directory) as server:
+        answers = list(_session(server, requests))
+    return Outcome(answers, server.returncode)
+
+
+def forecast(answer: Answer) -> str:
+    """What the tool said."""
+    return str(answer["result"]["content"][0]["text"])
+
+
+def _session(server: subprocess.Popen[bytes], requests: Requests) -> Iterator[Answer]:
     assert server.stdin and server.stdout
-    for number, (method, params) in enumerate(_REQUESTS, 1):
+    for number, (method, params) in enumerate(requests, 1):
         _send(server, {"id": number, "method": method, "params": params})
         for line in server.stdout:
             message = orjson.loads(line)
@@ -40,6 +57,8 @@ def _session(server: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
             elif "method" not in message:
                 yield message
                 break
+        else:
+            return  # the server is gone
         if method == "initialize":
             _send(server, {"method": "notifications/initialized"})
     server.stdin.close()

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,7 @@ CHUNK = 1 << 16
 SIGNAL_GRACE = 0.2  # the group may have been signalled with us, and a second TERM often means "force"
 KILL_AFTER = 1.5  # SDK clients kill us two seconds after they asked
 SILENCE = 0.5  # after the server's exit a grandchild may hold its pipes open
+LAST_WORDS = 0.3  # once told to stop there is no time to wait for silence, or for a client that does not read
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
 
@@ -49,18 +50,26 @@ class Server:
 
     def __init__(self, command: Sequence[str]) -> None:
         _open_standard_streams()
-        try:
-            self.process = subprocess.Popen(
-                command,
-                bufsize=0,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                preexec_fn=_die_with_parent(),
-            )
-        except OSError as error:
-            raise ServerError(_not_started(command[0], error)) from None
+        self.process = start(command)
         self.group = _GroupWatch()
+        # Blocked in every thread from here on, and taken by one that does nothing else: a handler would run
+        # when the main thread next executes something, and that may have gone to wait just before.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+
+
+def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a server with pipes to us; it dies with us."""
+    try:
+        return subprocess.Popen(
+            command,
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=_die_with_parent(),
+        )
+    except OSError as error:
+        raise ServerError(_not_started(command[0], error)) from None
 
 
 def relay(server: Server, recorder: Recorder) -> int:
@@ -73,32 +82,45 @@ class _Relay:
         self._server = server
         self._group = group
         self._recorder = recorder
-        self._events: SimpleQueue[int | _Pump | None] = SimpleQueue()
+        # Not a SimpleQueue: its get() may miss a short timeout and then wait for ever.
+        self._events: Queue[int | _Pump | None] = Queue()
         assert server.stdin and server.stdout and server.stderr
         to_server, from_server = server.stdin.fileno(), server.stdout.fileno()
         self._outputs = {
-            _Pump(from_server, 1, recorder.stream("server", "stdio"), _to_null(1), self._events),
+            _Pump(from_server, 1, recorder.stream("server", "stdio"), lambda: _point_at_null(1), self._events),
             _Pump(server.stderr.fileno(), 2, recorder.stream("server", "stderr"), None, self._events),
         }
         self._input = _Pump(0, to_server, recorder.stream("client", "stdio"), server.stdin.close, self._events)
+        self._code: int | None = None
+        self._told_to_stop = False
         self._signalled: list[int] = []  # received, not yet passed on
         self._forward_at: float | None = None
         self._kill_at: float | None = None
 
     def run(self) -> int:
-        for number in _SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays nohup
-                signal.signal(number, lambda got, _: self._events.put(got))
-        threading.Thread(target=self._reap, daemon=True).start()
+        for work in (self._take_signals, self._reap):
+            threading.Thread(target=work, daemon=True).start()
         for pump in (*self._outputs, self._input):
             pump.start()
         self._until_exit()
         self._drain()
+        for pump in self._outputs:
+            pump.stop()
         self._group.close()
         code: int = self._server.returncode
         code = code if code >= 0 else 128 - code
         self._recorder.control("server", "stdio", event="exit", code=code)
+        self._code = code
         return code
+
+    def _take_signals(self) -> None:
+        while True:
+            number = signal.sigwait(_SIGNALS)
+            if signal.getsignal(number) is signal.SIG_IGN:  # nohup stays nohup
+                continue
+            if self._code is not None:  # only the writer is still busy, and needs nobody for that
+                os._exit(self._code)
+            self._events.put(number)
 
     def _reap(self) -> None:
         self._server.wait()
@@ -121,6 +143,7 @@ class _Relay:
 
     def _on_signal(self, number: int) -> None:
         now = monotonic()
+        self._told_to_stop = True
         self._signalled.append(number)
         self._forward_at = self._forward_at or now + SIGNAL_GRACE
         self._kill_at = self._kill_at or now + KILL_AFTER
@@ -140,17 +163,21 @@ class _Relay:
         """What the server wrote before it ended, until end of file or silence."""
         ended = monotonic()
         while self._outputs:
-            quiet_at = max(ended, *(pump.quiet_since for pump in self._outputs)) + SILENCE
-            if quiet_at <= monotonic():
-                return
             try:
-                event = self._events.get(timeout=max(0.0, quiet_at - monotonic()))
+                event = self._events.get(timeout=max(0.0, self._drained_at(ended) - monotonic()))
             except Empty:
+                if self._drained_at(ended) <= monotonic():
+                    return
                 continue
             if isinstance(event, _Pump):
                 self._outputs.discard(event)
             elif event is not None:
                 return  # told to stop, and the server has
+
+    def _drained_at(self, ended: float) -> float:
+        if self._told_to_stop:
+            return ended + LAST_WORDS
+        return max(ended, *(pump.quiet_since() for pump in self._outputs)) + SILENCE
 
 
 class _Pump(threading.Thread):
@@ -162,7 +189,7 @@ class _Pump(threading.Thread):
         target: int,
         record: Callable[[bytes], None],
         at_end: Callable[[], None] | None,
-        events: SimpleQueue[int | _Pump | None],
+        events: Queue[int | _Pump | None],
     ) -> None:
         super().__init__(daemon=True)
         self._source, self._target = source, target
@@ -171,18 +198,22 @@ class _Pump(threading.Thread):
         self._events = events
         self._since = monotonic()
         self._busy = False
+        self._stopped = False
 
-    @property
     def quiet_since(self) -> float:
-        """When it last moved something; now, while it waits for whoever reads its target."""
-        return monotonic() if self._busy else self._since
+        """When it last moved something; now, while there is something to move or its target is not read."""
+        return monotonic() if self._busy or _wait(self._source, select.POLLIN, 0) else self._since
+
+    def stop(self) -> None:
+        """What comes from now on is too late to be recorded, so it is not passed on either."""
+        self._stopped = True
 
     def run(self) -> None:
         try:
             self._move()
         except OSError:
             # The reader is gone: let the writer of our source find out as it would have directly.
-            os.dup2(_null(), self._source)
+            _point_at_null(self._source)
         finally:
             if self._at_end:
                 try:
@@ -196,7 +227,9 @@ class _Pump(threading.Thread):
         while data := _read(source):
             self._busy = True
             record(data)  # before it is seen
-            _write(target, data)
+            if self._stopped:
+                return
+            write_all(target, data)
             self._since = monotonic()
             self._busy = False
         record(b"")
@@ -229,6 +262,11 @@ class _GroupWatch:
             os.waitpid(self._pid, 0)
 
 
+def has_room(target: int) -> bool:
+    """Whether a line can be written there without waiting long for whoever reads it."""
+    return _wait(target, select.POLLOUT, 500)
+
+
 def close_descriptors_but(keep: set[int]) -> None:
     """Let go of everything inherited: a pipe that stays open here never ends for others."""
     for name in os.listdir("/dev/fd"):
@@ -240,9 +278,13 @@ def close_descriptors_but(keep: set[int]) -> None:
 
 
 def _wait_for_end_of_file(reader: int) -> None:
-    close_descriptors_but({reader})
-    os.read(reader, 1)
-    os._exit(0)
+    try:
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # not an exception in a copy of our caller
+        close_descriptors_but({reader})
+        os.read(reader, 1)
+    finally:
+        os._exit(0)
 
 
 def _read(source: int) -> bytes:
@@ -250,29 +292,35 @@ def _read(source: int) -> bytes:
         try:
             return os.read(source, CHUNK)
         except BlockingIOError:  # somebody left it non-blocking
-            select.select([source], [], [])
+            _wait(source, select.POLLIN)
         except OSError:
             return b""  # a terminal that went away
 
 
-def _write(target: int, data: bytes) -> None:
+def write_all(target: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         try:
             rest = rest[os.write(target, rest) :]
         except BlockingIOError:
-            select.select([], [target], [])
+            _wait(target, select.POLLOUT)
+
+
+def _wait(descriptor: int, event: int, milliseconds: int | None = None) -> bool:
+    ready = select.poll()
+    ready.register(descriptor, event)
+    return bool(ready.poll(milliseconds))
 
 
 def _null() -> int:
     return os.open(os.devnull, os.O_RDWR)
 
 
-def _to_null(descriptor: int) -> Callable[[], None]:
-    def close() -> None:
-        os.dup2(_null(), descriptor)  # never left free, or the next file opened would be our stdout
-
-    return close
+def _point_at_null(descriptor: int) -> None:
+    """Close it, but never leave its number free, or the next file opened would be our stdout."""
+    null = _null()
+    os.dup2(null, descriptor)
+    os.close(null)
 
 
 def _open_standard_streams() -> None:
@@ -301,8 +349,12 @@ def _die_with_parent() -> Callable[[], None] | None:
 
 
 def _not_started(name: str, error: OSError) -> str:
-    if isinstance(error, FileNotFoundError):
-        if os.path.exists(name):
+    from shutil import which
+
+    if os.path.isdir(name):
+        return f"cannot start the server: {name!r} is a directory; give the command that runs it"
+    if isinstance(error, FileNotFoundError) or not name:
+        if which(name):
             return f"cannot start the server {name!r}: the interpreter in its first line does not exist"
         return f"cannot start the server: there is no command {name!r}; check its spelling and the PATH"
     if isinstance(error, PermissionError):

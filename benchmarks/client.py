@@ -1,0 +1,266 @@
+"""The one client that drives every contestant, and what it can see of their processes.
+
+Every wait is bounded: a timer kills the process that is measured, which ends the read.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, perf_counter, perf_counter_ns, sleep
+
+from programs import CHUNK, blob, write
+
+CALL = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello, tape"}}}\n'
+_BLOB = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"blob","arguments":{"size":%d}}}\n'
+_SINK = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"sink","arguments":{"text":"%b"}}}\n'
+_PID = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"pid"}}\n'
+# Requests on their way at once, sent in groups. Few enough to fit into a pipe: a recorder with a
+# single thread would otherwise wait for the server while the server waits for it.
+_WINDOW, _GROUP = 256, 64
+_TICKS_OF_IDLING = 2
+
+
+class FailedError(Exception):
+    """A contestant gave no answer."""
+
+
+class Client:
+    """A contestant that runs, with this process as its client."""
+
+    def __init__(self, command: Sequence[str], seconds: float) -> None:
+        self._seconds, self._started = seconds, monotonic()
+        self.spawned = perf_counter()
+        self._process = subprocess.Popen(
+            command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        assert self._process.stdin and self._process.stdout
+        self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
+        self._late = False
+        self._timer = threading.Timer(seconds, self._give_up)
+        self._timer.daemon = True
+        self._timer.start()
+        self._last = 0
+
+    def __enter__(self) -> Client:
+        return self
+
+    def _give_up(self) -> None:
+        self._late = True
+        self._process.kill()
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        self._timer.cancel()
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None and not pipe.closed:
+                pipe.close()
+        if self._late and isinstance(error, (FailedError, OSError)):
+            raise FailedError(f"not done within {self._seconds:.0f} seconds") from None
+
+    def round_trips(self, count: int) -> list[int]:
+        """Nanoseconds of calls made one after the other."""
+        times = []
+        for _ in range(count):
+            line = CALL % self._next()
+            before = perf_counter_ns()
+            write(self._to, line)
+            self._reply()
+            times.append(perf_counter_ns() - before)
+        return times
+
+    def flood(self, count: int, seconds: float = float("inf")) -> int:
+        """Make so many calls with many on their way at once; fewer if the time is up. The number made."""
+        until = monotonic() + seconds
+        sent = answered = 0
+        while answered < count:
+            group = min(_GROUP, count - sent)
+            if group and sent - answered <= _WINDOW - _GROUP:
+                write(self._to, b"".join([CALL % self._next() for _ in range(group)]))
+                sent += group
+                continue
+            answered += self._read().count(b"\n")
+            if monotonic() > until:
+                count = sent
+        return answered
+
+    def ask(self, requests: Sequence[bytes]) -> bytes:
+        """The answers to these requests, each sent when the one before is answered."""
+        answers = []
+        for request in requests:
+            write(self._to, request)
+            while True:
+                answers.append(self._read())
+                if answers[-1].endswith(b"\n"):
+                    break
+        return b"".join(answers)
+
+    def ask_at_once(self, requests: Sequence[bytes]) -> bytes:
+        """The same with many on their way at once."""
+        groups = [b"".join(requests[at : at + _GROUP]) for at in range(0, len(requests), _GROUP)]
+        groups.reverse()
+        answers, sent, answered = [], 0, 0
+        while answered < len(requests):
+            if groups and sent - answered <= _WINDOW - _GROUP:
+                write(self._to, groups.pop())
+                sent = min(sent + _GROUP, len(requests))
+                continue
+            answers.append(self._read())
+            answered += answers[-1].count(b"\n")
+        return b"".join(answers)
+
+    def upload(self, size: int) -> float:
+        """Seconds until a large request is answered."""
+        line = _SINK % (self._next(), blob(size))
+        before = perf_counter()
+        write(self._to, line)
+        self._reply()
+        return perf_counter() - before
+
+    def download(self, size: int) -> float:
+        """Seconds until a large answer is here."""
+        line = _BLOB % (self._next(), size)
+        before = perf_counter()
+        write(self._to, line)
+        got = self._reply()
+        if got < size:
+            raise FailedError(f"{got} of {size} bytes came")
+        return perf_counter() - before
+
+    def close(self) -> None:
+        """End of file for the contestant, and wait until it and all its helpers have ended by themselves."""
+        assert self._process.stdin
+        helpers = [(pid, _born(pid)) for pid in _family(self._process.pid)]
+        self._process.stdin.close()
+        if self._process.wait() != 0:
+            raise FailedError(f"ended with {self._process.returncode}")
+        if not _all_end(helpers, self._started + self._seconds):
+            raise FailedError("it left a process behind that was still at work")
+
+    def server_pid(self) -> int:
+        write(self._to, _PID % self._next())
+        line = b""
+        while not line.endswith(b"\n"):
+            line += self._read()
+        return int(line.partition(b'"text":"')[2].partition(b'"')[0])
+
+    def processes(self) -> list[int]:
+        """The contestant and its helpers, without the server; empty where there is no /proc."""
+        server = self.server_pid()
+        return [pid for pid in _family(self._process.pid) if pid != server]
+
+    @property
+    def messages(self) -> int:
+        """How many have passed, both ways together."""
+        return 2 * self._last
+
+    def _next(self) -> int:
+        self._last += 1
+        return self._last
+
+    def _reply(self) -> int:
+        """Read to the end of a line; how many bytes that were."""
+        size = 0
+        while True:
+            data = self._read()
+            size += len(data)
+            if data.endswith(b"\n"):
+                return size
+
+    def _read(self) -> bytes:
+        data = os.read(self._from, CHUNK)
+        if not data:
+            raise FailedError("it stopped answering")
+        return data
+
+
+def duration(command: Sequence[str], seconds: float) -> float:
+    """Seconds that a command takes from its spawn to its end."""
+    before = perf_counter()
+    process = subprocess.Popen(command)
+    timer = threading.Timer(seconds, process.kill)
+    timer.start()
+    # A wait with a timeout would look again only after 32 ms, then after 64: too coarse a clock.
+    code = process.wait()
+    took = perf_counter() - before
+    timer.cancel()
+    if code != 0:
+        raise FailedError(f"{command} ended with {code}")
+    return took
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Resident memory of some processes together, in bytes."""
+
+    now: int
+    peak: int
+
+
+def memory(pids: Sequence[int], seconds: float) -> Memory:
+    """What they hold once they have nothing left to do, waiting for that as long as is allowed."""
+    until = monotonic() + seconds
+    before, ticks = -10, sum(map(_ticks, pids))
+    while ticks - before > _TICKS_OF_IDLING and monotonic() < until:
+        sleep(0.5)
+        before, ticks = ticks, sum(map(_ticks, pids))
+    fields = [_status(pid) for pid in pids]
+    return Memory(sum(f.get("VmRSS", 0) for f in fields), sum(f.get("VmHWM", 0) for f in fields))
+
+
+def _family(pid: int) -> list[int]:
+    """A process and all below it."""
+    parents = {}
+    for place in Path("/proc").glob("[0-9]*"):
+        fields = _stat(int(place.name))
+        if fields:
+            parents[int(place.name)] = int(fields[1])
+    family = [pid] if pid in parents else []
+    for member in family:  # grows while it is walked
+        family += [child for child, parent in parents.items() if parent == member]
+    return family
+
+
+def _all_end(helpers: Sequence[tuple[int, str]], until: float) -> bool:
+    """Wait for processes that were ours to end, and end them if they do not: they would disturb what follows."""
+    while left := [pid for pid, born in helpers if born and _born(pid) == born]:
+        if monotonic() > until:
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+            return False
+        sleep(0.05)
+    return True
+
+
+def _born(pid: int) -> str:
+    """When a process started, which tells it from a later one of the same number; "" if it has ended."""
+    fields = _stat(pid)
+    return fields[19] if fields and fields[0] != "Z" else ""
+
+
+def _ticks(pid: int) -> int:
+    fields = _stat(pid)
+    return int(fields[11]) + int(fields[12]) if fields else 0
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields behind the name, which may itself hold spaces."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []  # it has ended
+
+
+def _status(pid: int) -> dict[str, int]:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return {}
+    return {line.split(":")[0]: int(line.split()[1]) << 10 for line in lines if line.endswith(" kB")}

@@ -1,0 +1,44 @@
+"""mcp-tape replay"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from .. import api
+from . import say
+from .options import cassette_argument, common_options, replay_from, replaying_options
+
+
+@click.command(
+    "replay",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape replay time.db\n"
+    "  mcp-tape replay time.db --ignore '$.params.arguments.now' --strict\n"
+    "  mcp-tape replay time.db --speed 1 --fault 'tools/call:convert_time@2=error:-32000'\n"
+    "\n\b\n"
+    "In a client's configuration:\n"
+    '  "command": "mcp-tape", "args": ["replay", "time.db"]',
+)
+@cassette_argument
+@replaying_options
+@common_options
+@click.pass_context
+def command(ctx: click.Context, /, file: str, quiet: bool, **given: Any) -> None:
+    """Be the recorded server, on stdin and stdout: deterministic, offline, for tests.
+
+    A request that nothing on the tape answers is a miss: told in the error, on stderr, and in the exit
+    code (1).
+    """
+    options = replay_from(given)
+    played = api.replay(file, options, say=say)
+    tell_played(played, options, file, quiet)
+    ctx.exit(played.code)
+
+
+def tell_played(played: api.Played, options: api.Replay, file: str, quiet: bool) -> None:
+    """What was played, in one line."""
+    if played.misses or not quiet:
+        unplayed = f", {played.unplayed} unplayed" if options.strict or options.report else ""
+        say(f"{played.played} played, {played.misses} missed{unplayed}: {file}")

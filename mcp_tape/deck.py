@@ -1,0 +1,301 @@
+"""The playing core: a client's messages in, the recorded server's messages out.
+
+Each message of ours waits for its cue. Does no I/O and reads no clock: what to send is a value it returns,
+time is an argument.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+from typing import Literal, NamedTuple
+
+from . import frames, protocol, rewrite
+from .calls import Call, Calls
+from .finding import Finder
+from .frames import Message
+from .ordering import RecordedOrder
+from .playback import MISS, NOT_FOUND, Pending, Playback, Send, said
+from .selection import Position, Recorded, Selection
+
+_END = 1 << 62  # behind everything recorded
+
+
+class Fact(NamedTuple):
+    """What happened, for reports."""
+
+    what: Literal["played", "miss", "note"]
+    text: str = ""
+    call: Call | None = None
+
+
+class Deck:
+    """Plays the server of a selection to one client."""
+
+    def __init__(
+        self,
+        selection: Selection,
+        finder: Finder,
+        *,
+        speed: float = 0.0,
+        in_recorded_order: bool = False,
+        repeat_whole: bool = False,
+        tell: Callable[[Fact], None] = lambda fact: None,
+        tell_played: bool = True,
+        pass_on: Callable[[Call], bool] = lambda call: False,
+        hide: Callable[[str], str] = lambda text: text,
+    ) -> None:
+        self._selection = selection
+        self._finder = finder
+        self._playback = Playback(selection)
+        self._speed = speed
+        self._order = RecordedOrder(selection, self._note) if in_recorded_order else None
+        self._at_once = not speed and not in_recorded_order
+        self._repeat_whole = repeat_whole
+        self._tell = tell
+        self._tell_played = tell_played
+        self._pass_on = pass_on
+        self._hide = hide
+        self._heard: dict[str, Position] = {}  # per method, the last notification heard
+        self._calls = Calls(selection)
+        self._once: set[Position] = set()  # messages that were played and are no answers: a cue may come twice
+        self._ready: list[Pending] = []
+        self._later: list[tuple[float, Position, int, Pending]] = []
+        self._numbers = count()  # so that a heap never compares what it holds
+        self._replies: list[Send] = []
+        self.played = 0
+        self.misses = 0
+        self._cue(selection.sessions[0], 0, None, 0.0, 0)
+
+    def receive(self, text: bytes, channel: str, now: float) -> None:
+        """A frame of the client."""
+        quick = self._finder.find_verbatim(text)
+        if quick is not None:
+            same, recorded, again = quick
+            call = Call(same.rpc_id, channel, recorded, text)
+            if not self._answer_at_once(call, recorded):
+                self._calls.begin(call, recorded)
+                self._play(call, again, now)
+            return
+        calls = []
+        for part, message in enumerate(frames.parse(text)[1]):
+            if message.kind == "request":
+                calls += self._request(message, text, part, channel)
+            elif message.kind == "response":
+                self._response(message, now)
+            else:
+                self._notification(message, channel, now)
+        for call, again in calls:  # those of a batch share what they cue: all are known before the first plays
+            self._play(call, again, now)
+
+    def due(self, now: float) -> list[Send]:
+        """What is to be sent now. Ask after every frame: answers then never depend on how frames arrived."""
+        while self._later and self._later[0][0] <= now:
+            self._ready.append(heapq.heappop(self._later)[-1])
+        replies, self._replies = self._replies, []
+        ready, self._ready = self._ready, []
+        if self._order is not None:
+            ready = self._order.pass_on(ready, now)
+        if not ready:
+            return replies
+        sends = self._playback.sends(sorted(ready, key=_place))
+        for send in sends:
+            if send.answers and send.call is not None:
+                self._calls.close(send.call)
+        return replies + sends
+
+    def leave(self, now: float) -> None:
+        """The client will send nothing more: what only waits for an order need not."""
+        if self._order is not None:
+            self._order.give_way()
+
+    def is_asking(self, rpc_id: str) -> bool:
+        """Whether a request of ours with this id waits for the client's answer."""
+        return rpc_id in self._playback.asked
+
+    def next_at(self) -> float | None:
+        """When something will be due, if nothing arrives before."""
+        times = [self._later[0][0]] if self._later else []
+        held = self._order.next_at() if self._order else None
+        return min(times if held is None else [*times, held], default=None)
+
+    # -- what arrives
+
+    def _request(self, message: Message, text: bytes, part: int, channel: str) -> list[tuple[Call, bool]]:
+        recorded, again = self._finder.find(message, text, part)
+        own = rewrite.elements(text)[part] if text.lstrip().startswith(b"[") else text
+        call = Call(message.rpc_id, channel, recorded, own, message)
+        if recorded is None:
+            self._miss(call)
+            return []
+        self._note_difference(message, recorded)
+        if self._answer_at_once(call, recorded):
+            return []
+        self._calls.begin(call, recorded)
+        return [(call, again)]
+
+    def _note_difference(self, message: Message, recorded: Recorded) -> None:
+        params = message.body.get("params")
+        if message.method == protocol.INITIALIZE or protocol.member(params, "inputResponses") is not None:
+            then = frames.parse(self._selection.text(recorded))[1][recorded.part].body.get("params")
+            difference = rewrite.noteworthy(message, then)
+            if difference:
+                self._note(difference)
+
+    def _answer_at_once(self, call: Call, recorded: Recorded) -> bool:
+        """Most exchanges are only a request and its answer: then there is nothing to keep track of."""
+        self.played += 1
+        if self._tell_played:
+            self._tell(Fact("played", "", call))
+        waiting = self._selection.cued(recorded.session, recorded.seq)
+        if not self._at_once or len(waiting) != 1 or waiting[0].answers != recorded.seq:
+            return False
+        if waiting[0].frame_kind == "batch" or waiting[0].rpc_id != recorded.rpc_id:
+            return False
+        self._replies.append(self._playback.answer(waiting[0], call))
+        return True
+
+    def _play(self, call: Call, again: bool, now: float) -> None:
+        recorded = call.recorded
+        assert recorded is not None
+        if again and not (self._repeat_whole and recorded.session in self._selection.sessions):
+            self._answer_only(call, recorded, now)
+            return
+        if again:
+            self._once.difference_update(row.place for row in self._selection.of_exchange(recorded))
+        if not self._cue(recorded.session, recorded.seq, call, now, self._at(recorded)):
+            self._without_answer(call, recorded, recorded.seq, now)
+
+    def _response(self, message: Message, now: float) -> None:
+        asked = self._playback.asked.pop(message.rpc_id or "", None)
+        if asked is None:
+            self._note(f"the client answered {message.rpc_id}, which was not asked")
+            return
+        recorded = self._selection.answer(asked)
+        if recorded is None:
+            return
+        difference = rewrite.different_answer(message, self._selection.text(recorded), recorded.part)
+        if difference:
+            self._note(f"{asked.method} was answered differently than recorded: {difference}")
+        call = self._calls.owner(asked)
+        answered = self._cue(recorded.session, recorded.seq, call, now, self._at(recorded))
+        if call is not None and call.recorded is not None and not answered:
+            self._without_answer(call, call.recorded, recorded.seq, now)
+
+    def _notification(self, message: Message, channel: str, now: float) -> None:
+        if message.method == protocol.CANCELLED:
+            self._cancel(message, channel, now)
+            return
+        for method in protocol.notification_names(message.method or ""):
+            recorded = self._selection.next_notification(method, self._heard.get(method, (0, 0, 0)))
+            if recorded is not None:
+                self._heard[method] = recorded.place
+                self._cue(recorded.session, recorded.seq, None, now, self._at(recorded))
+                return
+
+    def _cancel(self, message: Message, channel: str, now: float) -> None:
+        """A live cancel drops what was recorded before it; what came after it plays now."""
+        rpc_id = frames.id_text(protocol.member(message.body.get("params"), "requestId"))
+        call = self._calls.get(channel, rpc_id)
+        if call is None or call.recorded is None:
+            return
+        on_tape = self._cancel_on_tape(call.recorded)
+
+        def stays(pending: Pending) -> bool:
+            after = on_tape is not None and pending.recorded is not None and pending.recorded.seq > on_tape.seq
+            return pending.call is not call or after
+
+        self._ready = list(filter(stays, self._ready))
+        self._later = [item for item in self._later if stays(item[-1])]
+        heapq.heapify(self._later)
+        if self._order is not None:
+            self._order.drop(stays)
+        if on_tape is not None:
+            self._cue(on_tape.session, on_tape.seq, call, now, self._at(on_tape))
+
+    # -- what the tape cannot answer
+
+    def _miss(self, call: Call) -> None:
+        method = call.message.method or ""
+        if method == protocol.PING:
+            self._replies.append(said(call, "result", "{}"))
+            return
+        known = self._selection.knows(method)
+        if method == protocol.DISCOVER and not known:
+            self._replies.append(said(call, "error", rewrite.error(NOT_FOUND, "Method not found")))
+            return
+        if self._pass_on(call):
+            return
+        from . import misses  # only now: most replays have none, and start-up counts
+
+        self.misses += 1
+        report = misses.report(self._selection, call.message, known, self._finder.counts, self._hide)
+        self._tell(Fact("miss", report.text, call))
+        code = MISS if known else NOT_FOUND
+        self._replies.append(said(call, "error", rewrite.error(code, report.headline, report.data)))
+
+    def _without_answer(self, call: Call, recorded: Recorded, arrived: int, now: float) -> None:
+        """The tape may end before the answer: then say so, once all that it has of the exchange is out."""
+        if recorded.method == protocol.LISTEN or self._selection.answer(recorded) is not None:
+            return
+        of_client = [row.seq for row in self._selection.of_exchange(recorded) if row.sender == "client"]
+        if self._cancel_on_tape(recorded) is None and arrived >= max(of_client, default=arrived):
+            self._later_than_all_of(call, now)
+
+    def _later_than_all_of(self, call: Call, now: float) -> None:
+        due = max((item[0] for item in self._later if item[-1].call is call), default=None)
+        if due is None:
+            self._ready.append(Pending(None, call))
+        else:
+            heapq.heappush(self._later, (due, (_END, 0, 0), next(self._numbers), Pending(None, call)))
+
+    def _cancel_on_tape(self, recorded: Recorded) -> Recorded | None:
+        rows = self._selection.of_exchange(recorded)
+        return next((row for row in rows if row.method == protocol.CANCELLED and row.sender == "client"), None)
+
+    # -- what goes out
+
+    def _cue(self, session: int, cue: int, call: Call | None, now: float, at: int) -> bool:
+        """A client message has arrived: what waited for it is due. Whether the call's answer is among it."""
+        answered = False
+        for row in self._selection.cued(session, cue):
+            owner = self._calls.owner(row) if row.exchange is not None else None
+            if row.exchange is not None and owner is None:
+                continue  # of an exchange that this client has not begun
+            if row.kind != "response":
+                if row.place in self._once:
+                    continue
+                self._once.add(row.place)
+            elif owner is call:
+                answered = True
+            elif row.exchange == cue:
+                continue  # another call of the same batch
+            self._schedule(Pending(row, owner), now, at)
+        return answered
+
+    def _answer_only(self, call: Call, recorded: Recorded, now: float) -> None:
+        answer = self._selection.answer(recorded)
+        if answer is None:
+            self._without_answer(call, recorded, _END, now)
+        else:
+            self._schedule(Pending(self._selection.facts(answer), call), now, self._at(recorded))
+
+    def _schedule(self, pending: Pending, now: float, cue_at: int) -> None:
+        recorded = pending.recorded
+        if not self._speed or recorded is None:
+            self._ready.append(pending)
+            return
+        due = now + max(0, (recorded.at or 0) - cue_at) / 1e6 / self._speed
+        heapq.heappush(self._later, (due, recorded.place, next(self._numbers), pending))
+
+    def _at(self, recorded: Recorded) -> int:
+        """When it was recorded; only a replay in time needs to know."""
+        return (self._selection.facts(recorded).at or 0) if self._speed else 0
+
+    def _note(self, text: str) -> None:
+        self._tell(Fact("note", text))
+
+
+def _place(pending: Pending) -> Position:
+    return pending.recorded.place if pending.recorded else (_END, 0, 0)

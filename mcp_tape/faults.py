@@ -1,0 +1,153 @@
+"""Breaks what a deck plays, on purpose: actions in, actions out. Chance comes from a seed."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable
+from hashlib import sha256
+from itertools import count
+from typing import NamedTuple
+
+from . import rewrite
+from .calls import Call
+from .deck import Deck, Fact
+from .playback import Hangup, Send, said
+
+Action = Send | Hangup
+_NOISE = b"this line is noise, not JSON-RPC\n"
+# What each kind takes behind its colon: a number, a text, nothing.
+_TAKES = {
+    "error": "a code, as in error:-32000", "tool-error": "", "delay": "milliseconds, as in delay:250", "hang": "",
+    "drop": "", "duplicate": "", "malformed": "", "truncate": "bytes, as in truncate:40", "noise": "",
+    "disconnect": "", "exit": "an exit code, as in exit:3",
+}  # fmt: skip
+_SPEC = re.compile(
+    r"(?P<method>[^=:@]+)(?::(?P<name>[^=@]+))?(?:@(?P<nth>\d+))?="
+    r"(?P<kind>[a-z-]+)(?::(?P<value>.*?))?(?::(?P<chance>\d+(?:\.\d+)?)%)?"
+)
+
+
+class Fault(NamedTuple):
+    """What goes wrong with the answers to some calls."""
+
+    source: str
+    method: str
+    name: str | None
+    nth: int | None
+    kind: str
+    value: str
+    chance: float
+
+
+def parse(source: str) -> Fault:
+    """`TARGET=FAULT`, as in `tools/call:search@2=error:-32000:30%`; ValueError when it is none."""
+    found = _SPEC.fullmatch(source)
+    if found is None:
+        raise ValueError(f"{source!r} is no fault: write TARGET=FAULT, as in 'tools/call:search@2=error:-32000'")
+    kind, value, chance = found["kind"], found["value"] or "", found["chance"]
+    if kind not in _TAKES:
+        raise ValueError(f"there is no fault {kind!r}: choose one of {', '.join(_TAKES)}")
+    if chance is None and re.fullmatch(r"\d+(?:\.\d+)?%", value):
+        value, chance = "", value[:-1]
+    if _TAKES[kind] and not re.fullmatch(r"-?\d+", value):
+        raise ValueError(f"{source!r}: {kind} takes {_TAKES[kind]}")
+    nth = int(found["nth"]) if found["nth"] else None
+    return Fault(source, found["method"], found["name"], nth, kind, value, float(chance or 100) / 100)
+
+
+class Faulty:
+    """A deck whose answers go wrong where they should."""
+
+    def __init__(self, faults: list[Fault], seed: int) -> None:
+        self._faults = faults
+        self._seed = seed
+        self._seen = [0] * len(faults)
+        self._planned: dict[Call, Fault] = {}
+        self._later: list[tuple[float, int, Send]] = []
+        self._numbers = count()
+        self._deck: Deck | None = None
+        self._tell: Callable[[Fact], None] = lambda fact: None
+
+    def attach(self, deck: Deck) -> None:
+        self._deck = deck
+
+    def listen(self, tell: Callable[[Fact], None]) -> Callable[[Fact], None]:
+        """Hear of each call as it arrives, and pass it on."""
+
+        self._tell = tell
+
+        def heard(fact: Fact) -> None:
+            if fact.what == "played" and fact.call is not None:
+                self._plan(fact.call)
+            tell(fact)
+
+        return heard
+
+    def receive(self, text: bytes, channel: str, now: float) -> None:
+        assert self._deck is not None
+        self._deck.receive(text, channel, now)
+
+    def due(self, now: float) -> list[Action]:
+        assert self._deck is not None
+        out: list[Action] = []
+        while self._later and self._later[0][0] <= now:
+            out.append(heapq.heappop(self._later)[-1])
+        for send in self._deck.due(now):
+            out += self._broken(send, now)
+        return out
+
+    def leave(self, now: float) -> None:
+        assert self._deck is not None
+        self._deck.leave(now)
+
+    def next_at(self) -> float | None:
+        assert self._deck is not None
+        times = [at for at in (self._deck.next_at(), self._later[0][0] if self._later else None) if at is not None]
+        return min(times, default=None)
+
+    def _plan(self, call: Call) -> None:
+        message = call.message
+        for number, fault in enumerate(self._faults):
+            if fault.method != message.method or fault.name not in (None, message.name):
+                continue
+            self._seen[number] += 1
+            if fault.nth in (None, self._seen[number]) and self._happens(number, fault):
+                self._planned.setdefault(call, fault)
+
+    def _happens(self, number: int, fault: Fault) -> bool:
+        throw = sha256(f"{self._seed} {number} {self._seen[number]}".encode()).digest()[:4]
+        return int.from_bytes(throw, "big") / 2**32 < fault.chance
+
+    def _broken(self, send: Send, now: float) -> list[Action]:
+        fault = self._planned.get(send.call) if send.call is not None else None
+        if fault is None or (not send.answers and fault.kind != "hang"):
+            return [send]
+        assert send.call is not None
+        if send.answers:
+            del self._planned[send.call]
+            self._tell(Fact("note", f"fault {fault.source}", send.call))
+        return self._applied(fault, send, send.call, now)
+
+    def _applied(self, fault: Fault, send: Send, call: Call, now: float) -> list[Action]:
+        match fault.kind:
+            case "error":
+                return [said(call, "error", rewrite.error(int(fault.value), f"fault: {fault.source}"))]
+            case "tool-error":
+                return [said(call, "result", rewrite.tool_error(fault.value or f"fault: {fault.source}"))]
+            case "delay":
+                heapq.heappush(self._later, (now + int(fault.value) / 1000, next(self._numbers), send))
+                return []
+            case "duplicate":
+                return [send, send]
+            case "malformed":
+                return [send._replace(text=send.text.rstrip()[:-1] + b"\n")]
+            case "truncate":
+                return [send._replace(text=send.text[: int(fault.value)]), Hangup(0)]
+            case "noise":
+                return [Send(_NOISE, send.channel), send]
+            case "disconnect":
+                return [Hangup(0)]
+            case "exit":
+                return [Hangup(int(fault.value))]
+        return []  # hang, drop

@@ -1,0 +1,206 @@
+"""Rules that hide secrets in plain text: each takes a text and gives it back with placeholders.
+
+Knows no JSON and no MCP. A placeholder is never looked into again, so that hiding twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from . import secrecy, shapes
+from .shapes import Shape
+
+Rule = Callable[[str], str]
+MARK = "[redacted:"
+_PLACEHOLDER = re.compile(r"\[redacted:[^\]\r\n]{0,200}\]")
+_NOT_IN_MARKS = re.compile(r"[\]\r\n]")
+
+_ESCAPED = r"(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})"  # in text that is still escaped
+# `name = `, `name: `, `"name": `, `<name>`, and `--name `: what stands before a value. The name may have two words.
+_NAMED = re.compile(
+    rf"(?:(?<![\w.\\-])|{_ESCAPED})-{{0,2}}(?P<name>[A-Za-z_][\w.-]{{1,63}}(?: [A-Za-z]{{3,16}})?)"
+    r"(?:(?:\\{0,7}[\"'`])?[ \t]{0,3}(?:=>|:=|=(?!=)|:(?![:/])|%3[ADad])[ \t]{0,3}|(?<=[\w-])>(?=[^<]{1,256}</))"
+    r"|(?<![\w-])--?(?P<option>[A-Za-z][\w-]{1,63})[ \t]{1,3}(?!-)",
+    re.ASCII,
+)
+_VALUE = re.compile(
+    r"(?P<quote>\\{0,7}[\"'`])(?P<quoted>[^\r\n]{1,4096}?)(?<!\\)(?P=quote)"
+    r"|(?P<bare>[^\s\"'&,;<>()\[\]{}\\|`]{6,})(?P<next>[(\[{]?)"
+)
+# A line of an .env file: the value goes on to the end of the line, whatever is in it.
+_ENV_LINE = re.compile(
+    r"^[ \t]*(?:export |set |ENV |-e |- )?(?P<name>[A-Z][A-Z0-9_]{2,63})=(?P<bare>[^\s\"'`][^\s]{5,})$", re.M
+)
+_CALL = re.compile(r"[\w.]+[(\[].*[)\]]")
+
+
+def mark(source: str) -> str:
+    """The placeholder that names where a secret was known from."""
+    return f"{MARK}{_NOT_IN_MARKS.sub('_', source[:150])}]"
+
+
+def is_mark(text: str) -> bool:
+    """Whether a text is one placeholder."""
+    return _PLACEHOLDER.fullmatch(text) is not None
+
+
+def settle(text: str, rules: Iterable[Rule]) -> str:
+    """The text when no rule finds any more in it; each change hides something, so this ends."""
+    before = None
+    while text != before:
+        before = text
+        for rule in rules:
+            text = outside_marks(text, rule)
+    return text
+
+
+def outside_marks(text: str, rule: Rule) -> str:
+    """Apply a rule to what stands between the placeholders."""
+    if MARK not in text:
+        return rule(text)
+    out: list[str] = []
+    done = 0
+    for found in _PLACEHOLDER.finditer(text):
+        out += (rule(text[done : found.start()]), found.group())
+        done = found.end()
+    out.append(rule(text[done:]))
+    return "".join(out)
+
+
+class Literals:
+    """Exact values to hide, in each spelling that a text may hold them in; of too many the newest count."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: dict[str, list[tuple[str, str, str]]] = {}  # value: spelling, the same as bytes, placeholder
+        self._spelled: list[tuple[str, str, str]] = []
+        self._changed = False
+        self._escapable = False
+
+    def add(self, value: str, source: str) -> None:
+        if value in self._known:
+            return
+        if len(self._known) >= self._most:
+            del self._known[next(iter(self._known))]
+        self._known[value] = [(how, _encoded(how).decode("latin-1"), mark(source)) for how in _spellings(value)]
+        self._escapable = self._escapable or json.dumps(value) != f'"{value}"'
+        self._changed = True
+
+    def occur(self, text: bytes) -> bool:
+        """Whether one may be in a text: quick, and never wrong when it says no."""
+        if not self._known:
+            return False
+        wire = text.decode("latin-1")  # a character for a byte, as `in` is several times faster on str
+        for _, needle, _ in self._longest_first():
+            if needle in wire:
+                return True
+        return self._escapable and "\\" in wire
+
+    def hide(self, text: str) -> str:
+        for how, _, placeholder in self._longest_first():
+            if how in text:
+                text = outside_marks(text, lambda part: part.replace(how, placeholder))  # noqa: B023  # used at once
+        return text
+
+    def _longest_first(self) -> list[tuple[str, str, str]]:
+        if self._changed:  # one value may hold another
+            self._spelled = sorted((how for hows in self._known.values() for how in hows), key=lambda how: -len(how[0]))
+            self._changed = False
+        return self._spelled
+
+
+def shape_rule(shape: Shape) -> Rule:
+    """Hides what has the shape of a token."""
+    pattern, placeholder = shapes.compiled(shape), mark(f"shape:{shape.name}")
+
+    def hidden(found: re.Match[str]) -> str:
+        part = found.lastgroup
+        if part is None:
+            return placeholder
+        value = found[part]
+        if not (secrecy.looks_issued(value) if part == "maybe" else _is_real(value)):
+            return found.group()
+        whole, at = found.group(), found.start()
+        return whole[: found.start(part) - at] + placeholder + whole[found.end(part) - at :]
+
+    return lambda text: pattern.sub(hidden, text)
+
+
+def pattern_rule(pattern: re.Pattern[str]) -> Rule:
+    """Hides what the user's own pattern finds; an empty match is none."""
+    placeholder = mark("value")
+    return lambda text: pattern.sub(lambda found: placeholder if found.group() else "", text)
+
+
+def assignment_rule(is_secret: Callable[[str], bool], see: Callable[[str, str], None]) -> Rule:
+    """Hides what a text gives to a secret name: `K=V`, `"k": "v"`, `--k V`; `see` is told of each."""
+
+    def hide(text: str) -> str:
+        out: list[str] = []
+        done = 0
+        for start, end, name in _assigned(text, is_secret):
+            see(text[start:end], name)
+            out += (text[done:start], mark(f"key:{name}"))
+            done = end
+        out.append(text[done:])
+        return "".join(out)
+
+    return hide
+
+
+def _assigned(text: str, is_secret: Callable[[str], bool]) -> Iterator[tuple[int, int, str]]:
+    lines = _ENV_LINE.finditer(text)
+    found = {line.start("bare"): line.end() for line in lines if _is_env_line(line, is_secret)}
+    done = 0
+    for named in _NAMED.finditer(text):
+        name = _secret_name(named["option"] or named["name"], is_secret) if named.end() >= done else ""
+        if name:
+            start, end = _value_span(text, named.end())
+            done = found.get(start, end)
+            if start < done:
+                yield start, done, name
+
+
+def _value_span(text: str, at: int) -> tuple[int, int]:
+    """Where a secret value stands that starts here; an empty span if it is none."""
+    value = _VALUE.match(text, at)
+    if value is None:
+        return at, at
+    part = "quoted" if value["quoted"] else "bare"
+    start, end = value.span(part)
+    end -= len(value[part]) - len(value[part].rstrip(".:!?"))
+    code = value["next"] and end - start < 1000  # a call or an index
+    looks = secrecy.looks_issued if part == "quoted" else secrecy.looks_assigned
+    return (start, end) if not code and looks(text[start:end]) else (start, start)
+
+
+def _secret_name(name: str, is_secret: Callable[[str], bool]) -> str:
+    """The name, or its last part (`config.token`, `the password`), if that is a secret's; else nothing."""
+    last = re.split(r"[. ]", name)[-1]
+    return name if is_secret(name) else last if is_secret(last) else ""
+
+
+def _is_env_line(line: re.Match[str], is_secret: Callable[[str], bool]) -> bool:
+    return is_secret(line["name"]) and secrecy.looks_assigned(line["bare"]) and not _CALL.fullmatch(line["bare"])
+
+
+def _is_real(value: str) -> bool:
+    """`user:password@host` in a manual is no secret."""
+    return not (secrecy.is_stand_in(value) or secrecy.is_secret_key(value) or value in ("pass", "pw", "pwd"))
+
+
+def _spellings(value: str) -> set[str]:
+    """As it is, escaped once or twice as in JSON in a text, and as in a URL."""
+    plain, ascii_only = json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1]
+    url = re.sub(rb"[^A-Za-z0-9_.~-]", lambda c: b"%%%02X" % c[0][0], _encoded(value)).decode()
+    twice = {json.dumps(once, ensure_ascii=False)[1:-1] for once in (plain, ascii_only)}
+    return {value, plain, ascii_only, url, value.replace("/", "\\/"), *twice}
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half a character, which only an escape can spell
+        return text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,146 @@
+"""Recorded messages made into what is sent: live ids and tokens spliced in, batches put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import frames, protocol, rewrite
+from .calls import Call
+from .selection import Recorded, Selection
+
+
+class Send(NamedTuple):
+    """Send this, line end included. `call` is the request it belongs to, `answers` whether it is its answer."""
+
+    text: bytes
+    channel: str
+    call: Call | None = None
+    answers: bool = False
+
+
+class Hangup(NamedTuple):
+    """End the session now, with this exit code."""
+
+    code: int
+
+
+if TYPE_CHECKING:  # start-up is the feature: a Protocol alone costs a millisecond
+    from typing import Protocol
+
+    class Player(Protocol):
+        """What a transport plays to: a deck, with or without faults and a live server behind it."""
+
+        def receive(self, text: bytes, channel: str, now: float) -> None: ...
+
+        def due(self, now: float) -> Sequence[Send | Hangup]: ...
+
+        def next_at(self) -> float | None: ...
+
+        def leave(self, now: float) -> None: ...
+
+
+class Pending(NamedTuple):
+    """A recorded message that is due or will be. No `recorded`: the answer that the recording does not have."""
+
+    recorded: Recorded | None
+    call: Call | None
+
+
+class Playback:
+    """Knows which of the server's own requests are in flight, and under which id they went out."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        self.asked: dict[str, Recorded] = {}
+
+    def answer(self, recorded: Recorded, call: Call) -> Send:
+        """The answer to a call, where nothing else belongs to it."""
+        text = rewrite.answer(self._selection.text(recorded), recorded.rpc_id, call.rpc_id)
+        return Send(text + _eol(recorded), call.channel, call, True)
+
+    def sends(self, ready: list[Pending]) -> list[Send]:
+        """What to send for messages that are due, in this order."""
+        out: list[Send] = []
+        while ready:
+            frame = ready[0].recorded.frame if ready[0].recorded else None
+            size = next((n for n, p in enumerate(ready) if (p.recorded and p.recorded.frame) != frame), len(ready))
+            out += self._frame(ready[: max(size, 1)])
+            ready = ready[max(size, 1) :]
+        return out
+
+    def _frame(self, together: list[Pending]) -> list[Send]:
+        """One message, or those of a batch that are due at once."""
+        first = together[0]
+        if first.recorded is None:
+            assert first.call is not None
+            return [said(first.call, "error", rewrite.error(MISS, "the recording ends before the answer"))]
+        text = self._selection.text(first.recorded)
+        if first.recorded.frame_kind != "batch":
+            return [send for pending in together for send in self._one(pending, text)]
+        parts = rewrite.elements(text)
+        sends = [
+            send
+            for pending in together
+            if pending.recorded
+            for send in self._one(pending, parts[pending.recorded.part])
+        ]
+        if len(sends) < len(parts):
+            return sends
+        whole = rewrite.with_elements(text, [send.text.rstrip(b"\r\n") for send in sends])
+        return [sends[-1]._replace(text=whole + _eol(first.recorded))]
+
+    def _one(self, pending: Pending, text: bytes) -> list[Send]:
+        recorded, call = pending
+        assert recorded is not None
+        live = self._rewritten(recorded, call, text)
+        if live is None:
+            return []
+        return [Send(live + _eol(recorded), call.channel if call else "", call, recorded.kind == "response")]
+
+    def _rewritten(self, recorded: Recorded, call: Call | None, text: bytes) -> bytes | None:
+        if recorded.kind == "response":
+            return rewrite.answer(text, recorded.rpc_id, call.rpc_id) if call else text
+        if recorded.kind == "request":
+            live = self._free_id(recorded.rpc_id or "null")
+            self.asked[live] = recorded
+            return rewrite.with_id(text, recorded.rpc_id, live)
+        if recorded.method == protocol.CANCELLED:
+            return self._cancelled(recorded, text)
+        return rewrite.notification(text, recorded.method, call.rpc_id, call.token) if call else text
+
+    def _cancelled(self, recorded: Recorded, text: bytes) -> bytes:
+        """The server takes back a request of its own, which may have gone out under another id."""
+        params = frames.parse(text)[1][0].body.get("params")
+        theirs = frames.id_text(protocol.member(params, "requestId"))
+        same = [live for live, asked in self.asked.items() if asked.rpc_id == theirs and _together(asked, recorded)]
+        if not same:
+            return text
+        del self.asked[same[-1]]
+        return rewrite.with_values(text, {("params", "requestId"): same[-1]})
+
+    def _free_id(self, rpc_id: str) -> str:
+        """As recorded, unless that is in flight."""
+        if rpc_id not in self.asked:
+            return rpc_id
+        return next(str(number) for number in range(1, len(self.asked) + 2) if str(number) not in self.asked)
+
+
+NOT_FOUND, MISS = -32601, -32010
+
+
+def said(call: Call, member: str, value: str) -> Send:
+    """An answer of our own."""
+    text = f'{{"jsonrpc":"2.0","id":{call.rpc_id},"{member}":{value}}}\n'
+    return Send(text.encode("utf-8", "surrogatepass"), call.channel, call, True)
+
+
+def _together(one: Recorded, other: Recorded) -> bool:
+    return (one.session, one.exchange) == (other.session, other.exchange)
+
+
+def _eol(recorded: Recorded) -> bytes:
+    """As recorded; a message that was cut off before its line end gets one, noise does not."""
+    if recorded.eol == "\n":
+        return b"\n"
+    return (recorded.eol or "").encode() or (b"" if recorded.kind == "noise" else b"\n")

@@ -1,0 +1,74 @@
+"""Tells what happened in a replay: to a person on stderr, to machines as JSON lines, at once.
+
+Each line is one write to a file opened for appending: a killed replay, or a command that a client starts
+twice, loses nothing and mixes nothing up.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+if TYPE_CHECKING:
+    from .deck import Fact
+    from .selection import Recorded
+
+
+_SHOWN = 10  # unplayed requests that a person is told of one by one
+
+
+class Reporter:
+    """Where the facts of a replay go."""
+
+    def __init__(self, say: Callable[[str], None], file: str | None, run: str | None) -> None:
+        self._say = say
+        self._run = run
+        self._file = -1
+        if file is not None:
+            self._file = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+    def tell(self, fact: Fact) -> None:
+        """One thing that happened."""
+        if fact.what == "played" and self._file < 0:
+            return
+        text = fact.text
+        if fact.what != "played":
+            self._say(text if fact.what == "miss" else f"note: {text}")
+        call = fact.call
+        if call is None:
+            self._write({"what": fact.what, "text": text})
+            return
+        recorded = call.recorded
+        self._write(
+            {
+                "what": fact.what,
+                "method": call.message.method,
+                "name": call.message.name,
+                "id": orjson.loads(call.rpc_id),
+                "session": recorded.session if recorded else None,
+                "seq": recorded.seq if recorded else None,
+            }
+            | ({"text": text} if text else {})
+        )
+
+    def unplayed(self, rows: Iterable[Recorded], *, loud: bool) -> int:
+        """The recorded requests that nobody made; how many."""
+        count = 0
+        for row in rows:
+            count += 1
+            if loud and count <= _SHOWN:
+                self._say(f"unplayed: #{row.seq} {' '.join(filter(None, (row.method, row.name)))}")
+            self._write(
+                {"what": "unplayed", "method": row.method, "name": row.name, "session": row.session, "seq": row.seq}
+            )
+        if loud and count > _SHOWN:
+            self._say(f"unplayed: and {count - _SHOWN} more")
+        return count
+
+    def _write(self, row: dict[str, Any]) -> None:
+        if self._file >= 0:
+            line = {"pid": os.getpid(), "run": self._run} | row
+            os.write(self._file, orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))

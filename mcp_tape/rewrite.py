@@ -1,0 +1,116 @@
+"""Recorded text made to fit the live conversation: ids and tokens spliced in, all else as it was."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from . import frames, jsonpath, jsontext, match, protocol
+from .frames import Message
+from .jsontext import Path
+
+# The id of most messages stands right behind the version: found without reading on.
+_LEADING_ID = re.compile(rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*("[^"\\]*"|-?\d+)(?=\s*[,}])')
+_SUBSCRIPTION = ("_meta", "io.modelcontextprotocol/subscriptionId")
+
+
+def with_id(text: bytes, recorded: str | None, live: str) -> bytes:
+    """The text with another id."""
+    if recorded == live:
+        return text
+    leading = _LEADING_ID.match(text)
+    if leading:
+        return text[: leading.start(1)] + live.encode() + text[leading.end(1) :]
+    return with_values(text, {("id",): live})
+
+
+def answer(text: bytes, recorded: str | None, live: str) -> bytes:
+    """An answer for a live request; of a listen, the subscription it names is that request too."""
+    text = with_id(text, recorded, live)
+    if b"subscriptionId" in text and recorded != live:
+        text = with_values(text, {("result", *_SUBSCRIPTION): live})
+    return text
+
+
+def notification(text: bytes, method: str | None, call_id: str | None, token: str | None) -> bytes | None:
+    """A notification for a live call, or None when this client did not ask for it."""
+    if method == protocol.PROGRESS and call_id is not None:
+        return None if token is None else with_values(text, {("params", "progressToken"): token})
+    if call_id is not None and b"subscriptionId" in text:
+        return with_values(text, {("params", *_SUBSCRIPTION): call_id})
+    return text
+
+
+def with_values(text: bytes, values: dict[Path, str]) -> bytes:
+    """The text with other values at these paths, where it has them."""
+    source = text.decode("utf-8", "surrogateescape")
+    splices = []
+    for path, new in values.items():
+        span = jsontext.find(source, path)
+        if span is not None and source[slice(*span)] != new:
+            splices.append((*span, new))
+    return jsontext.splice(source, splices).encode("utf-8", "surrogateescape") if splices else text
+
+
+def elements(text: bytes) -> list[bytes]:
+    """The messages of a batch, each verbatim."""
+    source = text.decode("utf-8", "surrogateescape")
+    return [source[start:end].encode("utf-8", "surrogateescape") for start, end in _spans(source)]
+
+
+def with_elements(text: bytes, new: list[bytes]) -> bytes:
+    """A batch with other messages at the same places."""
+    source = text.decode("utf-8", "surrogateescape")
+    parts = (part.decode("utf-8", "surrogateescape") for part in new)
+    splices = [(*span, part) for span, part in zip(_spans(source), parts, strict=True)]
+    return jsontext.splice(source, splices).encode("utf-8", "surrogateescape")
+
+
+def _spans(source: str) -> list[tuple[int, int]]:
+    return sorted((start, end) for path, start, end in jsontext.values(source) if len(path) == 1)
+
+
+def noteworthy(live: Message, then: Any) -> str | None:
+    """What a request that matches says differently all the same, where people would want to know."""
+    now = live.body.get("params")
+    if live.method == protocol.INITIALIZE:
+        old, new = (protocol.member(params, "protocolVersion") for params in (then, now))
+        if old != new:
+            return f"the client offers protocol {new}, the recorded one offered {old}; the answer is as recorded"
+    inputs = [protocol.member(params, "inputResponses") for params in (then, now)]
+    if inputs[0] != inputs[1]:
+        return f"{live.method} {live.name or ''} was given another input than recorded; the answer is as recorded"
+    return None
+
+
+def different_answer(live: Message, recorded: bytes, part: int) -> str | None:
+    """How a live answer differs from the recorded one, in a few words."""
+    messages = frames.parse(recorded)[1]
+    if part >= len(messages):
+        return None
+    then, now = messages[part].body, live.body
+    if ("error" in then) != ("error" in now):
+        return "with an error" if "error" in now else "without the error"
+    member = "error" if "error" in now else "result"
+    first = next(match.differences(then.get(member), now.get(member), (member,)), None)
+    return None if first is None else f"{jsonpath.path_text(first[0])} differs"
+
+
+def single_line(text: bytes) -> bytes:
+    """Text for stdio: line breaks between tokens, as HTTP allows them, become spaces."""
+    if b"\n" not in text and b"\r" not in text:
+        return text
+    return text.replace(b"\r", b" ").replace(b"\n", b" ")
+
+
+def error(code: int, message: str, data: Any = None) -> str:
+    """A JSON-RPC error object."""
+    body: dict[str, Any] = {"code": code, "message": message}
+    if data is not None:
+        body["data"] = data
+    return jsontext.compact(body)
+
+
+def tool_error(text: str) -> str:
+    """The result of a call that was made and failed."""
+    return jsontext.compact({"content": [{"type": "text", "text": text}], "isError": True})

@@ -1,0 +1,265 @@
+"""The sessions that play, looked up by index as they are needed: start-up must not grow with the cassette.
+
+Reads a little ahead, because clients mostly ask in recorded order: one query then serves many requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from . import match, protocol
+from .cassette import Cassette
+from .errors import CassetteError
+from .frames import FrameKind, MessageKind, Side
+
+_AHEAD = 512  # frames read at once
+_SMALL = 16_384  # longer texts are read when they are played
+
+Position = tuple[int, int, int]  # session, seq, part
+_START: Position = (0, 0, 0)
+
+
+class Recorded(NamedTuple):
+    """One message on the tape. What stands behind `frame` is its frame's, and None where it was not read."""
+
+    session: int
+    seq: int
+    part: int
+    kind: MessageKind
+    method: str | None
+    rpc_id: str | None
+    name: str | None
+    answers: int | None
+    key: bytes | None
+    exchange: int | None
+    cue: int | None
+    frame: int
+    at: int | None = None
+    frame_kind: FrameKind | None = None
+    eol: str | None = None
+    text: bytes | None = None
+
+    @property
+    def place(self) -> Position:
+        return self[:3]
+
+    @property
+    def sender(self) -> Side:
+        return "client" if self.cue is None else "server"  # only what the server sent waits for a cue
+
+
+# A + before a column keeps SQLite from choosing the index that starts with it: without statistics it takes
+# the one that gives the order, and reads the whole session.
+_COLUMNS = ", ".join(f"m.{name}" for name in Recorded._fields[:12])
+_MESSAGES = f"SELECT {_COLUMNS} FROM messages m WHERE session = ? AND "
+_WITH_TEXTS = f"""SELECT {_COLUMNS}, f.at, f.kind, f.eol,
+    CASE WHEN length(f.text) <= {_SMALL} THEN CAST(f.text AS BLOB) END
+    FROM messages m JOIN frames f ON f.id = m.frame WHERE +m.session = ? AND """
+_FRAME_IDS = "SELECT min(id), max(id) FROM frames WHERE session = ? AND seq BETWEEN ? AND ?"
+_NEWER = "(seq, part) > (?, ?) ORDER BY seq, part LIMIT 1"
+
+
+class Selection:
+    """What of a cassette plays: some sessions, in this order."""
+
+    def __init__(self, cassette: Cassette, sessions: Sequence[int]) -> None:
+        self._cassette = cassette
+        self.sessions = list(sessions)
+        self.stale = self._made_by_other_rules()
+        self._places = {session: at for at, session in enumerate(self.sessions)}
+        # The window: what was read ahead of the first session, from its start on without a gap.
+        self._window = range(1, 1)
+        self._requests: dict[bytes, list[Recorded]] = {}
+        self._texts: dict[bytes, Recorded] = {}
+        self._cued: dict[int, list[Recorded]] = {}
+        self.taken: set[Position] = set()  # the requests that were played
+        self._skipped: set[bytes] = set()  # keys that windows before this one held and nobody asked for
+
+    @property
+    def path(self) -> str:
+        return self._cassette.path
+
+    # -- what the client asked
+
+    def next_request(self, key: bytes, after: Position = _START) -> Recorded | None:
+        """The next request of the client with this key."""
+        if after[0] in (0, self.sessions[0]) and key not in self._skipped:
+            for found in self._requests.get(key, ()):
+                if found[1:3] > after[1:]:
+                    return found
+        later = self._next("key = ? AND +sender = 'client'", key, after)
+        if later is not None:
+            self._read_ahead(later)
+        return later
+
+    def same_text(self, text: bytes) -> Recorded | None:
+        """A request close by with these very bytes: a quick way to its key, which parsing would give too."""
+        return self._texts.get(text)
+
+    def next_notification(self, method: str, after: Position = _START) -> Recorded | None:
+        """The next notification of the client with this method."""
+        return self._next("method = ? AND +kind = 'notification' AND +sender = 'client'", method, after)
+
+    def requests(self, method: str, *, redacted: bool = False, most: int = -1) -> list[Recorded]:
+        """The recorded requests of a method, of all sessions that play."""
+        hidden = "AND (SELECT redactions FROM frames WHERE id = frame) > 0" if redacted else ""
+        where = f"method = ? AND +kind = 'request' AND +sender = 'client' {hidden} ORDER BY seq, part LIMIT ?"
+        return [row for session in self.sessions for row in self._select(where, (session, method, most))]
+
+    def all_requests(self) -> Iterator[Recorded]:
+        """Every request of the client."""
+        for session in self.sessions:
+            yield from self._select("kind = 'request' AND sender = 'client' ORDER BY seq, part", (session,))
+
+    def newest(self, method: str) -> Recorded | None:
+        """The first answered request of this method in the newest session that has one."""
+        for (session,) in self._cassette.rows("SELECT id FROM sessions ORDER BY id DESC"):
+            for row in self._select("method = ? AND +kind = 'request' AND +sender = 'client'", (session, method)):
+                if self.answer(row) is not None:
+                    return row
+        return None
+
+    def knows(self, method: str) -> bool:
+        """Whether any session of the cassette has a request of this method."""
+        sql = """SELECT EXISTS (SELECT 1 FROM sessions s JOIN messages m ON m.session = s.id
+                 WHERE m.method = ? AND +m.kind = 'request' AND +m.sender = 'client')"""
+        return bool(self._cassette.rows(sql, (method,))[0][0])
+
+    # -- what belongs to it
+
+    def cued(self, session: int, cue: int) -> list[Recorded]:
+        """What the server sends once this client message has arrived, in order, texts included."""
+        if session == self.sessions[0] and cue in self._cued:
+            return self._cued[cue]
+        return self._with_texts("m.session = ? AND m.cue = ? ORDER BY m.seq, m.part", (session, session, cue))
+
+    def answer(self, request: Recorded) -> Recorded | None:
+        """The recorded answer to a request of either side."""
+        rows = self._select("answers = ? AND +rpc_id = ? LIMIT 1", (request.session, request.seq, request.rpc_id))
+        return rows[0] if rows else None
+
+    def of_exchange(self, request: Recorded) -> list[Recorded]:
+        """Everything that belongs to a request of the client, itself included."""
+        return self._select("exchange = ? ORDER BY seq, part", (request.session, request.seq))
+
+    def answered_between(self, request: Recorded, answer: Recorded) -> list[Recorded]:
+        """The answers to other requests that came while this one was open."""
+        where = "sender = 'server' AND seq > ? AND seq < ? AND +answers IS NOT NULL ORDER BY seq, part"
+        return self._select(where, (request.session, request.seq, answer.seq))
+
+    # -- for the client's role
+
+    def of_client(self, session: int) -> list[Recorded]:
+        """Everything the client sent."""
+        return self._select("sender = 'client' ORDER BY seq, part", (session,))
+
+    def of_server(self, session: int) -> list[Recorded]:
+        """Everything the server sent."""
+        return self._select("sender = 'server' ORDER BY seq, part", (session,))
+
+    # -- the frame of a message
+
+    def text(self, recorded: Recorded) -> bytes:
+        """Its text, verbatim."""
+        if recorded.text is not None:
+            return recorded.text
+        return bytes(self._cassette.rows("SELECT CAST(text AS BLOB) FROM frames WHERE id = ?", (recorded.frame,))[0][0])
+
+    def facts(self, recorded: Recorded) -> Recorded:
+        """The same message with time, kind and line end of its frame."""
+        if recorded.at is not None:
+            return recorded
+        at, kind, eol = self._cassette.rows("SELECT at, kind, eol FROM frames WHERE id = ?", (recorded.frame,))[0]
+        return recorded._replace(at=at, frame_kind=kind, eol=eol)
+
+    def _next(self, where: str, value: object, after: Position) -> Recorded | None:
+        session, *place = after
+        for other in self.sessions[self._places.get(session, 0) :]:
+            rows = self._select(f"{where} AND {_NEWER}", (other, value, *(place if other == session else (0, 0))))
+            if rows:
+                return rows[0]
+        return None
+
+    def _select(self, where: str, values: tuple[object, ...]) -> list[Recorded]:
+        return list(map(Recorded._make, map(_padded, self._cassette.rows(_MESSAGES + where, values))))
+
+    def _with_texts(self, where: str, values: tuple[object, ...]) -> list[Recorded]:
+        return list(map(Recorded._make, self._cassette.rows(_WITH_TEXTS + where, values)))
+
+    def _read_ahead(self, found: Recorded) -> None:
+        """Move the window on, if what was found lies in the next one."""
+        session, start = self.sessions[0], self._window.stop
+        if found.session != session or not start <= found.seq < start + _AHEAD:
+            return
+        first, last = self._cassette.rows(_FRAME_IDS, (session, start, start + _AHEAD - 1))[0]
+        rows = self._with_texts("m.frame BETWEEN ? AND ?", (session, first, last))
+        self._skipped |= {
+            key for key, same in self._requests.items() if not self.taken.issuperset(row.place for row in same)
+        }
+        self._window = range(start, rows[-1].seq + 1)
+        self._requests, self._texts, self._cued = {}, {}, {}
+        for row in rows:
+            if row.key is not None and row.sender == "client":
+                self._requests.setdefault(row.key, []).append(row)
+                if row.frame_kind == "message" and row.text is not None:
+                    self._texts[row.text] = row
+        self._keep_whole(rows)
+
+    def _keep_whole(self, rows: list[Recorded]) -> None:
+        """Of what is cued, keep what the window holds for certain: an exchange's answer ends it, and what
+        belongs to none comes before the client's next message."""
+        cued: dict[int | None, list[Recorded]] = {}
+        asked = [row.seq for row in rows if row.sender == "client"]
+        for row in rows:
+            cued.setdefault(row.cue, []).append(row)
+        for seq in asked[:-1]:
+            waiting = cued.get(seq, ())
+            if any(row.answers == seq for row in waiting):
+                self._cued[seq] = list(waiting)
+
+    def _made_by_other_rules(self) -> bool:
+        marks = ", ".join("?" * len(self.sessions))
+        sql = f"SELECT 1 FROM sessions WHERE id IN ({marks}) AND key_version <> ? LIMIT 1"
+        return bool(self._cassette.rows(sql, (*self.sessions, match.KEY_VERSION)))
+
+
+_NOT_READ = (None, None, None, None)
+
+
+def _padded(row: tuple[object, ...]) -> tuple[object, ...]:
+    return row + _NOT_READ
+
+
+def select(cassette: Cassette, which: str) -> Selection:
+    """`latest`, `all` or a session's number."""
+    rows = cassette.rows("SELECT id, extends FROM sessions ORDER BY id DESC")
+    if which == "all":
+        chosen = [number for number, _ in rows]
+    elif which == "latest":
+        # One that is still being recorded, or only a probe, plays where there is no other.
+        own = [number for number, extends in rows if extends is None]
+        unfinished = (number for number in own if _has_an_exchange(cassette, number))
+        base = next(finished(cassette), None) or next(unfinished, None) or next(iter(own), None)
+        chosen = [base, *sorted(number for number, extends in rows if extends == base)] if base else []
+    else:
+        chosen = [cassette.session(int(which)).id]
+    if not chosen:
+        raise CassetteError(
+            f"{cassette.path} has no session to play; record one with: mcp-tape record -o {cassette.path} -- SERVER"
+        )
+    return Selection(cassette, chosen)
+
+
+def finished(cassette: Cassette) -> Iterator[int]:
+    """The sessions that can be played and are closed, newest first."""
+    rows = cassette.rows("SELECT id FROM sessions WHERE extends IS NULL AND ended_at IS NOT NULL ORDER BY id DESC")
+    return (session for (session,) in rows if _has_an_exchange(cassette, session))
+
+
+def _has_an_exchange(cassette: Cassette, session: int) -> bool:
+    """Probes do not count: clients start the command just to ask which era it speaks."""
+    marks = ", ".join("?" * len(protocol.PROBES))
+    sql = f"""SELECT 1 FROM messages WHERE session = ? AND kind = 'request' AND sender = 'client'
+              AND method NOT IN ({marks}) LIMIT 1"""
+    return bool(cassette.rows(sql, (session, *protocol.PROBES)))

@@ -1,0 +1,209 @@
+r"""The shapes of tokens that services issue: what to look for, and a cheap sign that it may be there.
+
+A pattern starts with fixed text where it can, which `re` finds fastest; what may stand before it is
+asked afterwards. No pattern may take more than linear time: an open repetition is never followed by
+something that can fail, and what looks ahead has a bound.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import NamedTuple
+
+
+class Shape(NamedTuple):
+    """`signs`: literal texts, one of which every match holds. A group `hide` is the part to replace, else all;
+    a group `maybe` is replaced only if it does not look like a word or a stand-in."""
+
+    name: str
+    signs: str
+    pattern: str
+
+
+def _free(width: int) -> str:
+    """The `width` characters just read do not continue a word; the letter of an escape (`\\n`) is none."""
+    before = rf".{{{width}}})"
+    return (
+        rf"(?:(?<![A-Za-z0-9]{before}|(?<=\\[nrtbf]{before}"
+        rf"|(?<=%[0-9A-Fa-f]{{2}}{before}|(?<=\\u[0-9A-Fa-f]{{4}}{before})"
+    )
+
+
+_END = r"(?![A-Za-z0-9])"
+_DIGIT = r"(?=[\w-]{0,60}\d)"  # slugs have the prefix too, but no digits
+_UPPER = r"(?=[\w-]{0,60}[A-Z])"
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_OPENED = r"\\{0,7}[\"']?:\s{0,4}\\{0,7}[\"']?"
+_PEM = r"(?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?"
+
+# Each match holds a secret name: `private key`, `bearer`, `authorization`, `cookie`, `password`.
+NAMED = (
+    Shape("private-key", "PRIVATE", rf"----[- ]BEGIN {_PEM} ?----[\s\S]*?(?:----[- ]END {_PEM} ?-----?|\Z)"),
+    Shape("bearer", "earer EARER", r"(?:[Bb]earer|BEARER)(?:\s{1,4}|%20|\+)(?P<maybe>[\w.~+/-]{8,}=*)"),
+    Shape(
+        "authorization",
+        "uthorization UTHORIZATION",
+        r"(?:[Aa]uthorization|AUTHORIZATION)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}\\{0,7}[\"']?(?:[A-Za-z-]{1,20} {1,4})?"
+        r"(?P<maybe>[\w.~+/:-]{6,}=*)",
+    ),
+    Shape("cookie", "ookie OOKIE", rf"(?:[Cc]ookie|COOKIE){_OPENED}(?P<hide>[\w.-]{{1,64}}=[^\r\n\"'\\]{{6,}})"),
+    Shape("netrc", "login", r"login[ \t]{1,4}\S{1,100}\s{1,8}password[ \t]{1,4}(?P<hide>\S{1,200})"),
+)
+
+# Found by one sign each, rare enough to be looked for in every text.
+SHORT = (
+    Shape("url-password", "://", r":(?:\\{0,7}/){2}[^/\s:@\"'?#\\]{0,200}:(?P<hide>[^/\s\"'?#\\<>]{3,500})@"),
+    Shape("url-token", "://", r":(?:\\{0,7}/){2}(?P<maybe>[\w.~+-]{20,200})@"),
+    Shape("user-password", " -u ", r" -u [\"']?[\w.@+-]{1,64}:(?P<maybe>[^\s\"'\\]{6,})"),
+    Shape("user-password", " --user", r" --user[ =][\"']?[\w.@+-]{1,64}:(?P<maybe>[^\s\"'\\]{6,})"),
+    Shape("signature", "sig=", r"[?&;]sig=(?P<hide>[\w%+/-]{30,}=*)"),
+    Shape("azure", "Q~", r"[\w~.-]{3}\dQ~[\w~.-]{31,}"),
+)
+
+# Each match holds RUN or more of `A-Za-z0-9_+/=-` in a row.
+LONG = (
+    Shape("jwt", "eyJ", rf"eyJ{_free(3)}[\w-]{{8,2000}}\.eyJ[\w-]{{8,}}\.[\w-]{{20,}}"),
+    Shape("jwe", "eyJ", rf"eyJ{_free(3)}[\w-]{{8,2000}}\.[\w-]{{0,1000}}\.[\w-]{{16}}\.[\w-]{{8,}}\.[\w-]{{22}}"),
+    Shape("aws", "AKIA ASIA ABIA ACCA", rf"A(?:KIA|SIA|BIA|CCA){_free(4)}[A-Z2-7]{{16}}{_END}"),
+    Shape("aws", "X-Amz-Signature", r"X-Amz-Signature=(?P<hide>[0-9a-f]{64})"),
+    Shape("aws", "ABSK", rf"ABSK{_free(4)}[A-Za-z0-9+/]{{100,}}={{0,2}}"),
+    Shape("github", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_[A-Za-z0-9]{36,}"),
+    Shape("github", "github_pat_", r"github_pat_[A-Za-z0-9]{20,}_[A-Za-z0-9]{40,}"),
+    Shape(
+        "gitlab",
+        "glpat- gldt- glrt- glptt- glcbt- glsoat- glft- gloas- glagent- glimt- glffct-",
+        rf"gl(?:pat|dt|rt|ptt|cbt|soat|ft|oas|agent|imt|ffct)-{_DIGIT}[\w-]{{20,}}",
+    ),
+    Shape("slack", "xox", rf"xox[abcdeprs](?:\.xox[bp])?-{_DIGIT}[\w-]{{15,}}[\w%-]*"),
+    Shape("slack", "xapp-", r"xapp-\d-[A-Z0-9]{4,40}-\d{4,40}-[a-z0-9]{16,}"),
+    Shape(
+        "slack",
+        "hooks.slack",
+        r"hooks\.slack\.com\\?/(?:services|workflows)\\?/(?P<hide>[A-Z0-9]{4,20}\\?/[A-Z0-9]{4,20}\\?/\w{20,})",
+    ),
+    Shape("discord", "webhooks", r"discord(?:app)?\.com\\?/api\\?/webhooks\\?/\d{10,24}\\?/(?P<hide>[\w-]{60,})"),
+    # a user id in base64: only digits, so each letter has few values
+    Shape(
+        "discord",
+        "MT MD Mj Mz NT ND Nj Nz OT OD Oj Oz",
+        r"(?:[MNO][DTjz][AEIMQUYcgk][w-z0-5]){5}(?<![\w-].{20})[\w-]{3,8}\.[\w-]{6}\.[\w-]{27,}",
+    ),
+    Shape("anthropic", "sk-ant-", rf"sk-ant-{_DIGIT}[\w-]{{20,}}"),
+    Shape("openai", "sk-", rf"sk-{_free(3)}(?:proj|svcacct|admin|None|service)-{_DIGIT}{_UPPER}[\w-]{{20,}}"),
+    Shape("openai", "sk-", rf"sk-{_free(3)}(?=[A-Za-z]{{0,60}}\d)[A-Za-z0-9]{{32,}}"),
+    Shape("openrouter", "sk-or-", r"sk-or-v1-[0-9a-f]{32,}"),
+    Shape("langfuse", "sk-lf-", rf"sk-lf-{_UUID}"),
+    Shape("stripe", "sk_ rk_", r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+    Shape("stripe", "whsec_", r"whsec_[A-Za-z0-9+/]{24,}=*"),
+    Shape("google", "AIza", rf"AIza{_free(4)}[\w-]{{35,}}"),
+    Shape("google", "ya29.", r"ya29\.[\w-]{20,}[\w.-]*"),
+    Shape("google", "GOCSPX-", r"GOCSPX-[\w-]{20,}"),
+    Shape("google", "1//0", rf"1//0{_free(4)}[\w-]{{30,}}"),
+    Shape("npm", "npm_", r"npm_[A-Za-z0-9]{36,}"),
+    Shape("pypi", "pypi-AgE", r"pypi-AgE[\w-]{50,}"),
+    Shape("rubygems", "rubygems_", r"rubygems_[0-9a-f]{48}"),
+    Shape("cargo", "cio", rf"cio{_free(3)}[A-Za-z0-9]{{32}}{_END}"),
+    Shape("docker", "dckr_", r"dckr_(?:pat|oat)_[\w-]{20,}"),
+    Shape("sendgrid", "SG.", rf"SG\.{_free(3)}[\w-]{{16,32}}\.[\w-]{{32,}}"),
+    Shape("twilio", "SK", rf"SK{_free(2)}[0-9a-f]{{32}}{_END}"),
+    Shape("mailgun", "key-", rf"key-(?<![\w-].{{4}})[0-9a-f]{{32}}{_END}"),
+    Shape("mailchimp", "-us", r"(?<![0-9a-f])[0-9a-f]{32}-us\d{1,2}\b"),
+    Shape("digitalocean", "_v1_", r"do[opr]_v1_[a-f0-9]{64}"),
+    Shape("huggingface", "hf_", rf"hf_{_free(3)}[A-Za-z0-9]{{30,}}"),
+    Shape("databricks", "dapi", rf"dapi{_free(4)}[0-9a-f]{{32}}(?:-\d)?"),
+    Shape("vault", "hvs. hvb. hvr.", rf"hv[sbr]\.{_free(4)}{_DIGIT}[\w-]{{24,}}"),
+    Shape("terraform", "atlasv1", r"(?<![A-Za-z0-9])[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,}"),
+    Shape("telegram", ":AA", r"\d{8,10}:AA[\w-]{33}(?![\w-])"),
+    Shape("linear", "lin_", r"lin_(?:api|oauth)_[A-Za-z0-9]{32,}"),
+    Shape("notion", "ntn_", r"ntn_[A-Za-z0-9]{40,}"),
+    Shape("notion", "secret_", rf"secret_{_free(7)}[A-Za-z0-9]{{43}}{_END}"),
+    Shape("figma", "figd_ figu_ figo_", r"fig[duo]_[\w-]{36,}"),
+    Shape("shopify", "shpat_ shpca_ shppa_ shpss_ shptka_", r"shp(?:at|ca|pa|ss|tka)_[a-fA-F0-9]{32}"),
+    Shape("grafana", "glsa_ glc_", r"gl(?:sa|c)_[A-Za-z0-9+/=_]{32,}"),
+    Shape("newrelic", "NRAK- NRII-", r"NR(?:AK|II)-[\w-]{27,}"),
+    Shape("postman", "PMAK-", r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}"),
+    Shape("supabase", "sbp_ sb_secret_", r"sb(?:p|_secret)_[\w-]{30,}"),
+    Shape("groq", "gsk_", r"gsk_[A-Za-z0-9]{40,}"),
+    Shape("perplexity", "pplx-", r"pplx-[A-Za-z0-9]{40,}"),
+    Shape("replicate", "r8_", rf"r8_{_free(3)}[A-Za-z0-9]{{37,}}"),
+    Shape("xai", "xai-", rf"xai-{_free(4)}[A-Za-z0-9]{{60,}}"),
+    Shape("cerebras", "csk-", rf"csk-{_free(4)}[a-z0-9]{{40,}}"),
+    Shape("nvidia", "nvapi-", rf"nvapi-{_DIGIT}[\w-]{{50,}}"),
+    Shape("fireworks", "fw_", rf"fw_{_free(3)}[A-Za-z0-9]{{22,24}}{_END}"),
+    Shape("tavily", "tvly-", rf"tvly-{_DIGIT}[A-Za-z0-9-]{{24,}}"),
+    Shape("firecrawl", "fc-", rf"fc-{_free(3)}[0-9a-f]{{32}}{_END}"),
+    Shape("brave", "BSA", rf"BSA{_free(3)}(?=[A-Za-z]{{0,30}}\d)[\w-]{{28}}(?![\w-])"),
+    Shape("e2b", "e2b_", r"e2b_[0-9a-f]{40}"),
+    Shape("browserbase", "bb_live_", r"bb_live_[\w-]{20,}"),
+    Shape("apify", "apify_api_", r"apify_api_[A-Za-z0-9]{30,}"),
+    Shape("jina", "jina_", r"jina_[0-9a-f]{32}[\w-]{20,}"),
+    Shape("pinecone", "pcsk_", r"pcsk_[A-Za-z0-9]{5,10}_[A-Za-z0-9]{40,}"),
+    Shape("langsmith", "lsv2_", r"lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}"),
+    Shape("resend", "re_", rf"re_{_free(3)}[A-Za-z0-9]{{8}}_[A-Za-z0-9]{{20,}}"),
+    Shape("atlassian", "ATATT3 ATCTT3", r"AT[AC]TT3[\w=-]{60,}"),
+    Shape("sentry", "sntrys_ sntryu_", r"sntry[su]_[\w+/=-]{40,}"),
+    Shape("airtable", "pat", rf"pat{_free(3)}[A-Za-z0-9]{{14}}\.[0-9a-f]{{64}}"),
+    Shape("clickup", "pk_", rf"pk_{_free(3)}\d{{5,12}}_[A-Z0-9]{{32}}"),
+    Shape("hubspot", "pat-", rf"pat-(?:na|eu)\d-{_UUID}"),
+    Shape("asana", "1/ 2/", rf"[12]/{_free(2)}\d{{10,20}}(?:/\d{{10,20}})?:[0-9a-f]{{32}}"),
+    Shape("heroku", "HRKU-", r"HRKU-[\w-]{36,}"),
+    Shape("netlify", "nfp_", r"nfp_[A-Za-z0-9]{36,}"),
+    Shape("neon", "napi_", r"napi_[a-z0-9]{40,}"),
+    Shape("planetscale", "pscale_", r"pscale_(?:tkn|pw|oauth)_[\w=-]{20,}[\w.=-]*"),
+    Shape("doppler", "dp.", rf"dp\.{_free(3)}(?:pt|st|ct|sa|scim|audit)\.(?:[\w-]{{2,35}}\.)?[A-Za-z0-9]{{40,}}"),
+    Shape("tailscale", "tskey-", rf"tskey-[a-z]{{1,10}}-{_DIGIT}[\w-]{{20,}}"),
+    Shape("fly", "fm1 fm2", r"fm[12][ar]?_[A-Za-z0-9+/=_]{20,}[A-Za-z0-9+/=,_]*"),
+    Shape("dropbox", "sl.", rf"sl\.{_free(3)}(?:u\.)?{_DIGIT}{_UPPER}[\w-]{{100,}}"),
+    Shape("square", "sq0 EAAA", r"sq0[a-z]{3}-[\w-]{22,}|EAAA[\w-]{60,}"),
+    Shape("circleci", "CCIPAT_ CCIPRJ_", r"CCIP(?:AT|RJ)_[A-Za-z0-9]{20,24}_[0-9a-f]{40}"),
+    Shape("buildkite", "bkua_", r"bkua_[0-9a-f]{40}"),
+    Shape("sonar", "squ_ sqp_ sqa_", r"sq[upa]_[0-9a-f]{40}"),
+    Shape("sourcegraph", "sgp_", r"sgp_(?:[A-Fa-f0-9]{16}_|local_)?[0-9a-fA-F]{40}"),
+    Shape("dynatrace", "dt0", r"dt0[a-z]\d\d\.[A-Z0-9]{24}\.[A-Z0-9]{64}"),
+    Shape("contentful", "CFPAT-", r"CFPAT-[\w-]{40,}"),
+    Shape("1password", "ops_eyJ", r"ops_eyJ[\w-]{100,}"),
+    Shape("mapbox", "sk.eyJ", r"sk\.eyJ[\w-]{20,}\.[\w-]{20,}"),
+    Shape("azure", "AccountKey AccessKey", r"(?:Account|SharedAccess)Key=(?P<hide>[A-Za-z0-9+/]{40,}={0,2})"),
+    Shape("age", "AGE-SECRET", r"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
+    Shape("salesforce", "00D", rf"00D{_free(3)}[A-Za-z0-9]{{12,15}}!\w{{20,}}[\w.]{{40,}}"),
+)
+
+_RUN = b"a" * 20
+_RUN_CHARACTERS = bytes(ord("a") if re.match(rb"[A-Za-z0-9_+/=-]", bytes([byte])) else 32 for byte in range(256))
+
+
+def hinted(text: bytes, named: bool) -> list[Shape]:
+    """The shapes that may be in a text; `named`: it may hold a secret name. Quick, and never leaves one out."""
+    wire = text.decode("latin-1")  # a character for a byte, as `in` is several times faster on str
+    found = [shape for shape in SHORT if shape.signs in wire]
+    if named:
+        found += _signed(NAMED, wire)
+    if _RUN in _without_long_words(text).translate(_RUN_CHARACTERS) and _any_sign().search(wire):
+        found += _signed(LONG, wire)
+    return found
+
+
+@cache
+def compiled(shape: Shape) -> re.Pattern[str]:
+    """Compiled when first needed: most sessions need none of them."""
+    return re.compile(shape.pattern, re.ASCII)
+
+
+def _without_long_words(text: bytes) -> bytes:
+    # The long words of the protocol itself are in every other message.
+    return text.replace(b'"notifications/', b"").replace(b'"io.modelcontextprotocol/', b"")
+
+
+def _signed(shapes: tuple[Shape, ...], text: str) -> list[Shape]:
+    return [shape for shape in shapes if any(sign in text for sign in shape.signs.split())]
+
+
+@cache
+def _any_sign() -> re.Pattern[str]:
+    """One pattern for all signs, grouped by their first letter, as `re` tries the branches one by one."""
+    tails: dict[str, list[str]] = {}
+    for shape in LONG:
+        for sign in shape.signs.split():
+            tails.setdefault(sign[0], []).append(re.escape(sign[1:]))
+    return re.compile("|".join(f"{first}(?:{'|'.join(rest)})" for first, rest in tails.items()))

@@ -1,0 +1,95 @@
+"""The official Python SDK 2.x as a client: python mcp2.py auto|legacy COMMAND..."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import warnings
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import mcp_types as types
+from mcp import Client, StdioServerParameters
+from scripted_session import ELICITED, ROOTS, SAMPLED, Seen, Step, offered
+
+# Ping and the like are deprecated in this SDK; the older revisions have them all the same.
+warnings.simplefilter("ignore")
+
+TIMEOUT = 60.0
+
+
+def plain(model: Any) -> Any:
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def callbacks(seen: Seen) -> dict[str, Any]:
+    async def sample(_: Any, params: Any) -> types.CreateMessageResult:
+        seen.asked("sampling", plain(params))
+        return types.CreateMessageResult.model_validate(SAMPLED)
+
+    async def elicit(_: Any, params: Any) -> types.ElicitResult:
+        seen.asked("elicitation", plain(params))
+        return types.ElicitResult.model_validate(ELICITED)
+
+    async def list_roots(_: Any) -> types.ListRootsResult:
+        seen.asked("roots", {})
+        return types.ListRootsResult.model_validate(ROOTS)
+
+    async def notified(message: Any) -> None:
+        if isinstance(message, Exception):
+            raise message
+        seen.notified(plain(message))
+
+    return {
+        "sampling_callback": sample,
+        "elicitation_callback": elicit,
+        "list_roots_callback": list_roots,
+        "message_handler": notified,
+    }
+
+
+async def do(client: Client, step: Step, on_progress: Callable[..., Awaitable[None]]) -> Any:
+    match step["do"]:
+        case "tools":
+            return plain(await client.list_tools())
+        case "call":
+            progress = on_progress if step.get("progress") else None
+            return plain(await client.call_tool(step["name"], step["arguments"], progress_callback=progress))
+        case "resources":
+            return plain(await client.list_resources())
+        case "templates":
+            return plain(await client.list_resource_templates())
+        case "read":
+            return plain(await client.read_resource(step["uri"]))
+        case "prompts":
+            return plain(await client.list_prompts())
+        case "prompt":
+            return plain(await client.get_prompt(step["name"], step["arguments"]))
+        case "complete":
+            ref = types.PromptReference(type="ref/prompt", name=step["prompt"])
+            return plain(await client.complete(ref, {"name": step["argument"], "value": step["value"]}))
+        case "ping":
+            return plain(await client.send_ping())
+        case "log-level":
+            return plain(await client.set_logging_level(step["level"]))
+    raise ValueError(step["do"])
+
+
+async def main(mode: str, command: str, *args: str) -> None:
+    seen = Seen()
+    server = StdioServerParameters(command=command, args=list(args))
+    async with Client(server, mode=mode, read_timeout_seconds=TIMEOUT, **offered(callbacks(seen))) as client:
+        tools = await client.list_tools()
+        seen.document["connected"] = {
+            "protocol": client.protocol_version,
+            "server": plain(client.server_info) if client.server_info else None,
+            "capabilities": plain(client.server_capabilities),
+            "instructions": client.instructions,
+        }
+        modern = client.protocol_version >= "2026"
+        await seen.play(lambda step, report: do(client, step, report), [t.name for t in tools.tools], modern)
+    seen.print()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,37 @@
+"""Fixtures for what has to be set up before it can be used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from . import provision
+
+
+@pytest.fixture(scope="session")
+def node() -> Callable[[], Path]:
+    """The npm packages, set up on first use. Without Node a test is skipped, but never in CI."""
+
+    def modules() -> Path:
+        if provision.has_node():
+            return provision.node_modules()
+        if os.environ.get("CI"):
+            pytest.fail("node and npm are not installed, and CI must have them")
+        pytest.skip("needs node and npm")
+
+    return modules
+
+
+@pytest.fixture(scope="session")
+def sdk_client(node: Callable[[], Path]) -> Callable[[str, str], list[str]]:
+    """The command of a client program for a server, both by the names in `provision`."""
+
+    def command(client: str, server: str) -> list[str]:
+        if provision.needs_node(client, server):
+            node()
+        return provision.client(client)
+
+    return command

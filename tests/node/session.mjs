@@ -1,0 +1,104 @@
+// What the TypeScript client programs share: which session to play, and the one document they print.
+// Knows no SDK version: both clients have the same methods for what is played here.
+
+import { readFileSync } from "node:fs";
+
+const SESSIONS = JSON.parse(readFileSync(new URL("../clients/sessions.json", import.meta.url), "utf8"));
+// Kinds of steps that the newest revision no longer has.
+const LEGACY_ONLY = new Set(["ping", "log-level"]);
+const TIMEOUT = { timeout: 60_000 };
+// A test may want other steps than those.
+const STEPS = JSON.parse(process.env.CLIENT_STEPS ?? "null");
+
+export const CAPABILITIES = { sampling: {}, elicitation: {}, roots: {} };
+export const ANSWERS = {
+  sampling: { role: "assistant", content: { type: "text", text: "Hello from the client." }, model: "scripted" },
+  elicitation: { action: "accept", content: { name: "Ada", check: true, integer: 7 } },
+  roots: { roots: [{ uri: "file:///project", name: "project" }] },
+};
+
+const seen = { steps: [], asked: {}, notifications: [], arrived: [] };
+
+// How often and in which order the server asks or tells is its own affair: two runs agree on what.
+function add(items, item) {
+  const texts = items.map((each) => JSON.stringify(each));
+  if (!texts.includes(JSON.stringify(item))) items.push(item);
+  items.sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
+}
+
+export function answer(what) {
+  return (request) => {
+    add((seen.asked[what] ??= []), request.params ?? {});
+    return ANSWERS[what];
+  };
+}
+
+export async function notified(notification) {
+  add(seen.notifications, notification);
+}
+
+// Both SDKs hand a notification over one microtask after its message, but a response at once: progress that
+// shares a read with the response finds its callback gone. So what arrives is noted here as well; and a patient
+// client takes one message at a time, however they arrived, and loses none.
+export function watch(transport) {
+  const deliver = transport.onmessage;
+  transport.onmessage = (message, extra) => {
+    if (message.method === "notifications/progress") {
+      const { progress, total } = message.params;
+      seen.arrived.push([progress, total]);
+      seen.arrived.sort(([a, b], [c, d]) => b - d || a - c);
+    }
+    if (process.env.CLIENT_PATIENT) setImmediate(deliver, message, extra);
+    else deliver(message, extra);
+  };
+}
+
+const ACTIONS = {
+  tools: (client) => client.listTools(),
+  resources: (client) => client.listResources(),
+  templates: (client) => client.listResourceTemplates(),
+  prompts: (client) => client.listPrompts(),
+  ping: (client) => client.ping(),
+  "log-level": (client, step) => client.setLoggingLevel(step.level),
+  read: (client, step) => client.readResource({ uri: step.uri }),
+  prompt: (client, step) => client.getPrompt({ name: step.name, arguments: step.arguments }),
+  complete: (client, step) =>
+    client.complete({
+      ref: { type: "ref/prompt", name: step.prompt },
+      argument: { name: step.argument, value: step.value },
+    }),
+  // Once what was asked before is on its way: reads nothing meanwhile, nor does anything else.
+  busy: async () => {
+    await new Promise(setImmediate);
+    return Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000);
+  },
+  call: (client, step, options) => client.callTool({ name: step.name, arguments: step.arguments }, options),
+};
+
+async function outcome(client, step, callTool) {
+  if (step.do === "together") {
+    return { do: "together", steps: await Promise.all(step.steps.map((part) => outcome(client, part, callTool))) };
+  }
+  const progressed = [];
+  const options = step.progress ? { ...TIMEOUT, onprogress: (report) => progressed.push(report) } : TIMEOUT;
+  const act = step.do === "call" ? callTool : ACTIONS[step.do];
+  try {
+    const result = await act(client, step, options);
+    return { ...step, result, progressed: [...progressed] }; // what was reported before the result
+  } catch (error) {
+    if (error.code === undefined) throw error;
+    return { ...step, error: { code: error.code, message: error.message, data: error.data }, progressed };
+  }
+}
+
+export async function play(client, connected, callTool = ACTIONS.call) {
+  const offered = (await client.listTools()).tools.map((tool) => tool.name);
+  seen.connected = { ...connected, server: client.getServerVersion(), capabilities: client.getServerCapabilities() };
+  const steps = STEPS ?? Object.entries(SESSIONS).find(([tool]) => offered.includes(tool))[1];
+  for (const step of steps) {
+    if (connected.protocol >= "2026" && LEGACY_ONLY.has(step.do)) continue;
+    seen.steps.push(await outcome(client, step, callTool));
+  }
+  await client.close();
+  console.log(JSON.stringify(seen, null, 1));
+}

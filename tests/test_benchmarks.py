@@ -1,0 +1,122 @@
+"""The benchmarks run, and print every figure. What the figures are is not tested here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+WAIT = 120
+
+
+def run(script: str, samples: Path) -> str:
+    """What the smallest run prints."""
+    command = [sys.executable, BENCHMARKS / script, "--smoke", "--markdown", "--json", samples]
+    done = subprocess.run(command, capture_output=True, timeout=WAIT)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def figures_in(samples: Path) -> set[str]:
+    return {row["figure"] for row in json.loads(samples.read_text())["results"]}
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bench") / "samples.json"
+
+
+@pytest.fixture(scope="module")
+def report(samples: Path) -> str:
+    """Made once for all tests."""
+    return run("record.py", samples)
+
+
+@pytest.fixture(scope="module")
+def replay_samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bench") / "replay.json"
+
+
+@pytest.fixture(scope="module")
+def replay_report(replay_samples: Path) -> str:
+    return run("replay.py", replay_samples)
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        "round trip µs",
+        "added µs",
+        "p99 µs",
+        "messages/s",
+        "stored/s",
+        "first reply ms",
+        "added ms",
+        "MB to server ms",
+        "MB to client ms",
+        "RSS MB",
+        "peak MB",
+        "sustained/s",
+        "bytes/message",
+        'python -c "import click, orjson, sqlite3"',
+    ],
+)
+def test_the_benchmark_prints_every_figure(report: str, figure: str) -> None:
+    assert figure in report
+
+
+@pytest.mark.parametrize("contestant", ["direct", "plain relay", "mcp-tape"])
+def test_the_benchmark_measures_every_contestant(report: str, contestant: str) -> None:
+    assert f"| {contestant} " in report
+
+
+def test_the_benchmark_names_every_bar_and_keeps_all_messages(report: str) -> None:
+    for bar in ("added round trip, pinned", "below mcp-rec's", "added start-up, pinned", "memory flat"):
+        assert bar in report
+    assert "100.00%" in report
+    assert "Failed" not in report
+
+
+def test_the_benchmark_writes_its_samples(report: str, samples: Path) -> None:
+    assert {"round trip", "p99", "messages/s", "start-up", "memory", "bytes/message"} <= figures_in(samples)
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        "first reply ms",
+        "of 500 ms",
+        "one at a time/s",
+        "pipelined/s",
+        "one at a time, other ids/s",
+        "pipelined, other ids/s",
+        'python -c "import click, orjson, sqlite3"',
+    ],
+)
+def test_the_replay_benchmark_prints_every_figure(replay_report: str, figure: str) -> None:
+    assert figure in replay_report
+
+
+@pytest.mark.parametrize("contestant", ["orjson server", "mcp-tape"])
+def test_the_replay_benchmark_measures_every_contestant_without_a_miss(replay_report: str, contestant: str) -> None:
+    assert f"| {contestant} " in replay_report
+    assert "failed" not in replay_report.lower()
+
+
+def test_the_replay_benchmark_names_every_bar(replay_report: str) -> None:
+    for bar in (
+        "first reply, pinned",
+        "first reply of 500 exchanges",
+        "share of the orjson server's",
+        "above mcp-rec's",
+    ):
+        assert bar in replay_report
+
+
+def test_the_replay_benchmark_writes_its_samples(replay_report: str, replay_samples: Path) -> None:
+    rates = {"one at a time", "pipelined", "one at a time, other ids", "pipelined, other ids"}
+    assert figures_in(replay_samples) == {"first reply", "first reply, large", *rates}

@@ -1,0 +1,29 @@
+"""Two decks, one per role, play every golden cassette to its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcp_tape.cassette import Cassette
+
+from .decks import back_to_back
+
+CASSETTES = sorted((Path(__file__).parent.parent / "cassettes").glob("*.db"))
+SESSIONS = [(path, session.id) for path in CASSETTES for session in Cassette(path).sessions()]
+
+
+@pytest.mark.parametrize(("path", "session"), SESSIONS, ids=lambda value: getattr(value, "stem", str(value)))
+def test_two_decks_play_a_golden_cassette_to_its_end(path: Path, session: int) -> None:
+    asked, told, player, client = back_to_back(path, str(session))
+    with Cassette(path) as cassette:
+        frames = [f for f in cassette.frames(session) if f.kind in ("message", "batch", "noise")]
+    assert client.finished
+    assert player.deck.misses == 0
+    assert player.unplayed() == []
+    told = [text for text in told if b"the recording ends before the answer" not in text]
+    assert sorted(t.rstrip(b"\r\n") for t in told) == sorted(f.text for f in frames if f.sender == "server")
+    assert sorted(a.rstrip(b"\r\n") for a in asked) == sorted(
+        f.text for f in frames if f.sender == "client" and f.kind != "noise"
+    )

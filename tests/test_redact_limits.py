@@ -1,0 +1,200 @@
+"""What holds for every text: the quick look misses nothing, twice is once, all else stays, and it ends in time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+
+from mcp_tape import hiding, jsontext, match, secrecy, shapes
+from mcp_tape.redact import Redacted, Redactor
+
+from .support import python
+from .test_redact import TOKEN, message
+
+EVERY_SHAPE = (*shapes.NAMED, *shapes.SHORT, *shapes.LONG)
+
+
+class Thorough(Redactor):
+    """Looks at everything closely, whatever the quick look would say."""
+
+    def _look(self, text: bytes) -> Any:
+        return self._rules(EVERY_SHAPE, True)
+
+
+PLAIN = st.text("abcxyz 0189-_.:=\"'\\/{}[]\n\u00e9\u20ac<>&%", max_size=12)
+SECRETS = st.sampled_from(
+    [TOKEN, "kJ8mN2pQ4", "AK" + "IAFAKEFAKEFAKE2345", "postgres://u:kJ8mN2pQ4@h", "Bearer kJ8mN2pQ4"]
+)
+NAMES = st.sampled_from(
+    ["password", "API_KEY", "x", "token", "progressToken", "name", "value", "id", "pwd", "inputSchema"]
+)
+GLUE = st.sampled_from(
+    ["", "=", ": ", '="', '": "', " ", "\\n", "--", "://", "-----BEGIN PRIVATE KEY-----", "[redacted:x]"]
+)
+TEXTS = st.lists(PLAIN | SECRETS | NAMES | GLUE, max_size=8).map("".join)
+DOCUMENTS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(NAMES | PLAIN, inner, max_size=4) | inner.map(json.dumps)
+    ),
+    max_leaves=12,
+)
+ENVIRON = {"X_TOKEN": "kJ8mN2pQ4", "Y_PASSWORD": 'qu"ote\\1x'}
+SPELL = st.sampled_from(
+    [
+        json.dumps,
+        lambda value: json.dumps(value, ensure_ascii=False, indent=1).replace("/", "\\/"),
+        lambda value: (
+            json.dumps(value).replace("e", "\\u0065").replace("tru\\u0065", "true").replace("fals\\u0065", "false")
+        ),
+    ]
+)
+
+
+def wire(spell: Any, document: Any) -> bytes:
+    text: bytes = spell({"document": document}).encode()
+    try:
+        json.loads(text)
+        return text
+    except ValueError:  # the e of a number
+        return json.dumps({"document": document}).encode()
+
+
+@given(SPELL, DOCUMENTS)
+def test_the_quick_look_misses_nothing_in_json(spell: Any, document: Any) -> None:
+    text = wire(spell, document)
+    assert Redactor(ENVIRON).redact(text) == Thorough(ENVIRON).redact(text)
+
+
+@given(TEXTS)
+def test_the_quick_look_misses_nothing_in_running_text(text: str) -> None:
+    assert Redactor(ENVIRON).redact(text.encode()) == Thorough(ENVIRON).redact(text.encode())
+
+
+@settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(st.data())
+def test_the_quick_look_misses_no_token(data: st.DataObject) -> None:
+    shape = data.draw(st.sampled_from(EVERY_SHAPE))
+    token = data.draw(st.from_regex(shapes.compiled(shape), fullmatch=True))
+    assume("\\" not in token)  # what is escaped is looked at unescaped
+    text = token.encode("utf-8", "surrogatepass")
+    assert shape in shapes.hinted(text, secrecy.may_name_secrets(text))
+
+
+@given(SPELL, DOCUMENTS)
+def test_redacting_twice_changes_nothing_more(spell: Any, document: Any) -> None:
+    once = Redactor(ENVIRON).redact(wire(spell, document)).text
+    assert Redactor(ENVIRON).redact(once) == Redacted(once, once, 0)
+
+
+@given(TEXTS)
+@example('password="a{b1c2d3" {"token": "x"}')
+def test_redacting_a_text_twice_changes_nothing_more(text: str) -> None:
+    once = Redactor(ENVIRON).redact(text.encode()).text
+    assert Redactor(ENVIRON).redact(once) == Redacted(once, once, 0)
+
+
+@given(SPELL, DOCUMENTS)
+def test_all_but_the_replaced_strings_stays_verbatim(spell: Any, document: Any) -> None:
+    before = wire(spell, document).decode()
+    after = Redactor(ENVIRON).redact(before.encode()).text.decode()
+    json.loads(after)
+    old, new = list(jsontext.values(before)), list(jsontext.values(after))
+    assert [path for path, *_ in old] == [path for path, *_ in new]
+    assert outside_strings(before) == outside_strings(after)
+    for (_, start, end), (_, begin, stop) in zip(old, new, strict=True):
+        if before[start] == '"' and before[start:end] != after[begin:stop]:
+            assert hiding.MARK in after[begin:stop]
+
+
+def outside_strings(text: str) -> str:
+    """A JSON text with its values that are strings left out; keys stay."""
+    return jsontext.splice(text, [(start, end, "") for _, start, end in jsontext.values(text) if text[start] == '"'])
+
+
+@given(
+    st.sampled_from(sorted(secrecy.SECRET_KEYS)),
+    st.text(min_size=1),
+    st.dictionaries(st.sampled_from("abc"), st.integers()),
+)
+def test_a_request_has_the_same_key_with_and_without_redaction(key: str, secret: str, more: dict[str, int]) -> None:
+    text = message(arguments={**more, "deep": [{key: secret}]}).encode()
+    keys = {match.request_key("tools/call", json.loads(t)["params"]) for t in (text, Redactor({}).redact(text).matched)}
+    assert len(keys) == 1
+
+
+@given(st.lists(DOCUMENTS, max_size=3), DOCUMENTS)
+def test_what_keys_are_made_of_does_not_depend_on_what_was_seen(earlier: list[Any], document: Any) -> None:
+    redactor = Redactor({})
+    for seen in earlier:
+        redactor.redact(json.dumps({"token": seen}).encode())
+    text = json.dumps({"document": document}).encode()
+    assert redactor.redact(text).matched == Redactor({}).redact(text).matched
+
+
+# --- time ---
+
+BOUND = 300  # seconds; what is not linear takes days
+
+
+def ends_in_time(program: str, *arguments: str) -> None:
+    subprocess.run([*python(program), *arguments], check=True, timeout=BOUND)
+
+
+SHAPES_AT_LENGTH = """
+from mcp_tape import hiding, shapes
+SIZE = 10_000_000
+def repeated(text): return (text * (SIZE // len(text) + 1))[:SIZE]
+for shape in %s:
+    hide = hiding.shape_rule(shape)
+    sign = shape.signs.split()[0]
+    for text in (repeated(sign + "aA1-"), sign + repeated("a")):
+        hide(text)
+"""
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_no_shape_takes_more_than_linear_time(part: int) -> None:
+    shapes_of_part = f"(*shapes.NAMED, *shapes.SHORT, *shapes.LONG)[{part}::8]"
+    ends_in_time(SHAPES_AT_LENGTH % shapes_of_part)
+
+
+TEXTS_AT_LENGTH = """
+import json, sys
+from mcp_tape.redact import Redactor
+SIZE = 1_000_000
+for piece in json.loads(sys.argv[1]):
+    text = (piece * (SIZE // len(piece) + 1))[:SIZE]
+    for whole in (text, json.dumps({"token": "x", "text": text})):
+        Redactor({"X_TOKEN": "kJ8mN2pQ4"}).redact(whole.encode(), "stderr")
+"""
+PIECES = [
+    "token=", 'token="', "token='token=\"", 'token=\\"', "password:", "password: ", "--token ", "<password>",
+    "API_KEY=abc", "API_KEY=\n", "\\", "\\\\u0041", "a.b=", "ab cd ", "{", "[", '{"a":', "]", "[redacted:",
+    "[redacted:key:x]", "-----BEGIN PRIVATE KEY-----", "-----BEGIN A B C ", "Cookie: a=b", "Bearer ", "Authorization: Basic ", "://a:b",
+    "://a:b@", " -u a:", "=", "kJ8mN2pQ4",
+]  # fmt: skip
+
+
+def test_no_text_takes_more_than_linear_time() -> None:
+    ends_in_time(TEXTS_AT_LENGTH, json.dumps(PIECES))
+
+
+LARGE = """
+import base64, os
+from mcp_tape.redact import Redactor
+data = base64.b64encode(os.urandom(75_000_000))
+for name, count in ((b"size", 0), (b"token", 1)):
+    text = b'{"jsonrpc":"2.0","id":1,"result":{"type":"image","data":"' + data + b'","' + name + b'":"x"}}'
+    redacted = Redactor({"X_TOKEN": "kJ8mN2pQ4"}).redact(text)
+    assert redacted.count == count and data in redacted.text
+"""
+
+
+def test_a_message_of_100_mb_with_a_picture_is_no_obstacle() -> None:
+    ends_in_time(LARGE)
