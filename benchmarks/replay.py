@@ -52,6 +52,7 @@ class Bench:
         self.players = players
         self.results = Results()
         self._place, self._say = place, say
+        self._unable: dict[str, str] = {}  # who could not record, and why
         self._files: dict[tuple[str, str], str] = {}  # by figure and name
         self._conversations = [Conversation(size.warm_up + size.pipelined, other_ids=other) for other in (False, True)]
 
@@ -62,6 +63,8 @@ class Bench:
         self._rounds(FREE, "warm-up", 1, self._start_up)
         self.results = Results()
         for mode in modes():
+            for name, why in self._unable.items():
+                self.results.fail(mode, "recording", name, why)
             with pinned(mode):
                 self._rounds(mode, "start-up", self.size.startups, self._start_up)
                 self._rounds(mode, "start-up of peers, large", self.size.peer_startups, self._start_up_large)
@@ -73,9 +76,13 @@ class Bench:
 
     def _record(self) -> None:
         """Through the real recorders; only the large ones are written without them."""
-        for player in self.players:
-            for figure, exchanges in (report.FIRST, FEW), ("rates", self.size.warm_up + self.size.pipelined):
-                self._files[figure, player.name] = record(player, self._place, exchanges, self.size.seconds)
+        for player in list(self.players):
+            try:
+                for figure, exchanges in (report.FIRST, FEW), ("rates", self.size.warm_up + self.size.pipelined):
+                    self._files[figure, player.name] = record(player, self._place, exchanges, self.size.seconds)
+            except (FailedError, OSError) as error:
+                self.players.remove(player)
+                self._unable[player.name] = str(error)
         large = self.players if self.size.peer_startups else [p for p in self.players if p.name == TAPE]
         for name, file in write_large(large, self._place, self.size.large, self.size.seconds).items():
             self._files[report.LARGE, name] = file
@@ -159,7 +166,7 @@ def main() -> int:
         bench.run()
     title = f"{date.today()}, {machine()}"
     bars = report.bars(bench.results, size.large)
-    names = [player.name for player in players]
+    names = [player.name for player in bench.players]
     print(report.text(bench.results, names, absent, bars, title, size.large, options.markdown))
     return conclude(options, title, bars, bench.results)
 

@@ -112,7 +112,7 @@ def write_large(players: Sequence[Replayer], place: Path, exchanges: int, second
 
 
 def _cassette(file: str, talk: Talk) -> None:
-    from mcp_tape.cassette import Writer
+    from mcp_tape.storage import Writer
     from mcp_tape.tape import Tape
 
     writer = Writer(

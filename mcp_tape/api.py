@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -54,11 +55,11 @@ def record(
 
     Uses this process's own stdin, stdout and stderr.
     """
-    from .transports import stdio
+    from .transports import processes, stdio
 
     path = os.path.abspath(path)
     check_writable(path)
-    server = stdio.Server(command)
+    server = processes.Server(command)
     recorder = start_recorder(path, options, warn)
     code = stdio.relay(server, recorder)
     return code, recorder.close()
@@ -66,12 +67,16 @@ def record(
 
 def start_recorder(path: str, options: Options, warn: Callable[[str], None]) -> Recorder:
     """Start the writer. Forks: no thread may run yet, and no database may be open."""
-    from .recorder import Recorder
+    from .recorder import HEAD_START, Recorder
 
     def write(reader: int, status: int) -> None:
+        from .backlog import Backlog
+
+        backlog = Backlog(reader)
+        time.sleep(HEAD_START)
         from .writer import Recording  # in the writer's process, so that the relay need not wait for it
 
-        Recording(reader, status, path, options).run()
+        Recording(backlog, status, path, options).run()
 
     _make_directory(path)
     return Recorder(path, write, warn)

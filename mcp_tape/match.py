@@ -59,10 +59,12 @@ def _is_plain(value: Any) -> bool:
     """Whether a value has no float and no secret key, as nearly all have."""
     for key, item in value.items() if type(value) is dict else enumerate(value) if type(value) is list else ():
         kind = type(item)
-        if kind is str:
-            if type(key) is str and _is_secret(key) and item:
+        if kind is str or kind is list:
+            if item and type(key) is str and _is_secret(key):
                 return False
-        elif kind is float or ((kind is dict or kind is list) and not _is_plain(item)):
+        elif kind is float:
+            return False
+        if (kind is dict or kind is list) and not _is_plain(item):
             return False
     return type(value) is not float
 
@@ -89,9 +91,22 @@ def fits_redacted(recorded: Any, live: Any) -> bool:
     if isinstance(recorded, list):
         return isinstance(live, list) and len(recorded) == len(live) and all(map(fits_redacted, recorded, live))
     if isinstance(recorded, str) and isinstance(live, str) and _PLACEHOLDER.search(recorded):
-        pattern = ".+".join(map(re.escape, _PLACEHOLDER.split(recorded)))
-        return re.fullmatch(pattern, live, re.S) is not None
+        return _fits(_PLACEHOLDER.split(recorded), live)
     return type(recorded) is type(live) and bool(recorded == live)
+
+
+def _fits(pieces: list[str], live: str) -> bool:
+    """Whether a text consists of these pieces with something between each two of them, in linear time."""
+    first, *inner, last = pieces
+    if not live.startswith(first) or not live.endswith(last):
+        return False
+    at, end = len(first), len(live) - len(last)
+    for piece in inner:
+        at = live.find(piece, at + 1, end)
+        if at < 0:
+            return False
+        at += len(piece)
+    return at < end
 
 
 def differences(recorded: Any, live: Any, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
@@ -125,12 +140,17 @@ def _digest(method: str, what: Any) -> bytes:
 def _without_secrets(value: Any) -> Any:
     """Any value under a secret key counts as one constant, so that a redacted recording matches."""
     if isinstance(value, dict):
-        return {
-            k: _HIDDEN if isinstance(v, str) and v and _is_secret(k) else _without_secrets(v) for k, v in value.items()
-        }
+        return {k: _hidden(v) if _is_secret(k) else _without_secrets(v) for k, v in value.items()}
     if isinstance(value, list):
         return [_without_secrets(item) for item in value]
     return value
+
+
+def _hidden(value: Any) -> Any:
+    """A string, or those directly in a list, as redaction treats them."""
+    if isinstance(value, list):
+        return [_hidden(item) for item in value]
+    return (_HIDDEN if value else value) if isinstance(value, str) else _without_secrets(value)
 
 
 def _kept(value: Any, path: Path, counts: Rule) -> Any:

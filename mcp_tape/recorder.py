@@ -12,10 +12,10 @@ import struct
 import sys
 import threading
 from collections.abc import Callable
-from time import clock_gettime, monotonic, monotonic_ns, sleep
+from time import clock_gettime, monotonic, monotonic_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .transports.stdio import close_descriptors_but
+from .transports.processes import close_descriptors_but
 
 if TYPE_CHECKING:
     from .frames import Side
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HEAD = struct.Struct("<QIBB")
 SERVER, CONTROL = 1, 2  # bits of "what"
 PIPE_BYTES = 1 << 20
-_HEAD_START = 0.05  # seconds that the server gets before the writer's own imports; the pipe keeps what comes
+HEAD_START = 0.05  # seconds that the server gets before the writer's own imports; the pipe keeps what comes
 # Seconds that a writer may hold us up while it does nothing at all: it is stopped, or its disk hangs. Where the
 # system does not tell what a process computes, a frame that takes long to redact looks the same.
 _STUCK_AFTER = 5.0 if sys.platform == "linux" else 30.0
@@ -191,7 +191,7 @@ class Recorder:
     def _mark_incomplete(self) -> None:
         from sqlite3 import Error
 
-        from .cassette import mark_incomplete
+        from .storage import mark_incomplete
 
         if self._summary.session is None or self._summary.incomplete is None:
             return
@@ -250,7 +250,6 @@ def _run_writer(reader: int, status: int, write: Callable[[int, int], None]) -> 
         close_descriptors_but({0, 1, 2, reader, status})
         os.write(status, b"\n")
         os.nice(10)  # recording stays out of the way of what is recorded
-        sleep(_HEAD_START)
         write(reader, status)
         code = 0
     except Exception as error:  # the top of this process: say why it ends

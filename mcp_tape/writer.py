@@ -7,78 +7,36 @@ expensive redaction or a slow disk here does not touch the traffic until the que
 from __future__ import annotations
 
 import os
-import select
-import threading
 from collections.abc import Callable
 from datetime import datetime, timezone
 from sqlite3 import Error, OperationalError
-from time import sleep, time
+from time import time
 from typing import Any, TypeVar
 
 import orjson
 
 from . import __version__
-from .cassette import Batch, Writer, is_locked
+from .backlog import Backlog
+from .database import is_locked
 from .errors import CassetteError
 from .frames import Entry, Frame, Side
-from .recorder import CONTROL, HEAD, PIPE_BYTES, SERVER, Options
+from .recorder import CONTROL, HEAD, SERVER, Options
 from .redact import Redactor
+from .storage import Batch, Writer
 from .tape import Tape
 
 _T = TypeVar("_T")
-_QUEUE_BYTES = 64 << 20
-_LINE_BYTES = 4096  # a line weighs this much more: what waits here must be stored soon after a kill, however short
-_NAP = 0.02  # between two looks at the pipe, so that the writer wakes rarely
 _BATCH_FRAMES, _BATCH_BYTES = 2_000, 4 << 20  # per transaction, at the most
-
-
-class _Queue:
-    """Bounded by weight. Draining the pipe and storing are two threads: a slow disk stops only one."""
-
-    def __init__(self) -> None:
-        self._ready = threading.Condition()
-        self._chunks: list[bytes] = []
-        self._weight = 0  # of the chunks and of what was taken last, which is not stored yet
-        self._taken = 0
-        self.closed = False
-
-    def drain(self, reader: int) -> None:
-        readable = select.poll()
-        readable.register(reader, select.POLLIN)
-        busy = False
-        while True:
-            if not busy and readable.poll() == [(reader, select.POLLIN)]:
-                sleep(_NAP)  # let some more come together
-            chunk = os.read(reader, PIPE_BYTES)
-            busy = len(chunk) > PIPE_BYTES // 16
-            with self._ready:
-                self._ready.wait_for(lambda: self._weight < _QUEUE_BYTES)
-                if chunk:
-                    self._chunks.append(chunk)
-                    self._weight += len(chunk) + _LINE_BYTES * chunk.count(b"\n")
-                self.closed = not chunk
-                self._ready.notify_all()
-            if not chunk:
-                return
-
-    def take(self) -> list[bytes]:
-        """What has come, waiting for it; nothing at the end. What was taken before is done with."""
-        with self._ready:
-            self._weight -= self._taken
-            self._ready.notify_all()
-            self._ready.wait_for(lambda: self._chunks or self.closed)
-            chunks, self._chunks, self._taken = self._chunks, [], self._weight
-            return chunks
 
 
 class Recording:
     """Pipe to tape to cassette."""
 
-    def __init__(self, reader: int, status: int, path: str, options: Options) -> None:
+    def __init__(self, backlog: Backlog, status: int, path: str, options: Options) -> None:
         self._status = status
         self._path = path
         self._options = options
-        self._queue = _Queue()
+        self._backlog = backlog
         self._batch: Batch = []
         self._batch_bytes = 0
         self._started = time()
@@ -87,17 +45,16 @@ class Recording:
         self._failed: str | None = None
         self._writer: Writer | None = None
         self._facts: dict[str, str] = {}
-        threading.Thread(target=self._queue.drain, args=(reader,), daemon=True).start()
 
     def run(self) -> None:
-        chunks = self._queue.take() if self._options.when_needed else []
+        chunks = self._backlog.take() if self._options.when_needed else []
         if self._options.when_needed and not chunks:
             self._say("done 0 0 0 0 ")
             return
         tape = self._tape()
         rest = self._play(tape, b"".join(chunks))
         self._store(tape)
-        while chunks := self._queue.take():
+        while chunks := self._backlog.take():
             rest = self._play(tape, b"".join((rest, *chunks)))
             self._store(tape)
         tape.end_all(self._at)
@@ -106,20 +63,21 @@ class Recording:
 
     def _tape(self) -> Tape:
         options, redactor = self._options, None
-        target = options.target
+        target, note = options.target, options.note
         if options.redact:
             redactor = Redactor(os.environ, options.redact_keys, options.redact_paths, options.redact_values)
             target = target | {"command": redactor.arguments(target["command"])}
-        self._open(target)
+            note = redactor.text(note) if note else note
+        self._open(target, note)
         return Tape(self._collect, redactor)
 
-    def _open(self, target: dict[str, Any]) -> None:
+    def _open(self, target: dict[str, Any], note: str | None) -> None:
         facts = {
             "started_at": _timestamp(self._started),
             "transport": self._options.transport,
             "target": target,
             "recorder": f"mcp-tape {__version__}",
-            "note": self._options.note,
+            "note": note,
             "run": self._options.run,
             "extends": self._options.extends,
         }
@@ -176,7 +134,7 @@ class Recording:
             self._facts = facts or self._facts
         except Error as error:
             self._fail(f"cannot write {self._path}: {error}")
-        if self._queue.closed:
+        if self._backlog.closed:
             self._say("alive")  # the relay waits for us to finish
 
     def _finish(self, tape: Tape) -> None:

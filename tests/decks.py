@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mcp_tape.cassette import Cassette, Writer
+from mcp_tape.cassette import Cassette
 from mcp_tape.client_deck import ClientDeck
 from mcp_tape.deck import Deck, Fact
 from mcp_tape.finding import Finder, Repeats, rule
 from mcp_tape.frames import Side
 from mcp_tape.selection import Selection, select
+from mcp_tape.storage import Writer
 from mcp_tape.tape import Tape
 
 FACTS = {"transport": "stdio", "target": {"command": ["server"]}, "recorder": "tests", "note": None, "run": None}

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.cassette import Cassette, Writer, _connect, _switch_to_wal, mark_incomplete
+from mcp_tape.cassette import Cassette
+from mcp_tape.database import connect, switch_to_wal
 from mcp_tape.errors import CassetteError
 from mcp_tape.frames import Side
+from mcp_tape.storage import Writer, mark_incomplete
 
 from .support import MCP_TAPE, WAIT, frames, is_one_file, python, run, sessions
 from .test_framing import recorded
@@ -154,9 +156,9 @@ def test_a_writer_that_starts_while_another_writes_waits_for_it(tmp_path: Path) 
     path = written(tmp_path / "tape.db")
     switched = []
 
-    with raw_sql(path) as other, contextlib.closing(_connect(str(path))) as db:
+    with raw_sql(path) as other, contextlib.closing(connect(str(path))) as db:
         other.execute("BEGIN IMMEDIATE")
-        thread = threading.Thread(target=lambda: switched.append(_switch_to_wal(db)), daemon=True)
+        thread = threading.Thread(target=lambda: switched.append(switch_to_wal(db)), daemon=True)
         thread.start()
         thread.join(0.2)
         assert thread.is_alive()  # SQLite itself would have given up at once
@@ -194,7 +196,7 @@ def left_by_a_killed_recorder(path: Path) -> None:
     run(
         python(f"""
 import os
-from mcp_tape.cassette import Writer
+from mcp_tape.storage import Writer
 from tests.test_cassette_writing import FACTS, write
 writer = Writer({str(path)!r}, FACTS)
 write(writer, b"hello\\n")

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_tape.cassette import Writer
 from mcp_tape.formats import raw
 from mcp_tape.frames import Entry, Frame, Side
 from mcp_tape.framing import Line, Lines
+from mcp_tape.storage import Writer
 from mcp_tape.tape import Tape
 
 from .support import frames as frames_on

@@ -14,10 +14,10 @@ PACKAGE = Path(__file__).parent.parent / "mcp_tape"
 # From the bottom up; a module may import only what stands before it.
 STACK = """
     errors jsontext jsonpath protocol frames framing secrecy shapes hiding
-    schema redact match cassette selection
+    schema redact match database cassette storage selection
     ledger tape formats finding rewrite calls playback ordering misses deck client_deck faults episodes report
     transports
-    recorder writer api modes
+    recorder backlog writer api modes
     demo cli __main__
 """.split()
 

@@ -176,8 +176,8 @@ for piece in json.loads(sys.argv[1]):
 PIECES = [
     "token=", 'token="', "token='token=\"", 'token=\\"', "password:", "password: ", "--token ", "<password>",
     "API_KEY=abc", "API_KEY=\n", "\\", "\\\\u0041", "a.b=", "ab cd ", "{", "[", '{"a":', "]", "[redacted:",
-    "[redacted:key:x]", "-----BEGIN PRIVATE KEY-----", "-----BEGIN A B C ", "Cookie: a=b", "Bearer ", "Authorization: Basic ", "://a:b",
-    "://a:b@", " -u a:", "=", "kJ8mN2pQ4",
+    "[redacted:key:x]", "-----BEGIN PRIVATE KEY-----", "-----BEGIN A B C ", "Cookie: a=b", "Bearer ",
+    "Authorization: Basic ", "://a:b", "://a:b@", " -u a:", "=", "kJ8mN2pQ4",
 ]  # fmt: skip
 
 

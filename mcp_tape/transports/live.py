@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..framing import Lines
-from . import stdio
+from . import processes, stdio
 
 if TYPE_CHECKING:
     from ..episodes import Episodes
@@ -37,7 +37,7 @@ class Live:
         self.watched: dict[int, Callable[[], None]] = {}
 
     def start(self) -> None:
-        process = self._process = stdio.start(self._command)
+        process = self._process = processes.start(self._command)
         assert process.stdout and process.stderr
         self.watched[process.stdout.fileno()] = self._read_output
         self.watched[process.stderr.fileno()] = self._read_stderr

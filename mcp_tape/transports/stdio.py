@@ -10,14 +10,13 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from queue import Empty, Queue
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from ..errors import ServerError
+from .processes import SIGNALS, GroupWatch, Server, point_at_null
 
 if TYPE_CHECKING:  # start-up is the feature: a Protocol alone costs a millisecond
     from typing import Protocol
@@ -38,38 +37,6 @@ SIGNAL_GRACE = 0.2  # the group may have been signalled with us, and a second TE
 KILL_AFTER = 1.5  # SDK clients kill us two seconds after they asked
 SILENCE = 0.5  # after the server's exit a grandchild may hold its pipes open
 LAST_WORDS = 0.3  # once told to stop there is no time to wait for silence, or for a client that does not read
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_PR_SET_PDEATHSIG = 1
-
-
-class Server:
-    """A stdio server that was started. Make it on the main thread and before any other thread runs:
-
-    a parent-death signal fires when the thread that started the child ends, and we fork.
-    """
-
-    def __init__(self, command: Sequence[str]) -> None:
-        _open_standard_streams()
-        self.process = start(command)
-        self.group = _GroupWatch()
-        # Blocked in every thread from here on, and taken by one that does nothing else: a handler would run
-        # when the main thread next executes something, and that may have gone to wait just before.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-
-
-def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start a server with pipes to us; it dies with us."""
-    try:
-        return subprocess.Popen(
-            command,
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            preexec_fn=_die_with_parent(),
-        )
-    except OSError as error:
-        raise ServerError(_not_started(command[0], error)) from None
 
 
 def relay(server: Server, recorder: Recorder) -> int:
@@ -78,7 +45,7 @@ def relay(server: Server, recorder: Recorder) -> int:
 
 
 class _Relay:
-    def __init__(self, server: subprocess.Popen[bytes], group: _GroupWatch, recorder: Recorder) -> None:
+    def __init__(self, server: subprocess.Popen[bytes], group: GroupWatch, recorder: Recorder) -> None:
         self._server = server
         self._group = group
         self._recorder = recorder
@@ -87,7 +54,7 @@ class _Relay:
         assert server.stdin and server.stdout and server.stderr
         to_server, from_server = server.stdin.fileno(), server.stdout.fileno()
         self._outputs = {
-            _Pump(from_server, 1, recorder.stream("server", "stdio"), lambda: _point_at_null(1), self._events),
+            _Pump(from_server, 1, recorder.stream("server", "stdio"), lambda: point_at_null(1), self._events),
             _Pump(server.stderr.fileno(), 2, recorder.stream("server", "stderr"), None, self._events),
         }
         self._input = _Pump(0, to_server, recorder.stream("client", "stdio"), server.stdin.close, self._events)
@@ -115,7 +82,7 @@ class _Relay:
 
     def _take_signals(self) -> None:
         while True:
-            number = signal.sigwait(_SIGNALS)
+            number = signal.sigwait(SIGNALS)
             if signal.getsignal(number) is signal.SIG_IGN:  # nohup stays nohup
                 continue
             if self._code is not None:  # only the writer is still busy, and needs nobody for that
@@ -213,7 +180,7 @@ class _Pump(threading.Thread):
             self._move()
         except OSError:
             # The reader is gone: let the writer of our source find out as it would have directly.
-            _point_at_null(self._source)
+            point_at_null(self._source)
         finally:
             if self._at_end:
                 try:
@@ -235,56 +202,9 @@ class _Pump(threading.Thread):
         record(b"")
 
 
-class _GroupWatch:
-    """A child that only shares our process group: a signal that ended it went to the whole group.
-
-    The server then has that signal already, and must not get it twice.
-    """
-
-    def __init__(self) -> None:
-        reader, self._writer = os.pipe()
-        self._pid = os.fork()
-        if self._pid == 0:
-            _wait_for_end_of_file(reader)
-        os.close(reader)
-
-    def was_signalled(self) -> bool:
-        if self._pid == 0:
-            return True
-        ended, _ = os.waitpid(self._pid, os.WNOHANG)
-        if ended:
-            self._pid = 0
-        return bool(ended)
-
-    def close(self) -> None:
-        os.close(self._writer)
-        if self._pid:
-            os.waitpid(self._pid, 0)
-
-
 def has_room(target: int) -> bool:
     """Whether a line can be written there without waiting long for whoever reads it."""
     return _wait(target, select.POLLOUT, 500)
-
-
-def close_descriptors_but(keep: set[int]) -> None:
-    """Let go of everything inherited: a pipe that stays open here never ends for others."""
-    for name in os.listdir("/dev/fd"):
-        if int(name) not in keep:
-            try:
-                os.close(int(name))
-            except OSError:
-                pass  # the one that listed the directory
-
-
-def _wait_for_end_of_file(reader: int) -> None:
-    try:
-        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # not an exception in a copy of our caller
-        close_descriptors_but({reader})
-        os.read(reader, 1)
-    finally:
-        os._exit(0)
 
 
 def _read(source: int) -> bytes:
@@ -310,53 +230,3 @@ def _wait(descriptor: int, event: int, milliseconds: int | None = None) -> bool:
     ready = select.poll()
     ready.register(descriptor, event)
     return bool(ready.poll(milliseconds))
-
-
-def _null() -> int:
-    return os.open(os.devnull, os.O_RDWR)
-
-
-def _point_at_null(descriptor: int) -> None:
-    """Close it, but never leave its number free, or the next file opened would be our stdout."""
-    null = _null()
-    os.dup2(null, descriptor)
-    os.close(null)
-
-
-def _open_standard_streams() -> None:
-    for descriptor in (0, 1, 2):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            _null()  # takes the lowest free number, which is this one
-
-
-def _die_with_parent() -> Callable[[], None] | None:
-    """On Linux the kernel kills the server when we die, however we die."""
-    if sys.platform != "linux":
-        return None
-    import ctypes
-
-    prctl = ctypes.CDLL(None).prctl
-    parent = os.getpid()
-
-    def set_death_signal() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # died before it was set
-            os._exit(1)
-
-    return set_death_signal
-
-
-def _not_started(name: str, error: OSError) -> str:
-    from shutil import which
-
-    if os.path.isdir(name):
-        return f"cannot start the server: {name!r} is a directory; give the command that runs it"
-    if isinstance(error, FileNotFoundError) or not name:
-        if which(name):
-            return f"cannot start the server {name!r}: the interpreter in its first line does not exist"
-        return f"cannot start the server: there is no command {name!r}; check its spelling and the PATH"
-    if isinstance(error, PermissionError):
-        return f"cannot start the server: {name!r} is not executable; try: chmod +x {name}"
-    return f"cannot start the server {name!r}: {error.strerror}"

@@ -1,0 +1,148 @@
+"""Writing sessions onto cassettes. They are appended and never truncated; several recorders may share one file."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from . import database, match, schema
+from .frames import Entry, Frame
+
+Batch = list[tuple[Frame, list[Entry]]]
+
+_NEVER_CLOSED = "never closed: still being recorded, or the recorder was stopped"
+_MESSAGE_COLUMNS = "frame, part, session, seq, sender, kind, method, rpc_id, name, status, answers, key, exchange, cue"
+
+
+class Writer:
+    """One session being recorded. Raises sqlite3.Error when it cannot write; nothing is half written."""
+
+    def __init__(self, path: str, facts: dict[str, Any]) -> None:
+        self._path = path
+        self._db = database.connect(path)
+        try:
+            self.warning = self._prepare(path)
+            self._file = database.identity(path)
+            row = facts | {"incomplete": _NEVER_CLOSED, "key_version": match.KEY_VERSION}
+            row["target"] = orjson.dumps(row["target"]).decode()
+            self._db.execute("BEGIN IMMEDIATE")
+            self.session = _insert(self._db, "sessions", row)
+            self._db.execute("COMMIT")
+        except BaseException:
+            self._db.close()
+            raise
+
+    def append(self, batch: Batch, facts: dict[str, str]) -> None:
+        """Frames and their messages, and what they told about the session, in one transaction."""
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            first: int = db.execute("SELECT coalesce(max(id), 0) + 1 FROM frames").fetchone()[0]
+            db.executemany(
+                "INSERT INTO frames VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                ((first + n, self.session, *_frame_row(frame)) for n, (frame, _) in enumerate(batch)),
+            )
+            db.executemany(
+                f"INSERT INTO messages ({_MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                _message_rows(first, self.session, batch),
+            )
+            if facts:
+                _update(db, self.session, facts)
+            db.execute("COMMIT")
+        except BaseException:
+            _rollback(db)
+            raise
+
+    def finish(self, facts: dict[str, Any]) -> None:
+        """Close the session."""
+        _update(self._db, self.session, {"incomplete": None} | facts)
+
+    def is_in_place(self) -> bool:
+        """Whether the cassette is still where it was: nobody moved, deleted or replaced it."""
+        return database.identity(self._path) == self._file
+
+    def close(self) -> None:
+        """Leave one file behind, if nobody else is using it."""
+        database.settle(self._db)
+        self._db.close()
+        database.tidy(self._path)  # of two that leave at once, each may have been in the other's way
+
+    def _prepare(self, path: str) -> str | None:
+        # The schema is written before WAL is switched on, so that the file's own header tells what it is.
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
+        if db.execute("PRAGMA user_version").fetchone()[0] == 0 and not database.objects(db):
+            for statement in schema.SCHEMA.split(";\n"):
+                db.execute(statement)
+            db.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+            db.execute(f"PRAGMA user_version = {schema.VERSION}")
+        db.execute("COMMIT")
+        database.check(db, path)
+        if database.switch_to_wal(db):
+            db.execute("PRAGMA synchronous = NORMAL")
+            return None
+        db.execute("PRAGMA journal_mode = TRUNCATE")
+        return "this file system does not allow SQLite's WAL; recording works, readers may have to wait"
+
+
+def mark_incomplete(path: str, session: int, why: str) -> None:
+    """Say why a session is not whole, when the writer no longer can."""
+    db = database.connect(path)
+    try:
+        _update(db, session, {"incomplete": why})
+        database.settle(db)
+    finally:
+        db.close()
+
+
+def _insert(db: sqlite3.Connection, table: str, row: dict[str, Any]) -> int:
+    marks = ", ".join("?" * len(row))
+    cursor = db.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", tuple(row.values()))
+    return int(cursor.lastrowid or 0)
+
+
+def _update(db: sqlite3.Connection, session: int, facts: dict[str, Any]) -> None:
+    sets = ", ".join(f"{name} = ?" for name in facts)
+    db.execute(f"UPDATE sessions SET {sets} WHERE id = ?", (*facts.values(), session))
+
+
+def _rollback(db: sqlite3.Connection) -> None:
+    try:
+        db.execute("ROLLBACK")
+    except sqlite3.Error:
+        pass  # SQLite has already rolled back, as it does when the disk is full
+
+
+def _frame_row(frame: Frame) -> tuple[Any, ...]:
+    return (
+        frame.seq, frame.at, frame.sender, frame.channel, frame.kind, frame.head,
+        frame.eol.decode("latin-1"), frame.redactions, _text(frame.text),
+    )  # fmt: skip
+
+
+def _message_rows(first: int, session: int, batch: Batch) -> Iterable[tuple[Any, ...]]:
+    for n, (frame, entries) in enumerate(batch):
+        for part, entry in enumerate(entries):
+            m = entry.message
+            yield (
+                first + n, part, session, frame.seq, frame.sender, m.kind, _utf8(m.method), m.rpc_id,
+                _utf8(m.name), m.status, entry.answers, entry.key, entry.exchange, entry.cue,
+            )  # fmt: skip
+
+
+def _text(text: bytes) -> str | bytes:
+    """TEXT where SQLite can hold it without loss, else BLOB."""
+    if b"\0" in text:
+        return text
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return text
+
+
+def _utf8(text: str | None) -> str | None:
+    """A method or a name may hold a lone surrogate, which SQLite cannot store."""
+    return text if text is None or text.isascii() else text.encode("utf-8", "replace").decode()
