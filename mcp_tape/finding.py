@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from . import frames, match, protocol
+from .ahead import Plain
 from .frames import Message
 from .jsonpath import compile_path
 from .jsontext import Path
 from .match import Rule
-from .selection import Recorded, Selection
+from .selection import Position, Recorded, Selection
 
 Repeats = Literal["error", "last", "cycle"]
 
@@ -38,7 +39,8 @@ class Finder:
         self._selection = selection
         self.counts = counts
         self._repeats = repeats
-        self._last: dict[bytes, Recorded] = {}
+        self._keys_are_made_anew = counts is not None or selection.stale
+        self._last: dict[bytes, Position] = {}  # per key, how far it was played
         self._indexes: dict[str, dict[bytes, list[Recorded]]] = {}  # by method, where stored keys do not serve
         self._hidden: dict[str, list[Recorded]] = {}  # by method, the recorded requests with redactions
 
@@ -47,36 +49,49 @@ class Finder:
         method = message.method or ""
         params = match.exact_params(message, text, part)
         key = self._key(method, params)
-        found, again = self._in_turn(key, method, lambda: self._redacted(method, params))
-        if found is None and key not in self._last and method in (protocol.INITIALIZE, protocol.DISCOVER):
-            return self._selection.newest(method), True
-        return found, again
-
-    def find_verbatim(self, text: bytes) -> tuple[Recorded, Recorded, bool] | None:
-        """The same by its bytes alone, without parsing: the recorded request with these bytes, and then what
-        find gives. Nothing found means nothing."""
-        same = self._selection.same_text(text)
-        if same is None or same.key is None or self.counts is not None or self._selection.stale:
-            return None
-        found, again = self._in_turn(same.key, same.method or "", lambda: None)
-        return (same, found, again) if found is not None else None
-
-    def _in_turn(
-        self, key: bytes, method: str, otherwise: Callable[[], Recorded | None]
-    ) -> tuple[Recorded | None, bool]:
         last = self._last.get(key)
-        found = self._next(key, method, last) or otherwise()
+        found = self._next(key, method, last) or self._redacted(method, params)
         if found is None and last is not None and self._repeats == "cycle":
             found = self._next(key, method, None)
         if found is not None:
-            self._last[key] = found
-            place, taken = found.place, self._selection.taken
-            again = place in taken
-            taken.add(place)
-            return found, again
+            return found, self._take(key, found.place)
         if last is not None and (self._repeats == "last" or protocol.is_housekeeping(method)):
-            return last, True
+            return self._selection.at(last), True
+        if last is None and method in (protocol.INITIALIZE, protocol.DISCOVER):
+            return self._selection.newest(method), True
         return None, False
+
+    def plain(self, text: bytes) -> tuple[str, Plain] | None:
+        """The same by its bytes alone, without parsing, for an exchange that is only a request and its answer:
+
+        the live id and the exchange. Nothing found means nothing.
+        """
+        same = self._selection.ahead.same_text(text)
+        found = self._next_plain(same.key) if same is not None else None
+        return (same.rpc_id, found) if same is not None and found is not None else None
+
+    def plain_of(self, message: Message, text: bytes) -> Plain | None:
+        """The same for a request that was parsed, by its key."""
+        method = message.method or ""
+        return self._next_plain(self._key(method, match.exact_params(message, text)))
+
+    def _next_plain(self, key: bytes) -> Plain | None:
+        if self._keys_are_made_anew:
+            return None
+        session = self._selection.sessions[0]
+        last = self._last.get(key, (session, 0, 0))
+        found = self._selection.ahead.next_plain(key, last[1:]) if last[0] == session else None
+        if found is not None:
+            self._take(key, (session, found.seq, found.part))
+        return found
+
+    def _take(self, key: bytes, place: Position) -> bool:
+        """It is this one's turn; whether it had been played before."""
+        taken = self._selection.taken
+        again = place in taken
+        taken.add(place)
+        self._last[key] = place
+        return again
 
     def unplayed(self) -> Iterator[Recorded]:
         """The recorded requests that nobody made. Of a session that extends another, the handshake is none."""
@@ -85,11 +100,12 @@ class Finder:
             if row.place not in self._selection.taken and (row.session == first or row.method not in handshake):
                 yield row
 
-    def _next(self, key: bytes, method: str, last: Recorded | None) -> Recorded | None:
-        if self.counts is None and not self._selection.stale:
-            return self._selection.next_request(key, last.place if last else (0, 0, 0))
+    def _next(self, key: bytes, method: str, last: Position | None) -> Recorded | None:
+        if not self._keys_are_made_anew:
+            return self._selection.next_request(key, last or (0, 0, 0))
         same = self._index(method).get(key, [])
-        start = 0 if last is None else same.index(last._replace(text=None)) + 1
+        places = [row.place for row in same]
+        start = places.index(last) + 1 if last in places else 0
         return same[start] if start < len(same) else None
 
     def _key(self, method: str, params: object) -> bytes:

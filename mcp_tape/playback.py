@@ -31,6 +31,8 @@ if TYPE_CHECKING:  # start-up is the feature: a Protocol alone costs a milliseco
     class Player(Protocol):
         """What a transport plays to: a deck, with or without faults and a live server behind it."""
 
+        def quick(self, text: bytes) -> bytes | None: ...
+
         def receive(self, text: bytes, channel: str, now: float) -> None: ...
 
         def due(self, now: float) -> Sequence[Send | Hangup]: ...
@@ -53,11 +55,6 @@ class Playback:
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
         self.asked: dict[str, Recorded] = {}
-
-    def answer(self, recorded: Recorded, call: Call) -> Send:
-        """The answer to a call, where nothing else belongs to it."""
-        text = rewrite.answer(self._selection.text(recorded), recorded.rpc_id, call.rpc_id)
-        return Send(text + _eol(recorded), call.channel, call, True)
 
     def sends(self, ready: list[Pending]) -> list[Send]:
         """What to send for messages that are due, in this order."""

@@ -26,10 +26,10 @@ def with_id(text: bytes, recorded: str | None, live: str) -> bytes:
 
 def answer(text: bytes, recorded: str | None, live: str) -> bytes:
     """An answer for a live request; of a listen, the subscription it names is that request too."""
+    if recorded == live:
+        return text
     text = with_id(text, recorded, live)
-    if b"subscriptionId" in text and recorded != live:
-        text = with_values(text, {("result", *_SUBSCRIPTION): live})
-    return text
+    return with_values(text, {("result", *_SUBSCRIPTION): live}) if b"subscriptionId" in text else text
 
 
 def notification(text: bytes, method: str | None, call_id: str | None, token: str | None) -> bytes | None:

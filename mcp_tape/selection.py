@@ -1,7 +1,4 @@
-"""The sessions that play, looked up by index as they are needed: start-up must not grow with the cassette.
-
-Reads a little ahead, because clients mostly ask in recorded order: one query then serves many requests.
-"""
+"""The sessions that play, looked up by index as they are needed: start-up must not grow with the cassette."""
 
 from __future__ import annotations
 
@@ -9,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from . import match, protocol
+from .ahead import Ahead
 from .cassette import Cassette
 from .errors import CassetteError
 from .frames import FrameKind, MessageKind, Side
 
-_AHEAD = 512  # frames read at once
 _SMALL = 16_384  # longer texts are read when they are played
 
 Position = tuple[int, int, int]  # session, seq, part
@@ -56,7 +53,6 @@ _MESSAGES = f"SELECT {_COLUMNS} FROM messages m WHERE session = ? AND "
 _WITH_TEXTS = f"""SELECT {_COLUMNS}, f.at, f.kind, f.eol,
     CASE WHEN length(f.text) <= {_SMALL} THEN CAST(f.text AS BLOB) END
     FROM messages m JOIN frames f ON f.id = m.frame WHERE +m.session = ? AND """
-_FRAME_IDS = "SELECT min(id), max(id) FROM frames WHERE session = ? AND seq BETWEEN ? AND ?"
 _NEWER = "(seq, part) > (?, ?) ORDER BY seq, part LIMIT 1"
 
 
@@ -68,13 +64,8 @@ class Selection:
         self.sessions = list(sessions)
         self.stale = self._made_by_other_rules()
         self._places = {session: at for at, session in enumerate(self.sessions)}
-        # The window: what was read ahead of the first session, from its start on without a gap.
-        self._window = range(1, 1)
-        self._requests: dict[bytes, list[Recorded]] = {}
-        self._texts: dict[bytes, Recorded] = {}
-        self._cued: dict[int, list[Recorded]] = {}
         self.taken: set[Position] = set()  # the requests that were played
-        self._skipped: set[bytes] = set()  # keys that windows before this one held and nobody asked for
+        self.ahead = Ahead(cassette, self.sessions[0])
 
     @property
     def path(self) -> str:
@@ -84,18 +75,14 @@ class Selection:
 
     def next_request(self, key: bytes, after: Position = _START) -> Recorded | None:
         """The next request of the client with this key."""
-        if after[0] in (0, self.sessions[0]) and key not in self._skipped:
-            for found in self._requests.get(key, ()):
-                if found[1:3] > after[1:]:
-                    return found
-        later = self._next("key = ? AND +sender = 'client'", key, after)
-        if later is not None:
-            self._read_ahead(later)
-        return later
+        found = self._next("key = ? AND +sender = 'client'", key, after)
+        if found is not None and found.session == self.sessions[0]:
+            self.ahead.move_to(found.seq, self.taken)
+        return found
 
-    def same_text(self, text: bytes) -> Recorded | None:
-        """A request close by with these very bytes: a quick way to its key, which parsing would give too."""
-        return self._texts.get(text)
+    def at(self, place: Position) -> Recorded:
+        """The message at a place."""
+        return self._select("seq = ? AND part = ?", place)[0]
 
     def next_notification(self, method: str, after: Position = _START) -> Recorded | None:
         """The next notification of the client with this method."""
@@ -130,8 +117,6 @@ class Selection:
 
     def cued(self, session: int, cue: int) -> list[Recorded]:
         """What the server sends once this client message has arrived, in order, texts included."""
-        if session == self.sessions[0] and cue in self._cued:
-            return self._cued[cue]
         return self._with_texts("m.session = ? AND m.cue = ? ORDER BY m.seq, m.part", (session, session, cue))
 
     def answer(self, request: Recorded) -> Recorded | None:
@@ -186,37 +171,6 @@ class Selection:
 
     def _with_texts(self, where: str, values: tuple[object, ...]) -> list[Recorded]:
         return list(map(Recorded._make, self._cassette.rows(_WITH_TEXTS + where, values)))
-
-    def _read_ahead(self, found: Recorded) -> None:
-        """Move the window on, if what was found lies in the next one."""
-        session, start = self.sessions[0], self._window.stop
-        if found.session != session or not start <= found.seq < start + _AHEAD:
-            return
-        first, last = self._cassette.rows(_FRAME_IDS, (session, start, start + _AHEAD - 1))[0]
-        rows = self._with_texts("m.frame BETWEEN ? AND ?", (session, first, last))
-        self._skipped |= {
-            key for key, same in self._requests.items() if not self.taken.issuperset(row.place for row in same)
-        }
-        self._window = range(start, rows[-1].seq + 1)
-        self._requests, self._texts, self._cued = {}, {}, {}
-        for row in rows:
-            if row.key is not None and row.sender == "client":
-                self._requests.setdefault(row.key, []).append(row)
-                if row.frame_kind == "message" and row.text is not None:
-                    self._texts[row.text] = row
-        self._keep_whole(rows)
-
-    def _keep_whole(self, rows: list[Recorded]) -> None:
-        """Of what is cued, keep what the window holds for certain: an exchange's answer ends it, and what
-        belongs to none comes before the client's next message."""
-        cued: dict[int | None, list[Recorded]] = {}
-        asked = [row.seq for row in rows if row.sender == "client"]
-        for row in rows:
-            cued.setdefault(row.cue, []).append(row)
-        for seq in asked[:-1]:
-            waiting = cued.get(seq, ())
-            if any(row.answers == seq for row in waiting):
-                self._cued[seq] = list(waiting)
 
     def _made_by_other_rules(self) -> bool:
         marks = ", ".join("?" * len(self.sessions))

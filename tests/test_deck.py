@@ -183,6 +183,15 @@ def test_a_request_that_was_skipped_is_still_the_next_of_its_key(tmp_path: Path)
     assert values(player.say(call(1001, n=1))) == [1001]
 
 
+def test_frames_without_messages_are_passed_over(tmp_path: Path) -> None:
+    noise: list[Said] = [("client", f"noise {n}") for n in range(40)]
+    player = played(
+        tmp_path, *noise, ("client", call(1)), ("server", result(1)), *noise, ("client", call(2)), ("server", result(2))
+    )
+    assert player.say(call(1)) == [result(1)]
+    assert player.say(call(2)) == [result(2)]
+
+
 def test_housekeeping_repeats_its_last_answer(tmp_path: Path) -> None:
     player = played(
         tmp_path, ("client", request(1, "tools/list")), ("server", result(1)), ("server", tell("notifications/x"))

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "mcp_tape"
 # From the bottom up; a module may import only what stands before it.
 STACK = """
     errors jsontext jsonpath protocol frames framing secrecy shapes hiding
-    schema redact match database cassette storage selection
+    schema redact match database cassette storage ahead selection
     ledger tape formats finding rewrite calls playback ordering misses deck client_deck faults episodes report
     transports
     recorder backlog writer api modes

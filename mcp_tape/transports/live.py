@@ -53,6 +53,9 @@ class Live:
 
     # -- what serve plays to
 
+    def quick(self, text: bytes) -> bytes | None:
+        return None  # who gets a message is decided first
+
     def receive(self, text: bytes, channel: str, now: float) -> None:
         self._episodes.receive(text, channel, now)
 

@@ -39,6 +39,9 @@ def serve(player: Player, also: Mapping[int, Callable[[], None]] | None = None) 
         return None  # the client has left without waiting
 
 
+Action = Send | Hangup | bytes  # bytes: an answer that nothing depends on
+
+
 class _Session:
     def __init__(self, player: Player, source: int, target: int, also: Mapping[int, Callable[[], None]]) -> None:
         self._player = player
@@ -61,16 +64,21 @@ class _Session:
                 return code
         return None
 
-    def _play(self, now: float) -> Sequence[Send | Hangup]:
-        actions: list[Send | Hangup] = []
+    def _play(self, now: float) -> Sequence[Action]:
+        actions: list[Action] = [] if self._arrived else [*self._player.due(now)]
         while self._arrived:
             data = self._arrived.popleft()
             for text, _ in self._lines.feed(data) if data else self._lines.close():
+                answer = self._player.quick(text)
+                if answer is not None:
+                    actions.append(answer)
+                    continue
                 self._player.receive(text, CHANNEL, now)
                 actions += self._player.due(now)  # after each frame, whatever else came with it
             if not data:
                 self._player.leave(now)
-        return [*actions, *self._player.due(now)]
+                actions += self._player.due(now)
+        return actions
 
     def _wait(self) -> None:
         """Until something arrives or is due."""
@@ -98,10 +106,13 @@ class _Session:
         self._arrived.append(data)
         self._ended = not data
 
-    def _send(self, actions: Sequence[Send | Hangup]) -> int | None:
+    def _send(self, actions: Sequence[Action]) -> int | None:
         """Send; the exit code where it ends with hanging up."""
         texts: list[bytes] = []
         for action in actions:
+            if isinstance(action, bytes):
+                texts.append(action)
+                continue
             if isinstance(action, Hangup):
                 self._write(b"".join(texts))
                 return action.code

@@ -1,0 +1,82 @@
+"""Reads ahead on the tape: clients mostly ask in recorded order, so one query serves many requests.
+
+Holds plain exchanges only, a request and its answer with nothing between; one row gives all that is needed.
+Whatever it does not hold is looked up one by one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from .cassette import Cassette
+
+_FIRST, _MOST = 16, 512  # frames read at once: few at the start, then more and more
+_SMALL = 16_384  # longer answers are read when they are played
+
+_FRAMES = "SELECT min(id), max(id), max(seq) FROM frames WHERE session = ? AND seq BETWEEN ? AND ?"
+_CUES = "SELECT cue FROM messages WHERE session = ? AND cue BETWEEN ? AND ?"
+# A + keeps SQLite from choosing the index that starts with the column.
+_REQUESTS = f"""SELECT q.seq, q.part, q.key, q.rpc_id, CAST(qf.text AS BLOB),
+    CASE WHEN qf.kind = 'message' AND af.kind = 'message' AND af.eol <> '' AND typeof(af.text) = 'text'
+         AND length(af.text) <= {_SMALL} THEN CAST(af.text || af.eol AS BLOB) END
+    FROM messages q JOIN frames qf ON qf.id = q.frame
+    LEFT JOIN messages a ON a.session = q.session AND a.cue = q.seq AND +a.answers = q.seq AND +a.rpc_id = q.rpc_id
+    LEFT JOIN frames af ON af.id = a.frame
+    WHERE q.frame BETWEEN ? AND ? AND +q.session = ? AND q.key IS NOT NULL AND q.cue IS NULL"""
+
+
+class Plain(NamedTuple):
+    """A request, and its answer with its line end; no answer where the exchange is not plain."""
+
+    seq: int
+    part: int
+    key: bytes
+    rpc_id: str
+    text: bytes
+    answer: bytes | None
+
+
+class Ahead:
+    """A window of one session that moves on from its start, without a gap."""
+
+    def __init__(self, cassette: Cassette, session: int) -> None:
+        self._cassette = cassette
+        self._session = session
+        self._stop = 1  # the first seq behind the window
+        self._size = _FIRST
+        self._by_key: dict[bytes, list[Plain]] = {}
+        self._by_text: dict[bytes, Plain] = {}
+        self._skipped: set[bytes] = set()  # keys that windows before this one held and nobody asked for
+
+    def same_text(self, text: bytes) -> Plain | None:
+        """A request with these very bytes: a quick way to its key, which parsing would give too."""
+        return self._by_text.get(text)
+
+    def next_plain(self, key: bytes, after: tuple[int, int]) -> Plain | None:
+        """The next request of this key behind a seq and part, if it is here and plain."""
+        if key not in self._skipped:
+            for plain in self._by_key.get(key, ()):
+                if plain[:2] > after:
+                    return plain if plain.answer is not None else None
+        return None
+
+    def move_to(self, seq: int, taken: set[tuple[int, int, int]]) -> None:
+        """Move on, if a request that was just found lies close behind the window."""
+        start = self._stop
+        if not start <= seq < start + _MOST:
+            return
+        for key, same in self._by_key.items():
+            if not taken.issuperset((self._session, *plain[:2]) for plain in same):
+                self._skipped.add(key)
+        first, last, end = self._cassette.rows(_FRAMES, (self._session, start, start + self._size - 1))[0]
+        self._stop, self._size = (end or start) + 1, min(4 * self._size, _MOST)
+        cues = Counter(cue for (cue,) in self._cassette.rows(_CUES, (self._session, start, self._stop - 1)))
+        self._by_key, self._by_text = {}, {}
+        for row in self._cassette.rows(_REQUESTS, (first, last, self._session)):
+            plain = Plain._make(row)
+            if cues[plain.seq] != 1:
+                plain = plain._replace(answer=None)  # something comes with it, or nothing at all
+            self._by_key.setdefault(plain.key, []).append(plain)
+            if plain.answer is not None:
+                self._by_text[plain.text] = plain
