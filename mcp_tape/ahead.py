@@ -6,6 +6,7 @@ Whatever it does not hold is looked up one by one.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import NamedTuple
 
@@ -24,6 +25,12 @@ _REQUESTS = f"""SELECT q.seq, q.part, q.key, q.rpc_id, CAST(qf.text AS BLOB),
     LEFT JOIN messages a ON a.session = q.session AND a.cue = q.seq AND +a.answers = q.seq AND +a.rpc_id = q.rpc_id
     LEFT JOIN frames af ON af.id = a.frame
     WHERE q.frame BETWEEN ? AND ? AND +q.session = ? AND q.key IS NOT NULL AND q.cue IS NULL"""
+
+
+_CUT = b'"id":'
+_ID = rb'("[\w.:/-]*"|-?\d+)'
+_LEADING_ID = re.compile(rb'\{"jsonrpc":"2\.0","id":' + _ID + rb"(?=[,}])")
+_TRAILING_ID = re.compile(rb',"id":' + _ID + rb"\}")
 
 
 class Plain(NamedTuple):
@@ -47,17 +54,40 @@ class Ahead:
         self._size = _FIRST
         self._by_key: dict[bytes, list[Plain]] = {}
         self._by_text: dict[bytes, Plain] = {}
+        self._by_rest: dict[bytes, Plain] | None = None
+        self._left = 0  # plain exchanges of the window that were not asked for
         self._skipped: set[bytes] = set()  # keys that windows before this one held and nobody asked for
 
-    def same_text(self, text: bytes) -> Plain | None:
-        """A request with these very bytes: a quick way to its key, which parsing would give too."""
-        return self._by_text.get(text)
+    def same_text(self, text: bytes) -> tuple[Plain, str] | None:
+        """A request with these bytes, up to its id, and the live id: a quick way to its key."""
+        same = self._by_text.get(text)
+        if same is not None:
+            return same, same.rpc_id
+        if not self._left:  # it is played out, and what comes next will be read soon
+            return None
+        cut = _without_id(text)
+        if cut is None:
+            return None
+        if self._by_rest is None:
+            self._by_rest = self._rests()
+        same = self._by_rest.get(cut[0])
+        return None if same is None else (same, cut[1])
+
+    def _rests(self) -> dict[bytes, Plain]:
+        """The window by text without ids, made when a client turns out to count differently."""
+        rests = {}
+        for plain in self._by_text.values():
+            cut = _without_id(plain.text)
+            if cut is not None and cut[1] == plain.rpc_id and b'"id"' not in cut[0].replace(_CUT, b"", 1):
+                rests[cut[0]] = plain
+        return rests
 
     def next_plain(self, key: bytes, after: tuple[int, int]) -> Plain | None:
         """The next request of this key behind a seq and part, if it is here and plain."""
         if key not in self._skipped:
             for plain in self._by_key.get(key, ()):
                 if plain[:2] > after:
+                    self._left -= plain.answer is not None
                     return plain if plain.answer is not None else None
         return None
 
@@ -72,7 +102,7 @@ class Ahead:
         first, last, end = self._cassette.rows(_FRAMES, (self._session, start, start + self._size - 1))[0]
         self._stop, self._size = (end or start) + 1, min(4 * self._size, _MOST)
         cues = Counter(cue for (cue,) in self._cassette.rows(_CUES, (self._session, start, self._stop - 1)))
-        self._by_key, self._by_text = {}, {}
+        self._by_key, self._by_text, self._by_rest = {}, {}, None
         for row in self._cassette.rows(_REQUESTS, (first, last, self._session)):
             plain = Plain._make(row)
             if cues[plain.seq] != 1:
@@ -80,3 +110,14 @@ class Ahead:
             self._by_key.setdefault(plain.key, []).append(plain)
             if plain.answer is not None:
                 self._by_text[plain.text] = plain
+        self._left = len(self._by_text)
+
+
+def _without_id(text: bytes) -> tuple[bytes, str] | None:
+    """A request's text with its id cut out, and the id, where it stands first or last, as it mostly does."""
+    at = text.rfind(b',"id":')
+    found = _LEADING_ID.match(text) or (_TRAILING_ID.fullmatch(text, at) if at > 0 else None)
+    if found is None:
+        return None
+    start, end = found.span(1)
+    return b"".join((text[: start - len(_CUT)], _CUT, text[end:])), text[start:end].decode()

@@ -12,6 +12,7 @@ from itertools import count
 from typing import Literal, NamedTuple
 
 from . import frames, protocol, rewrite
+from .ahead import Plain
 from .calls import Call, Calls
 from .finding import Finder
 from .frames import Message
@@ -91,10 +92,10 @@ class Deck:
         Most are: then there is nothing to parse, to rewrite or to keep track of.
         """
         found = self._finder.plain(text) if self._at_once else None
-        if found is None:
-            return None
+        return None if found is None else self._plain_answer(found[1], found[0])
+
+    def _plain_answer(self, plain: Plain, rpc_id: str) -> bytes:
         self.played += 1
-        rpc_id, plain = found
         return rewrite.answer(plain.answer or b"", plain.rpc_id, rpc_id)
 
     def due(self, now: float) -> list[Send]:
@@ -133,12 +134,10 @@ class Deck:
     # -- what arrives
 
     def _request(self, message: Message, text: bytes, part: int, channel: str) -> list[tuple[Call, bool]]:
-        if self._at_once and message.method != protocol.INITIALIZE and not text.startswith(b"["):
+        if self._at_once and not _may_be_noteworthy(message) and not text.startswith(b"["):
             plain = self._finder.plain_of(message, text)
             if plain is not None:
-                self.played += 1
-                answer = rewrite.answer(plain.answer or b"", plain.rpc_id, message.rpc_id or "null")
-                self._replies.append(Send(answer, channel))
+                self._replies.append(Send(self._plain_answer(plain, message.rpc_id or "null"), channel))
                 return []
         recorded, again = self._finder.find(message, text, part)
         own = rewrite.elements(text)[part] if text.lstrip().startswith(b"[") else text
@@ -154,8 +153,7 @@ class Deck:
         return [(call, again)]
 
     def _note_difference(self, message: Message, recorded: Recorded) -> None:
-        params = message.body.get("params")
-        if message.method == protocol.INITIALIZE or protocol.member(params, "inputResponses") is not None:
+        if _may_be_noteworthy(message):
             then = frames.parse(self._selection.text(recorded))[1][recorded.part].body.get("params")
             difference = rewrite.noteworthy(message, then)
             if difference:
@@ -300,6 +298,13 @@ class Deck:
 
     def _note(self, text: str) -> None:
         self._tell(Fact("note", text))
+
+
+def _may_be_noteworthy(message: Message) -> bool:
+    """Whether people want to know how a request that matches differs all the same."""
+    return message.method == protocol.INITIALIZE or (
+        protocol.member(message.body.get("params"), "inputResponses") is not None
+    )
 
 
 def _place(pending: Pending) -> Position:

@@ -67,8 +67,10 @@ class Finder:
         the live id and the exchange. Nothing found means nothing.
         """
         same = self._selection.ahead.same_text(text)
-        found = self._next_plain(same.key) if same is not None else None
-        return (same.rpc_id, found) if same is not None and found is not None else None
+        if same is None:
+            return None
+        found = self._next_plain(same[0].key)
+        return None if found is None else (same[1], found)
 
     def plain_of(self, message: Message, text: bytes) -> Plain | None:
         """The same for a request that was parsed, by its key."""

@@ -18,6 +18,11 @@ class Lines:
         self._size = 0
         self.split = False
 
+    @property
+    def pending(self) -> bool:
+        """Whether a line has begun and not ended."""
+        return self._size > 0
+
     def feed(self, data: bytes) -> list[Line]:
         first, newline, rest = data.partition(b"\n")
         self._parts.append(first)

@@ -51,6 +51,7 @@ class Player:
         self.facts: list[Fact] = []
         self.finder = Finder(self.selection, rule(ignore, match_on), repeats)
         whole = repeats != "error"
+        options = {"tell_played": False} | options
         self.deck = Deck(self.selection, self.finder, tell=self.facts.append, repeat_whole=whole, **options)
 
     def start(self, now: float = 0.0) -> list[str]:

@@ -183,6 +183,40 @@ def test_a_request_that_was_skipped_is_still_the_next_of_its_key(tmp_path: Path)
     assert values(player.say(call(1001, n=1))) == [1001]
 
 
+@pytest.mark.parametrize(
+    ("recorded", "live"),
+    [
+        (
+            '{"jsonrpc":"2.0","id":%s,"method":"x","params":{"n":1}}',
+            '{"jsonrpc":"2.0","id":%s,"method":"x","params":{"n":1}}',
+        ),
+        (
+            '{"method":"x","params":{"n":1},"jsonrpc":"2.0","id":%s}',
+            '{"method":"x","params":{"n":1},"jsonrpc":"2.0","id":%s}',
+        ),
+        ('{"jsonrpc":"2.0","id":%s,"method":"x","params":{"n":1}}', '{"method":"x","params":{"n":1},"id":%s}'),
+    ],
+)
+@pytest.mark.parametrize("rpc_id", ["1", "2", "-7", '"a-b"', '"\\u00e9"', '"x y"'])
+def test_a_request_is_found_whatever_its_id_and_wherever_that_stands(
+    tmp_path: Path, recorded: str, live: str, rpc_id: str
+) -> None:
+    said: list[Said] = [turn for n in (1, 2, 3) for turn in (("client", recorded % n), ("server", result(n, n)))]
+    player = played(tmp_path, *said)
+    expected = [json.loads(result(0, n)) | {"id": json.loads(rpc_id)} for n in (1, 2, 3)]
+    assert [json.loads(text) for _ in range(3) for text in player.say(live % rpc_id)] == expected
+
+
+def test_an_id_within_the_params_is_no_id_of_the_request(tmp_path: Path) -> None:
+    tricky = '{"jsonrpc":"2.0","id":%s,"method":"x","params":{"id":%s}}'
+    player = played(
+        tmp_path, ("client", tricky % (1, 5)), ("server", result(1)), ("client", tricky % (2, 6)), ("server", result(2))
+    )
+    assert player.say(tricky % (9, 5)) == [result(9)]
+    assert error(player.say(tricky % (9, 7)))["code"] == -32010
+    assert player.say(tricky % (7, 6)) == [result(7)]
+
+
 def test_frames_without_messages_are_passed_over(tmp_path: Path) -> None:
     noise: list[Said] = [("client", f"noise {n}") for n in range(40)]
     player = played(

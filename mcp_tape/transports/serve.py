@@ -57,12 +57,35 @@ class _Session:
 
     def run(self) -> int | None:
         self._send(self._player.due(monotonic()))
+        self._answer_plainly()
         while not self._ended or self._arrived or self._also or self._player.next_at() is not None:
             self._wait()
             code = self._send(self._play(monotonic()))
             if code is not None:
                 return code
+            self._answer_plainly()
         return None
+
+    def _answer_plainly(self) -> None:
+        """The short way, as long as whole lines come and nothing but an answer belongs to each of them."""
+        quick, arrived = self._player.quick, self._arrived
+        while not (arrived or self._also or self._lines.pending or self._ended) and self._player.next_at() is None:
+            self._read()
+            if not arrived:
+                continue
+            texts = arrived[0].split(b"\n")
+            answers: list[bytes] = []
+            for text in texts[:-1]:
+                answer = quick(text)
+                if answer is None:
+                    break
+                answers.append(answer)
+            self._write(b"".join(answers))
+            rest = b"\n".join(texts[len(answers) :])
+            if rest or not answers:
+                arrived[0] = rest  # for the long way
+            else:
+                arrived.popleft()
 
     def _play(self, now: float) -> Sequence[Action]:
         actions: list[Action] = [] if self._arrived else [*self._player.due(now)]
