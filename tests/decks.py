@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +36,13 @@ def make_cassette(path: Path, *conversations: Iterable[Said | tuple[Side, str, i
     return path
 
 
+def alter(path: Path, *statements: str) -> None:
+    """Change a cassette behind its back, as a recorder of another kind might have left it."""
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        for statement in statements:
+            db.execute(statement)
+
+
 class Player:
     """A server deck on a cassette, with what it told."""
 
@@ -47,6 +57,7 @@ class Player:
         **options: Any,
     ) -> None:
         self.cassette = Cassette(path)
+        weakref.finalize(self, self.cassette.__exit__)
         self.selection: Selection = select(self.cassette, session)
         self.facts: list[Fact] = []
         self.finder = Finder(self.selection, rule(ignore, match_on), repeats)

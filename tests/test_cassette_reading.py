@@ -22,7 +22,7 @@ from mcp_tape.cli import ls as _ls  # noqa: F401  (loaded here, as another user 
 from mcp_tape.formats import jsonl as _jsonl  # noqa: F401
 from mcp_tape.schema import APPLICATION_ID
 
-from .decks import make_cassette
+from .decks import alter, make_cassette
 from .support import ECHO, MCP_TAPE, WAIT, python, record, run, started
 
 READERS = ["ls", "show", "export"]
@@ -302,8 +302,7 @@ def test_a_column_that_holds_something_else_is_told_without_a_traceback(
     tmp_path: Path, change: str, command: str
 ) -> None:
     tape = make_cassette(tmp_path / "tape.db", [("client", '{"jsonrpc":"2.0","id":1,"method":"ping"}')])
-    with contextlib.closing(sqlite3.connect(tape)) as db, db:
-        db.execute(change)
+    alter(tape, change)
     done = run([*MCP_TAPE, command, str(tape)])
     assert done.returncode == 3
     assert b"holds what does not belong there" in done.stderr

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .decks import Player, Said, make_cassette
+from .decks import Player, Said, alter, make_cassette
 
 
 def request(rpc_id: Any, method: str, **params: Any) -> str:
@@ -443,10 +443,7 @@ def test_a_redacted_recording_matches_where_the_secret_is_not_known(tmp_path: Pa
     path = make_cassette(
         tmp_path / "tape.db", [("client", call(1, header="Bearer [redacted:shape:bearer]!")), ("server", result(1))]
     )
-    import sqlite3
-
-    with sqlite3.connect(path) as db:  # as the recorder marks it
-        db.execute("UPDATE frames SET redactions = 1 WHERE seq = 1")
+    alter(path, "UPDATE frames SET redactions = 1 WHERE seq = 1")  # as the recorder marks it
     player = Player(path)
     assert error(player.say(call(2, header="Bearer !")))["code"] == -32010
     assert player.say(call(3, header="Bearer abc123!")) == [result(3)]
@@ -502,11 +499,7 @@ def test_the_server_takes_back_a_request_under_the_id_it_went_out_with(tmp_path:
 
 def test_keys_of_another_version_are_made_anew(tmp_path: Path) -> None:
     path = make_cassette(tmp_path / "tape.db", [("client", call(1)), ("server", result(1))])
-    import sqlite3
-
-    with sqlite3.connect(path) as db:
-        db.execute("UPDATE sessions SET key_version = 0")
-        db.execute("UPDATE messages SET key = x'00' WHERE key IS NOT NULL")
+    alter(path, "UPDATE sessions SET key_version = 0", "UPDATE messages SET key = x'00' WHERE key IS NOT NULL")
     assert Player(path).say(call(2)) == [result(2)]
 
 

@@ -9,9 +9,10 @@ import pytest
 from mcp_tape.cassette import Cassette
 
 from .decks import back_to_back
+from .support import sessions
 
 CASSETTES = sorted((Path(__file__).parent.parent / "cassettes").glob("*.db"))
-SESSIONS = [(path, session.id) for path in CASSETTES for session in Cassette(path).sessions()]
+SESSIONS = [(path, session.id) for path in CASSETTES for session in sessions(path)]
 
 
 @pytest.mark.parametrize(("path", "session"), SESSIONS, ids=lambda value: getattr(value, "stem", str(value)))

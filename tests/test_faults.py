@@ -24,7 +24,7 @@ class Faulty:
             for turn in (("client", call(n, token=n, n=n)), ("server", progress(n, 1)), ("server", result(n, n)))
         ]
         self._faulty = faults.Faulty([faults.parse(source) for source in sources], seed)
-        player = Player(make_cassette(tmp_path / "tape.db", said), tell_played=True)  # type: ignore[arg-type]
+        self._player = player = Player(make_cassette(tmp_path / "tape.db", said), tell_played=True)  # type: ignore[arg-type]
         player.deck._tell = self._faulty.listen(player.facts.append)
         self._faulty.attach(player.deck)
 

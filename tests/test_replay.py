@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from .decks import make_cassette
+from .decks import alter, make_cassette
 from .support import MCP_TAPE, WAIT, run, started
 from .test_deck import CONCURRENT, call, progress, request, result, tell
 
@@ -158,11 +158,8 @@ def test_a_session_that_extends_another_plays_with_it(tmp_path: Path) -> None:
 
 
 def test_an_incomplete_recording_says_so(tmp_path: Path) -> None:
-    import sqlite3
-
     tape = make_cassette(tmp_path / "tape.db", CONCURRENT)
-    with sqlite3.connect(tape) as db:
-        db.execute("UPDATE sessions SET incomplete = 'the disk was full'")
+    alter(tape, "UPDATE sessions SET incomplete = 'the disk was full'")
     assert b"session 1 is incomplete: the disk was full" in run(replay(tape)).stderr
 
 
