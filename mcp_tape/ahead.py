@@ -91,6 +91,10 @@ class Ahead:
                     return plain if plain.answer is not None else None
         return None
 
+    def leave_out(self, key: bytes) -> None:
+        """Look this key up one by one from now on: it does not go forward on the tape."""
+        self._skipped.add(key)
+
     def move_to(self, seq: int, taken: set[tuple[int, int, int]]) -> None:
         """Move on, if a request that was just found lies close behind the window."""
         start = self._stop

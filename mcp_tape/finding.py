@@ -52,6 +52,7 @@ class Finder:
         last = self._last.get(key)
         found = self._next(key, method, last) or self._redacted(method, params)
         if found is None and last is not None and self._repeats == "cycle":
+            self._selection.ahead.leave_out(key)
             found = self._next(key, method, None)
         if found is not None:
             return found, self._take(key, found.place)

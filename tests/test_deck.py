@@ -251,6 +251,14 @@ def test_repeats_say_what_happens_when_a_request_is_played_out(
     assert [values(player.say(call(n))) for n in (3, 4)] == then
 
 
+def test_a_cycle_goes_through_all_answers_however_far_apart(tmp_path: Path) -> None:
+    many = [turn for n in range(900) for turn in (("client", call(n, n=n % 200)), ("server", result(n, n)))]
+    player = played(tmp_path, *many, repeats="cycle")  # type: ignore[arg-type]
+    first = [values(player.say(call(n, n=n % 200))) for n in range(900)]
+    assert first == [[n] for n in range(900)]
+    assert [values(player.say(call(n, n=7))) for n in range(6)] == [[7], [207], [407], [607], [807], [7]]
+
+
 def test_a_repeated_exchange_plays_its_progress_again(tmp_path: Path) -> None:
     player = played(
         tmp_path, ("client", call(1, token=1)), ("server", progress(1, 1)), ("server", result(1)), repeats="last"
