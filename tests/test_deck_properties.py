@@ -6,6 +6,7 @@ import json
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from mcp_tape.ledger import Ledger
 from mcp_tape.tape import Tape
 
-from .decks import Said, back_to_back, make_cassette
+from .decks import Player, Said, back_to_back, make_cassette
 
 STEPS = ["call", "call", "progress", "ask", "answer_ask", "answer", "answer", "log", "tell", "noise", "cancel"]
 
@@ -102,3 +103,33 @@ def test_two_replays_give_the_same_bytes(said: list[Said]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = make_cassette(Path(directory) / "tape.db", said)
         assert back_to_back(path)[:2] == back_to_back(path)[:2]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=60),
+    st.lists(st.tuples(st.integers(0, 6), st.sampled_from(["same", "number", "text", "last"])), max_size=80),
+    st.sampled_from(["error", "last", "cycle"]),
+)
+def test_the_short_way_gives_what_the_long_way_gives(
+    recorded: list[tuple[int, bool]], asked: list[tuple[int, str]], repeats: Any
+) -> None:
+    """Whatever is skipped, repeated or asked with other ids, across many small windows."""
+    said: list[Said] = []
+    for n, (key, plain) in enumerate(recorded):
+        said.append(("client", f'{{"jsonrpc":"2.0","id":{n},"method":"tools/call","params":{{"k":{key}}}}}'))
+        if not plain:
+            said.append(
+                ("server", json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"n": n}}))
+            )
+        said.append(("server", json.dumps({"jsonrpc": "2.0", "id": n, "result": {"n": n}})))
+    ids = {"same": lambda n: n, "number": lambda n: n + 1000, "text": lambda n: f'"t{n}"', "last": lambda n: n}
+    with tempfile.TemporaryDirectory() as directory, mock.patch.multiple("mcp_tape.ahead", _FIRST=2, _MOST=8):
+        path = make_cassette(Path(directory) / "tape.db", said)
+        short, long = (Player(path, repeats=repeats, tell_played=told) for told in (False, True))
+        for n, (key, kind) in enumerate(asked):
+            text = f'{{"jsonrpc":"2.0","id":{ids[kind](n)},"method":"tools/call","params":{{"k":{key}}}}}'
+            if kind == "last":
+                text = f'{{"jsonrpc":"2.0","method":"tools/call","params":{{"k":{key}}},"id":{n}}}'
+            assert short.say(text) == long.say(text)
+        assert short.unplayed() == long.unplayed()
