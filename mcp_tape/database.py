@@ -119,3 +119,8 @@ def header_says_wal(path: str) -> bool:
 def unreadable(path: str, error: sqlite3.Error) -> str:
     """What to tell of a file that SQLite cannot read."""
     return f"cannot read {path}: {error}; if it is damaged, try: sqlite3 {path} .recover"
+
+
+def storable(text: str | None) -> str | None:
+    """A method or a name may hold half a character, which SQLite cannot store."""
+    return text if text is None or text.isascii() else text.encode("utf-8", "replace").decode()

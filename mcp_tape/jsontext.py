@@ -108,14 +108,19 @@ def compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def quote(text: str) -> str:
-    """A JSON string token."""
+def dumps(value: Any) -> str:
+    """JSON text to send: half characters are escaped."""
     try:
-        return orjson.dumps(text).decode()
-    except TypeError:  # a lone surrogate
+        return orjson.dumps(value).decode()
+    except TypeError:
         import json
 
-        return json.dumps(text)
+        return json.dumps(value)
+
+
+def quote(text: str) -> str:
+    """A JSON string token."""
+    return dumps(text)
 
 
 def unquote(token: str) -> str:

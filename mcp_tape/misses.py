@@ -15,6 +15,7 @@ from .selection import Recorded, Selection
 
 _NEAREST = 3
 _LOOKED_AT = 300  # recordings compared at the most: a report may not take seconds
+_READ = 8 << 20  # bytes of them at the most, for the same reason
 _SHOWN_PATHS = 8
 _SHOWN_TEXT = 120
 
@@ -60,8 +61,12 @@ def _unknown_method(selection: Selection, method: str) -> str:
 
 def _nearest(selection: Selection, message: Message, counts: Rule | None) -> list[_Near]:
     live = match.asked(message.method or "", message.body.get("params"))
-    near = []
-    for row in selection.requests(message.method or "", most=_LOOKED_AT):
+    near: list[_Near] = []
+    read = 0
+    for row in selection.requests_like(message.method or "", message.name, _LOOKED_AT):
+        read += len(selection.text(row))
+        if read > _READ and near:
+            break
         differing = [
             found
             for found in match.differences(_asked(selection, row), live, ("params",))

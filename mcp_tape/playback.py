@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import frames, protocol, rewrite
@@ -58,13 +59,7 @@ class Playback:
 
     def sends(self, ready: list[Pending]) -> list[Send]:
         """What to send for messages that are due, in this order."""
-        out: list[Send] = []
-        while ready:
-            frame = ready[0].recorded.frame if ready[0].recorded else None
-            size = next((n for n, p in enumerate(ready) if (p.recorded and p.recorded.frame) != frame), len(ready))
-            out += self._frame(ready[: max(size, 1)])
-            ready = ready[max(size, 1) :]
-        return out
+        return [send for _, together in groupby(ready, _together_with) for send in self._frame(list(together))]
 
     def _frame(self, together: list[Pending]) -> list[Send]:
         """One message, or those of a batch that are due at once."""
@@ -74,7 +69,7 @@ class Playback:
             return [said(first.call, "error", rewrite.error(MISS, "the recording ends before the answer"))]
         text = self._selection.text(first.recorded)
         if first.recorded.frame_kind != "batch":
-            return [send for pending in together for send in self._one(pending, text)]
+            return self._one(first, text)
         parts = rewrite.elements(text)
         sends = [
             send
@@ -130,6 +125,12 @@ def said(call: Call, member: str, value: str) -> Send:
     """An answer of our own."""
     text = f'{{"jsonrpc":"2.0","id":{call.rpc_id},"{member}":{value}}}\n'
     return Send(text.encode("utf-8", "surrogatepass"), call.channel, call, True)
+
+
+def _together_with(pending: Pending) -> tuple[str, int]:
+    """What is due at once goes out together only where it was one batch."""
+    recorded = pending.recorded
+    return ("batch", recorded.frame) if recorded and recorded.frame_kind == "batch" else ("alone", id(pending))
 
 
 def _together(one: Recorded, other: Recorded) -> bool:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-import orjson
+from . import jsontext
 
 if TYPE_CHECKING:
     from .deck import Fact
@@ -47,7 +47,7 @@ class Reporter:
                 "what": fact.what,
                 "method": call.message.method,
                 "name": call.message.name,
-                "id": orjson.loads(call.rpc_id),
+                "id": jsontext.loads(call.rpc_id),
                 "session": recorded.session if recorded else None,
                 "seq": recorded.seq if recorded else None,
             }
@@ -70,5 +70,6 @@ class Reporter:
 
     def _write(self, row: dict[str, Any]) -> None:
         if self._file >= 0:
-            line = {"pid": os.getpid(), "run": self._run} | row
-            os.write(self._file, orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+            from .formats.jsonl import line  # only where there is a report
+
+            os.write(self._file, line({"pid": os.getpid(), "run": self._run} | row))

@@ -108,9 +108,9 @@ def error(code: int, message: str, data: Any = None) -> str:
     body: dict[str, Any] = {"code": code, "message": message}
     if data is not None:
         body["data"] = data
-    return jsontext.compact(body)
+    return jsontext.dumps(body)
 
 
 def tool_error(text: str) -> str:
     """The result of a call that was made and failed."""
-    return jsontext.compact({"content": [{"type": "text", "text": text}], "isError": True})
+    return jsontext.dumps({"content": [{"type": "text", "text": text}], "isError": True})

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from . import match, protocol
+from . import database, match, protocol
 from .ahead import Ahead
 from .cassette import Cassette
 from .errors import CassetteError
 from .frames import FrameKind, MessageKind, Side
 
 _SMALL = 16_384  # longer texts are read when they are played
+_BLOCK = 1_000  # rows read at once where all are wanted
 
 Position = tuple[int, int, int]  # session, seq, part
 _START: Position = (0, 0, 0)
@@ -82,22 +83,34 @@ class Selection:
 
     def at(self, place: Position) -> Recorded:
         """The message at a place."""
-        return self._select("seq = ? AND part = ?", place)[0]
+        session, seq, part = place
+        frame = "frame = (SELECT id FROM frames WHERE session = ? AND seq = ?) AND part = ?"
+        return self._select(frame, (session, session, seq, part))[0]
 
     def next_notification(self, method: str, after: Position = _START) -> Recorded | None:
         """The next notification of the client with this method."""
         return self._next("method = ? AND +kind = 'notification' AND +sender = 'client'", method, after)
 
-    def requests(self, method: str, *, redacted: bool = False, most: int = -1) -> list[Recorded]:
+    def requests(self, method: str, *, redacted: bool = False) -> list[Recorded]:
         """The recorded requests of a method, of all sessions that play."""
         hidden = "AND (SELECT redactions FROM frames WHERE id = frame) > 0" if redacted else ""
-        where = f"method = ? AND +kind = 'request' AND +sender = 'client' {hidden} ORDER BY seq, part LIMIT ?"
-        return [row for session in self.sessions for row in self._select(where, (session, method, most))]
+        where = f"method = ? AND +kind = 'request' AND +sender = 'client' {hidden} ORDER BY seq, part"
+        return [row for session in self.sessions for row in self._select(where, (session, method))]
+
+    def requests_like(self, method: str, name: str | None, most: int) -> list[Recorded]:
+        """So many of them, those of the same name first."""
+        where = "method = ? AND +kind = 'request' AND +sender = 'client' ORDER BY name IS NOT ?, seq, part LIMIT ?"
+        found = [row for session in self.sessions for row in self._select(where, (session, method, name, most))]
+        return sorted(found, key=lambda row: row.name != name)[:most]
 
     def all_requests(self) -> Iterator[Recorded]:
-        """Every request of the client."""
+        """Every request of the client, a block at a time."""
         for session in self.sessions:
-            yield from self._select("kind = 'request' AND sender = 'client' ORDER BY seq, part", (session,))
+            seq, part = 0, -1
+            where = "sender = 'client' AND (seq, part) > (?, ?) AND +kind = 'request' ORDER BY seq, part LIMIT ?"
+            while block := self._select(where, (session, seq, part, _BLOCK)):
+                yield from block
+                seq, part = block[-1].seq, block[-1].part
 
     def newest(self, method: str) -> Recorded | None:
         """The first answered request of this method in the newest session that has one."""
@@ -111,7 +124,7 @@ class Selection:
         """Whether any session of the cassette has a request of this method."""
         sql = """SELECT EXISTS (SELECT 1 FROM sessions s JOIN messages m ON m.session = s.id
                  WHERE m.method = ? AND +m.kind = 'request' AND +m.sender = 'client')"""
-        return bool(self._cassette.rows(sql, (method,))[0][0])
+        return bool(self._cassette.rows(sql, (database.storable(method),))[0][0])
 
     # -- what belongs to it
 
@@ -167,7 +180,8 @@ class Selection:
         return None
 
     def _select(self, where: str, values: tuple[object, ...]) -> list[Recorded]:
-        return list(map(Recorded._make, map(_padded, self._cassette.rows(_MESSAGES + where, values))))
+        asked = [database.storable(value) if isinstance(value, str) else value for value in values]
+        return list(map(Recorded._make, map(_padded, self._cassette.rows(_MESSAGES + where, asked))))
 
     def _with_texts(self, where: str, values: tuple[object, ...]) -> list[Recorded]:
         return list(map(Recorded._make, self._cassette.rows(_WITH_TEXTS + where, values)))

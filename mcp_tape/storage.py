@@ -128,8 +128,8 @@ def _message_rows(first: int, session: int, batch: Batch) -> Iterable[tuple[Any,
         for part, entry in enumerate(entries):
             m = entry.message
             yield (
-                first + n, part, session, frame.seq, frame.sender, m.kind, _utf8(m.method), m.rpc_id,
-                _utf8(m.name), m.status, entry.answers, entry.key, entry.exchange, entry.cue,
+                first + n, part, session, frame.seq, frame.sender, m.kind, database.storable(m.method), m.rpc_id,
+                database.storable(m.name), m.status, entry.answers, entry.key, entry.exchange, entry.cue,
             )  # fmt: skip
 
 
@@ -141,8 +141,3 @@ def _text(text: bytes) -> str | bytes:
         return text.decode()
     except UnicodeDecodeError:
         return text
-
-
-def _utf8(text: str | None) -> str | None:
-    """A method or a name may hold a lone surrogate, which SQLite cannot store."""
-    return text if text is None or text.isascii() else text.encode("utf-8", "replace").decode()

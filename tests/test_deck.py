@@ -439,6 +439,12 @@ def test_a_batch_is_answered_as_a_batch_with_the_live_ids(tmp_path: Path) -> Non
     assert player.say(f"[{call('x', n=1)}, {call('y', n=2)}]") == [f"[ {result('y', 'b')},{result('x', 'a')} ]"]
 
 
+def test_each_unanswered_request_of_a_batch_gets_its_error(tmp_path: Path) -> None:
+    batch = f"[{call(1, n=1)},{call(2, n=2)}]"
+    told = [json.loads(text) for text in played(tmp_path, ("client", batch)).say(batch)]
+    assert [(body["id"], body["error"]["code"]) for body in told] == [(1, -32010), (2, -32010)]
+
+
 def test_requests_of_a_recorded_batch_may_come_one_by_one(tmp_path: Path) -> None:
     player = played(
         tmp_path, ("client", f"[{call(1, n=1)},{call(2, n=2)}]"), ("server", f"[{result(1, 'a')},{result(2, 'b')}]")

@@ -119,3 +119,13 @@ def test_what_does_not_count_is_not_reported(tmp_path: Path) -> None:
     (report,) = player.told("miss")
     assert '$.params.name  recorded "search", live "find"' in report
     assert "$.params.arguments" not in report
+
+
+def test_the_nearest_is_found_on_a_long_tape(tmp_path: Path) -> None:
+    many = [turn for n in range(1000) for turn in (("client", call(n, "noise", n=n)), ("server", result(n)))]
+    path = make_cassette(
+        tmp_path / "tape.db", [*many, ("client", search(1000, query="cats")), ("server", result(1000))]
+    )
+    player = Player(path)
+    player.say(search(1, query="dogs"))
+    assert '$.params.arguments.query  recorded "cats", live "dogs"' in player.told("miss")[0]

@@ -96,6 +96,16 @@ def test_garbage_of_the_client_is_passed_over(tmp_path: Path) -> None:
     assert (done.stdout, done.returncode) == (lines(result(1)), 0)
 
 
+@pytest.mark.parametrize("member", ['"method":"\\ud800"', '"method":"tools/call","params":{"name":"\\ud800"}'])
+def test_half_a_character_in_a_request_is_a_miss_like_any_other(tmp_path: Path, member: str) -> None:
+    tape = make_cassette(tmp_path / "tape.db", CONCURRENT)
+    done = run(replay(tape), lines(f'{{"jsonrpc":"2.0","id":1,{member}}}', call(1, n=1)))
+    first, second = done.stdout.splitlines()
+    assert json.loads(first)["error"]["code"] in (-32010, -32601)
+    assert second + b"\n" == lines(result(1, "one"))
+    assert b"Traceback" not in done.stderr
+
+
 def test_the_report_tells_what_happened_as_it_happens(tmp_path: Path) -> None:
     tape = make_cassette(tmp_path / "tape.db", CONCURRENT)
     log = tmp_path / "report.jsonl"
@@ -113,6 +123,18 @@ def test_the_report_tells_what_happened_as_it_happens(tmp_path: Path) -> None:
     assert (miss["what"], miss["id"]) == ("miss", 8)
     assert {row["pid"] for row in (played, miss)} == {process.pid}
     assert {row["run"] for row in (played, miss)} == {"r1"}
+
+
+def test_the_report_takes_any_id_and_name(tmp_path: Path) -> None:
+    tape = make_cassette(tmp_path / "tape.db", CONCURRENT)
+    log = tmp_path / "report.jsonl"
+    odd = '{"jsonrpc":"2.0","id":"\\ud800","method":"tools/call","params":{"name":"\\udfff"}}'
+    huge = '{"jsonrpc":"2.0","id":123456789012345678901234567890,"method":"tools/call","params":{"name":"x"}}'
+    done = run(replay(tape, "--report", str(log)), lines(odd, huge, call(1, n=1)))
+    assert done.stdout.count(b"\n") == 3
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()][1:] == [123456789012345678901234567890, 1]
+    assert b"Traceback" not in done.stderr
+    assert [row["what"] for row in report(log)] == ["miss", "miss", "played", "unplayed"]
 
 
 def test_replays_that_run_at_once_share_a_report(tmp_path: Path) -> None:
