@@ -134,7 +134,7 @@ class Deck:
     # -- what arrives
 
     def _request(self, message: Message, text: bytes, part: int, channel: str) -> list[tuple[Call, bool]]:
-        if self._at_once and not _may_be_noteworthy(message) and not text.startswith(b"["):
+        if self._at_once and not rewrite.may_be_noteworthy(message) and not text.startswith(b"["):
             plain = self._finder.plain_of(message, text)
             if plain is not None:
                 self._replies.append(Send(self._plain_answer(plain, message.rpc_id or "null"), channel))
@@ -153,7 +153,7 @@ class Deck:
         return [(call, again)]
 
     def _note_difference(self, message: Message, recorded: Recorded) -> None:
-        if _may_be_noteworthy(message):
+        if rewrite.may_be_noteworthy(message):
             then = frames.parse(self._selection.text(recorded))[1][recorded.part].body.get("params")
             difference = rewrite.noteworthy(message, then)
             if difference:
@@ -298,13 +298,6 @@ class Deck:
 
     def _note(self, text: str) -> None:
         self._tell(Fact("note", text))
-
-
-def _may_be_noteworthy(message: Message) -> bool:
-    """Whether people want to know how a request that matches differs all the same."""
-    return message.method == protocol.INITIALIZE or (
-        protocol.member(message.body.get("params"), "inputResponses") is not None
-    )
 
 
 def _place(pending: Pending) -> Position:

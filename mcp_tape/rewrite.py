@@ -70,8 +70,14 @@ def _spans(source: str) -> list[tuple[int, int]]:
     return sorted((start, end) for path, start, end in jsontext.values(source) if len(path) == 1)
 
 
+def may_be_noteworthy(live: Message) -> bool:
+    """Whether people would want to know how a request that matches differs all the same."""
+    asked = live.body.get("params")
+    return live.method == protocol.INITIALIZE or protocol.member(asked, "inputResponses") is not None
+
+
 def noteworthy(live: Message, then: Any) -> str | None:
-    """What a request that matches says differently all the same, where people would want to know."""
+    """How it does, if it does."""
     now = live.body.get("params")
     if live.method == protocol.INITIALIZE:
         old, new = (protocol.member(params, "protocolVersion") for params in (then, now))
