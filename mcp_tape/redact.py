@@ -22,6 +22,7 @@ STDERR = "stderr"
 _MOST_SEEN, _LONGEST_SEEN = 256, 8192
 _MOST_ENVIRON = 1000
 _LONG = 1 << 16
+_SHORTEST = 6  # no rule finds anything in less, but for those of the user
 _PAYLOAD = re.compile(r"(?:data:[\w/+.;=-]{0,100},)?[A-Za-z0-9+/]{1000,}={0,2}")
 _PAYLOADS = re.compile(rb'"[A-Za-z0-9+/]{1000,}={0,2}"')
 _ESCAPED_ASCII = re.compile(rb"(?<!\\)\\+(?:u00([2-7][0-9A-Fa-f])|/)")
@@ -166,6 +167,8 @@ class Redactor:
             label = labels.get(path)
             if label and (secrecy.looks_issued(value) or (label[0] == "-" and not secrecy.is_flag(value))):
                 return self._under(label.lstrip("-"), value)
+        if len(value) < _SHORTEST and not self._patterns:
+            return value
         if _PAYLOAD.fullmatch(value):
             return self._environ.hide(value)  # an image: what looks like a token in it is chance
         return self._free_text(value, _Look(look.in_schema, look.in_schema) if in_schema else look, named)
@@ -196,7 +199,10 @@ class Redactor:
         for path, start, end in jsontext.values(source):
             if not path or source[start] != '"' or end - start > 100:
                 continue
-            step, word = path[-1], jsontext.unquote(source[start:end])
+            step = path[-1]
+            if step not in _LABELS and not isinstance(step, int):
+                continue
+            word = jsontext.unquote(source[start:end])
             if not self._names[word.lstrip("-")]:
                 continue
             if step in _LABELS:
@@ -255,8 +261,10 @@ def _each_string(source: str, within: Path, hide: Callable[[str, Path, Path], st
     """The JSON text with its strings replaced, but for those that the protocol needs."""
     splices: list[Splice] = []
     for path, start, end in jsontext.values(source):
+        if source[start] != '"':
+            continue
         named = (*within, *_names_in(path))
-        if source[start] == '"' and named not in protocol.UNTOUCHED:
+        if named not in protocol.UNTOUCHED:
             value = jsontext.unquote(source[start:end])
             hidden = hide(value, path, named)
             if hidden != value:
@@ -265,7 +273,7 @@ def _each_string(source: str, within: Path, hide: Callable[[str, Path, Path], st
 
 
 def _names_in(path: Path) -> Path:
-    return tuple(step for step in path if isinstance(step, str))
+    return tuple([step for step in path if type(step) is str])  # a list: this runs for each string of a document
 
 
 def _json_within(text: str) -> tuple[int, int]:
