@@ -13,7 +13,7 @@ import subprocess
 import threading
 from collections.abc import Callable
 from queue import Empty, Queue
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from .processes import SIGNALS, GroupWatch, Server, point_at_null
@@ -85,7 +85,8 @@ class _Relay:
             number = signal.sigwait(SIGNALS)
             if signal.getsignal(number) is signal.SIG_IGN:  # nohup stays nohup
                 continue
-            if self._code is not None:  # only the writer is still busy, and needs nobody for that
+            if self._code is not None:  # only the writer is still busy, and in the end needs nobody for that
+                sleep(KILL_AFTER)
                 os._exit(self._code)
             self._events.put(number)
 
@@ -165,6 +166,7 @@ class _Pump(threading.Thread):
         self._events = events
         self._since = monotonic()
         self._busy = False
+        self._gate = threading.Lock()  # what is recorded is passed on, and the other way round
         self._stopped = False
 
     def quiet_since(self) -> float:
@@ -173,7 +175,8 @@ class _Pump(threading.Thread):
 
     def stop(self) -> None:
         """What comes from now on is too late to be recorded, so it is not passed on either."""
-        self._stopped = True
+        with self._gate:
+            self._stopped = True
 
     def run(self) -> None:
         try:
@@ -192,10 +195,11 @@ class _Pump(threading.Thread):
     def _move(self) -> None:
         source, target, record = self._source, self._target, self._record
         while data := _read(source):
-            self._busy = True
-            record(data)  # before it is seen
-            if self._stopped:
-                return
+            with self._gate:
+                if self._stopped:
+                    return
+                self._busy = True
+                record(data)  # before it is seen
             write_all(target, data)
             self._since = monotonic()
             self._busy = False
