@@ -115,20 +115,21 @@ def _cassette(file: str, talk: Talk) -> None:
     from mcp_tape.storage import Writer
     from mcp_tape.tape import Tape
 
-    writer = Writer(
-        file, {"started_at": "2026-01-01T00:00:00Z", "transport": "stdio", "target": {}, "recorder": "bench"}
+    writer = Writer(file)
+    session = writer.begin(
+        {"started_at": "2026-01-01T00:00:00Z", "transport": "stdio", "target": {}, "recorder": "bench"}
     )
     batch: list[Any] = []
-    tape = Tape(lambda frame, entries: batch.append((frame, entries)), None)
+    tape = Tape(lambda frame, entries: batch.append((session, frame, entries)), None)
     for number, (request, answer) in enumerate(talk):
         for line in request.splitlines(keepends=True):
             tape.feed("client", "stdio", line, 2 * number)
         tape.feed("server", "stdio", answer, 2 * number + 1)
         if len(batch) > _AT_ONCE:
-            writer.append(batch, tape.ledger.facts)
+            writer.append(batch, {session: tape.ledger.facts})
             batch.clear()
-    writer.append(batch, tape.ledger.facts)
-    writer.finish({"ended_at": "2026-01-01T00:00:01Z", "exit_code": 0})
+    writer.append(batch, {session: tape.ledger.facts})
+    writer.finish(session, {"ended_at": "2026-01-01T00:00:01Z", "exit_code": 0})
     writer.close()
 
 

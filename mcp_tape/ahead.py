@@ -20,7 +20,8 @@ _CUES = "SELECT cue FROM messages WHERE session = ? AND cue BETWEEN ? AND ?"
 # A + keeps SQLite from choosing the index that starts with the column.
 _REQUESTS = f"""SELECT q.seq, q.part, q.key, q.rpc_id, CAST(qf.text AS BLOB),
     CASE WHEN qf.kind = 'message' AND af.kind = 'message' AND af.eol <> '' AND typeof(af.text) = 'text'
-         AND length(af.text) <= {_SMALL} THEN CAST(af.text || af.eol AS BLOB) END
+         AND instr(af.text, char(10)) = 0 AND a.status <> 'refused' AND length(af.text) <= {_SMALL}
+         THEN CAST(af.text || af.eol AS BLOB) END
     FROM messages q JOIN frames qf ON qf.id = q.frame
     LEFT JOIN messages a ON a.session = q.session AND a.cue = q.seq AND +a.answers = q.seq AND +a.rpc_id = q.rpc_id
     LEFT JOIN frames af ON af.id = a.frame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import schema
@@ -13,10 +13,12 @@ from .errors import CassetteError
 if TYPE_CHECKING:
     from .calls import Call
     from .cassette import Cassette
+    from .deck import Deck
     from .faults import Faulty
-    from .finding import Repeats
+    from .finding import Finder, Repeats
     from .playback import Player
     from .recorder import Options, Recorder, Summary
+    from .selection import Recorded
 
 
 class Replay(NamedTuple):
@@ -25,7 +27,7 @@ class Replay(NamedTuple):
     session: str = "latest"
     ignore: tuple[str, ...] = ()
     match_on: tuple[str, ...] = ()
-    repeats: Repeats = "error"
+    repeats: Repeats | None = None  # None: as the transport and the era have it
     in_recorded_order: bool = False
     speed: float = 0.0
     faults: tuple[str, ...] = ()
@@ -63,6 +65,39 @@ def record(
     recorder = start_recorder(path, options, warn)
     code = stdio.relay(server, recorder)
     return code, recorder.close()
+
+
+class Web(NamedTuple):
+    """Where to listen, and the server to be asked."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    url: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    cacert: str | None = None
+
+
+def record_url(
+    web: Web, path: str, options: Options, *, warn: Callable[[str], None], started: Callable[[str], None]
+) -> tuple[int, Summary]:
+    """Stand in for an HTTP server and record what passes, until told to stop: the exit code, and what there is.
+
+    `started` is given the URL for the client.
+    """
+    from .transports import web as listening
+
+    path = os.path.abspath(path)
+    check_writable(path)
+    site = listening.Site(listening.Address(web.host, web.port))
+    recorder = start_recorder(path, options, warn)  # before anything that may start a thread
+    from .transports.proxy import Proxy
+    from .transports.upstream import Upstream
+
+    upstream = Upstream(web.url, web.headers, web.cacert)
+    proxy = Proxy(upstream, site.origin, recorder, warn)
+    site.serve(proxy, lambda origin: started(origin + upstream.path.decode()))
+    recorder.control("server", "", event="stop")
+    return (4 if proxy.failures and not proxy.reached else 0), recorder.close()
 
 
 def start_recorder(path: str, options: Options, warn: Callable[[str], None]) -> Recorder:
@@ -107,52 +142,89 @@ def replay(path: str, options: Replay, *, say: Callable[[str], None]) -> Played:
 
     with Cassette(path) as cassette:
         stage = Stage(cassette, options, say)
-        return stage.finish(stopping.until_told(lambda: serve.serve(stage.player)))
+        player, _ = stage.deck()
+        return stage.finish(stopping.until_told(lambda: serve.serve(player)))
+
+
+def replay_web(
+    path: str, options: Replay, web: Web, *, say: Callable[[str], None], started: Callable[[str], None]
+) -> Played:
+    """Be the recorded server over HTTP, until told to stop. `started` is given the URL for the client."""
+    from .cassette import Cassette
+    from .transports import http
+    from .transports import web as listening
+
+    with Cassette(path) as cassette:
+        stage = Stage(cassette, options, say)
+        site = listening.Site(listening.Address(web.host, web.port))
+        server = http.Server(stage, site.stop)
+        site.serve(server, lambda origin: started(f"{origin}{http.PATH}"))
+        return stage.finish(server.code)
 
 
 class Stage:
-    """A cassette on a deck, with its reporter, and faults where they were asked for."""
+    """A cassette with its reporter, and a deck for each client that comes, with faults where they were asked for."""
 
-    def __init__(
+    def __init__(self, cassette: Cassette, options: Replay, say: Callable[[str], None]) -> None:
+        from . import report, selection
+
+        self._cassette = cassette
+        self._options = options
+        self._reporter = report.Reporter(say, options.report, options.run)
+        self._finders: list[Finder] = []
+        self._decks: list[Deck] = []
+        _say_incomplete(cassette, selection.select(cassette, options.session).sessions, say)
+
+    def deck(
         self,
-        cassette: Cassette,
-        options: Replay,
-        say: Callable[[str], None],
         pass_on: Callable[[Call], bool] = lambda call: False,
-    ) -> None:
-        from . import finding, report, selection
+        *,
+        repeats: Repeats = "error",
+        legacy: bool | None = None,
+        shortcuts: bool = True,
+    ) -> tuple[Player, Deck]:
+        """What to play to, and the deck in it. `repeats` is for when nothing else was asked for."""
+        from . import finding, selection
         from .deck import Deck
 
-        chosen = selection.select(cassette, options.session)
-        _say_incomplete(cassette, chosen.sessions, say)
-        self._options = options
-        self._finder = finding.Finder(chosen, finding.rule(options.ignore, options.match_on), options.repeats)
-        self._reporter = report.Reporter(say, options.report, options.run)
+        options = self._options
+        chosen = selection.select(self._cassette, options.session, legacy)
+        repeats = options.repeats or repeats
+        finder = finding.Finder(chosen, finding.rule(options.ignore, options.match_on), repeats)
         faulty = _faulty(options)
         tell = faulty.listen(self._reporter.tell) if faulty else self._reporter.tell
-        self.deck = Deck(
+        deck = Deck(
             chosen,
-            self._finder,
+            finder,
             speed=options.speed,
             in_recorded_order=options.in_recorded_order,
-            repeat_whole=options.repeats != "error",
+            repeat_whole=repeats != "error",
+            shortcuts=shortcuts,
             tell=tell,
             tell_played=bool(options.report or options.faults),
             pass_on=pass_on,
             hide=_hide,
         )
         if faulty:
-            faulty.attach(self.deck)
-        self.player: Player = faulty or self.deck
+            faulty.attach(deck)
+        self._decks.append(deck)
+        self._finders.append(finder)
+        return faulty or deck, deck
 
     def finish(self, code: int | None) -> Played:
         """Say what was not played; what it all came to. A fault may have chosen the exit code."""
-        options, deck = self._options, self.deck
-        unplayed = 0
+        options, unplayed = self._options, 0
         if options.strict or options.report:
-            unplayed = self._reporter.unplayed(self._finder.unplayed(), loud=options.strict)
-        findings = deck.misses or (options.strict and unplayed)
-        return Played(deck.played, deck.misses, unplayed, code or int(bool(findings)))
+            unplayed = self._reporter.unplayed(self._unplayed(), loud=options.strict)
+        played, misses = sum(deck.played for deck in self._decks), sum(deck.misses for deck in self._decks)
+        return Played(played, misses, unplayed, code or int(bool(misses or (options.strict and unplayed))))
+
+    def _unplayed(self) -> Iterator[Recorded]:
+        """What no client asked for."""
+        if not self._decks:
+            self.deck()
+        first, *others = self._finders
+        return (row for row in first.unplayed() if not any(row.place in other.taken for other in others))
 
 
 def _hide(text: str) -> str:

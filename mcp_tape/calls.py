@@ -55,8 +55,15 @@ class Calls:
             if calls:
                 self._recorded[place] = calls
 
+    def close_all(self, channel: str) -> None:
+        """Those of one channel."""
+        for call in [call for (own, _), call in self._live.items() if own == channel]:
+            self.close(call)
+
     def get(self, channel: str, rpc_id: str | None) -> Call | None:
-        return self._live.get((channel, rpc_id or ""))
+        """By its id: of the same channel, else, as over HTTP each message has its own, the newest."""
+        same = self._live.get((channel, rpc_id or ""))
+        return same or next((call for call in reversed(self._live.values()) if call.rpc_id == rpc_id), None)
 
     def owner(self, row: Recorded) -> Call | None:
         """The call whose exchange a recorded message belongs to."""

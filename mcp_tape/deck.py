@@ -42,17 +42,18 @@ class Deck:
         speed: float = 0.0,
         in_recorded_order: bool = False,
         repeat_whole: bool = False,
+        shortcuts: bool = True,
         tell: Callable[[Fact], None] = lambda fact: None,
         tell_played: bool = True,
         pass_on: Callable[[Call], bool] = lambda call: False,
         hide: Callable[[str], str] = lambda text: text,
     ) -> None:
-        self._selection = selection
+        self.selection = self._selection = selection
         self._finder = finder
         self._playback = Playback(selection)
         self._speed = speed
         self._order = RecordedOrder(selection, self._note) if in_recorded_order else None
-        self._at_once = not speed and not in_recorded_order and not tell_played
+        self._at_once = not speed and not in_recorded_order and not tell_played and shortcuts
         self._repeat_whole = repeat_whole
         self._tell = tell
         self._tell_played = tell_played
@@ -118,6 +119,11 @@ class Deck:
         """The client will send nothing more: what only waits for an order need not."""
         if self._order is not None:
             self._order.give_way()
+
+    def abandon(self, channel: str) -> None:
+        """The client has left a channel: what was for it goes nowhere."""
+        self._drop(lambda pending: pending.call is None or pending.call.channel != channel)
+        self._calls.close_all(channel)
 
     def is_asking(self, rpc_id: str) -> bool:
         """Whether a request of ours with this id waits for the client's answer."""
@@ -209,13 +215,16 @@ class Deck:
             after = on_tape is not None and pending.recorded is not None and pending.recorded.seq > on_tape.seq
             return pending.call is not call or after
 
+        self._drop(stays)
+        if on_tape is not None:
+            self._cue(on_tape.session, on_tape.seq, call, now, self._at(on_tape))
+
+    def _drop(self, stays: Callable[[Pending], bool]) -> None:
         self._ready = list(filter(stays, self._ready))
         self._later = [item for item in self._later if stays(item[-1])]
         heapq.heapify(self._later)
         if self._order is not None:
             self._order.drop(stays)
-        if on_tape is not None:
-            self._cue(on_tape.session, on_tape.seq, call, now, self._at(on_tape))
 
     # -- what the tape cannot answer
 
@@ -224,12 +233,12 @@ class Deck:
         if method == protocol.PING:
             self._replies.append(said(call, "result", "{}"))
             return
-        known = self._selection.knows(method)
-        if method == protocol.DISCOVER and not known:
+        if method == protocol.DISCOVER:
             self._replies.append(said(call, "error", rewrite.error(NOT_FOUND, "Method not found")))
             return
         if self._pass_on(call):
             return
+        known = self._selection.knows(method)
         from . import misses  # only now: most replays have none, and start-up counts
 
         self.misses += 1
@@ -243,7 +252,8 @@ class Deck:
         if recorded.method == protocol.LISTEN or self._selection.answer(recorded) is not None:
             return
         of_client = [row.seq for row in self._selection.of_exchange(recorded) if row.sender == "client"]
-        if self._cancel_on_tape(recorded) is None and arrived >= max(of_client, default=arrived):
+        left = self._cancel_on_tape(recorded) is not None or self._selection.was_left(recorded)
+        if not left and arrived >= max(of_client, default=arrived):
             self._later_than_all_of(call, now)
 
     def _later_than_all_of(self, call: Call, now: float) -> None:

@@ -13,7 +13,7 @@ from . import frames, protocol, rewrite
 from .calls import Call
 from .errors import ServerError
 from .frames import Message
-from .playback import MISS, Hangup, Send, said
+from .playback import MISS, Action, Send, said
 
 if TYPE_CHECKING:
     from .deck import Deck
@@ -59,7 +59,7 @@ class Episodes:
         self._remember(messages, text)
         self._player.receive(text, channel, now)
 
-    def due(self, now: float) -> list[Send | Hangup]:
+    def due(self, now: float) -> list[Action]:
         assert self._player is not None
         sends, self._sends = self._sends, []
         return [*self._player.due(now), *sends]
@@ -67,6 +67,10 @@ class Episodes:
     def leave(self, now: float) -> None:
         assert self._player is not None
         self._player.leave(now)
+
+    def abandon(self, channel: str) -> None:
+        assert self._player is not None
+        self._player.abandon(channel)
 
     def next_at(self) -> float | None:
         assert self._player is not None

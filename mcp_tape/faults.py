@@ -12,16 +12,17 @@ from typing import NamedTuple
 from . import rewrite
 from .calls import Call
 from .deck import Deck, Fact
-from .playback import Hangup, Send, said
+from .playback import Action, Hangup, Refuse, Reset, Send, said
 
-Action = Send | Hangup
 _NOISE = b"this line is noise, not JSON-RPC\n"
 # What each kind takes behind its colon: a number, a text, nothing.
 _TAKES = {
     "error": "a code, as in error:-32000", "tool-error": "", "delay": "milliseconds, as in delay:250", "hang": "",
     "drop": "", "duplicate": "", "malformed": "", "truncate": "bytes, as in truncate:40", "noise": "",
     "disconnect": "", "exit": "an exit code, as in exit:3",
+    "http": "a status, as in http:503", "reset": "",
 }  # fmt: skip
+ONLY_HTTP = ("http", "reset")
 _SPEC = re.compile(
     r"(?P<method>[^=:@]+)(?::(?P<name>[^=@]+))?(?:@(?P<nth>\d+))?="
     r"(?P<kind>[a-z-]+)(?::(?P<value>.*?))?(?::(?P<chance>\d+(?:\.\d+)?)%)?"
@@ -52,6 +53,8 @@ def parse(source: str) -> Fault:
         value, chance = "", value[:-1]
     if _TAKES[kind] and not re.fullmatch(r"-?\d+", value):
         raise ValueError(f"{source!r}: {kind} takes {_TAKES[kind]}")
+    if kind == "http" and not 200 <= int(value) <= 599:
+        raise ValueError(f"{source!r}: {value} is no HTTP status that a server could end a request with")
     nth = int(found["nth"]) if found["nth"] else None
     return Fault(source, found["method"], found["name"], nth, kind, value, float(chance or 100) / 100)
 
@@ -104,6 +107,10 @@ class Faulty:
         assert self._deck is not None
         self._deck.leave(now)
 
+    def abandon(self, channel: str) -> None:
+        assert self._deck is not None
+        self._deck.abandon(channel)
+
     def next_at(self) -> float | None:
         assert self._deck is not None
         times = [at for at in (self._deck.next_at(), self._later[0][0] if self._later else None) if at is not None]
@@ -146,11 +153,15 @@ class Faulty:
             case "malformed":
                 return [send._replace(text=send.text.rstrip()[:-1] + b"\n")]
             case "truncate":
-                return [send._replace(text=send.text[: int(fault.value)]), Hangup(0)]
+                return [send._replace(text=send.text[: int(fault.value)]), Hangup(0, call)]
             case "noise":
                 return [Send(_NOISE, send.channel), send]
             case "disconnect":
-                return [Hangup(0)]
+                return [Hangup(0, call)]
             case "exit":
                 return [Hangup(int(fault.value))]
+            case "http":
+                return [Refuse(int(fault.value), call)]
+            case "reset":
+                return [Reset(call)]
         return []  # hang, drop

@@ -44,6 +44,11 @@ class Finder:
         self._indexes: dict[str, dict[bytes, list[Recorded]]] = {}  # by method, where stored keys do not serve
         self._hidden: dict[str, list[Recorded]] = {}  # by method, the recorded requests with redactions
 
+    @property
+    def taken(self) -> set[Position]:
+        """The requests that were played."""
+        return self._selection.taken
+
     def find(self, message: Message, text: bytes, part: int) -> tuple[Recorded | None, bool]:
         """The recorded request, and whether it was found before and is only repeated."""
         method = message.method or ""
@@ -59,8 +64,16 @@ class Finder:
         if last is not None and (self._repeats == "last" or protocol.is_housekeeping(method)):
             return self._selection.at(last), True
         if last is None and method in (protocol.INITIALIZE, protocol.DISCOVER):
-            return self._selection.newest(method), True
+            return self._greeting(method), True
         return None, False
+
+    def _greeting(self, method: str) -> Recorded | None:
+        """From another session; but one that speaks for the modern era would mislead about a legacy tape."""
+        found = self._selection.newest(method)
+        if found is None or method != protocol.DISCOVER or not self._selection.is_legacy(self._selection.sessions[0]):
+            return found
+        answer = self._selection.answer(found)
+        return found if answer is not None and answer.status in ("error", "refused") else None
 
     def plain(self, text: bytes) -> tuple[str, Plain] | None:
         """The same by its bytes alone, without parsing, for an exchange that is only a request and its answer:

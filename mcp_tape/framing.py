@@ -1,18 +1,24 @@
-"""Bytes to lines, incrementally. Splits on b"\\n" only; loses and changes nothing."""
+"""Bytes to frames, incrementally: lines, whole bodies, event streams. Loses and changes nothing."""
 
 from __future__ import annotations
 
+import re
+from typing import NamedTuple
+
 Line = tuple[bytes, bytes]  # text and line end, verbatim
+_LIMIT = 256 << 20
+_BREAK = re.compile(rb"\r\n|\r|\n")
+_BOM = b"\xef\xbb\xbf"
 
 
 class Lines:
-    """Newline framing of one byte stream: what went in comes out, cut behind each newline.
+    """Newline framing of one byte stream, splitting on b"\\n" only: what went in comes out, cut behind each newline.
 
     A line longer than `limit` comes out in pieces, so that a stream without newlines cannot
     eat the memory; `split` then says so.
     """
 
-    def __init__(self, limit: int = 256 << 20) -> None:
+    def __init__(self, limit: int = _LIMIT) -> None:
         self._limit = limit
         self._parts: list[bytes] = []
         self._size = 0
@@ -52,3 +58,148 @@ class Lines:
 
 def _line(line: bytes) -> Line:
     return (line[:-1], b"\r\n") if line.endswith(b"\r") else (line, b"\n")
+
+
+class Whole:
+    """A body that is one frame, however it came; in pieces only where it is longer than `limit`."""
+
+    def __init__(self, limit: int = _LIMIT) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+        self.split = False
+
+    def feed(self, data: bytes) -> list[Line]:
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size < self._limit:
+            return []
+        self.split = True
+        return self.close()
+
+    def close(self) -> list[Line]:
+        """The body, and the line end that some servers put behind it."""
+        body = b"".join(self._parts)
+        self._parts, self._size = [], 0
+        if not body:
+            return []
+        return [_line(body[:-1])] if body.endswith(b"\n") else [(body, b"")]
+
+
+class Event(NamedTuple):
+    """One event of a stream: its lines but for the data, verbatim, and its data.
+
+    No `text`: a block of comments. No `eol`: the stream ended within the event, which nobody acts on.
+    """
+
+    head: bytes
+    text: bytes | None
+    eol: bytes
+
+    def field(self, name: bytes) -> str | None:
+        """The last value of a field in the head."""
+        return field(self.head, name)
+
+
+def field(head: bytes, name: bytes) -> str | None:
+    """The last value of a field in the head of an event."""
+    found = None
+    for line in _BREAK.split(head):
+        key, _, value = line.removeprefix(_BOM).partition(b":")
+        if key == name:
+            found = value.removeprefix(b" ").decode("utf-8", "replace")
+    return found
+
+
+class Events:
+    """Event-stream framing. Lines end with LF, CRLF or CR, split anywhere."""
+
+    def __init__(self, limit: int = _LIMIT) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []  # of the line that has not ended
+        self._carry = b""  # a CR that may be half of a line end
+        self._skip_newline = False
+        self._head: list[bytes] = []
+        self._data: list[bytes] | None = None
+        self._eol = b"\n"
+        self._size = 0
+        self.split = False
+
+    @property
+    def pending(self) -> bool:
+        """Whether an event has begun and not ended."""
+        return bool(self._parts or self._carry or self._head or self._data is not None)
+
+    def feed(self, data: bytes) -> list[Event]:
+        events: list[Event] = []
+        start, data = 0, self._whole_breaks(data)
+        for found in _BREAK.finditer(data):
+            event = self._line(self._joined(data[start : found.start()]), found[0])
+            if event:
+                events.append(event)
+            start = found.end()
+        if start < len(data):
+            self._parts.append(data[start:])
+            self._size += len(data) - start
+        if self._size >= self._limit:
+            self.split = True
+            events += self.close()
+        return events
+
+    def close(self) -> list[Event]:
+        """What the stream ended within, if anything."""
+        rest = self._joined(b"")
+        if rest:
+            self._line(rest, b"")
+        self._carry = b""
+        event = self._event()
+        return [event._replace(eol=b"")] if event else []
+
+    def _whole_breaks(self, data: bytes) -> bytes:
+        """Without half a line end at its edges, unless the half is enough: a blank line ends the event at once."""
+        if self._skip_newline and data:
+            data = data.removeprefix(b"\n")
+            self._skip_newline = False
+        data, self._carry = self._carry + data, b""
+        if data.endswith(b"\r"):
+            before = data[:-1]
+            blank = before.endswith((b"\r", b"\n")) if before else not self._parts
+            if blank:
+                self._skip_newline = True
+            else:
+                data, self._carry = before, b"\r"
+        return data
+
+    def _joined(self, last: bytes) -> bytes:
+        if not self._parts:
+            return last
+        parts, self._parts = [*self._parts, last], []
+        return b"".join(parts)
+
+    def _line(self, line: bytes, eol: bytes) -> Event | None:
+        if not line:
+            return self._event()
+        name, _, value = line.removeprefix(_BOM).partition(b":")
+        if name == b"data":
+            self._data = self._data or []
+            self._data.append(value.removeprefix(b" "))
+            self._eol = eol
+        else:
+            self._head.append(line + eol)
+        self._size += len(line)
+        return None
+
+    def _event(self) -> Event | None:
+        head, data, eol = b"".join(self._head), self._data, self._eol
+        self._head, self._data, self._eol, self._size = [], None, b"\n", 0
+        if not head and data is None:
+            return None
+        if data is None and any(not line.startswith(b":") for line in _BREAK.split(head) if line):
+            data = [b""]  # an id or a retry on its own
+        return Event(head, None if data is None else b"\n".join(data), eol)
+
+
+def encode(head: bytes, text: bytes, eol: bytes) -> bytes:
+    """An event for the wire: text of several lines takes several `data:` lines."""
+    lines = b"".join(b"data: " + line + eol for line in _BREAK.split(text))
+    return head + lines + eol

@@ -7,13 +7,16 @@ next. Id spaces are per direction: everything is keyed by (sender, id).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from . import frames, match, protocol
+from . import frames, jsontext, match, protocol
 from .frames import Entry, Frame, Message
+from .streams import Streams
 
 _NOISE = Message("noise", None, None, None, None, {})
+_RETRY = Message("noise", None, None, None, "retry", {})
 
 
 @dataclass(slots=True)
@@ -21,6 +24,7 @@ class _Exchange:
     """An open request of the client."""
 
     seq: int
+    rpc_id: str
     method: str | None
     token: str | None
     channel: str
@@ -31,11 +35,13 @@ class _Exchange:
 
 
 class Ledger:
-    """Derives entries from the messages of one session, in order."""
+    """Derives entries from the frames of one session, in order."""
 
     def __init__(self) -> None:
-        self._exchanges: dict[str, _Exchange] = {}  # the client's open requests by id, oldest first
+        # The client's open requests by channel and id, oldest first: over HTTP several clients may share a session.
+        self._exchanges: dict[tuple[str, str], _Exchange] = {}
         self._asked: dict[str, tuple[int, str | None, _Exchange | None, str | None]] = {}  # the server's
+        self._streams = Streams()
         self._last_client = 0
         self.exchanges = 0
         self.facts: dict[str, str] = {}
@@ -44,20 +50,61 @@ class Ledger:
     def still_open(self) -> int:
         return len(self._exchanges) + len(self._asked)
 
+    def is_unanswered(self, channel: str) -> bool:
+        """Whether a request that came on this channel waits, and was not just taken in to be answered elsewhere."""
+        return not self._streams.is_accepted(channel) and any(e.channel == channel for e in self._exchanges.values())
+
     def derive(self, frame: Frame) -> list[Entry]:
         """The entries of a frame that is on a cassette."""
         return self.enter(frame, frames.parse(frame.text)[1] if frame.kind in ("message", "batch") else [], frame.text)
 
     def enter(self, frame: Frame, messages: list[Message], matched: bytes) -> list[Entry]:
         """One entry per message; `matched` is the text that keys are made of."""
-        if frame.kind == "noise" and frame.sender == "server":
-            return [self._of_server(frame, _NOISE, None)]  # it plays in its place too
+        if frame.kind == "control":
+            return self._happened(frame)
+        if frame.sender == "server":
+            if frame.head is not None:
+                self._streams.see(frame)
+            elif frame.channel in self._streams.statuses:
+                return self._body(frame, messages)
+            if frame.kind == "noise":
+                return [self._of_server(frame, _NOISE, None)]  # it plays in its place too
         keyed = messages if matched is frame.text else frames.parse(matched)[1]
         place = self._of_client if frame.sender == "client" else self._of_server
         return [
             place(frame, message, match.message_key(keyed[n], matched, n) if message.kind == "request" else None)
             for n, message in enumerate(messages)
         ]
+
+    # -- HTTP
+
+    def _happened(self, frame: Frame) -> list[Entry]:
+        """A fact of HTTP may settle requests: those that the client is to make again have no answer."""
+        facts = _facts(frame.text)
+        self._streams.learn(frame, facts)
+        waiting = [exchange for exchange in self._exchanges.values() if exchange.channel == frame.channel]
+        event = facts.get("event")
+        if event == "failed" or (event == "response" and facts.get("status") in protocol.RETRY_STATUSES):
+            for exchange in waiting:
+                del self._exchanges[exchange.channel, exchange.rpc_id]
+            return [Entry(_RETRY, exchange.seq, None, None, None) for exchange in waiting]
+        if event == "abort" and frame.sender == "client":
+            for exchange in waiting:
+                exchange.cancelled = True
+        return []
+
+    def _body(self, frame: Frame, messages: list[Message]) -> list[Entry]:
+        """The body of an HTTP response. One that names none of the requests refuses them all."""
+        if any((frame.channel, message.rpc_id) in self._exchanges for message in messages):
+            return [self._of_server(frame, message, None) for message in messages]
+        waiting = [exchange for exchange in self._exchanges.values() if exchange.channel == frame.channel]
+        if not waiting or self._streams.is_accepted(frame.channel):
+            return [Entry(message, None, None, None, None) for message in messages]  # about HTTP: never played
+        body = messages[0].body if messages else {}
+        refusals = [Message("response", None, exchange.rpc_id, None, "refused", body) for exchange in waiting]
+        return [self._of_server(frame, refusal, None) for refusal in refusals]
+
+    # -- messages
 
     def _of_client(self, frame: Frame, message: Message, key: bytes | None) -> Entry:
         answers, exchange = None, None
@@ -66,15 +113,15 @@ class Ledger:
         if message.kind == "request" and message.rpc_id is not None:
             token = _json(protocol.progress_token_asked(message.body))
             listen = message.method == protocol.LISTEN
-            exchange = _Exchange(frame.seq, message.method, token, frame.channel, frame.seq, listen)
-            self._exchanges[message.rpc_id] = exchange
+            exchange = _Exchange(frame.seq, message.rpc_id, message.method, token, frame.channel, frame.seq, listen)
+            self._exchanges[frame.channel, message.rpc_id] = exchange
         elif message.kind == "response":
             asked = self._asked.pop(message.rpc_id or "", None)
             if asked is not None:
                 self.exchanges += 1
                 answers, _, exchange, _ = asked
         else:
-            exchange = self._told(message)
+            exchange = self._told(frame, message)
         if exchange is not None:
             exchange.last_client = frame.seq
         return Entry(message, answers, key, exchange.seq if exchange else None, None)
@@ -85,18 +132,18 @@ class Ledger:
         if message.kind == "request" and message.rpc_id is not None:
             token = _json(protocol.progress_token_asked(message.body))
             self._asked[message.rpc_id] = (frame.seq, message.method, exchange, token)
-        elif message.kind == "response" and self._exchanges.pop(message.rpc_id or "", None) is not None:
-            assert exchange is not None
+        elif message.kind == "response" and exchange is not None:
+            del self._exchanges[exchange.channel, exchange.rpc_id]
             answers = exchange.seq
             self.exchanges += 1
             self._learn(exchange.method, message)
         return Entry(message, answers, key, exchange.seq if exchange else None, cue)
 
-    def _told(self, message: Message) -> _Exchange | None:
+    def _told(self, frame: Frame, message: Message) -> _Exchange | None:
         """The exchange that a notification of the client names, by its id or its token."""
         params = message.body.get("params")
         if message.method == protocol.CANCELLED:
-            exchange = self._exchanges.get(_json(protocol.member(params, "requestId")) or "")
+            exchange = self._open(frame.channel, _json(protocol.member(params, "requestId")))
             if exchange is not None:
                 exchange.cancelled = True
             return exchange
@@ -104,8 +151,9 @@ class Ledger:
         return next((e for _, _, e, asked in self._asked.values() if token and asked == token), None)
 
     def _exchange_of(self, frame: Frame, message: Message) -> _Exchange | None:
+        channel = self._streams.origin(frame.channel)
         if message.kind == "response":
-            return self._exchanges.get(message.rpc_id or "")
+            return self._open(channel, message.rpc_id)
         params = message.body.get("params")
         if message.method == protocol.CANCELLED:
             asked = self._asked.get(_json(protocol.member(params, "requestId")) or "")
@@ -113,13 +161,23 @@ class Ledger:
                 return asked[2]
         subscription = _json(protocol.subscription_id(message.body))
         if subscription is not None:
-            return self._exchanges.get(subscription)
-        newest_first = reversed(self._exchanges.values())  # lazily: thousands may be open
+            return self._open(channel, subscription)
         if message.kind == "notification" and isinstance(params, dict) and "progressToken" in params:
             token = _json(params["progressToken"])
-            return next((e for e in newest_first if e.token == token), None)
-        candidates = (e for e in newest_first if not e.listen and not e.cancelled)
-        return next((e for e in candidates if e.channel == frame.channel), None)
+            return self._newest(channel, lambda e: e.token == token) or self._newest(None, lambda e: e.token == token)
+        # A server may ask on its GET stream what a call needs; what it tells there belongs to none.
+        anywhere = self._streams.is_shared(channel) or message.kind == "request"
+        within = self._newest(channel, _takes_all)
+        return within or (self._newest(None, _takes_all) if anywhere and channel != "stdio" else None)
+
+    def _open(self, channel: str, rpc_id: str | None) -> _Exchange | None:
+        """The open request with this id: of the same channel, else, over HTTP, the newest of any."""
+        found = self._exchanges.get((channel, rpc_id or ""))
+        return found if found or channel == "stdio" else self._newest(None, lambda e: e.rpc_id == rpc_id)
+
+    def _newest(self, channel: str | None, fits: Callable[[_Exchange], bool]) -> _Exchange | None:
+        newest_first = reversed(self._exchanges.values())  # lazily: thousands may be open
+        return next((e for e in newest_first if (channel is None or e.channel == channel) and fits(e)), None)
 
     def _cue(self, exchange: _Exchange | None) -> int:
         if exchange is None or (exchange.listen and exchange.acknowledged):
@@ -129,6 +187,20 @@ class Ledger:
 
     def _learn(self, method: str | None, message: Message) -> None:
         self.facts |= protocol.session_facts(method, message.body)
+
+
+def _takes_all(exchange: _Exchange) -> bool:
+    """Whether what names no exchange may belong to this one."""
+    return not exchange.listen and not exchange.cancelled
+
+
+def _facts(text: bytes) -> dict[str, Any]:
+    """The facts of a control frame; none where a stranger wrote something else."""
+    try:
+        facts = jsontext.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def _json(value: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""VCR's modes: replay, record, or both, with one cassette and one server command."""
+"""VCR's modes: replay, record, or both, with one cassette and one server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from . import api, schema
 from .errors import CassetteError
 
 if TYPE_CHECKING:
-    from .recorder import Options, Summary
+    from .recorder import Options, Recorder, Summary
 
 Mode = Literal["none", "once", "new_episodes", "all", "rewrite"]
 Say = Callable[[str], None]
@@ -25,17 +25,81 @@ class Outcome:
         self.recorded = recorded
 
 
-def use(path: str, command: Sequence[str], mode: Mode, replay: api.Replay, record: Options, say: Say) -> Outcome:
-    """Serve a client on our own stdin and stdout, as the mode says."""
+class Command:
+    """A server that is started, and talks to the client on our stdin and stdout."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._words = words
+
+    def record(self, path: str, options: Options, say: Say) -> tuple[int, Summary]:
+        return api.record(self._words, path, options, warn=say)
+
+    def replay(self, path: str, options: api.Replay, say: Say) -> api.Played:
+        return api.replay(path, options, say=say)
+
+    def add(self, path: str, replay: api.Replay, recorder: Recorder, say: Say) -> tuple[api.Played, int]:
+        """Replay; what misses goes to the live server: what was played, and how much was passed on."""
+        from .cassette import Cassette
+        from .episodes import Episodes
+        from .transports import serve, stopping
+        from .transports.live import Live
+
+        with Cassette(path) as cassette:
+            episodes = Episodes(lambda: live.start(), say)
+            stage = api.Stage(cassette, replay, say)
+            episodes.attach(*stage.deck(episodes.pass_on))
+            live = Live(self._words, recorder, episodes)
+            played = stage.finish(stopping.until_told(lambda: serve.serve(live, live.watched)))
+            live.end()
+        if episodes.failed is not None:
+            recorder.close()
+            raise episodes.failed
+        return played, episodes.passed_on
+
+
+class Url:
+    """A server that is there, and clients who come to an address of ours. `started` is told it."""
+
+    def __init__(self, web: api.Web, started: Callable[[str], None]) -> None:
+        self._web = web
+        self._started = started
+
+    def record(self, path: str, options: Options, say: Say) -> tuple[int, Summary]:
+        return api.record_url(self._web, path, options, warn=say, started=self._started)
+
+    def replay(self, path: str, options: api.Replay, say: Say) -> api.Played:
+        return api.replay_web(path, options, self._web, say=say, started=self._started)
+
+    def add(self, path: str, replay: api.Replay, recorder: Recorder, say: Say) -> tuple[api.Played, int]:
+        """The same over HTTP."""
+        from .cassette import Cassette
+        from .transports.http import PATH
+        from .transports.http_live import LiveServer
+        from .transports.proxy import Proxy
+        from .transports.upstream import Upstream
+        from .transports.web import Address, Site
+
+        with Cassette(path) as cassette:
+            stage = api.Stage(cassette, replay, say)
+            site = Site(Address(self._web.host, self._web.port))
+            upstream = Upstream(self._web.url, self._web.headers, self._web.cacert)
+            server = LiveServer(stage, site.stop, Proxy(upstream, site.origin, recorder, say), upstream.path, say)
+            site.serve(server, lambda origin: self._started(f"{origin}{PATH}"))
+            recorder.control("server", "", event="stop")
+            return stage.finish(server.code), server.passed_on
+
+
+def use(path: str, server: Command | Url, mode: Mode, replay: api.Replay, record: Options, say: Say) -> Outcome:
+    """Serve clients as the mode says."""
     path = os.path.abspath(path)
     if mode == "none" or (mode == "once" and can_play(path)):
-        played = api.replay(path, replay, say=say)
+        played = server.replay(path, replay, say)
         return Outcome(played.code, played)
     if mode == "new_episodes" and can_play(path):
-        return _new_episodes(path, command, replay, record, say)
+        return _new_episodes(path, server, replay, record, say)
     if mode == "rewrite":
-        return _rewrite(path, command, record, say)
-    return _record(path, command, record, say)
+        return _rewrite(path, server, record, say)
+    return _record(path, server, record, say)
 
 
 def can_play(path: str) -> bool:
@@ -50,17 +114,17 @@ def can_play(path: str) -> bool:
         return any(finished(cassette))
 
 
-def _record(path: str, command: Sequence[str], options: Options, say: Say) -> Outcome:
-    code, summary = api.record(command, path, options, warn=say)
+def _record(path: str, server: Command | Url, options: Options, say: Say) -> Outcome:
+    code, summary = server.record(path, options, say)
     return Outcome(code, recorded=summary)
 
 
-def _rewrite(path: str, command: Sequence[str], options: Options, say: Say) -> Outcome:
+def _rewrite(path: str, server: Command | Url, options: Options, say: Say) -> Outcome:
     """Into a file beside the cassette, which takes its place only if the run ended as it should."""
     api.check_writable(path)
     beside = f"{path}.{os.getpid()}.part"
     try:
-        outcome = _record(beside, command, options, say)
+        outcome = _record(beside, server, options, say)
         why = _unfit(beside, outcome)
         if why:
             say(f"{path} stays as it was: {why}")
@@ -105,30 +169,19 @@ def _put_in_place(beside: str, path: str) -> None:
     os.replace(beside, path)
 
 
-def _new_episodes(path: str, command: Sequence[str], replay: api.Replay, record: Options, say: Say) -> Outcome:
+def _new_episodes(path: str, server: Command | Url, replay: api.Replay, record: Options, say: Say) -> Outcome:
     """Replay; what misses goes to the live server and onto a session that extends the one played."""
     from .cassette import Cassette
-    from .episodes import Episodes
     from .selection import select
-    from .transports import serve, stopping
-    from .transports.live import Live
 
     api.check_writable(path)
     with Cassette(path) as cassette:
         first = cassette.session(select(cassette, replay.session).sessions[0])
     # The writer is forked before the cassette is opened to be played: SQLite forbids the other order.
     recorder = api.start_recorder(path, record._replace(extends=first.extends or first.id, when_needed=True), say)
-    with Cassette(path) as cassette:
-        episodes = Episodes(lambda: live.start(), say)
-        stage = api.Stage(cassette, replay, say, episodes.pass_on)
-        episodes.attach(stage.player, stage.deck)
-        live = Live(command, recorder, episodes)
-        played = stage.finish(stopping.until_told(lambda: serve.serve(live, live.watched)))
-        live.end()
+    played, passed_on = server.add(path, replay, recorder, say)
     summary = recorder.close()
-    if episodes.failed is not None:
-        raise episodes.failed
-    if episodes.passed_on:
+    if passed_on:
         with Cassette(path):
             pass  # the last one out leaves one file behind
-    return Outcome(played.code, played, summary if episodes.passed_on else None)
+    return Outcome(played.code, played, summary if passed_on else None)

@@ -18,12 +18,30 @@ class Send(NamedTuple):
     channel: str
     call: Call | None = None
     answers: bool = False
+    recorded: Recorded | None = None  # what it was made from
 
 
 class Hangup(NamedTuple):
-    """End the session now, with this exit code."""
+    """End the session now, with this exit code; over HTTP, where others may go on, only that call's connection."""
 
     code: int
+    call: Call | None = None
+
+
+class Refuse(NamedTuple):
+    """Answer a call with this HTTP status, and nothing else."""
+
+    status: int
+    call: Call
+
+
+class Reset(NamedTuple):
+    """Reset the connection that a call came on."""
+
+    call: Call
+
+
+Action = Send | Hangup | Refuse | Reset
 
 
 if TYPE_CHECKING:  # start-up is the feature: a Protocol alone costs a millisecond
@@ -36,11 +54,13 @@ if TYPE_CHECKING:  # start-up is the feature: a Protocol alone costs a milliseco
 
         def receive(self, text: bytes, channel: str, now: float) -> None: ...
 
-        def due(self, now: float) -> Sequence[Send | Hangup]: ...
+        def due(self, now: float) -> Sequence[Action]: ...
 
         def next_at(self) -> float | None: ...
 
         def leave(self, now: float) -> None: ...
+
+        def abandon(self, channel: str) -> None: ...
 
 
 class Pending(NamedTuple):
@@ -88,9 +108,12 @@ class Playback:
         live = self._rewritten(recorded, call, text)
         if live is None:
             return []
-        return [Send(live + _eol(recorded), call.channel if call else "", call, recorded.kind == "response")]
+        answers = recorded.kind == "response"
+        return [Send(live + _eol(recorded), call.channel if call else "", call, answers, recorded)]
 
     def _rewritten(self, recorded: Recorded, call: Call | None, text: bytes) -> bytes | None:
+        if recorded.status == "refused" and call:
+            return rewrite.refusal(text, call.rpc_id)
         if recorded.kind == "response":
             return rewrite.answer(text, recorded.rpc_id, call.rpc_id) if call else text
         if recorded.kind == "request":

@@ -58,8 +58,21 @@ UNTOUCHED: frozenset[Path] = frozenset(
         ("result", "tasks", "taskId"),
         ("result", "tools", "name"),
         ("result", "prompts", "name"),
+        *[("headers", f"mcp-{what}") for what in ("session-id", "protocol-version", "method", "name")],
+        ("headers", "last-event-id"),
     ]
 )
+
+# HTTP. Headers are kept on the tape where they matter to what is said; others may be anything, secrets too.
+SESSION_HEADER = "mcp-session-id"
+VERSION_HEADER = "mcp-protocol-version"
+RESUME_HEADER = "last-event-id"
+_KEPT_HEADERS = frozenset(
+    "accept accept-encoding allow authorization cache-control content-encoding content-length content-type cookie "
+    "last-event-id location origin retry-after set-cookie user-agent www-authenticate".split()
+)
+# The client is to try again, elsewhere, later or with credentials: it has no answer yet.
+RETRY_STATUSES = frozenset({301, 302, 303, 307, 308, 401, 407, 408, 425, 429, 503})
 
 # Below these keys stands a JSON Schema: its property names are words, not secrets.
 SCHEMA_KEYS = frozenset({"inputSchema", "outputSchema", "requestedSchema"})
@@ -128,6 +141,16 @@ def result_status(result: Any) -> str:
         if result.get("resultType") == "input_required":
             return "input-required"
     return "ok"
+
+
+def kept_header(name: str) -> bool:
+    """Whether an HTTP header belongs on the tape."""
+    return name in _KEPT_HEADERS or name.startswith("mcp-")
+
+
+def is_modern(body: dict[str, Any]) -> bool:
+    """Whether a request tells its protocol version itself, as those of the modern era do."""
+    return member(member(body.get("params"), "_meta"), _META + "protocolVersion") is not None
 
 
 def session_facts(method: str | None, body: dict[str, Any]) -> dict[str, str]:

@@ -51,7 +51,7 @@ class Summary:
     """What was recorded."""
 
     def __init__(self) -> None:
-        self.session: int | None = None
+        self.sessions: list[int] = []
         self.frames = 0
         self.exchanges = 0
         self.still_open = 0
@@ -90,7 +90,7 @@ class Recorder:
         name = channel.encode()
         return lambda data: self._put(what, name, data)
 
-    def control(self, side: Side, channel: str, **facts: str | int | None) -> None:
+    def control(self, side: Side, channel: str, **facts: str | int | dict[str, str] | None) -> None:
         import json
 
         self._put((side == "server") | CONTROL, channel.encode(), json.dumps(facts).encode())
@@ -170,7 +170,7 @@ class Recorder:
                 self._pulse.beat()
                 word, _, rest = line.rstrip("\n").partition(" ")
                 if word == "session":
-                    self._summary.session = int(rest)
+                    self._summary.sessions.append(int(rest))
                 elif word == "warning":
                     self._warn(rest)
                 elif word == "failed":
@@ -193,10 +193,10 @@ class Recorder:
 
         from .storage import mark_incomplete
 
-        if self._summary.session is None or self._summary.incomplete is None:
+        if not self._summary.sessions or self._summary.incomplete is None:
             return
         try:
-            mark_incomplete(self._path, self._summary.session, self._summary.incomplete)
+            mark_incomplete(self._path, self._summary.sessions, self._summary.incomplete)
         except Error:
             pass  # its row says since the start that it was never closed
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import hiding, jsontext, protocol, secrecy, shapes
 from .hiding import MARK, Literals, Rule, mark
@@ -124,6 +124,11 @@ class Redactor:
                 out.append(self.text(word))
             flag = name if secrecy.is_flag(word) and not equals and self._names[name] else ""
         return out
+
+    def target(self, target: Mapping[str, Any]) -> dict[str, Any]:
+        """What was recorded: a command line or a URL."""
+        hidden = {name: self.text(value) if isinstance(value, str) else value for name, value in target.items()}
+        return hidden | ({"command": self.arguments(target["command"])} if "command" in target else {})
 
     def _look(self, text: bytes) -> _Look | None:
         """What a closer look has to look for; None, and that quickly, where there is nothing to find."""

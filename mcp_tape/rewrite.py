@@ -11,6 +11,8 @@ from .jsontext import Path
 
 # The id of most messages stands right behind the version: found without reading on.
 _LEADING_ID = re.compile(rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*("[^"\\]*"|-?\d+)(?=\s*[,}])')
+REFUSED = -32000
+_SHOWN = 1_000  # characters of what a server said that is no message
 _SUBSCRIPTION = ("_meta", "io.modelcontextprotocol/subscriptionId")
 
 
@@ -30,6 +32,16 @@ def answer(text: bytes, recorded: str | None, live: str) -> bytes:
         return text
     text = with_id(text, recorded, live)
     return with_values(text, {("result", *_SUBSCRIPTION): live}) if b"subscriptionId" in text else text
+
+
+def refusal(text: bytes, live: str) -> bytes:
+    """A body that an HTTP server sent instead of an answer, as an error that answers the live request."""
+    messages = frames.parse(text)[1]
+    told = messages[0].body.get("error") if messages else None
+    if not isinstance(told, dict):
+        body = text.decode("utf-8", "replace")
+        told = {"code": REFUSED, "message": "the recorded server refused this request", "data": body[:_SHOWN]}
+    return f'{{"jsonrpc":"2.0","id":{live},"error":{jsontext.dumps(told)}}}'.encode("utf-8", "surrogatepass")
 
 
 def notification(text: bytes, method: str | None, call_id: str | None, token: str | None) -> bytes | None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from . import database, match, protocol
 from .ahead import Ahead
 from .cassette import Cassette
+from .controls import Controls
 from .errors import CassetteError
 from .frames import FrameKind, MessageKind, Side
 
@@ -28,6 +29,7 @@ class Recorded(NamedTuple):
     method: str | None
     rpc_id: str | None
     name: str | None
+    status: str | None
     answers: int | None
     key: bytes | None
     exchange: int | None
@@ -36,6 +38,8 @@ class Recorded(NamedTuple):
     at: int | None = None
     frame_kind: FrameKind | None = None
     eol: str | None = None
+    channel: str | None = None
+    head: bytes | None = None
     text: bytes | None = None
 
     @property
@@ -49,9 +53,10 @@ class Recorded(NamedTuple):
 
 # A + before a column keeps SQLite from choosing the index that starts with it: without statistics it takes
 # the one that gives the order, and reads the whole session.
-_COLUMNS = ", ".join(f"m.{name}" for name in Recorded._fields[:12])
+_COLUMNS = ", ".join(f"m.{name}" for name in Recorded._fields[:13])
+_OF_FRAME = "f.at, f.kind, f.eol, f.channel, f.head"
 _MESSAGES = f"SELECT {_COLUMNS} FROM messages m WHERE session = ? AND "
-_WITH_TEXTS = f"""SELECT {_COLUMNS}, f.at, f.kind, f.eol,
+_WITH_TEXTS = f"""SELECT {_COLUMNS}, {_OF_FRAME},
     CASE WHEN length(f.text) <= {_SMALL} THEN CAST(f.text AS BLOB) END
     FROM messages m JOIN frames f ON f.id = m.frame WHERE +m.session = ? AND """
 _NEWER = "(seq, part) > (?, ?) ORDER BY seq, part LIMIT 1"
@@ -67,6 +72,7 @@ class Selection:
         self._places = {session: at for at, session in enumerate(self.sessions)}
         self.taken: set[Position] = set()  # the requests that were played
         self.ahead = Ahead(cassette, self.sessions[0])
+        self.controls = Controls(cassette)
 
     @property
     def path(self) -> str:
@@ -94,7 +100,9 @@ class Selection:
     def requests(self, method: str, *, redacted: bool = False) -> list[Recorded]:
         """The recorded requests of a method, of all sessions that play."""
         hidden = "AND (SELECT redactions FROM frames WHERE id = frame) > 0" if redacted else ""
-        where = f"method = ? AND +kind = 'request' AND +sender = 'client' {hidden} ORDER BY seq, part"
+        where = (
+            f"method = ? AND +kind = 'request' AND key IS NOT NULL AND +sender = 'client' {hidden} ORDER BY seq, part"
+        )
         return [row for session in self.sessions for row in self._select(where, (session, method))]
 
     def requests_like(self, method: str, name: str | None, most: int) -> list[Recorded]:
@@ -107,7 +115,7 @@ class Selection:
         """Every request of the client, a block at a time."""
         for session in self.sessions:
             seq, part = 0, -1
-            where = "sender = 'client' AND (seq, part) > (?, ?) AND +kind = 'request' ORDER BY seq, part LIMIT ?"
+            where = "sender = 'client' AND (seq, part) > (?, ?) AND +key IS NOT NULL ORDER BY seq, part LIMIT ?"
             while block := self._select(where, (session, seq, part, _BLOCK)):
                 yield from block
                 seq, part = block[-1].seq, block[-1].part
@@ -125,6 +133,10 @@ class Selection:
         sql = """SELECT EXISTS (SELECT 1 FROM sessions s JOIN messages m ON m.session = s.id
                  WHERE m.method = ? AND +m.kind = 'request' AND +m.sender = 'client')"""
         return bool(self._cassette.rows(sql, (database.storable(method),))[0][0])
+
+    def is_legacy(self, session: int) -> bool:
+        """Whether a session began with the legacy era's handshake."""
+        return _is_legacy(self._cassette, session)
 
     # -- what belongs to it
 
@@ -146,6 +158,17 @@ class Selection:
         where = "sender = 'server' AND seq > ? AND seq < ? AND +answers IS NOT NULL ORDER BY seq, part"
         return self._select(where, (request.session, request.seq, answer.seq))
 
+    def was_left(self, request: Recorded) -> bool:
+        """Whether the client left before the answer, which over HTTP may be how it cancelled."""
+        channel = self.facts(request).channel or ""
+        return channel != "stdio" and self.controls.was_left(request.session, channel, request.seq)
+
+    def last_of_stream(self, request: Recorded) -> int | None:
+        """Where the last message is that came for a request on its own stream."""
+        where = "exchange = ? AND sender = 'server' AND (SELECT channel FROM frames WHERE id = frame) = ?"
+        rows = self._select(f"{where} ORDER BY seq", (request.session, request.seq, self.facts(request).channel or ""))
+        return rows[-1].seq if rows else None
+
     # -- for the client's role
 
     def of_client(self, session: int) -> list[Recorded]:
@@ -165,11 +188,11 @@ class Selection:
         return bytes(self._cassette.rows("SELECT CAST(text AS BLOB) FROM frames WHERE id = ?", (recorded.frame,))[0][0])
 
     def facts(self, recorded: Recorded) -> Recorded:
-        """The same message with time, kind and line end of its frame."""
+        """The same message with what its frame tells but for the text."""
         if recorded.at is not None:
             return recorded
-        at, kind, eol = self._cassette.rows("SELECT at, kind, eol FROM frames WHERE id = ?", (recorded.frame,))[0]
-        return recorded._replace(at=at, frame_kind=kind, eol=eol)
+        (row,) = self._cassette.rows(f"SELECT {_OF_FRAME} FROM frames f WHERE id = ?", (recorded.frame,))
+        return Recorded._make((*recorded[:13], *row, recorded.text))
 
     def _next(self, where: str, value: object, after: Position) -> Recorded | None:
         session, *place = after
@@ -192,15 +215,15 @@ class Selection:
         return bool(self._cassette.rows(sql, (*self.sessions, match.KEY_VERSION)))
 
 
-_NOT_READ = (None, None, None, None)
+_NOT_READ = (None,) * 6
 
 
 def _padded(row: tuple[object, ...]) -> tuple[object, ...]:
     return row + _NOT_READ
 
 
-def select(cassette: Cassette, which: str) -> Selection:
-    """`latest`, `all` or a session's number."""
+def select(cassette: Cassette, which: str, legacy: bool | None = None) -> Selection:
+    """`latest`, `all` or a session's number; the latest of an era where there is one."""
     rows = cassette.rows("SELECT id, extends FROM sessions ORDER BY id DESC")
     if which == "all":
         chosen = [number for number, _ in rows]
@@ -208,7 +231,8 @@ def select(cassette: Cassette, which: str) -> Selection:
         # One that is still being recorded, or only a probe, plays where there is no other.
         own = [number for number, extends in rows if extends is None]
         unfinished = (number for number in own if _has_an_exchange(cassette, number))
-        base = next(finished(cassette), None) or next(unfinished, None) or next(iter(own), None)
+        of_era = (n for n in finished(cassette) if legacy is not None and _is_legacy(cassette, n) == legacy)
+        base = next(of_era, None) or next(finished(cassette), None) or next(unfinished, None) or next(iter(own), None)
         chosen = [base, *sorted(number for number, extends in rows if extends == base)] if base else []
     else:
         chosen = [cassette.session(int(which)).id]
@@ -223,6 +247,11 @@ def finished(cassette: Cassette) -> Iterator[int]:
     """The sessions that can be played and are closed, newest first."""
     rows = cassette.rows("SELECT id FROM sessions WHERE extends IS NULL AND ended_at IS NOT NULL ORDER BY id DESC")
     return (session for (session,) in rows if _has_an_exchange(cassette, session))
+
+
+def _is_legacy(cassette: Cassette, session: int) -> bool:
+    sql = "SELECT 1 FROM messages WHERE session = ? AND method = ? AND sender = 'client' LIMIT 1"
+    return bool(cassette.rows(sql, (session, protocol.INITIALIZE)))
 
 
 def _has_an_exchange(cassette: Cassette, session: int) -> bool:

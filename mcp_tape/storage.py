@@ -11,54 +11,66 @@ import orjson
 from . import database, match, schema
 from .frames import Entry, Frame
 
-Batch = list[tuple[Frame, list[Entry]]]
+Batch = list[tuple[int, Frame, list[Entry]]]  # with the session that each belongs to
 
 _NEVER_CLOSED = "never closed: still being recorded, or the recorder was stopped"
 _MESSAGE_COLUMNS = "frame, part, session, seq, sender, kind, method, rpc_id, name, status, answers, key, exchange, cue"
 
+_FORGET = "UPDATE messages SET key = NULL WHERE session = ? AND sender = 'client' AND seq = ?"
+
 
 class Writer:
-    """One session being recorded. Raises sqlite3.Error when it cannot write; nothing is half written."""
+    """Writes sessions onto one cassette. Raises sqlite3.Error when it cannot; nothing is half written."""
 
-    def __init__(self, path: str, facts: dict[str, Any]) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
         self._db = database.connect(path)
         try:
             self.warning = self._prepare(path)
             self._file = database.identity(path)
-            row = facts | {"incomplete": _NEVER_CLOSED, "key_version": match.KEY_VERSION}
-            row["target"] = orjson.dumps(row["target"]).decode()
-            self._db.execute("BEGIN IMMEDIATE")
-            self.session = _insert(self._db, "sessions", row)
-            self._db.execute("COMMIT")
         except BaseException:
             self._db.close()
             raise
 
-    def append(self, batch: Batch, facts: dict[str, str]) -> None:
-        """Frames and their messages, and what they told about the session, in one transaction."""
+    def begin(self, facts: dict[str, Any]) -> int:
+        """A new session's number."""
+        row = facts | {"incomplete": _NEVER_CLOSED, "key_version": match.KEY_VERSION}
+        row["target"] = orjson.dumps(row["target"]).decode()
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            session = _insert(db, "sessions", row)
+            db.execute("COMMIT")
+        except BaseException:
+            _rollback(db)
+            raise
+        return session
+
+    def append(self, batch: Batch, facts: dict[int, dict[str, str]]) -> None:
+        """Frames and their messages, and what they told about their sessions, in one transaction."""
         db = self._db
         db.execute("BEGIN IMMEDIATE")
         try:
             first: int = db.execute("SELECT coalesce(max(id), 0) + 1 FROM frames").fetchone()[0]
             db.executemany(
                 "INSERT INTO frames VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                ((first + n, self.session, *_frame_row(frame)) for n, (frame, _) in enumerate(batch)),
+                ((first + n, session, *_frame_row(frame)) for n, (session, frame, _) in enumerate(batch)),
             )
             db.executemany(
                 f"INSERT INTO messages ({_MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                _message_rows(first, self.session, batch),
+                _message_rows(first, batch),
             )
-            if facts:
-                _update(db, self.session, facts)
+            db.executemany(_FORGET, _to_be_retried(batch))
+            for session, told in facts.items():
+                _update(db, session, told)
             db.execute("COMMIT")
         except BaseException:
             _rollback(db)
             raise
 
-    def finish(self, facts: dict[str, Any]) -> None:
-        """Close the session."""
-        _update(self._db, self.session, {"incomplete": None} | facts)
+    def finish(self, session: int, facts: dict[str, Any]) -> None:
+        """Close a session."""
+        _update(self._db, session, {"incomplete": None} | facts)
 
     def is_in_place(self) -> bool:
         """Whether the cassette is still where it was: nobody moved, deleted or replaced it."""
@@ -88,11 +100,12 @@ class Writer:
         return "this file system does not allow SQLite's WAL; recording works, readers may have to wait"
 
 
-def mark_incomplete(path: str, session: int, why: str) -> None:
-    """Say why a session is not whole, when the writer no longer can."""
+def mark_incomplete(path: str, sessions: Iterable[int], why: str) -> None:
+    """Say why sessions are not whole, when the writer no longer can."""
     db = database.connect(path)
     try:
-        _update(db, session, {"incomplete": why})
+        for session in sessions:
+            _update(db, session, {"incomplete": why})
         database.settle(db)
     finally:
         db.close()
@@ -123,14 +136,24 @@ def _frame_row(frame: Frame) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _message_rows(first: int, session: int, batch: Batch) -> Iterable[tuple[Any, ...]]:
-    for n, (frame, entries) in enumerate(batch):
+def _message_rows(first: int, batch: Batch) -> Iterable[tuple[Any, ...]]:
+    for n, (session, frame, entries) in enumerate(batch):
         for part, entry in enumerate(entries):
             m = entry.message
             yield (
                 first + n, part, session, frame.seq, frame.sender, m.kind, database.storable(m.method), m.rpc_id,
                 database.storable(m.name), m.status, entry.answers, entry.key, entry.exchange, entry.cue,
             )  # fmt: skip
+
+
+def _to_be_retried(batch: Batch) -> list[tuple[int, int]]:
+    """The requests that the client was told to make again: only the last try is ever found."""
+    return [
+        (session, entry.answers)
+        for session, _, entries in batch
+        for entry in entries
+        if entry.message.status == "retry" and entry.answers is not None
+    ]
 
 
 def _text(text: bytes) -> str | bytes:

@@ -11,22 +11,26 @@ from typing import Any
 import orjson
 
 from . import frames
-from .frames import Entry, Frame, Message, Side
-from .framing import Lines
+from .compression import Decoder
+from .frames import Entry, Frame, FrameKind, Message, Side
+from .framing import Event, Events, Lines, Whole
 from .ledger import Ledger
 from .redact import FAILED, Redacted, Redactor
 
 Sink = Callable[[Frame, list[Entry]], None]
 STDERR = "stderr"
+_EVENT_STREAM = "text/event-stream"
 
 
 class Tape:
-    """Records one session."""
+    """Records one session, which began at `zero`."""
 
-    def __init__(self, sink: Sink, redactor: Redactor | None) -> None:
+    def __init__(self, sink: Sink, redactor: Redactor | None, zero: int = 0) -> None:
         self._sink = sink
         self._redactor = redactor
-        self._lines: dict[tuple[Side, str], Lines] = {}
+        self._zero = zero
+        self._framings: dict[tuple[Side, str], Lines | Whole | Events] = {}
+        self._decoders: dict[tuple[Side, str], Decoder] = {}
         self.ledger = Ledger()
         self.frames = 0
         self.redactions = 0
@@ -34,41 +38,106 @@ class Tape:
 
     def feed(self, side: Side, channel: str, data: bytes, at: int) -> None:
         """Bytes that one side sent, in whatever pieces they came."""
-        lines = self._lines.get((side, channel))
-        if lines is None:
-            lines = self._lines[side, channel] = Lines()
-        for text, eol in lines.feed(data):
-            self._keep(side, channel, text, eol, at)
-        if lines.split:
+        framing = self._framings.get((side, channel))
+        if framing is None:
+            framing = self._framings[side, channel] = Lines()
+        for plain in self._plain(side, channel, data) if self._decoders else (data,):
+            self._keep_all(side, channel, framing.feed(plain), at)
+        if framing.split:
             self.incomplete = "a line was too long to be kept in one piece"
 
     def end(self, side: Side, channel: str, at: int) -> None:
         """The end of a stream: what has no newline is a frame too."""
-        lines = self._lines.pop((side, channel), None)
-        for text, eol in lines.close() if lines else ():
-            self._keep(side, channel, text, eol, at)
+        framing = self._framings.pop((side, channel), None)
+        self._decoders.pop((side, channel), None)
+        units = framing.close() if framing else []
+        if not units and side == "server" and type(framing) is Whole and self.ledger.is_unanswered(channel):
+            units = [(b"", b"")]  # a response without a body refuses too
+        self._keep_all(side, channel, units, at)
 
     def end_all(self, at: int) -> None:
         """The end of the session."""
-        for side, channel in list(self._lines):
+        for side, channel in list(self._framings):
             self.end(side, channel, at)
 
     def control(self, side: Side, channel: str, facts: dict[str, Any], at: int) -> None:
-        """Something that happened besides the bytes: a start, a close, an exit."""
+        """Something that happened besides the bytes: a start, a close, an exit, an HTTP request or response."""
+        if facts.get("event") == "abort":
+            self._cut_off(side, channel, at)
+        text = orjson.dumps(facts)
+        if "headers" in facts:
+            self._begin_body(side, channel, facts["headers"])
+            redacted = self._redact(text, channel)
+            text = redacted.text
+            self.redactions += redacted.count
         self.frames += 1
-        self._sink(Frame(self.frames, at, side, channel, "control", orjson.dumps(facts)), [])
+        frame = Frame(self.frames, at - self._zero, side, channel, "control", text)
+        self._sink(frame, self.ledger.enter(frame, [], text))
 
-    def _keep(self, side: Side, channel: str, text: bytes, eol: bytes, at: int) -> None:
+    def _begin_body(self, side: Side, channel: str, headers: dict[str, str]) -> None:
+        events = headers.get("content-type", "").lower().startswith(_EVENT_STREAM)
+        self._framings[side, channel] = Events() if side == "server" and events else Whole()
+        coding = headers.get("content-encoding", "identity")
+        if coding.lower() != "identity":
+            self._decoders[side, channel] = Decoder(coding)
+
+    def _cut_off(self, side: Side, channel: str, at: int) -> None:
+        """What came of a message that the other side never got whole: kept, but it says nothing."""
+        framing = self._framings.pop((side, channel), None)
+        self._decoders.pop((side, channel), None)
+        for unit in framing.close() if framing else ():
+            head, text = (unit.head, unit.text or b"") if isinstance(unit, Event) else (None, unit[0])
+            self._keep_fragment(side, channel, text, at, head)
+
+    def _plain(self, side: Side, channel: str, data: bytes) -> list[bytes]:
+        """The data decompressed; as it is where that cannot be done."""
+        decoder = self._decoders.get((side, channel))
+        if decoder is None:
+            return [data]
+        try:
+            return list(decoder.feed(data))
+        except ValueError:
+            del self._decoders[side, channel]
+            self.incomplete = "a body was compressed in a way that cannot be read"
+            return [data]
+
+    def _keep_all(self, side: Side, channel: str, units: list[Any], at: int) -> None:
+        for unit in units:
+            if type(unit) is Event:
+                self._keep_event(side, channel, unit, at)
+            else:
+                text, eol = unit
+                self._keep(side, channel, text, eol, at)
+
+    def _keep_event(self, side: Side, channel: str, event: Event, at: int) -> None:
+        if event.text is None:
+            self.control(side, channel, {"event": "comment", "text": event.head.decode("utf-8", "replace")}, at)
+        elif event.field(b"event") == "endpoint":
+            self.control(side, channel, {"event": "endpoint", "data": event.text.decode("utf-8", "replace")}, at)
+        elif event.eol:
+            self._keep(side, channel, event.text, event.eol, at, event.head)
+        else:
+            self._keep_fragment(side, channel, event.text, at, event.head)
+
+    def _keep(self, side: Side, channel: str, text: bytes, eol: bytes, at: int, head: bytes | None = None) -> None:
         redacted = self._redact(text, channel)
         self.redactions += redacted.count
         self.frames += 1
         if channel == STDERR:
-            kind: frames.FrameKind = "stderr"
+            kind: FrameKind = "stderr"
             messages: list[Message] = []
         else:
             kind, messages = frames.parse(redacted.text)
-        frame = Frame(self.frames, at, side, channel, kind, redacted.text, eol, redactions=redacted.count)
+        at -= self._zero
+        frame = Frame(self.frames, at, side, channel, kind, redacted.text, eol, head, redacted.count)
         self._sink(frame, self.ledger.enter(frame, messages, redacted.matched))
+
+    def _keep_fragment(self, side: Side, channel: str, text: bytes, at: int, head: bytes | None) -> None:
+        redacted = self._redact(text, channel)
+        self.redactions += redacted.count
+        self.frames += 1
+        text, count = redacted.text, redacted.count
+        self._sink(Frame(self.frames, at - self._zero, side, channel, "noise", text, b"", head, count), [])
 
     def _redact(self, text: bytes, channel: str) -> Redacted:
         if self._redactor is None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from sqlite3 import Error, OperationalError
 from time import time
-from typing import Any, TypeVar
+from typing import NamedTuple, TypeVar
 
 import orjson
 
@@ -22,11 +22,19 @@ from .errors import CassetteError
 from .frames import Entry, Frame, Side
 from .recorder import CONTROL, HEAD, SERVER, Options
 from .redact import Redactor
+from .sessions import Sessions
 from .storage import Batch, Writer
 from .tape import Tape
 
 _T = TypeVar("_T")
 _BATCH_FRAMES, _BATCH_BYTES = 2_000, 4 << 20  # per transaction, at the most
+
+
+class _Session(NamedTuple):
+    """A session of this recording, and its number on the cassette: None where that cannot be written."""
+
+    number: int | None
+    tape: Tape
 
 
 class Recording:
@@ -37,60 +45,66 @@ class Recording:
         self._path = path
         self._options = options
         self._backlog = backlog
+        self._redactor = _redactor(options)
         self._batch: Batch = []
         self._batch_bytes = 0
         self._started = time()
         self._at = 0
         self._exit_code: int | None = None
+        self._stopped = False
         self._failed: str | None = None
         self._writer: Writer | None = None
-        self._facts: dict[str, str] = {}
+        self._sessions: list[_Session] = []
+        self._facts: dict[int, dict[str, str]] = {}
 
     def run(self) -> None:
         chunks = self._backlog.take() if self._options.when_needed else []
         if self._options.when_needed and not chunks:
             self._say("done 0 0 0 0 ")
             return
-        tape = self._tape()
+        self._open()
+        tape = self._begin(0, "stdio") if self._options.transport == "stdio" else Sessions(self._begin)
         rest = self._play(tape, b"".join(chunks))
-        self._store(tape)
+        self._store()
         while chunks := self._backlog.take():
             rest = self._play(tape, b"".join((rest, *chunks)))
-            self._store(tape)
+            self._store()
         tape.end_all(self._at)
-        self._store(tape)
-        self._finish(tape)
+        self._store()
+        self._finish()
 
-    def _tape(self) -> Tape:
-        options, redactor = self._options, None
-        target, note = options.target, options.note
-        if options.redact:
-            redactor = Redactor(os.environ, options.redact_keys, options.redact_paths, options.redact_values)
-            target = target | {"command": redactor.arguments(target["command"])}
-            note = redactor.text(note) if note else note
-        self._open(target, note)
-        return Tape(self._collect, redactor)
-
-    def _open(self, target: dict[str, Any], note: str | None) -> None:
-        facts = {
-            "started_at": _timestamp(self._started),
-            "transport": self._options.transport,
-            "target": target,
-            "recorder": f"mcp-tape {__version__}",
-            "note": note,
-            "run": self._options.run,
-            "extends": self._options.extends,
-        }
+    def _open(self) -> None:
         try:
-            self._writer = _patiently(lambda: Writer(self._path, facts))
+            self._writer = _patiently(lambda: Writer(self._path))
         except (Error, CassetteError) as error:
             self._fail(f"cannot write {self._path}: {error}")
             return
-        self._say(f"session {self._writer.session}")
         if self._writer.warning:
             self._say(f"warning {self._writer.warning}")
 
-    def _play(self, tape: Tape, data: bytes) -> bytes:
+    def _begin(self, at: int, transport: str) -> Tape:
+        """The tape of a new session."""
+        options, redactor, writer, number = self._options, self._redactor, self._writer, None
+        facts = {
+            "started_at": _timestamp(self._started + at / 1e6),
+            "transport": transport,
+            "target": redactor.target(options.target) if redactor else options.target,
+            "recorder": f"mcp-tape {__version__}",
+            "note": redactor.text(options.note) if redactor and options.note else options.note,
+            "run": options.run,
+            "extends": options.extends,
+        }
+        if writer is not None and not self._failed:
+            try:
+                number = _patiently(lambda: writer.begin(facts))
+                self._say(f"session {number}")
+            except Error as error:
+                self._fail(f"cannot write {self._path}: {error}")
+        tape = Tape(lambda frame, entries: self._collect(number, frame, entries), redactor, at)
+        self._sessions.append(_Session(number, tape))
+        return tape
+
+    def _play(self, tape: Tape | Sessions, data: bytes) -> bytes:
         """Feed whole records to the tape; the start of one that is not whole yet is given back."""
         at, end = 0, len(data)
         while at + HEAD.size <= end:
@@ -111,52 +125,71 @@ class Recording:
                 tape.control(side, channel, {"event": "close"}, self._at)
             at = body + size
             if len(self._batch) >= _BATCH_FRAMES or self._batch_bytes >= _BATCH_BYTES:
-                self._store(tape)
+                self._store()
         return data[at:]
 
-    def _control(self, tape: Tape, side: Side, channel: str, payload: bytes) -> None:
+    def _control(self, tape: Tape | Sessions, side: Side, channel: str, payload: bytes) -> None:
         facts = orjson.loads(payload)
         self._exit_code = facts.get("code", self._exit_code)
-        tape.control(side, channel, facts, self._at)
+        if facts["event"] == "stop":
+            self._stopped = True
+        else:
+            tape.control(side, channel, facts, self._at)
 
-    def _collect(self, frame: Frame, entries: list[Entry]) -> None:
-        self._batch.append((frame, entries))
-        self._batch_bytes += len(frame.text)
+    def _collect(self, session: int | None, frame: Frame, entries: list[Entry]) -> None:
+        if session is not None:
+            self._batch.append((session, frame, entries))
+            self._batch_bytes += len(frame.text)
 
-    def _store(self, tape: Tape) -> None:
+    def _store(self) -> None:
         batch, self._batch, self._batch_bytes = self._batch, [], 0
         if not batch or self._writer is None or self._failed:
             return
-        facts = {} if tape.ledger.facts == self._facts else dict(tape.ledger.facts)
+        told = {s.number: s.tape.ledger.facts for s in self._sessions if s.number is not None}
+        facts = {number: dict(new) for number, new in told.items() if new != self._facts.get(number, {})}
         writer = self._writer
         try:
             _patiently(lambda: writer.append(batch, facts))
-            self._facts = facts or self._facts
+            self._facts |= facts
         except Error as error:
             self._fail(f"cannot write {self._path}: {error}")
         if self._backlog.closed:
             self._say("alive")  # the relay waits for us to finish
 
-    def _finish(self, tape: Tape) -> None:
-        why = self._failed or tape.incomplete
-        writer = self._writer
+    def _finish(self) -> None:
+        writer, why = self._writer, self._failed
         if writer is not None and not writer.is_in_place():
             why = why or f"{self._path} was moved or deleted while it was being recorded"
-        if self._exit_code is None and why is None:
+        for session in self._sessions:
+            why = self._close(session, why) or why
+        if writer is not None:
+            writer.close()
+        tapes = [session.tape for session in self._sessions]
+        counts = [
+            sum(tape.frames for tape in tapes),
+            sum(tape.ledger.exchanges for tape in tapes),
+            sum(tape.ledger.still_open for tape in tapes),
+            sum(tape.redactions for tape in tapes),
+        ]
+        self._say(f"done {' '.join(map(str, counts))} {why or ''}")
+
+    def _close(self, session: _Session, why: str | None) -> str | None:
+        """Close a session; why it is not whole, if it is not."""
+        writer, number, tape = self._writer, session.number, session.tape
+        why = why or tape.incomplete
+        if self._exit_code is None and not self._stopped and why is None:
             why = "mcp-tape was killed; what it had passed on by then is here"
         facts = tape.ledger.facts | {
             "ended_at": _timestamp(self._started + self._at / 1e6),
             "exit_code": self._exit_code,
             "incomplete": why,
         }
-        if writer is not None:
+        if writer is not None and number is not None:
             try:
-                _patiently(lambda: writer.finish(facts))
+                _patiently(lambda: writer.finish(number, facts))
             except Error as error:
-                why = why or f"cannot write {self._path}: {error}"
-            writer.close()
-        ledger = tape.ledger
-        self._say(f"done {tape.frames} {ledger.exchanges} {ledger.still_open} {tape.redactions} {why or ''}")
+                return why or f"cannot write {self._path}: {error}"
+        return why
 
     def _fail(self, why: str) -> None:
         self._failed = why
@@ -178,6 +211,12 @@ def _patiently(write: Callable[[], _T]) -> _T:
             if not is_locked(error):
                 raise
     return write()
+
+
+def _redactor(options: Options) -> Redactor | None:
+    if not options.redact:
+        return None
+    return Redactor(os.environ, options.redact_keys, options.redact_paths, options.redact_values)
 
 
 def _timestamp(seconds: float) -> str:

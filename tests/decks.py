@@ -22,10 +22,32 @@ FACTS = {"transport": "stdio", "target": {"command": ["server"]}, "recorder": "t
 Said = tuple[Side, str]
 
 
+class OneSession:
+    """A cassette being written with one session."""
+
+    def __init__(self, path: Path | str, facts: dict[str, Any]) -> None:
+        self._writer = Writer(str(path))
+        self.warning = self._writer.warning
+        self.is_in_place = self._writer.is_in_place
+        self.close = self._writer.close
+        try:
+            self.session = self._writer.begin(facts)
+        except BaseException:
+            self._writer.close()
+            raise
+
+    def append(self, batch: Iterable[tuple[Any, Any]], facts: dict[str, str]) -> None:
+        told = {self.session: facts} if facts else {}
+        self._writer.append([(self.session, frame, entries) for frame, entries in batch], told)
+
+    def finish(self, facts: dict[str, Any]) -> None:
+        self._writer.finish(self.session, facts)
+
+
 def make_cassette(path: Path, *conversations: Iterable[Said | tuple[Side, str, int]], **more: Any) -> Path:
     """A cassette with one session per conversation; each item is who said what, and perhaps when."""
     for conversation in conversations:
-        writer = Writer(str(path), {"started_at": "2026-01-01T00:00:00Z"} | FACTS | more)
+        writer = OneSession(path, {"started_at": "2026-01-01T00:00:00Z"} | FACTS | more)
         batch: list[Any] = []
         tape = Tape(lambda frame, entries: batch.append((frame, entries)), None)  # noqa: B023 - called in this turn
         for number, (side, text, *at) in enumerate(conversation):

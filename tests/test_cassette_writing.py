@@ -15,8 +15,9 @@ from mcp_tape.cassette import Cassette
 from mcp_tape.database import connect, switch_to_wal
 from mcp_tape.errors import CassetteError
 from mcp_tape.frames import Side
-from mcp_tape.storage import Writer, mark_incomplete
+from mcp_tape.storage import mark_incomplete
 
+from .decks import OneSession
 from .support import MCP_TAPE, WAIT, frames, is_one_file, python, run, sessions
 from .test_framing import recorded
 from .test_transparency import without_roots_powers
@@ -30,7 +31,7 @@ FACTS = {
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="uses Linux's own calls")
 
 
-def write(writer: Writer, data: bytes, side: Side = "client") -> None:
+def write(writer: OneSession, data: bytes, side: Side = "client") -> None:
     writer.append(recorded([(side, "stdio", data)])[1], {})
 
 
@@ -41,7 +42,7 @@ def raw_sql(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def written(path: Path, data: bytes = b"hello\n") -> Path:
-    writer = Writer(str(path), FACTS)
+    writer = OneSession(path, FACTS)
     write(writer, data)
     writer.finish({"ended_at": "later"})
     writer.close()
@@ -74,7 +75,7 @@ def test_a_method_that_sqlite_cannot_hold_does_not_lose_its_frame(tmp_path: Path
 
 def test_a_batch_that_fails_leaves_nothing_half_written(tmp_path: Path) -> None:
     path = tmp_path / "tape.db"
-    writer = Writer(str(path), FACTS)
+    writer = OneSession(path, FACTS)
     twice = recorded([("client", "stdio", b"one\n")])[1] * 2
     with pytest.raises(sqlite3.IntegrityError):
         writer.append(twice, {"server_name": "half"})
@@ -100,7 +101,7 @@ def test_frames_read_in_blocks_are_whole_and_in_order(tmp_path: Path) -> None:
 
 def test_a_cassette_can_be_told_by_its_header_from_the_first_moment(tmp_path: Path) -> None:
     path = tmp_path / "tape.db"
-    writer = Writer(str(path), FACTS)
+    writer = OneSession(path, FACTS)
     assert path.read_bytes()[68:72] == b"MCPT" and path.read_bytes()[18:20] == b"\2\2"
     writer.close()
     assert is_one_file(path)
@@ -117,7 +118,7 @@ def test_a_cassette_may_have_any_name(tmp_path: Path, name: str) -> None:
 
 def test_of_two_writers_the_last_one_out_leaves_one_file(tmp_path: Path) -> None:
     path = tmp_path / "tape.db"
-    one, two = Writer(str(path), FACTS), Writer(str(path), FACTS)
+    one, two = OneSession(path, FACTS), OneSession(path, FACTS)
     write(one, b"1\n2\n")
     write(two, b"3\n4\n", "server")
     one.finish({})
@@ -134,7 +135,7 @@ def test_a_writer_waits_for_somebody_who_is_just_reading(tmp_path: Path) -> None
     warnings = []
 
     def open_another() -> None:
-        writer = Writer(str(path), FACTS)
+        writer = OneSession(path, FACTS)
         warnings.append(writer.warning)
         writer.finish({})
         writer.close()
@@ -169,9 +170,9 @@ def test_a_writer_that_starts_while_another_writes_waits_for_it(tmp_path: Path) 
 
 def test_a_session_that_is_not_whole_says_why(tmp_path: Path) -> None:
     path = tmp_path / "tape.db"
-    writer = Writer(str(path), FACTS)
+    writer = OneSession(path, FACTS)
     assert "never closed" in (sessions(path)[0].incomplete or "")
-    mark_incomplete(str(path), writer.session, "somebody tripped over the cable")
+    mark_incomplete(str(path), [writer.session], "somebody tripped over the cable")
     assert sessions(path)[0].incomplete == "somebody tripped over the cable"
     writer.finish({"ended_at": "now"})
     writer.close()
@@ -180,7 +181,7 @@ def test_a_session_that_is_not_whole_says_why(tmp_path: Path) -> None:
 
 def test_a_writer_knows_when_its_file_was_moved(tmp_path: Path) -> None:
     path = tmp_path / "tape.db"
-    writer = Writer(str(path), FACTS)
+    writer = OneSession(path, FACTS)
     assert writer.is_in_place()
     path.rename(tmp_path / "moved.db")
     assert not writer.is_in_place()
@@ -196,9 +197,9 @@ def left_by_a_killed_recorder(path: Path) -> None:
     run(
         python(f"""
 import os
-from mcp_tape.storage import Writer
+from tests.decks import OneSession
 from tests.test_cassette_writing import FACTS, write
-writer = Writer({str(path)!r}, FACTS)
+writer = OneSession({str(path)!r}, FACTS)
 write(writer, b"hello\\n")
 os._exit(1)
 """),
@@ -272,5 +273,5 @@ def test_what_is_not_a_whole_cassette_is_not_written_to(tmp_path: Path, harm: ob
     harm(path)  # type: ignore[operator]
     before = path.read_bytes()
     with pytest.raises(CassetteError):
-        Writer(str(path), FACTS)
+        OneSession(path, FACTS)
     assert path.read_bytes() == before and is_one_file(path)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from mcp_tape.formats import raw
 from mcp_tape.frames import Entry, Frame, Side
 from mcp_tape.framing import Line, Lines
-from mcp_tape.storage import Writer
 from mcp_tape.tape import Tape
 
+from .decks import OneSession
 from .support import frames as frames_on
 
 MESSAGES = [
@@ -185,7 +185,7 @@ def test_a_cassette_keeps_every_stream_exactly(
 
 
 def kept_on(path: Path, batch: list[tuple[Frame, list[Entry]]]) -> list[Frame]:
-    writer = Writer(str(path), {"started_at": "", "transport": "stdio", "target": {}, "recorder": "test"})
+    writer = OneSession(path, {"started_at": "", "transport": "stdio", "target": {}, "recorder": "test"})
     writer.append(batch, {})
     writer.finish({"ended_at": ""})
     writer.close()

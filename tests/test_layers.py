@@ -13,9 +13,10 @@ from .support import ECHO, record, run
 PACKAGE = Path(__file__).parent.parent / "mcp_tape"
 # From the bottom up; a module may import only what stands before it.
 STACK = """
-    errors jsontext jsonpath protocol frames framing secrecy shapes hiding
-    schema redact match database cassette storage ahead selection
-    ledger tape formats finding rewrite calls playback ordering misses deck client_deck faults episodes report
+    errors jsontext jsonpath protocol frames framing compression secrecy shapes hiding
+    schema redact match database cassette storage controls ahead selection
+    streams ledger tape sessions formats
+    finding rewrite calls playback ordering misses deck client_deck faults episodes report
     transports
     recorder backlog writer api modes
     demo cli __main__

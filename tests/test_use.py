@@ -258,4 +258,4 @@ def test_rewrite_leaves_the_old_cassette_when_it_did_not(vcr: Vcr, script: bytes
 def test_a_mode_that_may_record_needs_the_command() -> None:
     done = run([*MCP_TAPE, "use", "tape.db"])
     assert done.returncode == 2
-    assert b"add -- and its command" in done.stderr
+    assert b"Add -- and the server's command" in done.stderr

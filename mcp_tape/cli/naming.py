@@ -42,11 +42,19 @@ _PROJECT_FILES = (
 
 
 def default_path(command: Sequence[str]) -> str:
-    """`cassettes/NAME.db` in a project, else in the user's data directory.
+    """`cassettes/NAME.db` in a project, else in the user's data directory."""
+    return _place(f"{cassette_name(command)}.db")
 
-    Desktop clients start servers anywhere, often in / or the home directory.
-    """
-    name = f"{cassette_name(command)}.db"
+
+def default_path_of(url: str) -> str:
+    """The same for a URL: `https://example.com/mcp` is `example.com`."""
+    from urllib.parse import urlsplit
+
+    return _place(f"{_plain(urlsplit(url).netloc.rpartition('@')[2]) or 'server'}.db")
+
+
+def _place(name: str) -> str:
+    """Desktop clients start servers anywhere, often in / or the home directory."""
     if any(os.path.exists(file) for file in _PROJECT_FILES):
         return os.path.join("cassettes", name)
     return os.path.join(_data_directory(), "cassettes", name)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from . import say
+
 if TYPE_CHECKING:
-    from ..api import Replay
+    from ..api import Replay, Web
     from ..recorder import Options as RecordOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -81,6 +83,52 @@ def _session(ctx: click.Context, param: click.Parameter, value: str) -> str:
     return value
 
 
+def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    """HOST:PORT, or a port alone."""
+    if value is None:
+        return None
+    host, colon, port = value.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if colon else "127.0.0.1"
+    if not port.isdecimal() or int(port) > 65535 or not host:
+        raise click.BadParameter(f"{value!r} is not HOST:PORT, as in 127.0.0.1:8000; port 0 picks a free one")
+    return host, int(port)
+
+
+def _headers(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    pairs = [tuple(part.strip() for part in value.split(":", 1)) for value in values]
+    for value, pair in zip(values, pairs, strict=True):
+        if len(pair) != 2 or not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", pair[0]) or not _is_header(pair[1]):
+            shown = value.partition(":")[0]  # what stands behind it is probably a secret
+            raise click.BadParameter(f"{shown!r}… is no header; write it as 'Name: value'")
+    return tuple((name, value) for name, value in pairs)
+
+
+def _is_header(value: str) -> bool:
+    return all(c == "\t" or (c.isprintable() and ord(c) < 256) for c in value)
+
+
+def _url(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None:
+        from urllib.parse import urlsplit  # only where the option is used
+
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise click.BadParameter(f"{value!r} is no http or https URL, as in https://host/mcp")
+    return value
+
+
+_WEB = (
+    click.option("--url", metavar="URL", callback=_url, help="The HTTP server, instead of a command."),
+    click.option("--header", "headers", metavar="'K: V'", multiple=True, callback=_headers,
+                 help="Send this header to the server with every request, e.g. 'Authorization: Bearer …'."),
+    click.option("--cacert", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
+                 help="Trust this certificate authority."),
+)  # fmt: skip
+_LISTENING = (
+    click.option("--listen", metavar="HOST:PORT", callback=_address,
+                 help="Serve HTTP here; port 0 picks a free one. The URL is printed on stdout."),
+    click.option("--allow-remote", is_flag=True, help="Let --listen name an address that other machines can reach."),
+)  # fmt: skip
 _RECORDING = (
     click.option("--note", metavar="TEXT", help="A remark, kept with the session."),
     click.option("--redact-key", "redact_keys", metavar="KEY", multiple=True,
@@ -98,8 +146,9 @@ _REPLAYING = (
                  help="Leave this out when requests are compared, e.g. '$.params.arguments.now'."),
     click.option("--match-on", metavar="JSONPATH,...", callback=_list_of_paths,
                  help="Compare only these, e.g. '$.params.name'."),
-    click.option("--repeats", type=click.Choice(["error", "last", "cycle"]), default="error", show_default=True,
-                 help="More requests than recorded: a miss, the last answer, or start over."),
+    click.option("--repeats", type=click.Choice(["error", "last", "cycle"]),
+                 help="More requests than recorded: a miss, the last answer, or start over. Default: error; cycle for "
+                 "clients of the modern era over HTTP, who share one tape."),
     click.option("--order", type=click.Choice(["arrival", "recorded"]), default="arrival", show_default=True,
                  help="Answer concurrent calls as they arrive, or in the order recorded."),
     click.option("--speed", type=click.FloatRange(min=0), default=0.0, show_default=True,
@@ -124,6 +173,33 @@ def replaying_options(function: F) -> F:
     return _with(function, _REPLAYING)
 
 
+def web_options(function: F) -> F:
+    return _with(function, _WEB)
+
+
+def listening_options(function: F) -> F:
+    return _with(function, _LISTENING)
+
+
+def web_from(given: dict[str, Any]) -> Web:
+    """Where to listen and whom to ask, from what was given on the command line."""
+    from ..api import Web
+
+    more = {name: given[name] for name in ("url", "headers", "cacert") if given.get(name)}
+    if not given["listen"]:
+        return Web(**more)
+    from ..transports.addresses import is_loopback
+
+    host, port = given["listen"]
+    if not is_loopback(host):
+        if not given["allow_remote"]:
+            raise click.UsageError(
+                f"--listen {host}:{port} can be reached by other machines; add --allow-remote if that is meant"
+            )
+        say(f"warning: everybody who can reach {host}:{port} can talk to it; there is no password")
+    return Web(host, port, **more)
+
+
 def common_options(function: F) -> F:
     return _with(function, _BOTH)
 
@@ -139,7 +215,8 @@ def record_from(command: tuple[str, ...], given: dict[str, Any]) -> RecordOption
     from ..recorder import Options
 
     chosen = {name: given[name] for name in ("note", "run", "redact_keys", "redact_paths", "redact_values")}
-    return Options(target={"command": list(command)}, redact=not given["no_redact"], **chosen)
+    chosen |= {"target": {"url": given["url"]}, "transport": "http"} if given["url"] else {}
+    return Options(**{"target": {"command": list(command)}} | chosen, redact=not given["no_redact"])
 
 
 def replay_from(given: dict[str, Any]) -> Replay:
@@ -148,6 +225,15 @@ def replay_from(given: dict[str, Any]) -> Replay:
 
     chosen = {name: value for name, value in given.items() if name in Replay._fields}
     return Replay(in_recorded_order=given["order"] == "recorded", **chosen)
+
+
+def check_faults(options: Replay, listen: object) -> None:
+    """Some faults need HTTP."""
+    for source in options.faults:
+        from ..faults import ONLY_HTTP, parse
+
+        if not listen and parse(source).kind in ONLY_HTTP:
+            raise click.UsageError(f"--fault {source} is for HTTP: add --listen, or try disconnect or error:CODE")
 
 
 def echo_json(value: dict[str, Any]) -> None:

@@ -9,8 +9,8 @@ import click
 from .. import api
 from ..recorder import Summary
 from . import say
-from .naming import default_path
-from .options import common_options, record_from, recording_options
+from .naming import default_path, default_path_of
+from .options import common_options, listening_options, record_from, recording_options, web_from, web_options
 
 
 @click.command(
@@ -19,29 +19,52 @@ from .options import common_options, record_from, recording_options
     epilog="\b\nExamples:\n"
     "  mcp-tape record -- uvx mcp-server-time\n"
     "  mcp-tape record -o git.db --note 'before 2.0' -- uvx mcp-server-git --repository .\n"
+    "  mcp-tape record --url https://example.com/mcp -o example.db\n"
     "\n\b\n"
     "In a client's configuration put mcp-tape in front of the server's command:\n"
-    '  "command": "mcp-tape", "args": ["record", "--", "npx", "-y", "@scope/server-x"]',
+    '  "command": "mcp-tape", "args": ["record", "--", "npx", "-y", "@scope/server-x"]\n'
+    "or, with --url, the URL that mcp-tape prints in place of the server's.",
 )
-@click.option("-o", "--output", metavar="FILE", help="The cassette. Default: cassettes/NAME.db in a project, "
-              "else in your data directory; NAME is made from the command.")  # fmt: skip
+@click.option("-o", "--output", metavar="FILE", help="The cassette. Default: cassettes/NAME.db in a project, else in "
+              "your data directory; NAME is made from the command or the URL.")  # fmt: skip
+@web_options
+@listening_options
 @recording_options
 @common_options
-@click.argument("command", metavar="-- CMD...", nargs=-1, type=click.UNPROCESSED, required=True)
+@click.argument("command", metavar="[-- CMD...]", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def command(ctx: click.Context, /, output: str | None, quiet: bool, command: tuple[str, ...], **given: Any) -> None:
-    """Record a stdio server: stand between it and its client.
+    """Record a server: stand between it and its client.
 
     Bytes pass untouched both ways, and every message, with its time, is on the cassette before the
-    other side sees it. stdin, stdout, stderr, signals and the exit code are the server's own. An
-    existing cassette gets one more session.
+    other side sees it. An existing cassette gets more sessions.
+
+    With a command, stdin, stdout, stderr, signals and the exit code are the server's own. With --url,
+    mcp-tape is a proxy: give its URL, the only line on stdout, to the client, and stop it with Ctrl-C.
     """
-    path = output or default_path(command)
+    url = given["url"]
+    check_server(command, url, given["listen"])
+    path = output or (default_path_of(url) if url else default_path(command))
+    web = web_from(given)
     if not quiet:
         tell(f"recording to {path}")
-    code, summary = api.record(command, path, record_from(command, given), warn=tell)
+    options = record_from(command, given)
+    if url:
+        code, summary = api.record_url(web, path, options, warn=tell, started=click.echo)
+    else:
+        code, summary = api.record(command, path, options, warn=tell)
     tell_summary(summary, path, quiet)
     ctx.exit(code)
+
+
+def check_server(command: tuple[str, ...], url: str | None, listen: object) -> None:
+    """There is one server, no more and no less, and we listen for its clients only where they come by HTTP."""
+    if not command and not url:
+        raise click.UsageError("what is to be recorded? Add -- and the server's command, or --url URL")
+    if command and url:
+        raise click.UsageError(f"either --url {url} or the command {command[0]}, not both")
+    if command and listen:
+        raise click.UsageError("--listen goes with --url; a command talks on stdin and stdout")
 
 
 def tell(text: str) -> None:
@@ -57,8 +80,12 @@ def tell_summary(summary: Summary, path: str, quiet: bool) -> None:
     if summary.incomplete:
         tell(f"INCOMPLETE: {summary.incomplete}")
     if not quiet or summary.incomplete:
-        session = "no session" if summary.session is None else f"session {summary.session}"
+        session = f"session {_range(summary.sessions)}" if summary.sessions else "no session"
         tell(
             f"{summary.frames} frames, {summary.exchanges} exchanges, {summary.still_open} still open, "
             f"{summary.redactions} redacted: {path} ({session})"
         )
+
+
+def _range(numbers: list[int]) -> str:
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"

@@ -8,7 +8,15 @@ import click
 
 from .. import api
 from . import say
-from .options import cassette_argument, common_options, replay_from, replaying_options
+from .options import (
+    cassette_argument,
+    check_faults,
+    common_options,
+    listening_options,
+    replay_from,
+    replaying_options,
+    web_from,
+)
 
 
 @click.command(
@@ -17,22 +25,32 @@ from .options import cassette_argument, common_options, replay_from, replaying_o
     "  mcp-tape replay time.db\n"
     "  mcp-tape replay time.db --ignore '$.params.arguments.now' --strict\n"
     "  mcp-tape replay time.db --speed 1 --fault 'tools/call:convert_time@2=error:-32000'\n"
+    "  mcp-tape replay time.db --listen 127.0.0.1:8000\n"
     "\n\b\n"
     "In a client's configuration:\n"
     '  "command": "mcp-tape", "args": ["replay", "time.db"]',
 )
 @cassette_argument
 @replaying_options
+@listening_options
 @common_options
 @click.pass_context
 def command(ctx: click.Context, /, file: str, quiet: bool, **given: Any) -> None:
-    """Be the recorded server, on stdin and stdout: deterministic, offline, for tests.
+    """Be the recorded server: deterministic, offline, for tests.
+
+    On stdin and stdout, or with --listen over HTTP: Streamable HTTP at /mcp, HTTP+SSE at /sse, until
+    Ctrl-C. It does not matter how the cassette was recorded.
 
     A request that nothing on the tape answers is a miss: told in the error, on stderr, and in the exit
     code (1).
     """
     options = replay_from(given)
-    played = api.replay(file, options, say=say)
+    check_faults(options, given["listen"])
+    web = web_from(given)
+    if given["listen"]:
+        played = api.replay_web(file, options, web, say=say, started=click.echo)
+    else:
+        played = api.replay(file, options, say=say)
     tell_played(played, options, file, quiet)
     ctx.exit(played.code)
 

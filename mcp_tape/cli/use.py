@@ -6,10 +6,20 @@ from typing import Any, get_args
 
 import click
 
-from ..modes import Mode, use
+from ..modes import Command, Mode, Url, use
 from . import say
-from .options import common_options, record_from, recording_options, replay_from, replaying_options
-from .record import tell, tell_summary
+from .options import (
+    check_faults,
+    common_options,
+    listening_options,
+    record_from,
+    recording_options,
+    replay_from,
+    replaying_options,
+    web_from,
+    web_options,
+)
+from .record import check_server, tell, tell_summary
 from .replay import tell_played
 
 
@@ -18,6 +28,7 @@ from .replay import tell_played
     epilog="\b\nExamples:\n"
     "  mcp-tape use time.db -- uvx mcp-server-time\n"
     "  mcp-tape use time.db --mode new_episodes -- uvx mcp-server-time\n"
+    "  mcp-tape use remote.db --url https://example.com/mcp --listen 127.0.0.1:8000\n"
     "\n\b\n"
     "In a client's configuration:\n"
     '  "command": "mcp-tape", "args": ["use", "time.db", "--", "uvx", "mcp-server-time"]',
@@ -26,22 +37,28 @@ from .replay import tell_played
 @click.option("--mode", type=click.Choice(get_args(Mode)), default="once", show_default=True,
               help="none: only replay. once: record if there is nothing to play. new_episodes: record what misses. "
               "all: always record. rewrite: record anew, and replace the cassette if that ends well.")  # fmt: skip
+@web_options
+@listening_options
 @replaying_options
 @recording_options
 @common_options
-@click.argument("command", metavar="-- CMD...", nargs=-1, type=click.UNPROCESSED)
+@click.argument("command", metavar="[-- CMD...]", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def command(ctx: click.Context, /, file: str, mode: Mode, quiet: bool, command: tuple[str, ...], **given: Any) -> None:
     """The VCR in one command: replay a cassette, record it, or both.
 
-    Put it into a client's configuration once; the mode decides what happens.
+    Put it into a client's configuration once; the mode decides what happens. With --url clients come
+    to an address of ours, the only line on stdout, until Ctrl-C.
     """
-    if not command and mode != "none":
-        raise click.UsageError(f"mode {mode} may need the live server: add -- and its command")
+    url, by_web = given["url"], bool(given["url"] or given["listen"])
+    if mode != "none":
+        check_server(command, url, given["listen"])
     replaying = replay_from(given)
+    check_faults(replaying, by_web)
+    server = Url(web_from(given), click.echo) if by_web else Command(command)
     if not quiet:
         say(f"mode {mode}: {file}")
-    outcome = use(file, command, mode, replaying, record_from(command, given), tell)
+    outcome = use(file, server, mode, replaying, record_from(command, given), tell)
     if outcome.played is not None:
         tell_played(outcome.played, replaying, file, quiet)
     if outcome.recorded is not None:

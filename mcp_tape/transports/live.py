@@ -12,7 +12,7 @@ from . import processes, stdio
 
 if TYPE_CHECKING:
     from ..episodes import Episodes
-    from ..playback import Hangup, Send
+    from ..playback import Action
 
     Recorder = stdio.Recorder
 
@@ -59,7 +59,7 @@ class Live:
     def receive(self, text: bytes, channel: str, now: float) -> None:
         self._episodes.receive(text, channel, now)
 
-    def due(self, now: float) -> list[Send | Hangup]:
+    def due(self, now: float) -> list[Action]:
         self._flush()
         if self._left_at is not None and (self._episodes.idle or now >= self._left_at + _ANSWER):
             self._close_input(now)
@@ -76,6 +76,9 @@ class Live:
         """The client has left: what the server owes it may still come, for a while."""
         self._episodes.leave(now)
         self._left_at = now if self._process is not None else None
+
+    def abandon(self, channel: str) -> None:
+        self._episodes.abandon(channel)
 
     def _close_input(self, now: float) -> None:
         """And then wait for its end no longer than clients do."""

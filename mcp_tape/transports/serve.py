@@ -15,7 +15,8 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from ..framing import Lines
-from ..playback import Hangup, Send
+from ..playback import Hangup, Refuse, Reset, Send
+from ..rewrite import single_line
 
 if TYPE_CHECKING:
     from ..calls import Call
@@ -39,7 +40,7 @@ def serve(player: Player, also: Mapping[int, Callable[[], None]] | None = None) 
         return None  # the client has left without waiting
 
 
-Action = Send | Hangup | bytes  # bytes: an answer that nothing depends on
+Action = Send | Hangup | Refuse | Reset | bytes  # bytes: an answer that nothing depends on
 
 
 class _Session:
@@ -136,16 +137,16 @@ class _Session:
             if isinstance(action, bytes):
                 texts.append(action)
                 continue
-            if isinstance(action, Hangup):
+            if not isinstance(action, Send):
                 self._write(b"".join(texts))
-                return action.code
+                return action.code if isinstance(action, Hangup) else 0
             if action.call is not None and not action.answers:
                 self._told.add(action.call)
             elif action.call in self._told:
                 self._told.discard(action.call)
                 self._write_to_be_read(b"".join(texts))
                 texts.clear()
-            texts.append(action.text)
+            texts.append(_line(action))
         self._write(b"".join(texts))
         return None
 
@@ -181,6 +182,16 @@ class _Session:
                     self._read()
                     if self._ended:
                         both.unregister(self._source)
+
+
+def _line(send: Send) -> bytes:
+    """What was recorded over HTTP may have line breaks, and events that are no messages."""
+    recorded = send.recorded
+    if recorded is None or recorded.channel == CHANNEL:
+        return send.text
+    if recorded.kind == "noise":
+        return b""
+    return single_line(send.text.rstrip(b"\r\n")) + b"\n"
 
 
 def unread(target: int) -> int:

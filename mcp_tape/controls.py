@@ -1,0 +1,74 @@
+"""What the control frames of a recorded session tell: HTTP statuses, session ids, which stream resumed which."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from . import jsontext, protocol
+from .cassette import Cassette
+
+_CONTROLS = "SELECT text FROM frames WHERE session = ? AND kind = 'control' AND "
+
+
+class Controls:
+    """Looked up when an HTTP replay needs them."""
+
+    def __init__(self, cassette: Cassette) -> None:
+        self._cassette = cassette
+        self.session_id = lru_cache(self._session_id)
+        self.resumed = lru_cache(self._resumed)
+        self.stream_status = lru_cache(self._stream_status)
+        self.is_shared = lru_cache(self._is_shared)
+
+    def status(self, session: int, channel: str, before: int) -> int | None:
+        """The HTTP status that a channel was answered with, seen from one of its messages."""
+        where = "channel = ? AND sender = 'server' AND seq < ? ORDER BY seq DESC LIMIT 3"
+        for facts in self._facts(where, (session, channel, before)):
+            if facts.get("event") == "response" and isinstance(facts.get("status"), int):
+                return int(facts["status"])
+        return None
+
+    def was_left(self, session: int, channel: str, since: int) -> bool:
+        """Whether the client left a channel before it was answered."""
+        where = "channel = ? AND sender = 'client' AND seq > ? ORDER BY seq LIMIT 1"
+        return any(facts.get("event") == "abort" for facts in self._facts(where, (session, channel, since)))
+
+    def _session_id(self, session: int) -> str | None:
+        """The Mcp-Session-Id that the server gave."""
+        for facts in self._facts("sender = 'server' ORDER BY seq LIMIT 50", (session,)):
+            headers = facts.get("headers")
+            number = headers.get(protocol.SESSION_HEADER) if isinstance(headers, dict) else None
+            if isinstance(number, str) and number.isprintable() and number.isascii():
+                return number
+        return None
+
+    def _resumed(self, session: int, channel: str) -> str | None:
+        """The event behind which a stream went on."""
+        for facts in self._facts("channel = ? AND sender = 'client' ORDER BY seq LIMIT 1", (session, channel)):
+            headers = facts.get("headers")
+            if isinstance(headers, dict):
+                return headers.get(protocol.RESUME_HEADER)
+        return None
+
+    def _stream_status(self, session: int) -> int | None:
+        """What the first GET was answered with."""
+        where = "channel LIKE 'get-%' AND sender = 'server' ORDER BY seq LIMIT 1"
+        found = next(iter(self._facts(where, (session,))), {})
+        return found.get("status") if isinstance(found.get("status"), int) else None
+
+    def _is_shared(self, session: int) -> bool:
+        """Whether all that the server said came on one stream: stdio, HTTP+SSE."""
+        rows = self._cassette.rows("SELECT transport FROM sessions WHERE id = ?", (session,))
+        return rows != [("http",)]
+
+    def _facts(self, where: str, values: tuple[object, ...]) -> list[dict[str, Any]]:
+        found = []
+        for (text,) in self._cassette.rows(_CONTROLS + where, values):
+            try:
+                facts = jsontext.loads(text)
+            except (ValueError, RecursionError, TypeError):
+                continue  # a stranger's
+            if isinstance(facts, dict):
+                found.append(facts)
+        return found

@@ -1,0 +1,56 @@
+"""What HTTP facts tell about channels: how a request was answered, which stream resumes which."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import framing, protocol
+from .frames import Frame
+
+_REMEMBERED = 10_000  # event ids; a client resumes behind one of the last
+
+
+class Streams:
+    """The HTTP streams of one session. Says nothing of stdio."""
+
+    def __init__(self) -> None:
+        self._resumed: dict[str, str] = {}  # a stream, and the one it goes on with
+        self._events: dict[str, str] = {}  # by event id, the stream it came on
+        self._shared: set[str] = set()
+        self.statuses: dict[str, int] = {}
+
+    def origin(self, channel: str) -> str:
+        """The stream that this one resumes; itself, mostly."""
+        return self._resumed.get(channel, channel)
+
+    def is_shared(self, channel: str) -> bool:
+        """Whether everything that the server says comes on this channel, as on stdio."""
+        return channel == "stdio" or channel in self._shared
+
+    def is_accepted(self, channel: str) -> bool:
+        """Whether the response only said that the answer will come on another stream."""
+        status = self.statuses.get(channel, 0)
+        return status == 202 or (bool(self._shared) and 200 <= status < 300)
+
+    def learn(self, frame: Frame, facts: dict[str, Any]) -> None:
+        """A control frame."""
+        event, channel = facts.get("event"), frame.channel
+        headers = facts.get("headers")
+        if event == "request" and isinstance(headers, dict):
+            before = self._events.get(str(headers.get(protocol.RESUME_HEADER)))
+            if before is not None:
+                self._resumed[channel] = before
+        elif event == "response" and isinstance(facts.get("status"), int):
+            self.statuses[channel] = facts["status"]
+        elif event == "endpoint":
+            self._shared.add(channel)
+        elif event in ("close", "abort"):
+            self.statuses.pop(channel, None)
+
+    def see(self, frame: Frame) -> None:
+        """An event of the server: a client may ask for what follows it."""
+        number = framing.field(frame.head, b"id") if frame.head else None
+        if number:
+            self._events[number] = self.origin(frame.channel)
+            if len(self._events) > _REMEMBERED:
+                del self._events[next(iter(self._events))]

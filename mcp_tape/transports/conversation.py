@@ -1,0 +1,187 @@
+"""One HTTP client's deck, and the streams that it has open: which message goes where."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..playback import Action, Send
+
+if TYPE_CHECKING:
+    from ..calls import Call
+    from ..deck import Deck
+    from ..playback import Player
+    from ..selection import Recorded
+
+
+class Stream:
+    """What is to be sent on one HTTP response."""
+
+    def __init__(self, channel: str, unanswered: int, resumed: str | None = None) -> None:
+        self.channel = channel
+        self.unanswered = unanswered  # requests; none on a GET stream
+        self.waits_for_ever = not unanswered
+        self.resumed = resumed
+        self.left = False
+        self.when_left: Callable[[], object] = lambda: None
+        self._items: deque[Action | None] = deque()
+        self._more = asyncio.Event()
+
+    def leave(self) -> None:
+        """The client is gone."""
+        self.left = True
+        self.when_left()
+        self._more.set()
+
+    def put(self, item: Action | None) -> None:
+        """None ends it."""
+        self._items.append(item)
+        self._more.set()
+
+    async def next(self) -> Action | None:
+        while not self._items and not self.left:
+            self._more.clear()
+            await self._more.wait()
+        if self.left:
+            return None
+        item = self._items.popleft()
+        if isinstance(item, Send) and item.answers:
+            self.unanswered -= 1
+        return item
+
+    def peek(self) -> Action | None:
+        return self._items[0] if self._items else None
+
+    def rest(self) -> list[Send]:
+        """What was not sent."""
+        return [item for item in self._items if isinstance(item, Send)]
+
+
+class Conversation:
+    """A deck and the streams of the client, or of all clients in the modern era, where `number` is empty."""
+
+    def __init__(self, player: Player, deck: Deck, number: str) -> None:
+        self._player = player
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._streams: dict[str, Stream] = {}
+        self._unsent: list[tuple[str | None, Send]] = []  # with the event that its stream goes on behind
+        self.deck = deck
+        self.selection = deck.selection
+        self.number = number
+        self.everything: Stream | None = None  # the one stream of HTTP+SSE
+
+    @property
+    def refuses_listeners(self) -> bool:
+        """Whether the recorded server had no GET stream."""
+        return self.selection.controls.stream_status(self.selection.sessions[0]) == 405
+
+    def open(self, channel: str, requests: int) -> Stream:
+        """The stream of a POST."""
+        stream = self._streams[channel] = Stream(channel, requests)
+        return stream
+
+    def listen(self, channel: str, resumed: str | None) -> Stream:
+        """The stream of a GET, which takes what waited for it."""
+        stream = self._streams[channel] = Stream(channel, 0, resumed)
+        self.flush()
+        return stream
+
+    def receive(self, text: bytes, channel: str) -> None:
+        self._player.receive(text, channel, self._loop.time())
+        self.flush()
+
+    def flush(self) -> None:
+        """Hand out what is due, and come back when more will be."""
+        for action in self._player.due(self._loop.time()):
+            self._hand_out(action)
+        unsent, self._unsent = self._unsent, []
+        for resumed, send in unsent:
+            self._to_listener(resumed, send)
+        if self._timer is not None:
+            self._timer.cancel()
+        due = self._player.next_at()
+        self._timer = None if due is None else self._loop.call_at(due, self.flush)
+
+    def close(self, stream: Stream) -> None:
+        """A response has ended."""
+        self._streams.pop(stream.channel, None)
+        if stream.left and not self.number:
+            self._player.abandon(stream.channel)  # the modern way to cancel
+        elif stream.left:
+            self._unsent += [(stream.resumed, send) for send in stream.rest()]
+
+    def end(self) -> None:
+        """The client ended the session."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for stream in self._streams.values():
+            stream.put(None)
+
+    def when_left(self, channel: str, do: Callable[[], object]) -> None:
+        """What else to do when the client leaves a stream."""
+        if channel in self._streams:
+            self._streams[channel].when_left = do
+
+    def pass_on(self, send: Send) -> None:
+        """A message of a live server."""
+        stream = self.everything or self._streams.get(send.channel)
+        if stream is not None:
+            stream.put(send)
+        else:
+            self._to_listener(None, send)
+
+    def _hand_out(self, action: Action) -> None:
+        if not isinstance(action, Send):
+            call = action.call
+            stream = self._own(call) or next(iter(self._streams.values()), None)
+            if stream is not None:
+                stream.put(action)
+            return
+        recorded = action.recorded
+        if recorded is not None and recorded.kind == "noise" and recorded.channel == "stdio":
+            return  # nothing on HTTP is like a line that is no message
+        if self.everything is not None:
+            if recorded is None or recorded.kind != "noise":
+                self.everything.put(action)
+            return
+        own = self._streams.get(action.channel)
+        if own is not None and not self._was_elsewhere(recorded):
+            own.put(action)
+            self._end_early(own, action)
+        else:
+            self._to_listener(self._behind(recorded), action)
+
+    def _own(self, call: Call | None) -> Stream | None:
+        return self.everything or (self._streams.get(call.channel) if call is not None else None)
+
+    def _was_elsewhere(self, recorded: Recorded | None) -> bool:
+        """Whether a message came on a GET stream although it belongs to a request."""
+        if recorded is None or not (recorded.channel or "").startswith("get-"):
+            return False
+        return not self.selection.controls.is_shared(recorded.session)
+
+    def _behind(self, recorded: Recorded | None) -> str | None:
+        if not self._was_elsewhere(recorded) or recorded is None:
+            return None
+        return self.selection.controls.resumed(recorded.session, recorded.channel or "")
+
+    def _end_early(self, stream: Stream, send: Send) -> None:
+        """A server may end the stream of a POST before the answer; the client then resumes it."""
+        request = send.call.recorded if send.call else None
+        if send.answers or request is None or send.recorded is None or send.recorded.head is None:
+            return
+        answer = self.selection.answer(request)
+        if answer is None or not self._was_elsewhere(self.selection.facts(answer)):
+            return
+        if self.selection.last_of_stream(request) == send.recorded.seq:
+            stream.put(None)
+
+    def _to_listener(self, resumed: str | None, send: Send) -> None:
+        for stream in self._streams.values():
+            if stream.waits_for_ever and not stream.left and resumed in (None, stream.resumed):
+                stream.put(send)
+                return
+        self._unsent.append((resumed, send))

@@ -1,0 +1,168 @@
+"""Listening for HTTP: a socket, who may talk to it, and uvicorn around a plain ASGI callable."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from ..errors import ServerError
+from .addresses import is_address, is_loopback
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+_BACKLOG = 1024
+_GRACE = 0.3  # seconds that a response may take to end when we are told to stop
+_TRANSPORT = "mcp_tape.transport"
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+
+class Site:
+    """A listening socket, and what is served there until somebody says to stop."""
+
+    def __init__(self, address: Address) -> None:
+        self._host = address.host
+        self._listener = _bind(address)
+        self._server: uvicorn.Server | None = None
+        host, port = self._listener.getsockname()[:2]
+        self.origin = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def serve(self, app: App, started: Callable[[str], None]) -> None:
+        """Serve until a signal comes. `started` is given our origin once a client may connect."""
+        for name in ("uvicorn.error", "uvicorn.access", "asyncio"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what matters is said by us
+        config = uvicorn.Config(
+            Guard(app, self._host),
+            http=_Protocol,
+            ws="none",
+            loop="asyncio",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            backlog=_BACKLOG,
+            timeout_graceful_shutdown=_GRACE,  # type: ignore[arg-type]  # waited for as it is
+        )
+        self._server = _Server(config, lambda: started(self.origin))
+        asyncio.run(self._server.serve([self._listener]))
+
+    def stop(self) -> None:
+        assert self._server is not None
+        self._server.should_exit = True
+
+
+def _bind(address: Address) -> socket.socket:
+    """A listening socket; port 0 picks a free one."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        why = getattr(error, "strerror", None) or error
+        raise ServerError(
+            f"cannot listen on {address.host}:{address.port}: {why}; choose another address with --listen"
+        ) from None
+    return listener
+
+
+class Guard:
+    """Lets through what was meant for us: a web page must not reach a local server by a name of its own."""
+
+    def __init__(self, app: App, host: str) -> None:
+        self._app = app
+        self._names = {host.lower(), "localhost", socket.gethostname().lower()}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers: Headers = scope["headers"]
+        host, source = header(headers, b"host"), header(headers, b"origin")
+        if host is None or not self._is_ours(urlsplit(f"//{host}").hostname):
+            await answer(send, 421, f"mcp-tape: the host {host!r} is not this one; use the URL that mcp-tape printed\n")
+        elif source is not None and not is_loopback(urlsplit(source).hostname or ""):
+            await answer(send, 403, f"mcp-tape: requests of pages from {source!r} are refused\n")
+        else:
+            await self._app(scope, receive, send)
+
+    def _is_ours(self, name: str | None) -> bool:
+        return name is not None and (name in self._names or is_address(name))
+
+
+async def answer(send: Send, status: int, text: str | bytes, content: bytes = b"text/plain; charset=utf-8") -> None:
+    """A response of our own."""
+    body = text.encode() if isinstance(text, str) else text
+    headers = [(b"content-length", b"%d" % len(body)), *([(b"content-type", content)] if body else [])]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def header(headers: Headers, name: bytes) -> str | None:
+    """The first header of this name; uvicorn gives names in lower case."""
+    return next((value.decode("latin-1") for key, value in headers if key == name), None)
+
+
+def abort(scope: Scope) -> None:
+    """End the connection of a request at once, so that nobody takes it for a clean end."""
+    scope[_TRANSPORT].abort()
+
+
+def reset(scope: Scope) -> None:
+    """The same as a network fault would."""
+    at_once = struct.pack("ii", 1, 0)  # lingering for no time makes the system send a reset
+    scope[_TRANSPORT].get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+    abort(scope)
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._started = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._started()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays nohup
+                loop.add_signal_handler(number, self._stop)
+        yield
+
+    def _stop(self) -> None:
+        self.should_exit = True
+
+
+class _Protocol(H11Protocol):
+    """Puts its connection within an application's reach."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        app = self.app
+
+        async def with_transport(scope: Scope, receive: Receive, send: Send) -> None:
+            scope[_TRANSPORT] = self.transport
+            await app(scope, receive, send)
+
+        self.app = with_transport
