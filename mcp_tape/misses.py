@@ -45,7 +45,8 @@ def report(
     headline = f"{call} is not on the tape with these params" if not _all_played(near) else f"{call} is played out"
     lines = [f"miss: {call}", f"  {headline}", f"  {selection.path}, played so far: {len(selection.taken)}"]
     lines += [line for one in near for line in _described(selection, one)]
-    lines += ["  what to do:", *(f"    {line}" for line in _advice(selection, near))]
+    elsewhere = selection.elsewhere(match.request_key(message.method or "", message.body.get("params")))
+    lines += ["  what to do:", *(f"    {line}" for line in _advice(selection, near, elsewhere))]
     data = {"cassette": selection.path, "call": call, "nearest": [_as_data(one, hide) for one in near]}
     return Report(hide(headline), hide("\n".join(lines)), data)
 
@@ -105,10 +106,12 @@ def _answer_line(selection: Selection, answer: Recorded) -> str:
     return _shown(body.get("error", body.get("result")))
 
 
-def _advice(selection: Selection, near: list[_Near]) -> list[str]:
+def _advice(selection: Selection, near: list[_Near], elsewhere: int | None) -> list[str]:
     tape = shlex.quote(selection.path)
     lines = []
-    if near and near[0].differing:
+    if elsewhere is not None:
+        lines += [f"# session {elsewhere} has it: to play every session", f"mcp-tape replay {tape} --session all"]
+    elif near and near[0].differing:
         path = path_text(near[0].differing[0][0])
         lines += ["# if that may differ", f"mcp-tape replay {tape} --ignore {shlex.quote(path)}"]
     elif near:

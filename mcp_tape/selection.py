@@ -134,6 +134,13 @@ class Selection:
                  WHERE m.method = ? AND +m.kind = 'request' AND +m.sender = 'client')"""
         return bool(self._cassette.rows(sql, (database.storable(method),))[0][0])
 
+    def elsewhere(self, key: bytes) -> int | None:
+        """The newest session that does not play and has a request with this key."""
+        for (session,) in self._cassette.rows("SELECT id FROM sessions ORDER BY id DESC"):
+            if session not in self._places and self._select("key = ? AND +sender = 'client' LIMIT 1", (session, key)):
+                return int(session)
+        return None
+
     def is_legacy(self, session: int) -> bool:
         """Whether a session began with the legacy era's handshake."""
         return _is_legacy(self._cassette, session)

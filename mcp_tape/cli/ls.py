@@ -25,7 +25,8 @@ _WIDTH = 400  # a note may be long
 def command(file: str, as_json: bool) -> None:
     """List the sessions on a cassette: when, what, how much, and whether it is whole.
 
-    A session starts when a client starts the recorded server and ends when the server does.
+    A session is one client's conversation: on stdio from the server's start to its end, over HTTP one
+    Mcp-Session-Id, and one session a recording for all clients that have none.
     """
     with Cassette(file) as cassette:
         sessions = cassette.sessions()
@@ -72,5 +73,7 @@ def _target(session: Session) -> Any:
 
 def _command(session: Session) -> str:
     target = _target(session)
-    words = target.get("command") if isinstance(target, dict) else None
-    return " ".join(map(str, words)) if isinstance(words, list) else str(session.target)
+    if not isinstance(target, dict):
+        return str(session.target)
+    words = target.get("command")
+    return " ".join(map(str, words)) if isinstance(words, list) else str(target.get("url", session.target))

@@ -90,17 +90,40 @@ def _message(frame: Frame, part: int, entry: Entry, asked: _Asked) -> dict[str, 
 
 
 def _control(frame: Frame) -> dict[str, Any]:
-    """What happened, in words: `closes`, `exits 0`."""
+    """What happened, in words: `closes`, `exits 0`, `POST /mcp`, `200 application/json`."""
     try:
         facts = jsontext.loads(frame.text)
         event = facts["event"]
     except (ValueError, RecursionError, TypeError, KeyError):
         return _line(frame, "control", _plain(frame.text))
-    if event == "close":
-        return _line(frame, "closes" if frame.channel == "stdio" else f"closes {frame.channel}")
     if event == "exit":
         return _line(frame, f"exits {facts.get('code')}", odd=facts.get("code") not in _EXPECTED_CODES)
-    return _line(frame, str(event), _plain(frame.text))
+    if frame.channel == "stdio":
+        return _line(frame, "closes" if event == "close" else str(event))
+    what, detail = _http_fact(str(event), facts, _plain(frame.text))
+    return _line(frame, f"{what} ({frame.channel})", detail, odd=event in ("abort", "failed"))
+
+
+def _http_fact(event: str, facts: dict[str, Any], text: str) -> tuple[str, str]:
+    """What happened on an HTTP channel, and what else there is to say of it."""
+    headers = facts.get("headers")
+    content = str(headers.get("content-type", "")).partition(";")[0] if isinstance(headers, dict) else ""
+    match event:
+        case "request":
+            return f"{facts.get('verb')} {facts.get('path')}", jsontext.compact(headers)
+        case "response":
+            return f"{facts.get('status')} {content}".rstrip(), jsontext.compact(headers)
+        case "close":
+            return "closes", ""
+        case "abort":
+            return "aborts", ""
+        case "open":
+            return "stays open", ""
+        case "failed":
+            return "fails", str(facts.get("why"))
+        case "comment" | "endpoint":
+            return event, str(facts.get("text", facts.get("data"))).strip()
+    return event, text
 
 
 def _line(frame: Frame, what: str, detail: str = "", *, odd: bool = False) -> dict[str, Any]:
