@@ -100,29 +100,29 @@ def _control(frame: Frame) -> dict[str, Any]:
         return _line(frame, f"exits {facts.get('code')}", odd=facts.get("code") not in _EXPECTED_CODES)
     if frame.channel == "stdio":
         return _line(frame, "closes" if event == "close" else str(event))
-    what, detail = _http_fact(str(event), facts, _plain(frame.text))
-    return _line(frame, f"{what} ({frame.channel})", detail, odd=event in ("abort", "failed"))
+    what, detail = _fact(str(event), facts, _plain(frame.text))
+    return _line(frame, f"{what} {frame.channel}", detail, odd=event in ("abort", "failed"))
 
 
-def _http_fact(event: str, facts: dict[str, Any], text: str) -> tuple[str, str]:
+def _fact(event: str, facts: dict[str, Any], text: str) -> tuple[str, str]:
     """What happened on an HTTP channel, and what else there is to say of it."""
     headers = facts.get("headers")
     content = str(headers.get("content-type", "")).partition(";")[0] if isinstance(headers, dict) else ""
     match event:
         case "request":
-            return f"{facts.get('verb')} {facts.get('path')}", jsontext.compact(headers)
+            return f"{facts.get('verb')} {facts.get('path')} on", jsontext.compact(headers)
         case "response":
-            return f"{facts.get('status')} {content}".rstrip(), jsontext.compact(headers)
+            return f"{facts.get('status')} {content}".rstrip() + " on", jsontext.compact(headers)
         case "close":
             return "closes", ""
         case "abort":
             return "aborts", ""
         case "open":
-            return "stays open", ""
+            return "leaves open", ""
         case "failed":
-            return "fails", str(facts.get("why"))
+            return "fails on", str(facts.get("why"))
         case "comment" | "endpoint":
-            return event, str(facts.get("text", facts.get("data"))).strip()
+            return f"{event} on", str(facts.get("text", facts.get("data"))).strip()
     return event, text
 
 
