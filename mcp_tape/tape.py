@@ -75,6 +75,8 @@ class Tape:
         self._sink(frame, self.ledger.enter(frame, [], text))
 
     def _begin_body(self, side: Side, channel: str, headers: dict[str, str]) -> None:
+        if side == "client" and not channel.startswith("post"):
+            return
         events = headers.get("content-type", "").lower().startswith(_EVENT_STREAM)
         self._framings[side, channel] = Events() if side == "server" and events else Whole()
         coding = headers.get("content-encoding", "identity")

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 class Stream:
     """What is to be sent on one HTTP response."""
 
-    def __init__(self, channel: str, unanswered: int, resumed: str | None = None) -> None:
+    def __init__(self, channel: str, unanswered: int, resumed: str | None = None, *, listens: bool = False) -> None:
         self.channel = channel
         self.unanswered = unanswered  # requests; none on a GET stream
         self.waits_for_ever = not unanswered
+        self.is_held = listens or self.waits_for_ever  # opened at once, though there may be nothing to say yet
         self.resumed = resumed
         self.left = False
         self.when_left: Callable[[], object] = lambda: None
@@ -78,9 +79,9 @@ class Conversation:
         """Whether the recorded server had no GET stream."""
         return self.selection.controls.stream_status(self.selection.sessions[0]) == 405
 
-    def open(self, channel: str, requests: int) -> Stream:
+    def open(self, channel: str, requests: int, listens: bool) -> Stream:
         """The stream of a POST."""
-        stream = self._streams[channel] = Stream(channel, requests)
+        stream = self._streams[channel] = Stream(channel, requests, listens=listens)
         return stream
 
     def listen(self, channel: str, resumed: str | None) -> Stream:

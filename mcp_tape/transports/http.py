@@ -93,7 +93,7 @@ class Server:
             self._take(conversation, scope["headers"], body, channel)
             await _accept(send, conversation)
             return
-        stream = conversation.open(channel, len(asked))
+        stream = conversation.open(channel, len(asked), any(message.method == protocol.LISTEN for message in asked))
         self._take(conversation, scope["headers"], body, channel)
         await _Response(self, conversation, stream, scope, receive, send).run()
 
@@ -195,7 +195,7 @@ class _Response:
     async def run(self, opening: bytes = b"") -> None:
         leaving = asyncio.ensure_future(self._watch())
         try:
-            if opening or self._stream.waits_for_ever:
+            if opening or (self._stream.is_held and self._stream.peek() is None):
                 await self._event(opening)
             while (item := await self._stream.next()) is not None:
                 if not await self._perform(item):

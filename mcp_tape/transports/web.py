@@ -97,15 +97,22 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: Headers = scope["headers"]
         host, source = header(headers, b"host"), header(headers, b"origin")
-        if host is None or not self._is_ours(urlsplit(f"//{host}").hostname):
+        if host is None or not self._is_ours(_hostname(f"//{host}")):
             await answer(send, 421, f"mcp-tape: the host {host!r} is not this one; use the URL that mcp-tape printed\n")
-        elif source is not None and not is_loopback(urlsplit(source).hostname or ""):
+        elif source is not None and not is_loopback(_hostname(source)):
             await answer(send, 403, f"mcp-tape: requests of pages from {source!r} are refused\n")
         else:
             await self._app(scope, receive, send)
 
-    def _is_ours(self, name: str | None) -> bool:
-        return name is not None and (name in self._names or is_address(name))
+    def _is_ours(self, name: str) -> bool:
+        return name in self._names or is_address(name)
+
+
+def _hostname(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 async def answer(send: Send, status: int, text: str | bytes, content: bytes = b"text/plain; charset=utf-8") -> None:
