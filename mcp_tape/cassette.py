@@ -7,9 +7,9 @@ import sqlite3
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import database, schema
+from . import database, jsontext, schema
 from .errors import CassetteError
-from .frames import Frame
+from .frames import Exchange, Frame
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
@@ -89,12 +89,21 @@ class Cassette:
 
     def counts(self, session: int) -> dict[str, int]:
         """Frames, exchanges, open requests and errors of a session."""
-        sql = """SELECT (SELECT count(*) FROM frames WHERE session = :s),
-                 count(answers), count(CASE WHEN kind = 'request' THEN 1 END),
-                 count(CASE WHEN status IN ('error', 'tool-error') THEN 1 END)
+        sql = """SELECT (SELECT count(*) FROM frames WHERE session = :s), count(answers),
+                 count(CASE WHEN status = 'retry' THEN 1 END), count(CASE WHEN kind = 'request' THEN 1 END),
+                 count(CASE WHEN status IN ('error', 'tool-error', 'refused') THEN 1 END)
                  FROM messages WHERE session = :s"""
-        frames, exchanges, requests, errors = self.rows(sql, {"s": session})[0]
-        return {"frames": frames, "exchanges": exchanges, "open": requests - exchanges, "errors": errors}
+        frames, settled, retried, requests, errors = self.rows(sql, {"s": session})[0]
+        return {"frames": frames, "exchanges": settled - retried, "open": requests - settled, "errors": errors}
+
+    def exchanges(self, session: int) -> list[Exchange]:
+        """Every request of a session, of either side, with its answer."""
+        sql = """SELECT session, seq, sender, method, name, rpc_id, microseconds, request, response
+                 FROM exchanges WHERE session = ? ORDER BY seq"""
+        return [
+            Exchange(*row[:6], _member(request, "params"), *_outcome(response), microseconds)
+            for *row, microseconds, request, response in self.rows(sql, (session,))
+        ]
 
     def frames(self, session: int) -> Iterator[Frame]:
         """Every frame of a session, in order, verbatim.
@@ -173,6 +182,19 @@ class Cassette:
     def _drop_copy(self) -> None:
         if self._copy:
             self._copy.cleanup()
+
+
+def _member(text: Any, name: str) -> Any:
+    """A member of a message, as plain Python values; None where there is none."""
+    try:
+        body = jsontext.loads(text)
+    except (ValueError, RecursionError, TypeError):
+        return None
+    return body.get(name) if isinstance(body, dict) else None
+
+
+def _outcome(response: Any) -> tuple[Any, Any]:
+    return (None, None) if response is None else (_member(response, "result"), _member(response, "error"))
 
 
 def _check_readable(path: str) -> None:

@@ -55,6 +55,21 @@ class Entry(NamedTuple):
     cue: int | None
 
 
+class Exchange(NamedTuple):
+    """A request and what came of it, as plain values. Neither result nor error: it was not answered."""
+
+    session: int | None
+    seq: int | None
+    sender: Side
+    method: str
+    name: str | None
+    id: str | None  # as JSON text
+    params: Any
+    result: Any = None
+    error: Any = None
+    microseconds: int | None = None
+
+
 def parse(text: bytes) -> tuple[FrameKind, list[Message]]:
     """What a line is: a message, a batch of them, or noise."""
     body = _object_or_array(text)
