@@ -49,6 +49,14 @@ _SESSION_TYPES = tuple(
 )
 
 
+_EXCHANGES = """SELECT q.session, q.seq, q.sender, q.method, q.name, q.rpc_id,
+    af.at - qf.at, qf.text, q.part, af.text, a.part
+    FROM messages q JOIN frames qf ON qf.id = q.frame
+    LEFT JOIN messages a ON a.session = q.session AND a.answers = q.seq AND a.rpc_id = q.rpc_id AND a.sender <> q.sender
+    LEFT JOIN frames af ON af.id = a.frame
+    WHERE q.session = ? AND q.kind = 'request' ORDER BY q.seq, q.part"""
+
+
 class Cassette:
     """A cassette open for reading."""
 
@@ -98,11 +106,9 @@ class Cassette:
 
     def exchanges(self, session: int) -> list[Exchange]:
         """Every request of a session, of either side, with its answer."""
-        sql = """SELECT session, seq, sender, method, name, rpc_id, microseconds, request, response
-                 FROM exchanges WHERE session = ? ORDER BY seq"""
         return [
-            Exchange(*row[:6], _member(request, "params"), *_outcome(response), microseconds)
-            for *row, microseconds, request, response in self.rows(sql, (session,))
+            Exchange(*row, _member(asked, part, "params"), *_outcome(answer, answer_part), took)
+            for *row, took, asked, part, answer, answer_part in self.rows(_EXCHANGES, (session,))
         ]
 
     def frames(self, session: int) -> Iterator[Frame]:
@@ -184,17 +190,18 @@ class Cassette:
             self._copy.cleanup()
 
 
-def _member(text: Any, name: str) -> Any:
+def _member(text: Any, part: int, name: str) -> Any:
     """A member of a message, as plain Python values; None where there is none."""
     try:
         body = jsontext.loads(text)
-    except (ValueError, RecursionError, TypeError):
+        message = body[part] if isinstance(body, list) else body
+    except (ValueError, RecursionError, TypeError, IndexError):
         return None
-    return body.get(name) if isinstance(body, dict) else None
+    return message.get(name) if isinstance(message, dict) else None
 
 
-def _outcome(response: Any) -> tuple[Any, Any]:
-    return (None, None) if response is None else (_member(response, "result"), _member(response, "error"))
+def _outcome(text: Any, part: int) -> tuple[Any, Any]:
+    return (None, None) if text is None else (_member(text, part, "result"), _member(text, part, "error"))
 
 
 def _check_readable(path: str) -> None:

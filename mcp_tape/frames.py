@@ -67,7 +67,7 @@ class Exchange(NamedTuple):
     params: Any
     result: Any = None
     error: Any = None
-    microseconds: int | None = None
+    microseconds: int | None = None  # that the answer took
 
 
 def parse(text: bytes) -> tuple[FrameKind, list[Message]]:
