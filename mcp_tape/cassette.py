@@ -107,7 +107,7 @@ class Cassette:
     def exchanges(self, session: int) -> list[Exchange]:
         """Every request of a session, of either side, with its answer."""
         return [
-            Exchange(*row, _member(asked, part, "params"), *_outcome(answer, answer_part), took)
+            Exchange._make((*row, _member(asked, part, "params"), *_outcome(answer, answer_part), took))
             for *row, took, asked, part, answer, answer_part in self.rows(_EXCHANGES, (session,))
         ]
 

@@ -84,7 +84,7 @@ class Ledger:
         self._streams.learn(frame, facts)
         waiting = [exchange for exchange in self._exchanges.values() if exchange.channel == frame.channel]
         event = facts.get("event")
-        if event == "failed" or (event == "response" and facts.get("status") in protocol.RETRY_STATUSES):
+        if event == "failed" or (event == "response" and self._streams.asks_again(frame.channel, facts)):
             for exchange in waiting:
                 del self._exchanges[exchange.channel, exchange.rpc_id]
             return [Entry(_RETRY, exchange.seq, None, None, None) for exchange in waiting]

@@ -71,6 +71,7 @@ _KEPT_HEADERS = frozenset(
     "accept accept-encoding allow authorization cache-control content-encoding content-length content-type cookie "
     "last-event-id location origin retry-after set-cookie user-agent www-authenticate".split()
 )
+_LEGACY_VERSIONS = frozenset({"2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
 # The client is to try again, elsewhere, later or with credentials: it has no answer yet.
 RETRY_STATUSES = frozenset({301, 302, 303, 307, 308, 401, 407, 408, 425, 429, 503})
 
@@ -148,9 +149,11 @@ def kept_header(name: str) -> bool:
     return name in _KEPT_HEADERS or name.startswith("mcp-")
 
 
-def is_modern(body: dict[str, Any]) -> bool:
-    """Whether a request tells its protocol version itself, as those of the modern era do."""
-    return member(member(body.get("params"), "_meta"), _META + "protocolVersion") is not None
+def is_modern(body: dict[str, Any], version: str | None = None) -> bool:
+    """Whether a request without a session is of the modern era: it tells its protocol version itself, or its header
+    names one that has no sessions."""
+    named = member(member(body.get("params"), "_meta"), _META + "protocolVersion")
+    return named is not None or (version is not None and version not in _LEGACY_VERSIONS)
 
 
 def session_facts(method: str | None, body: dict[str, Any]) -> dict[str, str]:

@@ -17,6 +17,7 @@ class Streams:
         self._resumed: dict[str, str] = {}  # a stream, and the one it goes on with
         self._events: dict[str, str] = {}  # by event id, the stream it came on
         self._shared: set[str] = set()
+        self._in_session: set[str] = set()  # requests that named a session
         self.statuses: dict[str, int] = {}
 
     def origin(self, channel: str) -> str:
@@ -32,11 +33,18 @@ class Streams:
         status = self.statuses.get(channel, 0)
         return status == 202 or (bool(self._shared) and 200 <= status < 300)
 
+    def asks_again(self, channel: str, facts: dict[str, Any]) -> bool:
+        """Whether the client is to make its request again: later, elsewhere, with credentials, in a new session."""
+        status = facts.get("status")
+        return status in protocol.RETRY_STATUSES or (status == 404 and channel in self._in_session)
+
     def learn(self, frame: Frame, facts: dict[str, Any]) -> None:
         """A control frame."""
         event, channel = facts.get("event"), frame.channel
         headers = facts.get("headers")
         if event == "request" and isinstance(headers, dict):
+            if protocol.SESSION_HEADER in headers:
+                self._in_session.add(channel)
             before = self._events.get(str(headers.get(protocol.RESUME_HEADER)))
             if before is not None:
                 self._resumed[channel] = before
@@ -46,6 +54,7 @@ class Streams:
             self._shared.add(channel)
         elif event in ("close", "abort"):
             self.statuses.pop(channel, None)
+            self._in_session.discard(channel)
 
     def see(self, frame: Frame) -> None:
         """An event of the server: a client may ask for what follows it."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 PATH, SSE_PATH, MESSAGES_PATH = "/mcp", "/sse", "/messages"
 _JSON = b"application/json"
+_READING = 0.01  # seconds for a client to read; there is no telling when it has
 _EVENTS: Headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform")]
 _MESSAGE = b"event: message\n"
 _NO_SESSION = rewrite.error(-32001, "mcp-tape: there is no such session; begin one with initialize")
@@ -103,7 +104,8 @@ class Server:
             return self._conversations.get(number, _NO_SESSION)
         if any(message.method == protocol.INITIALIZE for message in messages):
             return self._begin()
-        if any(protocol.is_modern(message.body) for message in messages):
+        version = header(headers, protocol.VERSION_HEADER.encode())
+        if any(protocol.is_modern(message.body, version) for message in messages):
             if self._modern is None:
                 decks = self._stage.deck(self._pass_on, repeats="cycle", legacy=False, shortcuts=False)
                 self._modern = Conversation(*decks, "")
@@ -191,6 +193,7 @@ class _Response:
         self._receive = receive
         self._send = send
         self._started = False
+        self._told: set[Call] = set()  # unanswered calls that something was sent for
 
     async def run(self, opening: bytes = b"") -> None:
         leaving = asyncio.ensure_future(self._watch())
@@ -217,6 +220,7 @@ class _Response:
             if not self._started and item.answers and (item.recorded is None or item.recorded.head is None):
                 await self._whole(item)
                 return False
+            await self._be_read(item)
             await self._event(self._encoded(item))
             return self._stream.unanswered > 0 or self._stream.waits_for_ever
         if isinstance(item, Refuse):
@@ -229,6 +233,19 @@ class _Response:
             abort(self._scope)
         self._started = False
         return False
+
+    async def _be_read(self, send: Send) -> None:
+        """Let the client read what a call has told before its answer follows on the one stream of HTTP+SSE.
+
+        TypeScript clients forget a call's progress when its answer comes in the same read.
+        """
+        if self._stream is not self._conversation.everything or send.call is None:
+            return
+        if not send.answers:
+            self._told.add(send.call)
+        elif send.call in self._told:
+            self._told.discard(send.call)
+            await asyncio.sleep(_READING)
 
     async def _whole(self, first: Send) -> None:
         """An answer that is all there is; those of a batch in one array."""
