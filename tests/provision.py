@@ -31,6 +31,9 @@ SERVERS = {
     "git": ["mcp-server-git", "--repository", "repo"],
     "everything": ["mcp-server-everything"],
 }
+# Those that are reached by a URL, and its path: `/sse` is the old HTTP+SSE, `/mcp` Streamable HTTP.
+HTTP_SERVERS = {"everything-http": "/mcp", "everything-sse": "/sse", "fast": "/mcp"}
+FASTMCP = "fastmcp>=4,<5"
 
 
 def has_node() -> bool:
@@ -38,20 +41,29 @@ def has_node() -> bool:
 
 
 def needs_node(client: str, server: str) -> bool:
-    return client.startswith("ts") or server == "everything"
+    return client.startswith("ts") or server.startswith("everything")
 
 
 def client(name: str) -> list[str]:
-    """The command of a client program, to which the server's command is appended."""
+    """The command of a client program, to which the server's command or URL is appended."""
     program = TESTS / "clients"
     if name == "mcp1":
         return [str(venv("mcp>=1.26,<2")), str(program / "mcp1.py")]
     if name == "fastmcp4":
-        return [str(venv("fastmcp>=4,<5")), str(program / "fastmcp4.py")]
+        return [str(venv(FASTMCP)), str(program / "fastmcp4.py")]
     if name.startswith("ts"):
         node_modules()
-        return [shutil.which("node") or "node", str(NODE / f"{name.partition('-')[0]}.mjs")]
+        return [_node(), str(NODE / f"{name.partition('-')[0]}.mjs")]
     return [sys.executable, str(program / "mcp2.py"), name.partition("-")[2]]
+
+
+def http_server(name: str) -> list[str]:
+    """The command of a server that listens on loopback, and prints `http://` and where once it does."""
+    if name == "fast":
+        return [str(venv(FASTMCP)), str(TESTS / "servers" / "fast.py")]
+    program = node_modules() / ".bin" / "mcp-server-everything"
+    transport = "sse" if name == "everything-sse" else "streamableHttp"
+    return [_node(), "--import", str(NODE / "loopback.mjs"), str(program), transport]
 
 
 def alone(codes: Path) -> list[str]:
@@ -83,29 +95,29 @@ def processes_in(environment: dict[str, str]) -> list[str]:
 
 def venv(*requirements: str) -> Path:
     """The Python of a virtual environment that holds these packages."""
-    place = CACHE / f"venv-{_digest(sys.version, *requirements)}"
+    place = CACHE / f"venv-{digest(sys.version, *requirements)}"
     if not place.exists():
-        with _aside() as built:
-            _run([sys.executable, "-m", "venv", str(built / "venv")])
+        with aside() as built:
+            run_to_end([sys.executable, "-m", "venv", str(built / "venv")])
             python = str(built / "venv" / "bin" / "python")
-            _run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *requirements])
-            _move(built / "venv", place)
+            run_to_end([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *requirements])
+            move(built / "venv", place)
     return place / "bin" / "python"
 
 
 def node_modules() -> Path:
     """The npm packages of tests/node/package.json, beside it, where Node looks for them."""
-    wanted = _digest((NODE / "package.json").read_text())
+    wanted = digest((NODE / "package.json").read_text())
     place = NODE / "node_modules"
     if not _holds(place / ".wanted", wanted):
-        with _aside() as built:
+        with aside() as built:
             shutil.copy(NODE / "package.json", built)
-            _run(["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"], built)
+            run_to_end(["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"], built)
             (built / "node_modules" / ".wanted").write_text(wanted)
             with _alone():
                 if place.exists() and not _holds(place / ".wanted", wanted):
                     place.rename(built / "outdated")
-                _move(built / "node_modules", place)
+                move(built / "node_modules", place)
     return place
 
 
@@ -124,16 +136,20 @@ def git_repository(parent: Path) -> Path:
     return repo
 
 
+def _node() -> str:
+    return shutil.which("node") or "node"
+
+
 def _git(repo: Path, *arguments: str) -> None:
     who = {"NAME": "Ada", "EMAIL": "ada@example.org", "DATE": "2026-01-02T03:04:05+0000"}
     people = {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in who.items()}
     # The user's own settings (signing, hooks, templates) must not change the hashes.
     settings = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
-    _run(["git", *arguments], repo, os.environ | people | settings)
+    run_to_end(["git", *arguments], repo, os.environ | people | settings)
 
 
 @contextlib.contextmanager
-def _aside() -> Iterator[Path]:
+def aside() -> Iterator[Path]:
     CACHE.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="building-", ignore_cleanup_errors=True) as directory:
         yield Path(directory)
@@ -147,7 +163,7 @@ def _alone() -> Iterator[None]:
         yield
 
 
-def _move(built: Path, place: Path) -> None:
+def move(built: Path, place: Path) -> None:
     try:
         built.rename(place)
     except OSError:
@@ -160,11 +176,11 @@ def _holds(path: Path, text: str) -> bool:
     return path.is_file() and path.read_text() == text
 
 
-def _digest(*parts: str) -> str:
+def digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
-def _run(command: Sequence[str], cwd: Path | None = None, env: dict[str, str] | None = None) -> None:
+def run_to_end(command: Sequence[str], cwd: Path | None = None, env: dict[str, str] | None = None) -> None:
     done = subprocess.run(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{(done.stdout + done.stderr).decode(errors='replace')}")

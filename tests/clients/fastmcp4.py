@@ -1,4 +1,4 @@
-"""fastmcp 4 as a client: python fastmcp4.py COMMAND..."""
+"""fastmcp 4 as a client: python fastmcp4.py COMMAND... | URL"""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import warnings
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import httpx2
 import mcp_types as types
 from fastmcp import Client
-from fastmcp.client.transports import StdioTransport
+from fastmcp.client.transports import ClientTransport, SSETransport, StdioTransport, StreamableHttpTransport
+from http_session import TIMEOUT, Heard, Stream, is_old, is_url
 from scripted_session import ELICITED, ROOTS, SAMPLED, Seen, Step, offered
 
 # Ping and the like are deprecated in the SDK below; the older revisions have them all the same.
 warnings.simplefilter("ignore")
-
-TIMEOUT = 60.0
 
 
 def plain(model: Any) -> Any:
@@ -76,11 +76,23 @@ async def do(client: Client[Any], step: Step, on_progress: Callable[..., Awaitab
     raise ValueError(step["do"])
 
 
-async def main(command: str, *args: str) -> None:
-    seen = Seen()
-    # Without keep_alive the server ends with the session, as with the other clients.
-    transport = StdioTransport(command, list(args), keep_alive=False)
-    async with Client(transport, timeout=TIMEOUT, **offered(callbacks(seen))) as client:
+def transport(stream: Stream, target: str, *args: str) -> ClientTransport:
+    """To a command or a URL."""
+    if not is_url(target):
+        # Without keep_alive the server ends with the session, as with the other clients.
+        return StdioTransport(target, list(args), keep_alive=False)
+    if is_old(target):
+        return SSETransport(target)
+
+    def http(**options: Any) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(event_hooks=stream.hooks, **options)
+
+    return StreamableHttpTransport(target, httpx_client_factory=http)
+
+
+async def main(*target: str) -> None:
+    seen, stream = Heard(), Stream(target[0])
+    async with Client(transport(stream, *target), timeout=TIMEOUT, **offered(callbacks(seen))) as client:
         tools = await client.list_tools()
         seen.document["connected"] = {
             "protocol": client.protocol_version,
@@ -89,6 +101,7 @@ async def main(command: str, *args: str) -> None:
             "instructions": client.instructions,
         }
         modern = (client.protocol_version or "") >= "2026"
+        await stream.opened(modern)
         await seen.play(lambda step, report: do(client, step, report), [t.name for t in tools], modern)
     seen.print()
 

@@ -1,17 +1,20 @@
-"""The official Python SDK 1.x as a client: python mcp1.py COMMAND..."""
+"""The official Python SDK 1.x as a client: python mcp1.py COMMAND... | URL"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
+import httpx
+from http_session import TIMEOUT, Heard, Stream, is_old, is_url
 from mcp import ClientSession, StdioServerParameters, stdio_client, types
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
 from scripted_session import ELICITED, ROOTS, SAMPLED, Seen, Step, offered
-
-TIMEOUT = timedelta(seconds=60)
 
 
 def plain(model: Any) -> Any:
@@ -72,14 +75,32 @@ async def do(session: ClientSession, step: Step, on_progress: Callable[..., Awai
     raise ValueError(step["do"])
 
 
-async def main(command: str, *args: str) -> None:
-    seen = Seen()
-    server = StdioServerParameters(command=command, args=list(args))
+@contextlib.asynccontextmanager
+async def connected(stream: Stream, target: str, *args: str) -> AsyncIterator[tuple[Any, Any]]:
+    """The two ways of talking to a command or a URL."""
+    if not is_url(target):
+        async with stdio_client(StdioServerParameters(command=target, args=list(args))) as both:
+            yield both
+    elif is_old(target):
+        async with sse_client(target, timeout=TIMEOUT) as both:
+            yield both
+    else:
+        async with (
+            httpx.AsyncClient(timeout=TIMEOUT, event_hooks=stream.hooks) as http,
+            streamable_http_client(target, http_client=http) as (reader, writer, _),
+        ):
+            yield reader, writer
+
+
+async def main(*target: str) -> None:
+    seen, stream = Heard(), Stream(target[0])
+    patience = timedelta(seconds=TIMEOUT)
     async with (
-        stdio_client(server) as (reader, writer),
-        ClientSession(reader, writer, read_timeout_seconds=TIMEOUT, **offered(callbacks(seen))) as session,
+        connected(stream, *target) as (reader, writer),
+        ClientSession(reader, writer, read_timeout_seconds=patience, **offered(callbacks(seen))) as session,
     ):
         seen.document["connected"] = plain(await session.initialize())
+        await stream.opened(modern=False)
         tools = await session.list_tools()
         await seen.play(lambda step, report: do(session, step, report), [t.name for t in tools.tools], modern=False)
     seen.print()

@@ -1,4 +1,4 @@
-"""The official Python SDK 2.x as a client: python mcp2.py auto|legacy COMMAND..."""
+"""The official Python SDK 2.x as a client: python mcp2.py auto|legacy COMMAND... | URL"""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import warnings
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import httpx2
 import mcp_types as types
+from http_session import TIMEOUT, Heard, Stream, is_old, is_url
 from mcp import Client, StdioServerParameters
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
 from scripted_session import ELICITED, ROOTS, SAMPLED, Seen, Step, offered
 
 # Ping and the like are deprecated in this SDK; the older revisions have them all the same.
 warnings.simplefilter("ignore")
-
-TIMEOUT = 60.0
 
 
 def plain(model: Any) -> Any:
@@ -75,10 +77,20 @@ async def do(client: Client, step: Step, on_progress: Callable[..., Awaitable[No
     raise ValueError(step["do"])
 
 
-async def main(mode: str, command: str, *args: str) -> None:
-    seen = Seen()
-    server = StdioServerParameters(command=command, args=list(args))
-    async with Client(server, mode=mode, read_timeout_seconds=TIMEOUT, **offered(callbacks(seen))) as client:
+def server(stream: Stream, target: str, *args: str) -> Any:
+    """A command or a URL, as the client takes it."""
+    if not is_url(target):
+        return StdioServerParameters(command=target, args=list(args))
+    if is_old(target):
+        return sse_client(target, timeout=TIMEOUT)
+    return streamable_http_client(target, http_client=httpx2.AsyncClient(timeout=TIMEOUT, event_hooks=stream.hooks))
+
+
+async def main(mode: str, *target: str) -> None:
+    seen, stream = Heard(), Stream(target[0])
+    # In the newest revision only those hear log messages who ask for them.
+    options = {"mode": mode, "read_timeout_seconds": TIMEOUT, "log_level": "info"}
+    async with Client(server(stream, *target), **options, **offered(callbacks(seen))) as client:
         tools = await client.list_tools()
         seen.document["connected"] = {
             "protocol": client.protocol_version,
@@ -87,6 +99,7 @@ async def main(mode: str, command: str, *args: str) -> None:
             "instructions": client.instructions,
         }
         modern = client.protocol_version >= "2026"
+        await stream.opened(modern)
         await seen.play(lambda step, report: do(client, step, report), [t.name for t in tools.tools], modern)
     seen.print()
 

@@ -18,6 +18,13 @@ export const ANSWERS = {
 };
 
 const seen = { steps: [], asked: {}, notifications: [], arrived: [] };
+const listeners = new Set(); // what is heard by the calls that wait for their results
+
+function hear(what, params) {
+  for (const { hears, heard } of listeners) {
+    if (hears.includes(what) && what !== "progress") heard.push([what, params]);
+  }
+}
 
 // How often and in which order the server asks or tells is its own affair: two runs agree on what.
 function add(items, item) {
@@ -29,12 +36,33 @@ function add(items, item) {
 export function answer(what) {
   return (request) => {
     add((seen.asked[what] ??= []), request.params ?? {});
+    hear(what, request.params ?? {});
     return ANSWERS[what];
   };
 }
 
 export async function notified(notification) {
   add(seen.notifications, notification);
+  hear(notification.method.replace("notifications/", ""), notification.params);
+}
+
+// SDK 1.x takes a stream that ends with an error for one that broke off, and a second later asks for the rest: of
+// that, server-everything sends all that it has said meanwhile, on whichever stream.
+const ONCE = { initialReconnectionDelay: 0, maxReconnectionDelay: 0, reconnectionDelayGrowFactor: 1, maxRetries: 0 };
+
+// The transport to a command or a URL, and a promise for the stream on which the server speaks unasked: it drops
+// what it would say there before that is open. A URL that ends in `/sse` is the old HTTP+SSE.
+export function reach([target, ...args], { Stdio, Http, Sse }) {
+  if (!target.startsWith("http")) return [new Stdio({ command: target, args }), Promise.resolve()];
+  if (target.endsWith("/sse")) return [new Sse(new URL(target)), Promise.resolve()];
+  let open;
+  const opened = new Promise((resolve) => (open = resolve));
+  const watched = async (url, init) => {
+    const response = await fetch(url, init);
+    if (init?.method === "GET") open();
+    return response;
+  };
+  return [new Http(new URL(target), { fetch: watched, reconnectionOptions: ONCE }), opened];
 }
 
 // Both SDKs hand a notification over one microtask after its message, but a response at once: progress that
@@ -80,23 +108,34 @@ async function outcome(client, step, callTool) {
     return { do: "together", steps: await Promise.all(step.steps.map((part) => outcome(client, part, callTool))) };
   }
   const progressed = [];
-  const options = step.progress ? { ...TIMEOUT, onprogress: (report) => progressed.push(report) } : TIMEOUT;
+  const listening = { hears: step.hears ?? [], heard: [] };
+  const onprogress = (report) => {
+    progressed.push(report);
+    listening.heard.push(["progress", report]);
+  };
+  const options = step.progress ? { ...TIMEOUT, onprogress } : TIMEOUT;
   const act = step.do === "call" ? callTool : ACTIONS[step.do];
+  listeners.add(listening);
   try {
     const result = await act(client, step, options);
-    return { ...step, result, progressed: [...progressed] }; // what was reported before the result
+    const heard = step.hears && [...listening.heard]; // what was reported before the result
+    return { ...step, result, heard, progressed: [...progressed] };
   } catch (error) {
     if (error.code === undefined) throw error;
     return { ...step, error: { code: error.code, message: error.message, data: error.data }, progressed };
+  } finally {
+    listeners.delete(listening);
   }
 }
 
-export async function play(client, connected, callTool = ACTIONS.call) {
+export async function play(client, connected, opened, callTool = ACTIONS.call) {
+  const modern = connected.protocol >= "2026";
+  if (!modern) await opened;
   const offered = (await client.listTools()).tools.map((tool) => tool.name);
   seen.connected = { ...connected, server: client.getServerVersion(), capabilities: client.getServerCapabilities() };
   const steps = STEPS ?? Object.entries(SESSIONS).find(([tool]) => offered.includes(tool))[1];
   for (const step of steps) {
-    if (connected.protocol >= "2026" && LEGACY_ONLY.has(step.do)) continue;
+    if (modern && LEGACY_ONLY.has(step.do)) continue;
     seen.steps.push(await outcome(client, step, callTool));
   }
   await client.close();

@@ -1,0 +1,116 @@
+"""A client for the official conformance suite, on the Python SDK 2.x: python conformance.py [--record CASSETTE] URL
+
+It uses everything that the server offers, and prints what came of it as JSON. The suite says by the environment
+which revision to speak, and sometimes which calls to make. With --record it goes through `mcp-tape record`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import mcp_types as types
+from mcp import Client, MCPError
+from pydantic import ValidationError
+
+TIMEOUT = 60.0
+ARGUMENTS: dict[str, dict[str, Any]] = {"add_numbers": {"a": 5, "b": 3}, "valid_tool": {"region": "here"}}
+ONLY_LISTED = {"lookup_user", "json_schema_2020_12_tool"}  # the suite's servers do not answer a call of these
+
+
+def plain(model: Any) -> Any:
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+async def elicit(_: Any, params: Any) -> types.ElicitResult:
+    """Accept, with the defaults; what has none is confirmed."""
+    fields = plain(params)["requestedSchema"]["properties"]
+    return types.ElicitResult(
+        action="accept", content={name: field.get("default", True) for name, field in fields.items()}
+    )
+
+
+async def sample(_: Any, params: Any) -> types.CreateMessageResult:
+    said = types.TextContent(type="text", text=f"{len(params.messages)} heard")
+    return types.CreateMessageResult(role="assistant", content=said, model="none")
+
+
+async def list_roots(_: Any) -> types.ListRootsResult:
+    return types.ListRootsResult(roots=[])
+
+
+def calls(tools: list[types.Tool]) -> list[tuple[str, dict[str, Any]]]:
+    """The calls to make: those that the suite names, else one of every tool."""
+    context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+    if "toolCalls" in context:
+        return [(call["name"], call["arguments"]) for call in context["toolCalls"]]
+    echoed = {tool.name: tool.input_schema for tool in tools}.get("json_schema_2020_12_tool")
+    given = ARGUMENTS | {"json_schema_echo": {"schema": echoed}}
+    return [(tool.name, given.get(tool.name, {})) for tool in tools if tool.name not in ONLY_LISTED]
+
+
+async def call(client: Client, name: str, given: dict[str, Any]) -> Any:
+    try:
+        return plain(await client.call_tool(name, given))
+    except (MCPError, ValidationError) as error:  # this SDK takes no result without a resultType
+        return type(error).__name__
+
+
+async def use(client: Client) -> dict[str, Any]:
+    """Everything that the server offers, once."""
+    tools = await client.list_tools()
+    did: dict[str, Any] = {"protocol": client.protocol_version, "tools": plain(tools)["tools"]}
+    did["context"] = os.environ.get("MCP_CONFORMANCE_CONTEXT")
+    did["called"] = [[name, await call(client, name, given)] for name, given in calls(tools.tools)]
+    offered = client.server_capabilities
+    if offered.resources is not None:
+        resources = (await client.list_resources()).resources
+        did["read"] = [[resource.uri, plain(await client.read_resource(resource.uri))] for resource in resources]
+    if offered.prompts is not None:
+        prompts = (await client.list_prompts()).prompts
+        did["prompted"] = [[prompt.name, plain(await client.get_prompt(prompt.name))] for prompt in prompts]
+    return did
+
+
+async def run(url: str) -> dict[str, Any]:
+    modern = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "") >= "2026"
+    callbacks = {"elicitation_callback": elicit, "sampling_callback": sample, "list_roots_callback": list_roots}
+    mode = "auto" if modern else "legacy"
+    async with Client(url, mode=mode, read_timeout_seconds=TIMEOUT, **callbacks) as client:
+        return await use(client)
+
+
+@contextlib.contextmanager
+def recorded(url: str, cassette: str) -> Iterator[str]:
+    """The same server, through the recording proxy."""
+    command = [sys.executable, "-m", "mcp_tape", "record", "--url", url, "-o", cassette]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as proxy:
+        assert proxy.stdout
+        try:
+            yield proxy.stdout.readline().strip()
+            proxy.terminate()
+            if proxy.wait(TIMEOUT):
+                sys.exit(f"mcp-tape record ended with {proxy.returncode}")
+        finally:
+            proxy.kill()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--record", metavar="CASSETTE")
+    parser.add_argument("url")
+    options = parser.parse_args()
+    with recorded(options.url, options.record) if options.record else contextlib.nullcontext(options.url) as url:
+        did = asyncio.run(run(url))
+    print(json.dumps(did, sort_keys=True))  # only now: nothing is printed when anything failed
+
+
+if __name__ == "__main__":
+    main()
