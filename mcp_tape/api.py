@@ -13,10 +13,10 @@ from .errors import CassetteError
 if TYPE_CHECKING:
     from .calls import Call
     from .cassette import Cassette
-    from .deck import Deck
-    from .faults import Faulty
-    from .finding import Finder, Repeats
-    from .playback import Player
+    from .deck import Deck, Fact
+    from .faults import Chooser, Faulty
+    from .finding import Compare, Finder, Repeats
+    from .playback import Player, Send
     from .recorder import Options, Recorder, Summary
     from .selection import Recorded
 
@@ -35,6 +35,8 @@ class Replay(NamedTuple):
     strict: bool = False
     report: str | None = None
     run: str | None = None
+    rules: tuple[Compare, ...] = ()
+    choosers: tuple[Chooser, ...] = ()  # of faults
 
 
 class Played(NamedTuple):
@@ -165,11 +167,20 @@ def replay_web(
 class Stage:
     """A cassette with its reporter, and a deck for each client that comes, with faults where they were asked for."""
 
-    def __init__(self, cassette: Cassette, options: Replay, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        cassette: Cassette,
+        options: Replay,
+        say: Callable[[str], None],
+        told: Callable[[Fact], None] | None = None,
+        stand_in: Callable[[Call], Send | None] | None = None,
+    ) -> None:
         from . import report, selection
 
         self._cassette = cassette
         self._options = options
+        self._told = told
+        self._stand_in = stand_in
         self._reporter = report.Reporter(say, options.report, options.run)
         self._finders: list[Finder] = []
         self._decks: list[Deck] = []
@@ -190,9 +201,9 @@ class Stage:
         options = self._options
         chosen = selection.select(self._cassette, options.session, legacy)
         repeats = options.repeats or repeats
-        finder = finding.Finder(chosen, finding.rule(options.ignore, options.match_on), repeats)
+        finder = finding.Finder(chosen, finding.rule(options.ignore, options.match_on), repeats, options.rules)
         faulty = _faulty(options)
-        tell = faulty.listen(self._reporter.tell) if faulty else self._reporter.tell
+        tell = faulty.listen(self._tell) if faulty else self._tell
         deck = Deck(
             chosen,
             finder,
@@ -201,8 +212,9 @@ class Stage:
             repeat_whole=repeats != "error",
             shortcuts=shortcuts,
             tell=tell,
-            tell_played=bool(options.report or options.faults),
+            tell_played=bool(options.report or faulty or self._told),
             pass_on=pass_on,
+            stand_in=self._stand_in,
             hide=_hide,
         )
         if faulty:
@@ -210,6 +222,11 @@ class Stage:
         self._decks.append(deck)
         self._finders.append(finder)
         return faulty or deck, deck
+
+    def _tell(self, fact: Fact) -> None:
+        self._reporter.tell(fact)
+        if self._told is not None:
+            self._told(fact)
 
     def finish(self, code: int | None) -> Played:
         """Say what was not played; what it all came to. A fault may have chosen the exit code."""
@@ -235,11 +252,11 @@ def _hide(text: str) -> str:
 
 
 def _faulty(options: Replay) -> Faulty | None:
-    if not options.faults:
+    if not options.faults and not options.choosers:
         return None
     from . import faults
 
-    return faults.Faulty([faults.parse(source) for source in options.faults], options.seed)
+    return faults.Faulty([faults.parse(source) for source in options.faults], options.seed, options.choosers)
 
 
 def _say_incomplete(cassette: Cassette, sessions: Sequence[int], say: Callable[[str], None]) -> None:

@@ -46,6 +46,7 @@ class Deck:
         tell: Callable[[Fact], None] = lambda fact: None,
         tell_played: bool = True,
         pass_on: Callable[[Call], bool] = lambda call: False,
+        stand_in: Callable[[Call], Send | None] | None = None,
         hide: Callable[[str], str] = lambda text: text,
     ) -> None:
         self.selection = self._selection = selection
@@ -53,11 +54,12 @@ class Deck:
         self._playback = Playback(selection)
         self._speed = speed
         self._order = RecordedOrder(selection, self._note) if in_recorded_order else None
-        self._at_once = not speed and not in_recorded_order and not tell_played and shortcuts
+        self._at_once = not speed and not in_recorded_order and not tell_played and shortcuts and not stand_in
         self._repeat_whole = repeat_whole
         self._tell = tell
         self._tell_played = tell_played
         self._pass_on = pass_on
+        self._stand_in = stand_in
         self._hide = hide
         self._heard: dict[str, Position] = {}  # per method, the last notification heard
         self._calls = Calls(selection)
@@ -145,8 +147,10 @@ class Deck:
             if plain is not None:
                 self._replies.append(Send(self._plain_answer(plain, message.rpc_id or "null"), channel))
                 return []
-        recorded, again = self._finder.find(message, text, part)
         own = rewrite.elements(text)[part] if text.lstrip().startswith(b"[") else text
+        if self._stood_in(Call(message.rpc_id, channel, None, own, message)):
+            return []
+        recorded, again = self._finder.find(message, text, part)
         call = Call(message.rpc_id, channel, recorded, own, message)
         if recorded is None:
             self._miss(call)
@@ -157,6 +161,16 @@ class Deck:
             self._tell(Fact("played", "", call))
         self._calls.begin(call, recorded)
         return [(call, again)]
+
+    def _stood_in(self, call: Call) -> bool:
+        """Whether somebody answered a call instead of the tape."""
+        answer = self._stand_in(call) if self._stand_in else None
+        if answer is None:
+            return False
+        self.played += 1
+        self._tell(Fact("played", "", call))
+        self._replies.append(answer)
+        return True
 
     def _note_difference(self, message: Message, recorded: Recorded) -> None:
         if rewrite.may_be_noteworthy(message):

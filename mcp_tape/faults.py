@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import rewrite
 from .calls import Call
@@ -59,11 +59,15 @@ def parse(source: str) -> Fault:
     return Fault(source, found["method"], found["name"], nth, kind, value, float(chance or 100) / 100)
 
 
+Chooser = Callable[[dict[str, Any]], str | None]  # of a live request: the fault that strikes it, as in "delay:250"
+
+
 class Faulty:
     """A deck whose answers go wrong where they should."""
 
-    def __init__(self, faults: list[Fault], seed: int) -> None:
+    def __init__(self, faults: list[Fault], seed: int, functions: Sequence[Chooser] = ()) -> None:
         self._faults = faults
+        self._functions = functions
         self._seed = seed
         self._seen = [0] * len(faults)
         self._planned: dict[Call, Fault] = {}
@@ -124,6 +128,10 @@ class Faulty:
             self._seen[number] += 1
             if fault.nth in (None, self._seen[number]) and self._happens(number, fault):
                 self._planned.setdefault(call, fault)
+        for function in self._functions:
+            chosen = function(message.body)
+            if chosen is not None:
+                self._planned.setdefault(call, parse(f"{message.method}={chosen}"))
 
     def _happens(self, number: int, fault: Fault) -> bool:
         throw = sha256(f"{self._seed} {number} {self._seen[number]}".encode()).digest()[:4]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from typing import Any, Literal
 
 from . import frames, match, protocol
 from .ahead import Plain
@@ -32,14 +33,25 @@ def rule(ignore: Sequence[str], match_on: Sequence[str]) -> Rule | None:
     return counts
 
 
-class Finder:
-    """Per key, recorded requests are found in recorded order."""
+Compare = Callable[[Any, Any], str | None]  # of a recorded and a live message: how they differ, None if they do not
 
-    def __init__(self, selection: Selection, counts: Rule | None = None, repeats: Repeats = "error") -> None:
+
+class Finder:
+    """Per key, recorded requests are found in recorded order. Where there are `rules`, those decide instead."""
+
+    def __init__(
+        self,
+        selection: Selection,
+        counts: Rule | None = None,
+        repeats: Repeats = "error",
+        rules: Sequence[Compare] = (),
+    ) -> None:
         self._selection = selection
         self.counts = counts
         self._repeats = repeats
-        self._keys_are_made_anew = counts is not None or selection.stale
+        self._rules = rules
+        self._rounds = count()
+        self._keys_are_made_anew = counts is not None or selection.stale or bool(rules)
         self._last: dict[bytes, Position] = {}  # per key, how far it was played
         self._indexes: dict[str, dict[bytes, list[Recorded]]] = {}  # by method, where stored keys do not serve
         self._hidden: dict[str, list[Recorded]] = {}  # by method, the recorded requests with redactions
@@ -52,6 +64,8 @@ class Finder:
     def find(self, message: Message, text: bytes, part: int) -> tuple[Recorded | None, bool]:
         """The recorded request, and whether it was found before and is only repeated."""
         method = message.method or ""
+        if self._rules:
+            return self._find_by_rules(method, message.body)
         params = match.exact_params(message, text, part)
         key = self._key(method, params)
         last = self._last.get(key)
@@ -115,6 +129,22 @@ class Finder:
         for row in self._selection.all_requests():
             if row.place not in self._selection.taken and (row.session == first or row.method not in handshake):
                 yield row
+
+    def _find_by_rules(self, method: str, live: dict[str, Any]) -> tuple[Recorded | None, bool]:
+        rows = self._selection.requests(method)
+        like = [row for row in rows if not any(rule(self._body(row), live) for rule in self._rules)]
+        if not like:
+            return None, False
+        found = next((row for row in like if row.place not in self.taken), None)
+        if found is not None:
+            self.taken.add(found.place)
+            return found, False
+        if self._repeats == "cycle":
+            return like[next(self._rounds) % len(like)], True
+        return (like[-1], True) if self._repeats == "last" or protocol.is_housekeeping(method) else (None, False)
+
+    def _body(self, row: Recorded) -> dict[str, Any]:
+        return frames.parse(self._selection.text(row))[1][row.part].body
 
     def _next(self, key: bytes, method: str, last: Position | None) -> Recorded | None:
         if not self._keys_are_made_anew:

@@ -129,7 +129,7 @@ def _rewrite(path: str, server: Command | Url, options: Options, say: Say) -> Ou
         if why:
             say(f"{path} stays as it was: {why}")
             return Outcome(outcome.code)
-        _put_in_place(beside, path)
+        put_in_place(beside, path)
         return outcome
     finally:
         for leftover in (beside, f"{beside}-wal", f"{beside}-shm", f"{beside}-journal"):
@@ -155,7 +155,7 @@ def _unfit(beside: str, outcome: Outcome) -> str | None:
     return None if left or outcome.code == 0 else f"the server ended with {outcome.code} before the client did"
 
 
-def _put_in_place(beside: str, path: str) -> None:
+def put_in_place(beside: str, path: str) -> None:
     """A journal of the old cassette must not be applied to the new one."""
     if os.path.exists(f"{path}-wal"):
         from .cassette import Cassette

@@ -27,6 +27,7 @@ PROGRESS = "notifications/progress"
 INITIALIZE = "initialize"
 DISCOVER = "server/discover"
 PING = "ping"
+CALL = "tools/call"
 _INITIALIZED = ("notifications/initialized", "initialized")
 # What a client sends to find out whom it talks to: never a miss, and no conversation.
 PROBES = (DISCOVER, PING)

@@ -45,6 +45,7 @@ class Options(NamedTuple):
     redact_keys: tuple[str, ...] = ()
     redact_paths: tuple[str, ...] = ()
     redact_values: tuple[str, ...] = ()
+    redact_with: tuple[str, ...] = ()  # functions, as module:function
 
 
 class Summary:

@@ -71,11 +71,12 @@ class Redactor:
         keys: Iterable[str] = (),
         paths: Iterable[str] = (),
         values: Iterable[str] = (),
+        functions: Iterable[Rule] = (),
     ) -> None:
         keys = tuple(keys)
         self._names = _SecretNames(keys)
         self._paths = [(mark(f"path:{path}"), compile_path(path)) for path in paths]
-        self._patterns = tuple(hiding.pattern_rule(re.compile(value)) for value in values)
+        self._patterns = (*(hiding.pattern_rule(re.compile(value)) for value in values), *functions)
         # The quick look knows the built-in rules only.
         self._always_look = bool(self._paths or self._patterns or keys)
         self._environ = _environment(environ)

@@ -20,6 +20,7 @@ from .backlog import Backlog
 from .database import is_locked
 from .errors import CassetteError
 from .frames import Entry, Frame, Side
+from .naming import named_function
 from .recorder import CONTROL, HEAD, SERVER, Options
 from .redact import Redactor
 from .sessions import Sessions
@@ -216,7 +217,8 @@ def _patiently(write: Callable[[], _T]) -> _T:
 def _redactor(options: Options) -> Redactor | None:
     if not options.redact:
         return None
-    return Redactor(os.environ, options.redact_keys, options.redact_paths, options.redact_values)
+    functions = [named_function(name) for name in options.redact_with]
+    return Redactor(os.environ, options.redact_keys, options.redact_paths, options.redact_values, functions)
 
 
 def _timestamp(seconds: float) -> str:

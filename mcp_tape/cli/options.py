@@ -53,6 +53,17 @@ def patterns(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     return values
 
 
+def _functions(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    for value in values:
+        from ..naming import named_function  # only where the option is used
+
+        try:
+            named_function(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+    return values
+
+
 def _list_of_paths(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
     return json_paths(ctx, param, tuple(filter(None, (value or "").split(","))))
 
@@ -96,10 +107,11 @@ def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> t
 
 def _headers(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     pairs = [tuple(part.strip() for part in value.split(":", 1)) for value in values]
-    for value, pair in zip(values, pairs, strict=True):
+    for pair in pairs:
         if len(pair) != 2 or not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", pair[0]) or not _is_header(pair[1]):
-            shown = value.partition(":")[0]  # what stands behind it is probably a secret
-            raise click.BadParameter(f"{shown!r}… is no header; write it as 'Name: value'")
+            # What stands behind the colon, or alone, is probably a secret.
+            shown = f" ({pair[0]!r})" if len(pair) == 2 else ""
+            raise click.BadParameter(f"that is no header{shown}; write it as 'Name: value'")
     return tuple((name, value) for name, value in pairs)
 
 
@@ -108,12 +120,31 @@ def _is_header(value: str) -> bool:
 
 
 def _url(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    if value is not None:
-        from urllib.parse import urlsplit  # only where the option is used
+    if value is not None and not _is_url(value):
+        raise click.BadParameter(f"{value!r} is no http or https URL, as in https://host/mcp")
+    return value
 
+
+def _is_url(value: str) -> bool:
+    from urllib.parse import urlsplit  # only where the option is used
+
+    try:
         parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise click.BadParameter(f"{value!r} is no http or https URL, as in https://host/mcp")
+        port = parts.port  # raises where it is no number, or none that could be
+    except ValueError:
+        return False
+    plain = all(c.isprintable() and not c.isspace() for c in value)
+    return plain and parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0
+
+
+def _certificates(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None:
+        import ssl  # only where the option is used
+
+        try:
+            ssl.create_default_context(cafile=value)
+        except (OSError, ssl.SSLError) as error:
+            raise click.BadParameter(f"{value} holds no certificate that can be read: {error}") from None
     return value
 
 
@@ -122,6 +153,7 @@ _WEB = (
     click.option("--header", "headers", metavar="'K: V'", multiple=True, callback=_headers,
                  help="Send this header to the server with every request, e.g. 'Authorization: Bearer …'."),
     click.option("--cacert", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
+                 callback=_certificates,
                  help="Trust this certificate authority."),
 )  # fmt: skip
 _LISTENING = (
@@ -137,6 +169,8 @@ _RECORDING = (
                  help="Hide what stands at this place, e.g. '$.params.arguments.pin'."),
     click.option("--redact-value", "redact_values", metavar="REGEX", multiple=True, callback=patterns,
                  help="Hide text that this regular expression finds."),
+    click.option("--redact-with", metavar="MODULE:FUNCTION", multiple=True, callback=_functions,
+                 help="Hide what this Python function of a text hides."),
     click.option("--no-redact", is_flag=True, help="Keep secrets. The cassette is then one itself."),
 )  # fmt: skip
 _REPLAYING = (
@@ -214,7 +248,9 @@ def record_from(command: tuple[str, ...], given: dict[str, Any]) -> RecordOption
     """How to record, from what was given on the command line."""
     from ..recorder import Options
 
-    chosen = {name: given[name] for name in ("note", "run", "redact_keys", "redact_paths", "redact_values")}
+    chosen = {
+        name: given[name] for name in ("note", "run", "redact_keys", "redact_paths", "redact_values", "redact_with")
+    }
     chosen |= {"target": {"url": given["url"]}, "transport": "http"} if given["url"] else {}
     return Options(**{"target": {"command": list(command)}} | chosen, redact=not given["no_redact"])
 

@@ -175,6 +175,10 @@ class Server:
         """What a client posted, for the deck."""
         conversation.receive(body, channel)
 
+    def rewind(self) -> None:
+        """The next client of the modern era finds the tape at its start; those of the legacy era always do."""
+        self._modern = None
+
     def hang_up(self, code: int) -> None:
         self.code = code
         self._stop()

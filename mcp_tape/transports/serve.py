@@ -29,13 +29,19 @@ _LOOK_AGAIN, _LOOK_SELDOM = 0.0002, 0.01  # seconds; at first the one, in the en
 _PIPE_BUF = 4096  # what a pipe takes without blocking, once it says that it is writable
 
 
-def serve(player: Player, also: Mapping[int, Callable[[], None]] | None = None) -> int | None:
+def serve(
+    player: Player,
+    also: Mapping[int, Callable[[], None]] | None = None,
+    *,
+    source: int = 0,
+    target: int = 1,
+) -> int | None:
     """Play to the client on our stdin and stdout until it leaves; the exit code, if what plays hangs up.
 
     `also` are other descriptors to watch, and what to do when they can be read; it may change as we go.
     """
     try:
-        return _Session(player, 0, 1, {} if also is None else also).run()
+        return _Session(player, source, target, {} if also is None else also).run()
     except BrokenPipeError:
         return None  # the client has left without waiting
 

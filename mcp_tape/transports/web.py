@@ -27,6 +27,7 @@ Headers = list[tuple[bytes, bytes]]
 _BACKLOG = 1024
 _GRACE = 0.3  # seconds that a response may take to end when we are told to stop
 _TRANSPORT = "mcp_tape.transport"
+_SILENT = logging.Logger("mcp_tape.silent", logging.CRITICAL + 1)
 
 
 class Address(NamedTuple):
@@ -46,7 +47,11 @@ class Site:
 
     def serve(self, app: App, started: Callable[[str], None]) -> None:
         """Serve until a signal comes. `started` is given our origin once a client may connect."""
-        for name in ("uvicorn.error", "uvicorn.access", "asyncio"):
+        asyncio.run(self.run(app, started, heeds_signals=True))
+
+    async def run(self, app: App, started: Callable[[str], None], *, heeds_signals: bool = False) -> None:
+        """Serve until told to stop."""
+        for name in ("uvicorn.error", "asyncio") if heeds_signals else ():  # else the process is not ours
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what matters is said by us
         config = uvicorn.Config(
             Guard(app, self._host),
@@ -62,8 +67,11 @@ class Site:
             backlog=_BACKLOG,
             timeout_graceful_shutdown=_GRACE,  # type: ignore[arg-type]  # waited for as it is
         )
-        self._server = _Server(config, lambda: started(self.origin))
-        asyncio.run(self._server.serve([self._listener]))
+        self._server = _Server(config, lambda: started(self.origin), heeds_signals)
+        try:
+            await self._server.serve([self._listener])
+        finally:
+            self._listener.close()
 
     def stop(self) -> None:
         assert self._server is not None
@@ -142,9 +150,10 @@ def reset(scope: Scope) -> None:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None], heeds_signals: bool) -> None:
         super().__init__(config)
         self._started = started
+        self._heeds_signals = heeds_signals
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -153,7 +162,7 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP) if self._heeds_signals else ():
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays nohup
                 loop.add_signal_handler(number, self._stop)
         yield
@@ -167,6 +176,7 @@ class _Protocol(H11Protocol):
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
+        self.logger = _SILENT
         app = self.app
 
         async def with_transport(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,0 +1,113 @@
+"""Decks within this process, for others: behind a Unix socket that a bridge joins to stdio, and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from . import bridge, serve
+
+if TYPE_CHECKING:
+    from ..playback import Player
+    from .web import App, Site
+
+    Deckplace = Callable[[], contextlib.AbstractContextManager[Player]]
+
+_PATIENCE = 5.0  # seconds for what is being said to end
+
+
+class Door:
+    """A Unix socket; each connection gets a player of its own, in a thread of its own."""
+
+    def __init__(self, players: Deckplace) -> None:
+        self._players = players
+        self._directory = tempfile.mkdtemp(prefix="mcp-tape-")
+        self._path = os.path.join(self._directory, "door")
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(self._path)
+        self._listener.listen(64)
+        self._inside: set[socket.socket] = set()
+        self._threads: list[threading.Thread] = []
+        self._start(self._welcome)
+
+    @property
+    def command(self) -> list[str]:
+        """What to start to come in."""
+        return [sys.executable, "-I", "-S", bridge.__file__, self._path]
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes who waits there
+        self._listener.close()
+        for client in list(self._inside):
+            with contextlib.suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(_PATIENCE)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path)
+            os.rmdir(self._directory)
+
+    def _start(self, work: Callable[[], None]) -> None:
+        thread = threading.Thread(target=work, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _welcome(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return  # closed
+            self._inside.add(client)
+            self._start(lambda client=client: self._play(client))  # type: ignore[misc]
+
+    def _play(self, client: socket.socket) -> None:
+        with client, self._players() as player:
+            serve.serve(player, source=client.fileno(), target=client.fileno())
+        self._inside.discard(client)
+
+
+@contextlib.contextmanager
+def site_in_thread(site: Site, application: Callable[[], contextlib.AbstractContextManager[App]]) -> Iterator[str]:
+    """Serve at a site in a thread, in which the application is made too; the origin."""
+    ready = threading.Event()
+    serving: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = []
+    failed: list[BaseException] = []
+
+    async def run() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        serving.append((asyncio.get_running_loop(), task))
+        with application() as app:
+            await site.run(app, lambda origin: ready.set())
+
+    def work() -> None:
+        try:
+            asyncio.run(run())
+        except asyncio.CancelledError:
+            pass
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            ready.set()
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    ready.wait()
+    if failed:
+        raise failed[0]
+    try:
+        yield site.origin
+    finally:
+        loop, task = serving[0]
+        with contextlib.suppress(RuntimeError):  # it has ended by itself
+            loop.call_soon_threadsafe(task.cancel)
+        thread.join(_PATIENCE)

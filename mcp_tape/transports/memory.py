@@ -1,0 +1,75 @@
+"""A player as a transport of the official SDK: streams within the process, no socket, no other process.
+
+Imports the SDK, 1.x or 2.x, which only its users have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from mcp import types
+from mcp.shared.message import SessionMessage
+
+from ..playback import Hangup, Send
+
+if TYPE_CHECKING:
+    from ..playback import Player
+
+_CHANNEL = "memory"
+_NO_BOUND = float("inf")
+
+
+@contextlib.asynccontextmanager
+async def streams(players: Callable[[], contextlib.AbstractContextManager[Player]]) -> AsyncIterator[tuple[Any, Any]]:
+    """What a ClientSession reads from and writes to."""
+    to_client, reads = anyio.create_memory_object_stream[Any](_NO_BOUND)
+    writes, from_client = anyio.create_memory_object_stream[Any](_NO_BOUND)
+    with players() as player:
+        async with anyio.create_task_group() as tasks, to_client, reads, writes, from_client:
+            tasks.start_soon(_play, player, from_client, to_client)
+            yield reads, writes
+            tasks.cancel_scope.cancel()
+
+
+async def _play(player: Player, from_client: Any, to_client: Any) -> None:
+    """Receive, play and send until one side has ended."""
+    with contextlib.suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+        while await _send(player, to_client):
+            due = player.next_at()
+            with anyio.move_on_after(None if due is None else max(0.0, due - anyio.current_time())):
+                message = await from_client.receive()
+                player.receive(_text(message.message), _CHANNEL, anyio.current_time())
+    await to_client.aclose()
+
+
+async def _send(player: Player, to_client: Any) -> bool:
+    """Send what is due; whether it goes on."""
+    for action in player.due(anyio.current_time()):
+        if not isinstance(action, Send):
+            assert isinstance(action, Hangup)
+            return False
+        if action.recorded is None or action.recorded.kind != "noise":
+            await to_client.send(_message(action.text))
+    return True
+
+
+_sdk: Any = types  # of either generation
+_IS_SECOND = hasattr(_sdk, "jsonrpc_message_adapter")
+
+
+def _text(message: Any) -> bytes:
+    left_out = {"exclude_unset": True} if _IS_SECOND else {"exclude_none": True}
+    return str(message.model_dump_json(by_alias=True, **left_out)).encode()
+
+
+def _message(text: bytes) -> SessionMessage | Exception:
+    """As the SDK's own transports give it: what is no message is an exception."""
+    try:
+        if _IS_SECOND:
+            return SessionMessage(_sdk.jsonrpc_message_adapter.validate_json(text, by_name=False))
+        return SessionMessage(_sdk.JSONRPCMessage.model_validate_json(text))
+    except ValueError as error:
+        return error

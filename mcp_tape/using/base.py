@@ -1,0 +1,159 @@
+"""What a cassette in use has, whether it plays or is recorded."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .. import api, modes
+from ..frames import Exchange
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+Function = Callable[..., Any]
+
+
+class Miss(NamedTuple):
+    """A call that nothing on the tape answers, and the report that says why."""
+
+    call: Exchange
+    report: str
+
+
+class Settings(NamedTuple):
+    """How a cassette is used."""
+
+    path: str
+    mode: modes.Mode
+    command: tuple[str, ...]
+    web: api.Web
+    replay: api.Replay
+    note: str | None = None
+    redact: bool = True
+    redact_keys: tuple[str, ...] = ()
+    redact_paths: tuple[str, ...] = ()
+    redact_values: tuple[str, ...] = ()
+    redactions: tuple[Callable[[str], str], ...] = ()
+
+
+class UsedCassette(ABC):
+    """A cassette in use: what a client may connect to, and what happened then."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._started = contextlib.ExitStack()
+        self._command: list[str] | None = None
+        self._url: str | None = None
+        self.path = settings.path
+        self.mode = settings.mode
+
+    @property
+    def is_recording(self) -> bool:
+        return self.mode != "none"
+
+    # -- to connect to
+
+    @property
+    def command(self) -> list[str]:
+        """The command of a stdio server, for any client."""
+        if self._command is None:
+            self._command = self._make_command()
+        return list(self._command)
+
+    @property
+    def url(self) -> str:
+        """The URL of a Streamable HTTP server on loopback, started on first use."""
+        if self._url is None:
+            self._url = self._make_url()
+        return self._url
+
+    @property
+    def server_params(self) -> Any:
+        """The command as the official SDK's StdioServerParameters."""
+        from mcp import StdioServerParameters
+
+        program, *arguments = self.command
+        return StdioServerParameters(command=program, args=arguments)
+
+    @property
+    def transport(self) -> Any:
+        """A transport for fastmcp's Client."""
+        from ..transports.fast import TapeTransport
+
+        return TapeTransport(self.streams)
+
+    @abstractmethod
+    def streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+        """For the official SDK: streams of a ClientSession by `async with`, or a transport to give to its Client."""
+
+    @abstractmethod
+    def _make_command(self) -> list[str]: ...
+
+    @abstractmethod
+    def _make_url(self) -> str: ...
+
+    # -- what happened
+
+    def calls(self, method: str | None = None, *, tool: str | None = None, name: str | None = None) -> list[Exchange]:
+        """The requests that clients made, in order, with their answers."""
+        wanted = tool or name
+        return [call for call in self._made() if method in (None, call.method) and wanted in (None, call.name)]
+
+    @abstractmethod
+    def _made(self) -> list[Exchange]: ...
+
+    @property
+    @abstractmethod
+    def misses(self) -> list[Miss]:
+        """The calls that nothing on the tape answered."""
+
+    @property
+    @abstractmethod
+    def unplayed(self) -> list[Exchange]:
+        """The recorded requests that no client made."""
+
+    @property
+    def all_played(self) -> bool:
+        """Whether every recorded request was made."""
+        return not self.unplayed
+
+    @property
+    @abstractmethod
+    def play_count(self) -> int:
+        """How many requests the tape has answered."""
+
+    @abstractmethod
+    def rewind(self) -> None:
+        """Forget what happened: the next client finds the tape at its start."""
+
+    @abstractmethod
+    def on(self, method: str, *, tool: str | None = None, name: str | None = None) -> Callable[[Function], Function]:
+        """A decorator: this function answers such calls instead of the tape.
+
+        That of a tool gets the call's arguments and returns its text, or a whole result; others get the params and
+        return the result.
+        """
+
+    # -- its end
+
+    @abstractmethod
+    def finish(self, *, keep: bool) -> None:
+        """End what was started. What was recorded takes the cassette's place only if it is to be kept."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.finish(keep=kind is None)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.finish(keep=kind is None)

@@ -1,0 +1,144 @@
+"""A cassette that plays, within this process: in memory, over HTTP, and for those who start a command."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from .. import api, frames
+from ..cassette import Cassette
+from ..frames import Exchange
+from ..stand_ins import StandIns
+from .base import Function, Miss, Settings, UsedCassette
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from ..calls import Call
+    from ..deck import Fact
+    from ..playback import Player, Send
+    from ..transports.web import App
+
+
+class Playing(UsedCassette):
+    """Each client has a deck of its own; all that happens is told here."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._lock = threading.Lock()
+        self._facts: list[Fact] = []
+        self._answers: dict[Call, bytes] = {}  # of stand-ins
+        self._stand_ins = StandIns()
+        self._server: Any = None
+        self.notes: list[str] = []
+
+    def streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+        from ..transports.memory import streams
+
+        return streams(self._player)
+
+    def _make_command(self) -> list[str]:
+        from ..transports.local import Door
+
+        door = Door(self._player)
+        self._started.callback(door.close)
+        return door.command
+
+    def _make_url(self) -> str:
+        from ..transports import http, local
+        from ..transports.web import Address, Site
+
+        site = Site(Address("127.0.0.1", 0))
+        origin = self._started.enter_context(local.site_in_thread(site, lambda: self._application(site.stop)))
+        return f"{origin}{http.PATH}"
+
+    @contextlib.contextmanager
+    def _player(self) -> Iterator[Player]:
+        """What plays to one client, in the thread that asks for it."""
+        with self._stage() as stage:
+            yield stage.deck()[0]
+
+    @contextlib.contextmanager
+    def _application(self, stop: Callable[[], None]) -> Iterator[App]:
+        from ..transports import http
+
+        with self._stage() as stage:
+            self._server = http.Server(stage, stop)
+            yield self._server
+
+    @contextlib.contextmanager
+    def _stage(self) -> Iterator[api.Stage]:
+        with Cassette(self.path) as cassette:
+            yield api.Stage(cassette, self._settings.replay, self.notes.append, self._hear, self._stand_in)
+
+    # -- what happened
+
+    def _hear(self, fact: Fact) -> None:
+        with self._lock:
+            self._facts.append(fact)
+
+    def _told(self, what: str) -> list[Fact]:
+        with self._lock:
+            return [fact for fact in self._facts if fact.what == what]
+
+    def _made(self) -> list[Exchange]:
+        with self._lock:
+            calls = [fact.call for fact in self._facts if fact.what in ("played", "miss") and fact.call is not None]
+        with Cassette(self.path) as cassette:
+            sessions = {call.recorded.session for call in calls if call.recorded}
+            recorded = {(e.session, e.seq, e.id): e for number in sessions for e in cassette.exchanges(number)}
+        return [self._exchange(call, recorded) for call in calls]
+
+    def _exchange(self, call: Call, recorded: dict[tuple[int | None, int | None, str | None], Exchange]) -> Exchange:
+        """What a client asked, and what it was answered."""
+        message, row = call.message, call.recorded
+        then = recorded.get((row.session, row.seq, row.rpc_id)) if row else None
+        if then is not None:
+            return then._replace(id=call.rpc_id, params=message.body.get("params"))
+        answer = frames.parse(self._answers.get(call, b""))[1]
+        body = answer[0].body if answer else {}
+        asked = (None, None, "client", message.method or "", message.name, call.rpc_id, message.body.get("params"))
+        return Exchange._make((*asked, body.get("result"), body.get("error"), None))
+
+    @property
+    def misses(self) -> list[Miss]:
+        return [Miss(self._exchange(fact.call, {}), fact.text) for fact in self._told("miss") if fact.call]
+
+    @property
+    def unplayed(self) -> list[Exchange]:
+        from ..selection import select
+
+        with self._lock:
+            played = {fact.call.recorded.place for fact in self._facts if fact.call and fact.call.recorded}
+        with Cassette(self.path) as cassette:
+            chosen = select(cassette, self._settings.replay.session)
+            left = {(row.seq, row.rpc_id) for row in chosen.all_requests() if row.place not in played}
+            return [e for number in chosen.sessions for e in cassette.exchanges(number) if (e.seq, e.id) in left]
+
+    @property
+    def play_count(self) -> int:
+        return len(self._told("played"))
+
+    def rewind(self) -> None:
+        with self._lock:
+            self._facts.clear()
+        if self._server is not None:
+            self._server.rewind()
+
+    def on(self, method: str, *, tool: str | None = None, name: str | None = None) -> Callable[[Function], Function]:
+        def register(function: Function) -> Function:
+            self._stand_ins.add(method, tool or name, function)
+            return function
+
+        return register
+
+    def _stand_in(self, call: Call) -> Send | None:
+        send = self._stand_ins.answer(call)
+        if send is not None:
+            self._answers[call] = send.text
+        return send
+
+    def finish(self, *, keep: bool) -> None:
+        self._started.close()
