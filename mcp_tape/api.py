@@ -174,13 +174,16 @@ class Stage:
         say: Callable[[str], None],
         told: Callable[[Fact], None] | None = None,
         stand_in: Callable[[Call], Send | None] | None = None,
+        clients: Iterator[int] | None = None,
     ) -> None:
+        """`clients` gives the number of each in a test."""
         from . import report, selection
 
         self._cassette = cassette
         self._options = options
         self._told = told
         self._stand_in = stand_in
+        self._clients = clients
         self._reporter = report.Reporter(say, options.report, options.run)
         self._finders: list[Finder] = []
         self._decks: list[Deck] = []
@@ -199,7 +202,8 @@ class Stage:
         from .deck import Deck
 
         options = self._options
-        chosen = selection.select(self._cassette, options.session, legacy)
+        nth = next(self._clients) if self._clients else None
+        chosen = selection.select(self._cassette, options.session, legacy, nth)
         repeats = options.repeats or repeats
         finder = finding.Finder(chosen, finding.rule(options.ignore, options.match_on), repeats, options.rules)
         faulty = _faulty(options)

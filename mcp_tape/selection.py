@@ -229,8 +229,11 @@ def _padded(row: tuple[object, ...]) -> tuple[object, ...]:
     return row + _NOT_READ
 
 
-def select(cassette: Cassette, which: str, legacy: bool | None = None) -> Selection:
-    """`latest`, `all` or a session's number; the latest of an era where there is one."""
+def select(cassette: Cassette, which: str, legacy: bool | None = None, nth: int | None = None) -> Selection:
+    """`latest`, `all` or a session's number; the latest of an era where there is one.
+
+    For the `nth` client of a test, the latest is what its nth client had said when the test was recorded.
+    """
     rows = cassette.rows("SELECT id, extends FROM sessions ORDER BY id DESC")
     if which == "all":
         chosen = [number for number, _ in rows]
@@ -240,7 +243,10 @@ def select(cassette: Cassette, which: str, legacy: bool | None = None) -> Select
         unfinished = (number for number in own if _has_an_exchange(cassette, number))
         of_era = (n for n in finished(cassette) if legacy is not None and _is_legacy(cassette, n) == legacy)
         base = next(of_era, None) or next(finished(cassette), None) or next(unfinished, None) or next(iter(own), None)
-        chosen = [base, *sorted(number for number, extends in rows if extends == base)] if base else []
+        mates = _of_same_run(cassette, base) if base and nth is not None else [base] if base else []
+        first = mates[min(nth or 0, len(mates) - 1)] if mates else None
+        chosen = [] if first is None else [first, *(number for number in mates if number != first)]
+        chosen += sorted(number for number, extends in rows if extends in chosen)
     else:
         chosen = [cassette.session(int(which)).id]
     if not chosen:
@@ -254,6 +260,14 @@ def finished(cassette: Cassette) -> Iterator[int]:
     """The sessions that can be played and are closed, newest first."""
     rows = cassette.rows("SELECT id FROM sessions WHERE extends IS NULL AND ended_at IS NOT NULL ORDER BY id DESC")
     return (session for (session,) in rows if _has_an_exchange(cassette, session))
+
+
+def _of_same_run(cassette: Cassette, session: int) -> list[int]:
+    """The sessions that were recorded in the same run of a test, in order."""
+    sql = """SELECT other.id FROM sessions s JOIN sessions other ON other.run = s.run AND other.extends IS NULL
+             WHERE s.id = ? ORDER BY other.id"""
+    same = [number for (number,) in cassette.rows(sql, (session,)) if _has_an_exchange(cassette, number)]
+    return same or [session]
 
 
 def _is_legacy(cassette: Cassette, session: int) -> bool:

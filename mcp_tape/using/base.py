@@ -140,6 +140,10 @@ class UsedCassette(ABC):
         return the result.
         """
 
+    def another(self) -> UsedCassette:
+        """The same cassette for somebody else, who is told only of what happens there."""
+        return type(self)(self._settings)
+
     # -- its end
 
     @abstractmethod

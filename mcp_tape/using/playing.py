@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ class Playing(UsedCassette):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._lock = threading.Lock()
+        self._clients = itertools.count()
         self._facts: list[Fact] = []
         self._answers: dict[Call, bytes] = {}  # of stand-ins
         self._stand_ins = StandIns()
@@ -71,7 +73,8 @@ class Playing(UsedCassette):
     @contextlib.contextmanager
     def _stage(self) -> Iterator[api.Stage]:
         with Cassette(self.path) as cassette:
-            yield api.Stage(cassette, self._settings.replay, self.notes.append, self._hear, self._stand_in)
+            told = self._hear, self._stand_in, self._clients
+            yield api.Stage(cassette, self._settings.replay, self.notes.append, *told)
 
     # -- what happened
 
@@ -113,7 +116,7 @@ class Playing(UsedCassette):
         with self._lock:
             played = {fact.call.recorded.place for fact in self._facts if fact.call and fact.call.recorded}
         with Cassette(self.path) as cassette:
-            chosen = select(cassette, self._settings.replay.session)
+            chosen = select(cassette, self._settings.replay.session, nth=0)
             left = {(row.seq, row.rpc_id) for row in chosen.all_requests() if row.place not in played}
             return [e for number in chosen.sessions for e in cassette.exchanges(number) if (e.seq, e.id) in left]
 
@@ -124,6 +127,7 @@ class Playing(UsedCassette):
     def rewind(self) -> None:
         with self._lock:
             self._facts.clear()
+            self._clients = itertools.count()
         if self._server is not None:
             self._server.rewind()
 

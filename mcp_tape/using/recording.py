@@ -32,12 +32,19 @@ _numbers = itertools.count(1)
 class Recording(UsedCassette):
     """Everything is live, or what misses is."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, owner: Recording | None = None) -> None:
+        """With an owner, into its file."""
         super().__init__(settings)
+        number = f"{os.getpid()}-{next(_numbers)}"
+        self._owner = owner
         self._run = uuid.uuid4().hex
-        self._part = f"{self.path}.{os.getpid()}-{next(_numbers)}.part"
-        self._report = f"{self._part}.report"
+        self._runs = {self._run}  # and those of the ones that it owns
+        self._part: str = owner._part if owner else f"{self.path}.{number}.part"
+        self._report = f"{self.path}.{number}.part.report"
         self._options = _options(settings)
+        if owner is not None:
+            owner._runs.add(self._run)
+            return
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
         schema.check_header(self.path)
         if settings.mode != "rewrite" and os.path.exists(self.path):
@@ -81,7 +88,7 @@ class Recording(UsedCassette):
     def _sessions(self) -> list[Session]:
         try:
             with Cassette(self._part) as cassette:
-                return [session for session in cassette.sessions() if session.run == self._run]
+                return [session for session in cassette.sessions() if session.run in self._runs]
         except CassetteError:
             return []  # nothing yet
 
@@ -127,16 +134,22 @@ class Recording(UsedCassette):
 
     # -- its end
 
+    def another(self) -> Recording:
+        return Recording(self._settings, self)
+
     def finish(self, *, keep: bool) -> None:
         self._started.close()
         try:
             self._wait()
-            if keep and self._sessions():
+            if keep and self._owner is None and self._sessions():
                 modes.put_in_place(self._part, self.path)
         finally:
-            for end in ("", "-wal", "-shm", "-journal", ".report"):
+            leftovers = [self._report]
+            if self._owner is None:
+                leftovers += [f"{self._part}{end}" for end in ("", "-wal", "-shm", "-journal")]
+            for path in leftovers:
                 with contextlib.suppress(FileNotFoundError):
-                    os.unlink(f"{self._part}{end}")
+                    os.unlink(path)
 
     def _wait(self) -> None:
         """Clients have left, but a recorder may still be storing what they said."""
