@@ -21,13 +21,14 @@ class Controls:
         self.stream_status = lru_cache(self._stream_status)
         self.is_shared = lru_cache(self._is_shared)
 
-    def status(self, session: int, channel: str, before: int) -> int | None:
-        """The HTTP status that a channel was answered with, seen from one of its messages."""
+    def response(self, session: int, channel: str, before: int) -> tuple[int, str]:
+        """The HTTP status and content type that a channel was answered with, seen from one of its messages."""
         where = "channel = ? AND sender = 'server' AND seq < ? ORDER BY seq DESC LIMIT 3"
         for facts in self._facts(where, (session, channel, before)):
-            if facts.get("event") == "response" and isinstance(facts.get("status"), int):
-                return int(facts["status"])
-        return None
+            status, headers = facts.get("status"), facts.get("headers")
+            if isinstance(status, int) and 200 <= status <= 599 and isinstance(headers, dict):
+                return status, str(headers.get("content-type", ""))
+        return 200, ""
 
     def was_left(self, session: int, channel: str, since: int) -> bool:
         """Whether the client left a channel before it was answered."""

@@ -5,10 +5,13 @@ Started for each test, so it imports nothing but what it needs, not even its own
 
 from __future__ import annotations
 
+import _thread  # threading would take longer to load than all the rest
 import os
-import select
 import socket
 import sys
+
+PID_BYTES = 4  # sent first; the exit code is left in a file that is named after it
+_CHUNK = 1 << 16
 
 
 def main(path: str) -> int:
@@ -18,31 +21,35 @@ def main(path: str) -> int:
         except OSError as error:
             sys.stderr.write(f"mcp-tape: the tape is no longer in use ({error.strerror}); start this within the test\n")
             return 4
-        return join(0, server, 1)
+        server.sendall(os.getpid().to_bytes(PID_BYTES, "big"))
+        _thread.start_new_thread(_take, (0, server))
+        _give(server, 1)
+    return _exit_code(os.path.dirname(path))
 
 
-def join(source: int, server: socket.socket, target: int) -> int:
-    """Pass bytes both ways until the server has ended; the exit code that it may have sent last."""
-    sources = [source, server.fileno()]
-    while True:
-        for ready in select.select(sources, [], [])[0]:
-            data = os.read(ready, 1 << 16)
-            if ready == source:
-                if data:
-                    server.sendall(data)
-                else:
-                    sources.remove(source)
-                    server.shutdown(socket.SHUT_WR)
-            elif data:
-                _write(target, data)
-            else:
-                return 0
+def _take(source: int, server: socket.socket) -> None:
+    """What the client says goes to the server, even while the client reads nothing."""
+    try:
+        while data := os.read(source, _CHUNK):
+            server.sendall(data)
+        server.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass  # the server has ended
 
 
-def _write(target: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(target, rest) :]
+def _give(server: socket.socket, target: int) -> None:
+    while data := server.recv(_CHUNK):
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(target, rest) :]
+
+
+def _exit_code(directory: str) -> int:
+    try:
+        with open(os.path.join(directory, str(os.getpid()))) as file:
+            return int(file.read())
+    except FileNotFoundError:
+        return 0
 
 
 if __name__ == "__main__":

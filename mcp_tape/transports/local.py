@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import socket
 import sys
 import tempfile
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     Deckplace = Callable[[], contextlib.AbstractContextManager[Player]]
 
 _PATIENCE = 5.0  # seconds for what is being said to end
+_SOCKET = "door"
+_LONGEST = 100  # bytes of a socket's path; systems allow 104 or 108
 
 
 class Door:
@@ -28,14 +31,14 @@ class Door:
 
     def __init__(self, players: Deckplace) -> None:
         self._players = players
-        self._directory = tempfile.mkdtemp(prefix="mcp-tape-")
-        self._path = os.path.join(self._directory, "door")
+        self._directory = _short_directory()
+        self._path = os.path.join(self._directory, _SOCKET)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(self._path)
         self._listener.listen(64)
         self._inside: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
-        self._start(self._welcome)
+        self._welcoming = self._start(self._welcome)
 
     @property
     def command(self) -> list[str]:
@@ -46,19 +49,19 @@ class Door:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes who waits there
         self._listener.close()
+        self._welcoming.join(_PATIENCE)  # nobody comes in any more
         for client in list(self._inside):
             with contextlib.suppress(OSError):
                 client.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join(_PATIENCE)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._path)
-            os.rmdir(self._directory)
+        shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _start(self, work: Callable[[], None]) -> None:
+    def _start(self, work: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=work, daemon=True)
         self._threads.append(thread)
         thread.start()
+        return thread
 
     def _welcome(self) -> None:
         while True:
@@ -70,9 +73,24 @@ class Door:
             self._start(lambda client=client: self._play(client))  # type: ignore[misc]
 
     def _play(self, client: socket.socket) -> None:
-        with client, self._players() as player:
-            serve.serve(player, source=client.fileno(), target=client.fileno())
-        self._inside.discard(client)
+        with client, contextlib.closing(client.dup()) as target:  # one to read, one to write: each is waited for alone
+            pid = client.recv(bridge.PID_BYTES, socket.MSG_WAITALL)
+            with self._players() as player:
+                code = serve.serve(player, source=client.fileno(), target=target.fileno())
+            if code:
+                name = str(int.from_bytes(pid, "big"))
+                with open(os.path.join(self._directory, name), "w") as file:
+                    file.write(str(code))
+            self._inside.discard(client)
+
+
+def _short_directory() -> str:
+    """A new directory for a socket, whose path must fit into some hundred bytes."""
+    directory = tempfile.mkdtemp(prefix="mcp-tape-")
+    if len(os.fsencode(directory)) + len(_SOCKET) < _LONGEST:
+        return directory
+    os.rmdir(directory)
+    return tempfile.mkdtemp(prefix="mcp-tape-", dir="/tmp")
 
 
 @contextlib.contextmanager

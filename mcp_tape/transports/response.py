@@ -1,0 +1,151 @@
+"""One HTTP response of a replay: JSON or events, as it was recorded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .. import frames, framing, protocol
+from ..playback import Hangup, Refuse, Reset, Send
+from .conversation import Conversation, Stream
+from .web import Headers, Receive, Scope, abort, answer, reset
+from .web import Send as Reply
+
+if TYPE_CHECKING:
+    from ..calls import Call
+
+JSON = b"application/json"
+_READING = 0.01  # seconds for a client to read; there is no telling when it has
+_EVENTS: Headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform")]
+_MESSAGE = b"event: message\n"
+_ERA_STATUSES = {-32601: 404, -32020: 400, -32021: 400, -32022: 400}  # of the modern era
+
+
+class Response:
+    """One response: JSON or events, as it was recorded."""
+
+    def __init__(
+        self,
+        hang_up: Callable[[int], None],
+        conversation: Conversation,
+        stream: Stream,
+        scope: Scope,
+        receive: Receive,
+        send: Reply,
+    ) -> None:
+        self._hang_up = hang_up
+        self._conversation = conversation
+        self._stream = stream
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._started = False
+        self._told: set[Call] = set()  # unanswered calls that something was sent for
+
+    async def run(self, opening: bytes = b"") -> None:
+        leaving = asyncio.ensure_future(self._watch())
+        try:
+            if opening or (self._stream.is_held and self._stream.peek() is None):
+                await self._event(opening)
+            while (item := await self._stream.next()) is not None:
+                if not await self._perform(item):
+                    break
+            if self._started:
+                await self._send({"type": "http.response.body", "body": b""})
+        finally:
+            leaving.cancel()
+            self._conversation.close(self._stream)
+
+    async def _watch(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._stream.leave()
+
+    async def _perform(self, item: Send | Hangup | Refuse | Reset) -> bool:
+        """Do one thing; whether more may follow."""
+        if isinstance(item, Send):
+            if not self._started and item.answers and (item.recorded is None or item.recorded.head is None):
+                await self._whole(item)
+                return False
+            await self._be_read(item)
+            await self._event(self._encoded(item))
+            return self._stream.unanswered > 0 or self._stream.waits_for_ever
+        if isinstance(item, Refuse):
+            await answer(self._send, item.status, b"") if not self._started else abort(self._scope)
+        elif isinstance(item, Reset):
+            reset(self._scope)
+        elif item.call is None:
+            self._hang_up(item.code)
+        else:
+            abort(self._scope)
+        self._started = False
+        return False
+
+    async def _be_read(self, send: Send) -> None:
+        """Let the client read what a call has told before its answer follows on the one stream of HTTP+SSE.
+
+        TypeScript clients forget a call's progress when its answer comes in the same read.
+        """
+        if self._stream is not self._conversation.everything or send.call is None:
+            return
+        if not send.answers:
+            self._told.add(send.call)
+        elif send.call in self._told:
+            self._told.discard(send.call)
+            await asyncio.sleep(_READING)
+
+    async def _whole(self, first: Send) -> None:
+        """An answer that is all there is; those of a batch in one array."""
+        sends = [first]
+        while self._stream.unanswered and not first.text.lstrip().startswith(b"["):
+            item = await self._stream.next()
+            if item is None:
+                return
+            if isinstance(item, Send) and item.answers:
+                sends.append(item)
+        texts = [self._text(send) for send in sends]
+        body = texts[0] if len(texts) == 1 else b"[" + b",".join(texts) + b"]"
+        cut = self._stream.peek()
+        length = len(body) + 1 if isinstance(cut, Hangup) else len(body)
+        status, content = self._recorded(first)
+        kind = [(b"content-type", content)] if content else []
+        headers = [*kind, (b"content-length", b"%d" % length), *session_header(self._conversation)]
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body, "more_body": length > len(body)})
+
+    async def _event(self, data: bytes) -> None:
+        if not self._started:
+            headers = [*_EVENTS, *session_header(self._conversation)]
+            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+            self._started = True
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    def _encoded(self, send: Send) -> bytes:
+        recorded, text = send.recorded, send.text.rstrip(b"\r\n")
+        if recorded is None or recorded.head is None:
+            return framing.encode(_MESSAGE, text, b"\n")
+        return framing.encode(recorded.head, text, (recorded.eol or "\n").encode())
+
+    def _text(self, send: Send) -> bytes:
+        if send.recorded is not None and send.recorded.status == "refused":
+            return self._conversation.selection.text(send.recorded)
+        return send.text.rstrip(b"\r\n")
+
+    def _recorded(self, send: Send) -> tuple[int, bytes]:
+        """Status and content type, as recorded; where that was no HTTP, as the era has it."""
+        recorded, selection = send.recorded, self._conversation.selection
+        if recorded is not None and recorded.status not in ("error", "refused"):
+            return 200, JSON
+        if recorded is not None and recorded.channel not in (None, "stdio"):
+            status, content = selection.controls.response(recorded.session, recorded.channel or "", recorded.seq)
+            return status, content.encode("latin-1", "replace") if recorded.status == "refused" else JSON
+        if self._conversation.number:
+            return 200, JSON
+        error = frames.parse(send.text)[1][0].body.get("error")
+        return _ERA_STATUSES.get(protocol.member(error, "code"), 200), JSON
+
+
+def session_header(conversation: Conversation) -> Headers:
+    number = conversation.number
+    return [(protocol.SESSION_HEADER.encode(), number.encode())] if number else []
