@@ -27,12 +27,12 @@ class Response:
 
     def __init__(
         self,
-        hang_up: Callable[[int], None],
         conversation: Conversation,
         stream: Stream,
         scope: Scope,
         receive: Receive,
         send: Reply,
+        hang_up: Callable[[int], None],
     ) -> None:
         self._hang_up = hang_up
         self._conversation = conversation
