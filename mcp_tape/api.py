@@ -99,7 +99,7 @@ def record_url(
     proxy = Proxy(upstream, site.origin, recorder, warn)
     site.serve(proxy, lambda origin: started(origin + upstream.path.decode()))
     recorder.control("server", "", event="stop")
-    return (4 if proxy.failures and not proxy.reached else 0), recorder.close()
+    return proxy.code, recorder.close()
 
 
 def start_recorder(path: str, options: Options, warn: Callable[[str], None]) -> Recorder:

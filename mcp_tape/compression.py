@@ -29,12 +29,14 @@ class Decoder:
         if self._window is None:
             raise ValueError("unknown coding")
         try:
-            while data:
+            full = False  # zlib may hold more back, although it has taken in all that there is
+            while data or full:
                 self._body = self._body or self._begin(data)
-                yield self._body.decompress(data, _PIECE)
-                data = self._body.unconsumed_tail
+                piece = self._body.decompress(data, _PIECE)
+                yield piece
+                data, full = self._body.unconsumed_tail, len(piece) == _PIECE
                 if self._body.eof:  # another member may follow
-                    data, self._body = self._body.unused_data, None
+                    data, full, self._body = self._body.unused_data, False, None
         except zlib.error as error:
             raise ValueError(str(error)) from None
 

@@ -19,7 +19,7 @@ class Controls:
         self.session_id = lru_cache(self._session_id)
         self.resumed = lru_cache(self._resumed)
         self.stream_status = lru_cache(self._stream_status)
-        self.is_shared = lru_cache(self._is_shared)
+        self.transport = lru_cache(self._transport)
 
     def response(self, session: int, channel: str, before: int) -> tuple[int, str]:
         """The HTTP status and content type that a channel was answered with, seen from one of its messages."""
@@ -58,10 +58,13 @@ class Controls:
         found = next(iter(self._facts(where, (session,))), {})
         return found.get("status") if isinstance(found.get("status"), int) else None
 
-    def _is_shared(self, session: int) -> bool:
+    def is_shared(self, session: int) -> bool:
         """Whether all that the server said came on one stream: stdio, HTTP+SSE."""
-        rows = self._cassette.rows("SELECT transport FROM sessions WHERE id = ?", (session,))
-        return rows != [("http",)]
+        return self.transport(session) != "http"
+
+    def _transport(self, session: int) -> str:
+        """How a session was recorded."""
+        return str(self._cassette.rows("SELECT transport FROM sessions WHERE id = ?", (session,))[0][0])
 
     def _facts(self, where: str, values: tuple[object, ...]) -> list[dict[str, Any]]:
         found = []

@@ -104,8 +104,8 @@ class Event(NamedTuple):
 def field(head: bytes, name: bytes) -> str | None:
     """The last value of a field in the head of an event."""
     found = None
-    for line in _BREAK.split(head):
-        key, _, value = line.removeprefix(_BOM).partition(b":")
+    for line in _BREAK.split(head.removeprefix(_BOM)):
+        key, _, value = line.partition(b":")
         if key == name:
             found = value.removeprefix(b" ").decode("utf-8", "replace")
     return found
@@ -123,6 +123,7 @@ class Events:
         self._data: list[bytes] | None = None
         self._eol = b"\n"
         self._size = 0
+        self._is_first = True  # line of the stream, which a byte order mark may stand before
         self.split = False
 
     @property
@@ -173,13 +174,16 @@ class Events:
     def _joined(self, last: bytes) -> bytes:
         if not self._parts:
             return last
+        self._size -= sum(map(len, self._parts))  # the line is counted when it is whole
         parts, self._parts = [*self._parts, last], []
         return b"".join(parts)
 
     def _line(self, line: bytes, eol: bytes) -> Event | None:
-        if not line:
+        bare = line.removeprefix(_BOM) if self._is_first else line
+        self._is_first = False
+        if not bare:
             return self._event()
-        name, _, value = line.removeprefix(_BOM).partition(b":")
+        name, _, value = bare.partition(b":")
         if name == b"data":
             self._data = self._data or []
             self._data.append(value.removeprefix(b" "))

@@ -64,6 +64,8 @@ class Ledger:
             return self._happened(frame)
         if frame.sender == "server":
             if frame.head is not None:
+                if not frame.eol:
+                    return []  # a fragment, which reached nobody
                 self._streams.see(frame)
             elif frame.channel in self._streams.statuses:
                 return self._body(frame, messages)
@@ -84,6 +86,8 @@ class Ledger:
         self._streams.learn(frame, facts)
         waiting = [exchange for exchange in self._exchanges.values() if exchange.channel == frame.channel]
         event = facts.get("event")
+        if event == "request":
+            self._resume(self._streams.origin(frame.channel))
         if event == "failed" or (event == "response" and self._streams.asks_again(frame.channel, facts)):
             for exchange in waiting:
                 del self._exchanges[exchange.channel, exchange.rpc_id]
@@ -92,6 +96,12 @@ class Ledger:
             for exchange in waiting:
                 exchange.cancelled = True
         return []
+
+    def _resume(self, channel: str) -> None:
+        """The client came back to a stream: it had not cancelled what it asked there."""
+        for exchange in self._exchanges.values():
+            if exchange.channel == channel:
+                exchange.cancelled = False
 
     def _body(self, frame: Frame, messages: list[Message]) -> list[Entry]:
         """The body of an HTTP response. One that names none of the requests refuses them all."""
@@ -153,7 +163,8 @@ class Ledger:
     def _exchange_of(self, frame: Frame, message: Message) -> _Exchange | None:
         channel = self._streams.origin(frame.channel)
         if message.kind == "response":
-            return self._open(channel, message.rpc_id)
+            own = self._exchanges.get((channel, message.rpc_id or ""))
+            return own if own or channel.startswith("post") else self._open(channel, message.rpc_id)
         params = message.body.get("params")
         if message.method == protocol.CANCELLED:
             asked = self._asked.get(_json(protocol.member(params, "requestId")) or "")

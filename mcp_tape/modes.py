@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from . import api, schema
-from .errors import CassetteError
+from .errors import CassetteError, ServerError
 
 if TYPE_CHECKING:
+    from .cassette import Cassette
     from .recorder import Options, Recorder, Summary
 
 Mode = Literal["none", "once", "new_episodes", "all", "rewrite"]
@@ -83,10 +84,12 @@ class Url:
             stage = api.Stage(cassette, replay, say)
             site = Site(Address(self._web.host, self._web.port))
             upstream = Upstream(self._web.url, self._web.headers, self._web.cacert)
-            server = LiveServer(stage, site.stop, Proxy(upstream, site.origin, recorder, say), upstream.path, say)
+            proxy = Proxy(upstream, site.origin, recorder, say)
+            server = LiveServer(stage, site.stop, proxy, upstream.path, say)
             site.serve(server, lambda origin: self._started(f"{origin}{PATH}"))
-            recorder.control("server", "", event="stop")
-            return stage.finish(server.code), server.passed_on
+            if server.passed_on:
+                recorder.control("server", "", event="stop")
+            return stage.finish(server.code or proxy.code), server.passed_on
 
 
 def use(path: str, server: Command | Url, mode: Mode, replay: api.Replay, record: Options, say: Say) -> Outcome:
@@ -145,6 +148,8 @@ def _unfit(beside: str, outcome: Outcome) -> str | None:
     summary = outcome.recorded
     if summary is None or summary.incomplete:
         return "the new recording is incomplete"
+    if outcome.code == ServerError.exit_code:
+        return "the server was never reached"
     if os.path.exists(f"{beside}-wal"):
         return "the new recording is in use"
     with Cassette(beside) as cassette:
@@ -172,16 +177,25 @@ def put_in_place(beside: str, path: str) -> None:
 def _new_episodes(path: str, server: Command | Url, replay: api.Replay, record: Options, say: Say) -> Outcome:
     """Replay; what misses goes to the live server and onto a session that extends the one played."""
     from .cassette import Cassette
-    from .selection import select
 
     api.check_writable(path)
     with Cassette(path) as cassette:
-        first = cassette.session(select(cassette, replay.session).sessions[0])
+        eras = (True, False) if isinstance(server, Url) else (None, None)
+        first, modern = (_played(cassette, replay.session, legacy) for legacy in eras)
     # The writer is forked before the cassette is opened to be played: SQLite forbids the other order.
-    recorder = api.start_recorder(path, record._replace(extends=first.extends or first.id, when_needed=True), say)
+    record = record._replace(extends=first, extends_modern=modern, when_needed=True)
+    recorder = api.start_recorder(path, record, say)
     played, passed_on = server.add(path, replay, recorder, say)
     summary = recorder.close()
     if passed_on:
         with Cassette(path):
             pass  # the last one out leaves one file behind
     return Outcome(played.code, played, summary if passed_on else None)
+
+
+def _played(cassette: Cassette, which: str, legacy: bool | None) -> int:
+    """The session that clients of an era play, and new ones extend."""
+    from .selection import select
+
+    session = cassette.session(select(cassette, which, legacy).sessions[0])
+    return session.extends or session.id

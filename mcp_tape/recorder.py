@@ -40,6 +40,7 @@ class Options(NamedTuple):
     note: str | None = None
     run: str | None = None
     extends: int | None = None  # the session that this one adds to
+    extends_modern: int | None = None  # another, for clients of the modern era
     when_needed: bool = False  # no session before there is something to record
     redact: bool = True
     redact_keys: tuple[str, ...] = ()

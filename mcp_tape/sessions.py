@@ -31,9 +31,9 @@ class _Channel:
 
 
 class Sessions:
-    """The tapes of one recording. `begin(at, transport)` makes a new one."""
+    """The tapes of one recording. `begin(at, transport, legacy)` makes a new one."""
 
-    def __init__(self, begin: Callable[[int, str], Tape]) -> None:
+    def __init__(self, begin: Callable[[int, str, bool], Tape]) -> None:
         self._begin = begin
         self._run: Tape | None = None
         self._by_id: dict[str, Tape] = {}
@@ -111,19 +111,20 @@ class Sessions:
 
     def _of_id(self, number: str, waiting: _Channel) -> Tape:
         if number not in self._by_id:
-            self._by_id[number] = self._begin(waiting.at, "http")
+            self._by_id[number] = self._begin(waiting.at, "http", True)
         return self._by_id[number]
 
     def _of_run(self, waiting: _Channel) -> Tape:
         if self._run is None:
-            self._run = self._begin(waiting.at, "http")
+            begun = min(channel.at for channel in (waiting, *self._waiting.values()))
+            self._run = self._begin(begun, "http", False)
         return self._run
 
     def _of_stream(self, waiting: _Channel, text: bytes, event: str | None) -> Tape:
         """HTTP+SSE: the first event of a stream tells where the client is to post to."""
         if event != "endpoint":
             return self._of_run(waiting)
-        tape = self._begin(waiting.at, "sse")
+        tape = self._begin(waiting.at, "sse", True)
         self._by_endpoint[endpoint_path(waiting.path, text.decode("utf-8", "replace"))] = tape
         return tape
 

@@ -20,6 +20,7 @@ from .redact import FAILED, Redacted, Redactor
 Sink = Callable[[Frame, list[Entry]], None]
 STDERR = "stderr"
 _EVENT_STREAM = "text/event-stream"
+_FIELDS = (b"id:", b"event:", b"retry:")
 
 
 class Tape:
@@ -29,6 +30,7 @@ class Tape:
         self._sink = sink
         self._redactor = redactor
         self._zero = zero
+        self._last = 0
         self._framings: dict[tuple[Side, str], Lines | Whole | Events] = {}
         self._decoders: dict[tuple[Side, str], Decoder] = {}
         self.ledger = Ledger()
@@ -62,16 +64,19 @@ class Tape:
 
     def control(self, side: Side, channel: str, facts: dict[str, Any], at: int) -> None:
         """Something that happened besides the bytes: a start, a close, an exit, an HTTP request or response."""
-        if facts.get("event") == "abort":
-            self._cut_off(side, channel, at)
+        event = facts.get("event")
+        if event in ("abort", "open", "failed"):
+            self._cut_off("client", channel, at)
+            self._cut_off("server", channel, at)
         text = orjson.dumps(facts)
         if "headers" in facts:
             self._begin_body(side, channel, facts["headers"])
+        if event in ("request", "response", "comment", "endpoint", "failed"):
             redacted = self._redact(text, channel)
             text = redacted.text
             self.redactions += redacted.count
         self.frames += 1
-        frame = Frame(self.frames, at - self._zero, side, channel, "control", text)
+        frame = Frame(self.frames, self._time(at), side, channel, "control", text)
         self._sink(frame, self.ledger.enter(frame, [], text))
 
     def _begin_body(self, side: Side, channel: str, headers: dict[str, str]) -> None:
@@ -88,7 +93,7 @@ class Tape:
         framing = self._framings.pop((side, channel), None)
         self._decoders.pop((side, channel), None)
         for unit in framing.close() if framing else ():
-            head, text = (unit.head, unit.text or b"") if isinstance(unit, Event) else (None, unit[0])
+            head, text = (unit.head, unit.text or b"") if isinstance(unit, Event) else (b"", unit[0])
             self._keep_fragment(side, channel, text, at, head)
 
     def _plain(self, side: Side, channel: str, data: bytes) -> list[bytes]:
@@ -114,7 +119,7 @@ class Tape:
     def _keep_event(self, side: Side, channel: str, event: Event, at: int) -> None:
         if event.text is None:
             self.control(side, channel, {"event": "comment", "text": event.head.decode("utf-8", "replace")}, at)
-        elif event.field(b"event") == "endpoint":
+        elif event.eol and event.field(b"event") == "endpoint":
             self.control(side, channel, {"event": "endpoint", "data": event.text.decode("utf-8", "replace")}, at)
         elif event.eol:
             self._keep(side, channel, event.text, event.eol, at, event.head)
@@ -130,16 +135,29 @@ class Tape:
             messages: list[Message] = []
         else:
             kind, messages = frames.parse(redacted.text)
-        at -= self._zero
+        at, head = self._time(at), self._redacted_head(head, channel)
         frame = Frame(self.frames, at, side, channel, kind, redacted.text, eol, head, redacted.count)
         self._sink(frame, self.ledger.enter(frame, messages, redacted.matched))
 
-    def _keep_fragment(self, side: Side, channel: str, text: bytes, at: int, head: bytes | None) -> None:
+    def _keep_fragment(self, side: Side, channel: str, text: bytes, at: int, head: bytes) -> None:
+        """A head and no line end: so it is told from a frame that came whole."""
         redacted = self._redact(text, channel)
         self.redactions += redacted.count
         self.frames += 1
-        text, count = redacted.text, redacted.count
-        self._sink(Frame(self.frames, at - self._zero, side, channel, "noise", text, b"", head, count), [])
+        at, head = self._time(at), self._redacted_head(head, channel) or b""
+        self._sink(Frame(self.frames, at, side, channel, "noise", redacted.text, b"", head, redacted.count), [])
+
+    def _time(self, at: int) -> int:
+        """Since the session's start, and never going back: what waited to be told its session comes late."""
+        self._last = max(self._last, at - self._zero)
+        return self._last
+
+    def _redacted_head(self, head: bytes | None, channel: str) -> bytes | None:
+        """Clients echo ids and act on the other fields of an event; comments and strange fields may hold anything."""
+        if not head or self._redactor is None:
+            return head
+        lines = head.splitlines(keepends=True)
+        return b"".join(line if line.startswith(_FIELDS) else self._redact(line, channel).text for line in lines)
 
     def _redact(self, text: bytes, channel: str) -> Redacted:
         if self._redactor is None:

@@ -64,7 +64,7 @@ class Recording:
             self._say("done 0 0 0 0 ")
             return
         self._open()
-        tape = self._begin(0, "stdio") if self._options.transport == "stdio" else Sessions(self._begin)
+        tape = self._begin(0, "stdio", True) if self._options.transport == "stdio" else Sessions(self._begin)
         rest = self._play(tape, b"".join(chunks))
         self._store()
         while chunks := self._backlog.take():
@@ -83,8 +83,8 @@ class Recording:
         if self._writer.warning:
             self._say(f"warning {self._writer.warning}")
 
-    def _begin(self, at: int, transport: str) -> Tape:
-        """The tape of a new session."""
+    def _begin(self, at: int, transport: str, legacy: bool) -> Tape:
+        """The tape of a new session. What has no session id is of the modern era, or might as well be."""
         options, redactor, writer, number = self._options, self._redactor, self._writer, None
         facts = {
             "started_at": _timestamp(self._started + at / 1e6),
@@ -93,7 +93,7 @@ class Recording:
             "recorder": f"mcp-tape {__version__}",
             "note": redactor.text(options.note) if redactor and options.note else options.note,
             "run": options.run,
-            "extends": options.extends,
+            "extends": options.extends if legacy else options.extends_modern or options.extends,
         }
         if writer is not None and not self._failed:
             try:

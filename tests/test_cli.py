@@ -115,6 +115,73 @@ def test_wrong_usage_is_exit_code_2_and_says_what(words: list[str], hint: bytes)
     assert b"Traceback" not in done.stderr
 
 
+URL = ["--url", "http://127.0.0.1:9/mcp"]
+REPLAY = ["use", "no.db", "--mode", "none"]
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ([*REPLAY, "--url", "nonsense"], b"https://host/mcp"),
+        ([*REPLAY, "--url", "ftp://host/mcp"], b"https://host/mcp"),
+        ([*REPLAY, "--url", "http:///mcp"], b"https://host/mcp"),
+        ([*REPLAY, "--url", "http://[bad/mcp"], b"https://host/mcp"),
+        (["record", "-o", "tape.db", "--url", "http://host:port/mcp"], b"https://host/mcp"),
+        (["record", "-o", "tape.db", "--url", "http://host/mcp\n"], b"https://host/mcp"),
+        ([*REPLAY, "--url", "http://host:99999/mcp"], b"https://host/mcp"),
+        ([*REPLAY, "--url", "http://my host/mcp"], b"https://host/mcp"),
+        *[
+            (["record", *URL, "--listen", given], b"HOST:PORT")
+            for given in ("host", "127.0.0.1:", ":80", "[::1]:65536")
+        ],
+        *[(["replay", "x.db", "--listen", given], b"HOST:PORT") for given in ("localhost", "127.0.0.1:-1")],
+        *[([*REPLAY, "--listen", given], b"--allow-remote") for given in ("0.0.0.0:0", "[::]:0", "example.org:80")],
+        (["record", *URL, "--cacert", "no.pem"], b"no.pem"),
+        (["record", *URL, "--cacert", "."], b"directory"),
+        (["record", *URL, "--", "server"], b"not both"),
+        (["use", "x.db", *URL, "--", "server"], b"not both"),
+        (["record", "--listen", "127.0.0.1:0", "--", "server"], b"--listen goes with --url"),
+        (["use", "x.db", "--listen", "127.0.0.1:0", "--", "server"], b"--listen goes with --url"),
+        (["use", "x.db", "--listen", "127.0.0.1:0"], b"--url URL"),
+        (["replay", "x.db", "--fault", "tools/call=http:503"], b"add --listen"),
+        (["use", "x.db", "--fault", "tools/call=reset", "--", "server"], b"add --listen"),
+        (["replay", "x.db", "--listen", "127.0.0.1:0", "--fault", "tools/call=http:99"], b"99"),
+    ],
+)
+def test_wrong_usage_of_http_is_exit_code_2_and_says_what(tmp_path: Path, words: list[str], hint: bytes) -> None:
+    done = run([*MCP_TAPE, *words], cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, b""), done.stderr
+    assert hint in done.stderr
+    assert b"Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Authorisation of mine: swordfish",
+        "X: sword\nfish: swordfish",
+        ": swordfish",
+        "X: swordfish \u2603",
+        "Bearer swordfish",
+        "swordfish",
+    ],
+)
+def test_the_value_of_a_header_is_never_shown(header: str) -> None:
+    done = run([*MCP_TAPE, "record", *URL, "--header", header])
+    assert done.returncode == 2
+    assert b"'Name: value'" in done.stderr
+    assert b"swordfish" not in done.stderr
+
+
+def test_a_file_without_a_certificate_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    (tmp_path / "no.pem").write_text("not a certificate")
+    done = run([*MCP_TAPE, "record", *URL, "--cacert", "no.pem", "-o", "tape.db"], cwd=tmp_path)
+    assert done.returncode == 2
+    assert b"no.pem" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["no.pem"]
+
+
 def test_ls_has_one_line_a_session(tape: Path) -> None:
     (line,) = read(tape, "ls").splitlines()
     assert re.match(r"  1  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d  adder 3 +2025-11-25  stdio  \d+ frames  4 exchanges", line)

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, MutableMapping
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from .. import frames, protocol, rewrite
-from ..framing import Event, Events, Whole
 from ..playback import MISS, Send, said
 from .conversation import Conversation
 from .http import Server
-from .proxy import Proxy
-from .web import Headers, Scope, header
+from .through import Through
+from .web import Headers
 
 if TYPE_CHECKING:
     from ..calls import Call
     from .http import Stage
-
-_SESSION = protocol.SESSION_HEADER.encode()
-_DROPPED = (b"content-length", b"transfer-encoding", b"accept-encoding", b"host", _SESSION)
+    from .proxy import Proxy
 
 
 class LiveServer(Server):
     """Plays the tape; asks the server behind a recording proxy for the rest."""
 
-    def __init__(self, stage: Stage, stop: Callable[[], None], proxy: Proxy, path: bytes, note: Callable[[str], None]):
+    def __init__(
+        self, stage: Stage, stop: Callable[[], None], proxy: Proxy, path: bytes, note: Callable[[str], None]
+    ) -> None:
         super().__init__(stage, stop)
         self._proxy = proxy
         self._path = path
         self._note = note
-        self._links: dict[str, _Link] = {}  # by session
+        self._links: dict[Conversation, _Link] = {}
         self._missed: list[Call] = []
         self.passed_on = 0
 
@@ -42,93 +42,133 @@ class LiveServer(Server):
 
     def _take(self, conversation: Conversation, headers: Headers, body: bytes, channel: str) -> None:
         messages = frames.parse(body)[1]
-        link = self._links.get(conversation.number)
+        link = self._links.get(conversation)
         if link is None:
-            link = self._links[conversation.number] = _Link(self._proxy, self._path, conversation, self._note)
-        link.hear(messages, headers, body)
+            link = self._links[conversation] = _Link(Through(self._proxy, self._path), conversation, self._note)
+        texts = rewrite.elements(body) if body.lstrip().startswith(b"[") else [body]
+        for message, text in zip(messages, texts, strict=True):
+            link.hear(message, headers, text)
         if len(messages) == 1 and messages[0].kind == "response" and link.takes(messages[0], headers, body):
             return
         super()._take(conversation, headers, body, channel)
         missed, self._missed = self._missed, []
         for call in missed:
-            link.tell(headers, call.text, call)
+            link.ask(headers, call)
 
 
 class _Link:
-    """One client's session at the live server."""
+    """One client at the live server."""
 
-    def __init__(self, proxy: Proxy, path: bytes, conversation: Conversation, note: Callable[[str], None]) -> None:
-        self._proxy = proxy
-        self._path = path
+    def __init__(self, through: Through, conversation: Conversation, note: Callable[[str], None]) -> None:
+        self._through = through
         self._conversation = conversation
         self._note = note
         self._handshake: list[tuple[Headers, bytes]] = []
-        self._session: bytes | None = None
         self._ready: asyncio.Task[None] | None = None
+        self._endpoint: asyncio.Future[bytes] | None = None  # where HTTP+SSE wants its messages
+        self._waiting: dict[str, Call] = {}  # by id, those whose answers come on the one stream of HTTP+SSE
         self._asked: dict[str, str] = {}  # its own requests: the id they went out with, and theirs
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def hear(self, messages: list[frames.Message], headers: Headers, body: bytes) -> None:
+    # -- what the client says
+
+    def hear(self, message: frames.Message, headers: Headers, text: bytes) -> None:
         """Remember how the client began; what it tells everybody is told the live server too."""
-        for message in messages:
-            begins = message.method == protocol.INITIALIZE
-            if begins or message.method in protocol.notification_names("initialized"):
-                self._handshake.append((headers, body))
-            elif message.kind == "notification" and self._ready is not None:
-                self.tell(headers, body, None)
+        if message.kind == "notification" and self._ready is not None:
+            self._tell(headers, text)
+        elif message.method in (protocol.INITIALIZE, *protocol.notification_names("initialized")):
+            self._handshake.append((headers, text))
 
     def takes(self, answer: frames.Message, headers: Headers, body: bytes) -> bool:
         """Pass on an answer to a question of the live server, if it is one."""
         theirs = self._asked.pop(answer.rpc_id or "", None)
         if theirs is not None:
-            self.tell(headers, rewrite.with_id(body, answer.rpc_id, theirs), None)
+            self._tell(headers, rewrite.with_id(body, answer.rpc_id, theirs))
         return theirs is not None
 
-    def tell(self, headers: Headers, body: bytes, call: Call | None) -> None:
+    def ask(self, headers: Headers, call: Call) -> None:
+        """A call that the tape cannot answer."""
+        left = asyncio.Event()
+        if not self._conversation.number:
+            self._conversation.when_left(call.channel, left.set)  # the modern way to cancel
+        if self._ready is None and call.message.method == protocol.INITIALIZE:
+            self._handshake.clear()  # the miss is the handshake
+            self._ready = self._start(self._begin(headers, lambda: self._ask(headers, call, left)))
+            return
+        ready = self._begun(headers)
+        self._start(_after(ready, lambda: self._ask(headers, call, left)))
+
+    def _tell(self, headers: Headers, text: bytes) -> None:
+        self._start(_after(self._begun(headers), lambda: self._through.ask("POST", headers, text, self._heard)))
+
+    # -- what the live server gets first
+
+    def _begun(self, headers: Headers) -> asyncio.Task[None]:
         if self._ready is None:
             self._note("a miss: asking the live server; only the handshake was replayed to it")
-            self._ready = self._start(self._greet())
-        asking = self._start(self._ask(self._ready, headers, body, call))
-        if call is not None and not self._conversation.number:
-            self._conversation.when_left(call.channel, asking.cancel)  # the modern way to cancel
+            self._ready = self._start(self._begin(headers, self._greet))
+        return self._ready
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+    async def _begin(self, headers: Headers, greet: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        if self._conversation.selection.controls.transport(self._conversation.selection.sessions[0]) == "sse":
+            self._endpoint = asyncio.get_running_loop().create_future()
+            self._start(self._listen(headers))
+            self._through.path = await self._endpoint
+            await greet()
+            return
+        await greet()
+        if self._through.session is not None:
+            self._start(self._listen(headers))
 
     async def _greet(self) -> None:
-        for headers, body in self._handshake:
-            await self._request("POST", headers, body, lambda text: None)
-        if self._session is not None:
-            headers = [(b"accept", b"text/event-stream")]
-            self._start(self._request("GET", headers, b"", lambda text: self._send(text, None)))
+        for headers, text in self._handshake:
+            await self._through.ask("POST", headers, text, lambda text, event: None)
 
-    async def _ask(self, ready: asyncio.Task[None], headers: Headers, body: bytes, call: Call | None) -> None:
-        await ready
-        answered = False
+    async def _listen(self, headers: Headers) -> None:
+        """Hear what the server says without being asked; over HTTP+SSE, all that it says."""
+        await self._through.ask("GET", headers, b"", self._heard)
+        if self._endpoint is not None and not self._endpoint.done():
+            self._endpoint.set_result(self._through.path)  # it has no stream: what is posted there will tell
 
-        def heard(text: bytes) -> None:
-            nonlocal answered
-            answered = self._send(text, call) or answered
+    # -- what it says
 
-        await self._request("POST", headers, body, heard)
-        if call is not None and not answered:
+    async def _ask(self, headers: Headers, call: Call, left: asyncio.Event) -> None:
+        self._waiting[call.rpc_id] = call
+
+        def heard(text: bytes, event: str | None) -> None:
+            self._heard(text, event, call)
+
+        await self._through.ask("POST", headers, call.text, heard, left)
+        if self._endpoint is None and call.rpc_id in self._waiting:
+            del self._waiting[call.rpc_id]
             error = rewrite.error(MISS, "the live server ended before the answer")
             self._conversation.pass_on(said(call, "error", error))
 
-    def _send(self, text: bytes, call: Call | None) -> bool:
-        """Pass on a message of the live server; whether it answers the call."""
+    def _heard(self, text: bytes, event: str | None, call: Call | None = None) -> None:
+        """A message of the live server, and the call that it came for."""
+        if event == "endpoint" and self._endpoint is not None and not self._endpoint.done():
+            parts = urlsplit(text.decode("utf-8", "replace").strip())
+            self._endpoint.set_result(f"{parts.path}?{parts.query}".rstrip("?").encode())
+            return
         messages = frames.parse(text)[1]
         if not messages:
-            return False
+            return
         first = messages[0]
+        if first.kind == "response":
+            self._answer(first, text, call)
+            return
         if first.kind == "request" and first.rpc_id is not None:
             text = self._with_free_id(first.rpc_id, text)
-        answers = first.kind == "response" and call is not None
-        self._conversation.pass_on(Send(text + b"\n", call.channel if call else "", call, answers))
-        return answers
+        self._conversation.pass_on(Send(text + b"\n", call.channel if call else "", call, False))
+
+    def _answer(self, answer: frames.Message, text: bytes, call: Call | None) -> None:
+        call = self._waiting.pop(answer.rpc_id or "", None) or call
+        if call is None:
+            return  # of the handshake
+        self._waiting.pop(call.rpc_id, None)
+        if answer.rpc_id != call.rpc_id:
+            text = rewrite.refusal(text, call.rpc_id)
+        self._conversation.pass_on(Send(text + b"\n", call.channel, call, True))
 
     def _with_free_id(self, theirs: str, text: bytes) -> bytes:
         """Both servers count for themselves: an id that is in flight is replaced."""
@@ -138,32 +178,13 @@ class _Link:
         self._asked[live] = theirs
         return rewrite.with_id(text, theirs, live)
 
-    async def _request(self, verb: str, headers: Headers, body: bytes, hear: Callable[[bytes], object]) -> None:
-        """One request, through the proxy that records it; each message of the response is heard."""
-        framing: Events | Whole = Whole()
-        own = [(b"content-length", b"%d" % len(body))] if body else []
-        session = [(_SESSION, self._session)] if self._session else []
-        kept = [(name, value) for name, value in headers if name not in _DROPPED]
-        scope: Scope = {"method": verb, "raw_path": self._path, "query_string": b"", "headers": [*kept, *own, *session]}
-        requests = iter([{"type": "http.request", "body": body, "more_body": False}])
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
-        async def receive() -> dict[str, Any]:
-            message = next(requests, None)
-            return message if message is not None else await asyncio.Future()
 
-        async def send(message: MutableMapping[str, Any]) -> None:
-            nonlocal framing
-            if message["type"] == "http.response.start":
-                told = message["headers"]
-                session = header(told, _SESSION)
-                self._session = session.encode() if session and not self._session else self._session
-                if (header(told, b"content-type") or "").startswith("text/event-stream"):
-                    framing = Events()
-                return
-            units: list[Any] = [*framing.feed(message["body"])]
-            for unit in units if message.get("more_body") else [*units, *framing.close()]:
-                text = unit.text if isinstance(unit, Event) else unit[0]
-                if text:
-                    hear(text)
-
-        await self._proxy(scope, receive, send)
+async def _after(ready: asyncio.Task[None], work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    await ready
+    await work()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from .. import frames, jsontext, protocol
+from ..errors import ServerError
 from ..framing import Events
 from ..sessions import endpoint_path
 from .upstream import Failed, Upstream, end_to_end, why
@@ -43,6 +44,11 @@ class Proxy:
         self._numbers: Counter[str] = Counter()
         self.reached = False
         self.failures = 0
+
+    @property
+    def code(self) -> int:
+        """The exit code: whether this can ever have worked."""
+        return ServerError.exit_code if self.failures and not self.reached else 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         tap = self._tap(scope)
@@ -99,14 +105,14 @@ class Proxy:
             tap.closed()
             await send({"type": "http.response.body", "body": b""})
         except Failed:
-            tap.aborted("server")
-            abort(scope)
+            tap.aborted("server")  # left unfinished, the response ends as an abort downstream too
         finally:
             await response.aclose()
 
     async def _fail(self, error: Exception, body: _Body, send: Send, tap: Tap) -> None:
         """No response from upstream: ours says why."""
         self.failures += 1
+        await body.rest()
         reason = f"cannot reach {self._upstream.shown}: {why(error)}"
         if reason != self._said:
             self._said = reason
@@ -229,6 +235,12 @@ class _Body:
                 yield data
         self._tap.sent(b"")
         self._read.set()
+
+    async def rest(self) -> None:
+        """What of it nobody has asked for: it is recorded too."""
+        if not self._read.is_set():
+            async for _ in self.pieces():
+                pass
 
     async def left(self) -> None:
         """Until the client leaves, once its request is read."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import api, modes
+from ..errors import TapeError
 from ..frames import Exchange
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from types import TracebackType
-
-    from typing_extensions import Self
 
 Function = Callable[..., Any]
 
@@ -50,6 +50,8 @@ class UsedCassette(ABC):
         self._started = contextlib.ExitStack()
         self._command: list[str] | None = None
         self._url: str | None = None
+        self._first = threading.RLock()  # of several threads one starts what all of them use
+        self._ended = False
         self.path = settings.path
         self.mode = settings.mode
 
@@ -62,16 +64,20 @@ class UsedCassette(ABC):
     @property
     def command(self) -> list[str]:
         """The command of a stdio server, for any client."""
-        if self._command is None:
-            self._command = self._make_command()
-        return list(self._command)
+        with self._first:
+            self._check_in_use()
+            if self._command is None:
+                self._command = self._make_command()
+            return list(self._command)
 
     @property
     def url(self) -> str:
-        """The URL of a Streamable HTTP server on loopback, started on first use."""
-        if self._url is None:
-            self._url = self._make_url()
-        return self._url
+        """The URL of a server on loopback, started on first use: Streamable HTTP, or HTTP+SSE if the live one is that."""
+        with self._first:
+            self._check_in_use()
+            if self._url is None:
+                self._url = self._make_url()
+            return self._url
 
     @property
     def server_params(self) -> Any:
@@ -88,9 +94,17 @@ class UsedCassette(ABC):
 
         return TapeTransport(self.streams)
 
-    @abstractmethod
     def streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
         """For the official SDK: streams of a ClientSession by `async with`, or a transport to give to its Client."""
+        self._check_in_use()
+        return self._make_streams()
+
+    def _check_in_use(self) -> None:
+        if self._ended:
+            raise TapeError(f"{self.path} is no longer in use: connect within the with block, or the test")
+
+    @abstractmethod
+    def _make_streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]: ...
 
     @abstractmethod
     def _make_command(self) -> list[str]: ...
@@ -128,6 +142,11 @@ class UsedCassette(ABC):
     def play_count(self) -> int:
         """How many requests the tape has answered."""
 
+    @property
+    @abstractmethod
+    def notes(self) -> list[str]:
+        """What else is worth knowing: answers of a client that differ from the recorded ones, an incomplete recording."""
+
     @abstractmethod
     def rewind(self) -> None:
         """Forget what happened: the next client finds the tape at its start."""
@@ -146,17 +165,24 @@ class UsedCassette(ABC):
 
     # -- its end
 
-    @abstractmethod
     def finish(self, *, keep: bool) -> None:
         """End what was started. What was recorded takes the cassette's place only if it is to be kept."""
+        with self._first:
+            if self._ended:
+                return
+            self._ended = True
+        self._end(keep)
 
-    def __enter__(self) -> Self:
+    @abstractmethod
+    def _end(self, keep: bool) -> None: ...
+
+    def __enter__(self) -> UsedCassette:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         self.finish(keep=kind is None)
 
-    async def __aenter__(self) -> Self:
+    async def __aenter__(self) -> UsedCassette:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:

@@ -12,13 +12,13 @@ from .. import api, frames
 from ..cassette import Cassette
 from ..frames import Exchange
 from ..stand_ins import StandIns
-from .base import Function, Miss, Settings, UsedCassette
+from .base import Function, Miss, Settings, UsedCassette, is_old, unplayed
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from ..calls import Call
-    from ..deck import Fact
+    from ..deck import Deck, Fact
     from ..playback import Player, Send
     from ..transports.web import App
 
@@ -31,12 +31,13 @@ class Playing(UsedCassette):
         self._lock = threading.Lock()
         self._clients = itertools.count()
         self._facts: list[Fact] = []
+        self._said: list[str] = []
         self._answers: dict[Call, bytes] = {}  # of stand-ins
-        self._stand_ins = StandIns()
+        self._sessions: dict[int, None] = {}  # that clients were played, in order
+        self._stand_ins = StandIns(self._output_schemas)
         self._server: Any = None
-        self.notes: list[str] = []
 
-    def streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+    def _make_streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
         from ..transports.memory import streams
 
         return streams(self._player)
@@ -54,7 +55,7 @@ class Playing(UsedCassette):
 
         site = Site(Address("127.0.0.1", 0))
         origin = self._started.enter_context(local.site_in_thread(site, lambda: self._application(site.stop)))
-        return f"{origin}{http.PATH}"
+        return f"{origin}{http.SSE_PATH if is_old(self._settings.web.url) else http.PATH}"
 
     @contextlib.contextmanager
     def _player(self) -> Iterator[Player]:
@@ -73,8 +74,9 @@ class Playing(UsedCassette):
     @contextlib.contextmanager
     def _stage(self) -> Iterator[api.Stage]:
         with Cassette(self.path) as cassette:
-            told = self._hear, self._stand_in, self._clients
-            yield api.Stage(cassette, self._settings.replay, self.notes.append, *told)
+            clients = iter(lambda: next(self._clients), None)  # rewinding starts them anew
+            told = self._hear, self._stand_in, clients
+            yield _Stage(self._sessions, cassette, self._settings.replay, self._said.append, *told)
 
     # -- what happened
 
@@ -82,13 +84,12 @@ class Playing(UsedCassette):
         with self._lock:
             self._facts.append(fact)
 
-    def _told(self, what: str) -> list[Fact]:
+    def _told(self, *what: str) -> list[Fact]:
         with self._lock:
-            return [fact for fact in self._facts if fact.what == what]
+            return [fact for fact in self._facts if fact.what in what]
 
     def _made(self) -> list[Exchange]:
-        with self._lock:
-            calls = [fact.call for fact in self._facts if fact.what in ("played", "miss") and fact.call is not None]
+        calls = [fact.call for fact in self._told("played", "miss") if fact.call is not None]
         with Cassette(self.path) as cassette:
             sessions = {call.recorded.session for call in calls if call.recorded}
             recorded = {(e.session, e.seq, e.id): e for number in sessions for e in cassette.exchanges(number)}
@@ -111,25 +112,36 @@ class Playing(UsedCassette):
 
     @property
     def unplayed(self) -> list[Exchange]:
-        from ..selection import select
+        from ..selection import Selection, select
 
-        with self._lock:
-            played = {fact.call.recorded.place for fact in self._facts if fact.call and fact.call.recorded}
+        played = {fact.call.recorded.place for fact in self._told("played") if fact.call and fact.call.recorded}
         with Cassette(self.path) as cassette:
-            chosen = select(cassette, self._settings.replay.session, nth=0)
-            left = {(row.seq, row.rpc_id) for row in chosen.all_requests() if row.place not in played}
-            return [e for number in chosen.sessions for e in cassette.exchanges(number) if (e.seq, e.id) in left]
+            sessions = list(self._sessions)
+            chosen = (
+                Selection(cassette, sessions) if sessions else select(cassette, self._settings.replay.session, nth=0)
+            )
+            return unplayed(cassette, chosen, played)
 
     @property
     def play_count(self) -> int:
         return len(self._told("played"))
 
+    @property
+    def notes(self) -> list[str]:
+        misses = {fact.text for fact in self._told("miss")}
+        return list(dict.fromkeys(text.removeprefix("note: ") for text in self._said if text not in misses))
+
     def rewind(self) -> None:
         with self._lock:
             self._facts.clear()
+            self._said.clear()
+            self._answers.clear()
+            self._sessions.clear()
             self._clients = itertools.count()
         if self._server is not None:
             self._server.rewind()
+
+    # -- who answers instead
 
     def on(self, method: str, *, tool: str | None = None, name: str | None = None) -> Callable[[Function], Function]:
         def register(function: Function) -> Function:
@@ -144,5 +156,27 @@ class Playing(UsedCassette):
             self._answers[call] = send.text
         return send
 
-    def finish(self, *, keep: bool) -> None:
+    def _output_schemas(self) -> dict[str, Any]:
+        """What tools return beside text, as the recorded lists say."""
+        from ..selection import select
+
+        with Cassette(self.path) as cassette:
+            chosen = select(cassette, self._settings.replay.session, nth=0)
+            answers = [chosen.answer(row) for row in chosen.requests(protocol.TOOLS)]
+            return protocol.output_schemas(frames.parse(chosen.text(row))[1][row.part].body for row in answers if row)
+
+    def _end(self, keep: bool) -> None:
         self._started.close()
+
+
+class _Stage(api.Stage):
+    """Notes which sessions play."""
+
+    def __init__(self, playing: dict[int, None], *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._playing = playing
+
+    def deck(self, *arguments: Any, **options: Any) -> tuple[Player, Deck]:
+        player, deck = super().deck(*arguments, **options)
+        self._playing.update(dict.fromkeys(deck.selection.sessions))
+        return player, deck

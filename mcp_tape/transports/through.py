@@ -1,0 +1,98 @@
+"""Asking a live HTTP server through the proxy that records it, without a client of our own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, MutableMapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from .. import protocol
+from ..framing import Event, Events, Whole
+from .web import Headers, Scope, header
+
+if TYPE_CHECKING:
+    from .proxy import Proxy
+
+    Hear = Callable[[bytes, str | None], None]  # a message, and the name of the event that brought it
+
+_SESSION = protocol.SESSION_HEADER.encode()
+# Of the client's headers those are left out that are about its own connection, its own session, or ours to say.
+_OURS = (b"content-length", b"transfer-encoding", b"accept-encoding", b"accept", b"host", _SESSION)
+_ACCEPTS = {"POST": b"application/json, text/event-stream", "GET": b"text/event-stream"}
+_REDIRECTS = (307, 308)
+
+
+class Through:
+    """One client's requests to the live server, in a session that it has there."""
+
+    def __init__(self, proxy: Proxy, path: bytes) -> None:
+        self._proxy = proxy
+        self.path = path
+        self.session: bytes | None = None
+
+    async def ask(
+        self, verb: str, headers: Headers, body: bytes, hear: Hear, left: asyncio.Event | None = None
+    ) -> None:
+        """One request; each message of the response is heard. `left`: set when the client leaves."""
+        path: bytes | None = self.path
+        for _ in range(3):  # a redirect or two are followed, as a client would
+            response = _Response(hear)
+            await self._proxy(self._scope(verb, path or b"/", headers, body), _receive(body, left), response.send)
+            self.session = self.session or response.session
+            path = response.redirect
+            if path is None:
+                return
+
+    def _scope(self, verb: str, path: bytes, headers: Headers, body: bytes) -> Scope:
+        own = [(b"accept", _ACCEPTS[verb])]
+        own += [(b"content-length", b"%d" % len(body))] if body else []
+        own += [(_SESSION, self.session)] if self.session else []
+        kept = [(name, value) for name, value in headers if name not in _OURS and (body or name != b"content-type")]
+        raw, _, query = path.partition(b"?")
+        return {"method": verb, "raw_path": raw, "query_string": query, "headers": [*kept, *own]}
+
+
+class _Response:
+    """Takes a response apart as it comes."""
+
+    def __init__(self, hear: Hear) -> None:
+        self._hear = hear
+        self._framing: Events | Whole = Whole()
+        self.session: bytes | None = None
+        self.redirect: bytes | None = None
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self._begin(message["status"], message["headers"])
+            return
+        units: list[Any] = [*self._framing.feed(message["body"])]
+        for unit in units if message.get("more_body") else [*units, *self._framing.close()]:
+            if isinstance(unit, Event):
+                if unit.text:
+                    self._hear(unit.text, unit.field(b"event"))
+            else:
+                self._hear(unit[0], None)
+
+    def _begin(self, status: int, headers: Headers) -> None:
+        session, location = header(headers, _SESSION), header(headers, b"location")
+        self.session = session.encode() if session else None
+        if status in _REDIRECTS and location:
+            parts = urlsplit(location)
+            self.redirect = f"{parts.path}?{parts.query}".rstrip("?").encode()
+        if (header(headers, b"content-type") or "").lower().startswith("text/event-stream"):
+            self._framing = Events()
+
+
+def _receive(body: bytes, left: asyncio.Event | None) -> Callable[[], Any]:
+    """What an application is given to read a request, and to hear that the client has left."""
+    requests = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def receive() -> MutableMapping[str, Any]:
+        message = next(requests, None)
+        if message is not None:
+            return message
+        await (left or asyncio.Event()).wait()
+        return {"type": "http.disconnect"}
+
+    return receive
