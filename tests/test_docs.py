@@ -1,21 +1,21 @@
 """The documentation is true: its commands run, its links resolve, its snippets parse, nothing is left out.
 
 A block of shell or Python runs in these tests when the line before it is `<!-- run -->`; shell in a directory that
-holds `tape.db`, a recording of the demo. A block of text after `<!-- prints -->` is what the example before it prints,
-on stdout and stderr. SQL blocks all run on that cassette. Whole test files are tried out in test_docs_testing.py.
+holds `tape.db`, a recording of the demo, and `remote.db`, one of the HTTP server that docs/http.md shows, which is
+running at `$SERVER`; `ask.py` is the client for it. A block of text after `<!-- prints -->` is what the example before
+it prints, on stdout and stderr. SQL blocks all run on `tape.db`. Whole test files are tried out in
+test_docs_testing.py, and what is said about HTTP in test_docs_http.py.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import runpy
 import shutil
 import sqlite3
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -24,16 +24,12 @@ import pytest
 
 from mcp_tape import faults, schema
 from mcp_tape.cli import cli
-from mcp_tape.demo import client
 from mcp_tape.modes import Mode
 
+from .docs import BLOCK, DOCS, ON_THE_DESK, PAGES, ROOT, blocks, make_desk, shell, under, weather_server
 from .support import MCP_TAPE, python, record, run
 
-ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-FORMAT = (ROOT / "docs" / "cassette-format.md").read_text("utf-8")
-BLOCK = re.compile(r"(?P<mark><!-- run -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```", re.S | re.M)
-
+FORMAT = (DOCS / "cassette-format.md").read_text("utf-8")
 PRINTS = re.compile(
     r"^<!-- run -->\n```sh\n(?P<text>(?:(?!```).*\n)+)```\n\n"
     r"<!-- prints -->\n```text\n(?P<printed>(?:(?!```).*\n)+)```$",
@@ -41,30 +37,22 @@ PRINTS = re.compile(
 )
 
 
-def blocks(language: str, *, marked: bool = False) -> list[object]:
-    """Every fenced block in a language, to be used as parameters."""
-    found = []
-    for page in PAGES:
-        for block in BLOCK.finditer(page.read_text("utf-8")):
-            if block["language"] == language and (block["mark"] or not marked):
-                first = block["text"].partition("\n")[0]
-                found.append(pytest.param(block["text"], id=f"{page.name}: {first[:50]}"))
-    return found
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with weather_server(tmp_path_factory.mktemp("server")) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with a recording of the demo."""
-    place = tmp_path_factory.mktemp("docs")
-    client.play(record(place / "tape.db", [sys.executable, "-m", "mcp_tape.demo.server"], "-q"))
-    return place
+def desk(tmp_path_factory: pytest.TempPathFactory, server: str) -> Path:
+    return make_desk(tmp_path_factory.mktemp("docs"), server)
 
 
 @pytest.mark.parametrize("text", blocks("sh", marked=True))
-def test_a_shell_example_runs(desk: Path, text: str) -> None:
+def test_a_shell_example_runs(desk: Path, server: str, text: str) -> None:
     if "sqlite3 " in text and shutil.which("sqlite3") is None:
         pytest.skip("there is no sqlite3 shell")
-    done = shell(text, desk)
+    done = shell(text, desk, server)
     assert done.returncode == 0, done.stderr
     assert done.stdout
 
@@ -77,9 +65,10 @@ def test_a_shell_example_runs(desk: Path, text: str) -> None:
         for found in PRINTS.finditer(page.read_text("utf-8"))
     ],
 )
-def test_an_example_prints_what_the_page_says(desk: Path, tmp_path: Path, text: str, printed: str) -> None:
-    shutil.copy(desk / "tape.db", tmp_path)
-    done = shell(f"exec 2>&1\n{text}", tmp_path)
+def test_an_example_prints_what_the_page_says(desk: Path, server: str, tmp_path: Path, text: str, printed: str) -> None:
+    for name in ON_THE_DESK:
+        shutil.copy(desk / name, tmp_path)
+    done = shell(f"exec 2>&1\n{text}", tmp_path, server)
     assert without_pids(done.stdout.decode()) == without_pids(printed)
 
 
@@ -87,11 +76,6 @@ def test_every_output_that_a_page_promises_is_checked() -> None:
     for page in PAGES:
         text = page.read_text("utf-8")
         assert len(PRINTS.findall(text)) == text.count("<!-- prints -->"), page.name
-
-
-def shell(text: str, directory: Path) -> subprocess.CompletedProcess[bytes]:
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return run(["bash", "-euo", "pipefail", "-c", text], cwd=directory, env=os.environ | {"PATH": path})
 
 
 def without_pids(text: str) -> str:
@@ -122,6 +106,9 @@ def test_a_json_snippet_parses_and_puts_mcp_tape_before_the_server(text: str) ->
     snippet = json.loads(text)
     for key in {"mcpServers", "servers", "context_servers"} & set(snippet):
         for server in snippet[key].values():
+            if "url" in server:
+                assert re.fullmatch(r"http://127\.0\.0\.1:\d+/mcp", server["url"])
+                continue
             assert server["command"] == "mcp-tape"
             if server["args"][0] in ("record", "use"):
                 assert server["args"].index("--") < len(server["args"]) - 1
@@ -129,7 +116,14 @@ def test_a_json_snippet_parses_and_puts_mcp_tape_before_the_server(text: str) ->
 
 def test_there_is_a_snippet_for_each_way_that_clients_are_configured() -> None:
     found = "".join(page.read_text("utf-8") for page in PAGES)
-    for key in ("mcpServers", "servers", "context_servers", "StdioServerParameters", "StdioClientTransport"):
+    for key in (
+        "mcpServers",
+        "servers",
+        "context_servers",
+        "StdioServerParameters",
+        "StdioClientTransport",
+        "StreamableHTTPClientTransport",
+    ):
         assert key in found
 
 
@@ -149,8 +143,9 @@ def test_links_lead_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\(([^)]+)\)", text):
         if not link.startswith("https://"):
             file, _, anchor = link.partition("#")
-            assert (page.parent / file).is_file(), link
-            assert not anchor or anchor in anchors(page.parent / file), link
+            target = page.parent / file if file else page
+            assert target.is_file(), link
+            assert not anchor or anchor in anchors(target), link
 
 
 def anchors(page: Path) -> set[str]:
@@ -160,17 +155,17 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_the_index_links_every_page() -> None:
-    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs" / "index.md").read_text("utf-8")))
+    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", (DOCS / "index.md").read_text("utf-8")))
     assert {page.name for page in PAGES} - {"README.md", "index.md"} <= linked
 
 
 def test_the_command_line_reference_is_what_the_help_says() -> None:
-    made = runpy.run_path(str(ROOT / "docs" / "make_cli.py"))
+    made = runpy.run_path(str(DOCS / "make_cli.py"))
     assert made["PAGE"].read_text("utf-8") == made["page"](), "run: python docs/make_cli.py"
 
 
 def test_every_command_and_option_is_in_the_reference() -> None:
-    reference = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    reference = (DOCS / "cli.md").read_text("utf-8")
     context = click.Context(cli)
     for name in cli.list_commands(context):
         section = reference.partition(f"\n## mcp-tape {name}\n")[2].partition("\n## ")[0]
@@ -194,13 +189,13 @@ def test_every_table_view_and_column_is_in_the_format_page() -> None:
 
 
 def test_the_faults_page_has_an_example_of_every_fault() -> None:
-    text = (ROOT / "docs" / "faults.md").read_text("utf-8")
+    text = (DOCS / "faults.md").read_text("utf-8")
     examples = re.findall(r"^\| `([^`]+=[^`]+)` \|", text, flags=re.M)
     assert {faults.parse(example).kind for example in examples} == set(faults._TAKES)
 
 
 def test_the_modes_page_has_every_mode() -> None:
-    text = (ROOT / "docs" / "modes.md").read_text("utf-8")
+    text = (DOCS / "modes.md").read_text("utf-8")
     for mode in get_args(Mode):
         assert f"\n## {mode}\n" in text
         assert re.search(rf"^\| `{mode}`", text, flags=re.M)
@@ -212,10 +207,8 @@ def test_the_report_is_documented_member_by_member(desk: Path, tmp_path: Path) -
         b'{"jsonrpc":"2.0","id":3,"result":{}}\n'
     )
     run([*MCP_TAPE, "replay", str(desk / "tape.db"), "--report", str(tmp_path / "report.jsonl")], asked)
-    section = (
-        (ROOT / "docs" / "replaying.md").read_text("utf-8").partition("\n## The report\n")[2].partition("\n## ")[0]
-    )
-    rows = [re.findall(r"`([\w-]+)`", row) for row in re.findall(r"^\|([^|]+)\|", section, flags=re.M)]
+    said = under("replaying.md", "The report")
+    rows = [re.findall(r"`([\w-]+)`", row) for row in re.findall(r"^\|([^|]+)\|", said, flags=re.M)]
     lines = [json.loads(line) for line in (tmp_path / "report.jsonl").read_text("utf-8").splitlines()]
     assert {line["what"] for line in lines} == {"played", "miss", "note", "unplayed"}
     assert {key for line in lines for key in line} == {name for row in rows for name in row}
