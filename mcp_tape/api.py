@@ -159,8 +159,9 @@ def replay_web(
     with Cassette(path) as cassette:
         stage = Stage(cassette, options, say)
         site = listening.Site(listening.Address(web.host, web.port))
-        server = http.Server(stage, site.stop)
-        site.serve(server, lambda origin: started(f"{origin}{http.PATH}"))
+        path, aliases = stage.place(web.url)
+        server = http.Server(stage, site.stop, aliases)
+        site.serve(server, lambda origin: started(origin + path))
         return stage.finish(server.code)
 
 
@@ -187,7 +188,8 @@ class Stage:
         self._reporter = report.Reporter(say, options.report, options.run)
         self._finders: list[Finder] = []
         self._decks: list[Deck] = []
-        _say_incomplete(cassette, selection.select(cassette, options.session).sessions, say)
+        self._chosen = selection.select(cassette, options.session)
+        _say_incomplete(cassette, self._chosen.sessions, say)
 
     def deck(
         self,
@@ -226,6 +228,18 @@ class Stage:
         self._decks.append(deck)
         self._finders.append(finder)
         return faulty or deck, deck
+
+    def place(self, url: str) -> tuple[str, dict[str, str]]:
+        """The path for clients, the same as in the server's own URL, and what of ours is to be served there."""
+        from urllib.parse import urlsplit
+
+        from .transports.http import PATH, SSE_PATH
+
+        if not url:
+            return PATH, {}
+        path = urlsplit(url).path
+        is_sse = self._chosen.controls.transport(self._chosen.sessions[0]) == "sse"
+        return path or "/", {path.rstrip("/"): SSE_PATH if is_sse else PATH}
 
     def _tell(self, fact: Fact) -> None:
         self._reporter.tell(fact)

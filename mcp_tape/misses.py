@@ -116,7 +116,8 @@ def _advice(selection: Selection, near: list[_Near], elsewhere: int | None) -> l
         lines += ["# if that may differ", f"mcp-tape replay {tape} --ignore {shlex.quote(path)}"]
     elif near:
         lines += ["# to repeat the last answer", f"mcp-tape replay {tape} --repeats last"]
-    lines += ["# to record what is missing", f"mcp-tape use {tape} --mode new_episodes -- SERVER"]
+    server = "--url URL" if selection.is_of_url else "-- SERVER"
+    lines += ["# to record what is missing", f"mcp-tape use {tape} --mode new_episodes {server}"]
     return [*lines, "# to see what there is", f"mcp-tape show {tape}"]
 
 

@@ -38,14 +38,14 @@ class Command:
     def replay(self, path: str, options: api.Replay, say: Say) -> api.Played:
         return api.replay(path, options, say=say)
 
-    def add(self, path: str, replay: api.Replay, recorder: Recorder, say: Say) -> tuple[api.Played, int]:
+    def add(self, file: str, replay: api.Replay, recorder: Recorder, say: Say) -> tuple[api.Played, int]:
         """Replay; what misses goes to the live server: what was played, and how much was passed on."""
         from .cassette import Cassette
         from .episodes import Episodes
         from .transports import serve, stopping
         from .transports.live import Live
 
-        with Cassette(path) as cassette:
+        with Cassette(file) as cassette:
             episodes = Episodes(lambda: live.start(), say)
             stage = api.Stage(cassette, replay, say)
             episodes.attach(*stage.deck(episodes.pass_on))
@@ -71,22 +71,22 @@ class Url:
     def replay(self, path: str, options: api.Replay, say: Say) -> api.Played:
         return api.replay_web(path, options, self._web, say=say, started=self._started)
 
-    def add(self, path: str, replay: api.Replay, recorder: Recorder, say: Say) -> tuple[api.Played, int]:
+    def add(self, file: str, replay: api.Replay, recorder: Recorder, say: Say) -> tuple[api.Played, int]:
         """The same over HTTP."""
         from .cassette import Cassette
-        from .transports.http import PATH
         from .transports.http_live import LiveServer
         from .transports.proxy import Proxy
         from .transports.upstream import Upstream
         from .transports.web import Address, Site
 
-        with Cassette(path) as cassette:
+        with Cassette(file) as cassette:
             stage = api.Stage(cassette, replay, say)
             site = Site(Address(self._web.host, self._web.port))
             upstream = Upstream(self._web.url, self._web.headers, self._web.cacert)
             proxy = Proxy(upstream, site.origin, recorder, say)
-            server = LiveServer(stage, site.stop, proxy, upstream.path, say)
-            site.serve(server, lambda origin: self._started(f"{origin}{PATH}"))
+            path, aliases = stage.place(self._web.url)
+            server = LiveServer(stage, site.stop, aliases, proxy, upstream.path, say)
+            site.serve(server, lambda origin: self._started(origin + path))
             if server.passed_on:
                 recorder.control("server", "", event="stop")
             return stage.finish(server.code or proxy.code), server.passed_on

@@ -68,6 +68,7 @@ UNTOUCHED: frozenset[Path] = frozenset(
 SESSION_HEADER = "mcp-session-id"
 VERSION_HEADER = "mcp-protocol-version"
 RESUME_HEADER = "last-event-id"
+PARAM_HEADER = "mcp-param-"  # and the name of a parameter
 _KEPT_HEADERS = frozenset(
     "accept accept-encoding allow authorization cache-control content-encoding content-length content-type cookie "
     "last-event-id location origin retry-after set-cookie user-agent www-authenticate".split()

@@ -56,7 +56,8 @@ class _SecretNames(dict[str, bool]):
         self._more = frozenset(map(secrecy.fold, more))
 
     def __missing__(self, name: str) -> bool:
-        secret = secrecy.is_secret_key(name) or (bool(self._more) and secrecy.fold(name) in self._more)
+        bare = name.removeprefix(protocol.PARAM_HEADER)
+        secret = secrecy.is_secret_key(bare) or (bool(self._more) and secrecy.fold(bare) in self._more)
         if len(self) < 10_000 and len(name) <= 100:
             self[name] = secret
         return secret

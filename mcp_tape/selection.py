@@ -78,6 +78,11 @@ class Selection:
     def path(self) -> str:
         return self._cassette.path
 
+    @property
+    def is_of_url(self) -> bool:
+        """Whether the server was at a URL, and not started by a command."""
+        return self.controls.transport(self.sessions[0]) != "stdio"
+
     # -- what the client asked
 
     def next_request(self, key: bytes, after: Position = _START) -> Recorded | None:
@@ -107,7 +112,7 @@ class Selection:
 
     def requests_like(self, method: str, name: str | None, most: int) -> list[Recorded]:
         """So many of them, those of the same name first."""
-        where = "method = ? AND +kind = 'request' AND +sender = 'client' ORDER BY name IS NOT ?, seq, part LIMIT ?"
+        where = "method = ? AND +key IS NOT NULL AND +sender = 'client' ORDER BY name IS NOT ?, seq, part LIMIT ?"
         found = [row for session in self.sessions for row in self._select(where, (session, method, name, most))]
         return sorted(found, key=lambda row: row.name != name)[:most]
 

@@ -73,4 +73,5 @@ def cli() -> None:
     Look:    mcp-tape show time.db
     Replay:  mcp-tape replay time.db
     Both:    mcp-tape use time.db -- uvx mcp-server-time
+    Remote:  mcp-tape record --url https://example.com/mcp -o example.db
     """

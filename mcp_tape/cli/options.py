@@ -154,7 +154,7 @@ _WEB = (
                  help="Send this header to the server with every request, e.g. 'Authorization: Bearer …'."),
     click.option("--cacert", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
                  callback=_certificates,
-                 help="Trust this certificate authority."),
+                 help="Trust this certificate authority, and no other."),
 )  # fmt: skip
 _LISTENING = (
     click.option("--listen", metavar="HOST:PORT", callback=_address,
@@ -221,6 +221,8 @@ def web_from(given: dict[str, Any]) -> Web:
 
     more = {name: given[name] for name in ("url", "headers", "cacert") if given.get(name)}
     if not given["listen"]:
+        if given["allow_remote"]:
+            raise click.UsageError("--allow-remote goes with --listen")
         return Web(**more)
     from ..transports.addresses import is_loopback
 

@@ -10,7 +10,7 @@ from .. import api
 from ..recorder import Summary
 from . import say
 from .naming import default_path, default_path_of
-from .options import common_options, listening_options, record_from, recording_options, web_from, web_options
+from .options import common_options, count, listening_options, record_from, recording_options, web_from, web_options
 
 
 @click.command(
@@ -43,7 +43,7 @@ def command(ctx: click.Context, /, output: str | None, quiet: bool, command: tup
     mcp-tape is a proxy: give its URL, the only line on stdout, to the client, and stop it with Ctrl-C.
     """
     url = given["url"]
-    check_server(command, url, given["listen"])
+    check_server(command, given)
     path = output or (default_path_of(url) if url else default_path(command))
     web = web_from(given)
     if not quiet:
@@ -57,14 +57,17 @@ def command(ctx: click.Context, /, output: str | None, quiet: bool, command: tup
     ctx.exit(code)
 
 
-def check_server(command: tuple[str, ...], url: str | None, listen: object) -> None:
-    """There is one server, no more and no less, and we listen for its clients only where they come by HTTP."""
+def check_server(command: tuple[str, ...], given: dict[str, Any]) -> None:
+    """There is one server, no more and no less, and what goes with a URL is given only where there is one."""
+    url = given["url"]
     if not command and not url:
         raise click.UsageError("what is to be recorded? Add -- and the server's command, or --url URL")
     if command and url:
         raise click.UsageError(f"either --url {url} or the command {command[0]}, not both")
-    if command and listen:
-        raise click.UsageError("--listen goes with --url; a command talks on stdin and stdout")
+    for option in ("listen", "headers", "cacert"):
+        if command and given[option]:
+            name = option.removesuffix("s")
+            raise click.UsageError(f"--{name} goes with --url; a command talks on stdin and stdout")
 
 
 def tell(text: str) -> None:
@@ -80,12 +83,12 @@ def tell_summary(summary: Summary, path: str, quiet: bool) -> None:
     if summary.incomplete:
         tell(f"INCOMPLETE: {summary.incomplete}")
     if not quiet or summary.incomplete:
-        session = f"session {_range(summary.sessions)}" if summary.sessions else "no session"
-        tell(
-            f"{summary.frames} frames, {summary.exchanges} exchanges, {summary.still_open} still open, "
-            f"{summary.redactions} redacted: {path} ({session})"
-        )
+        recorded = f"{count(summary.frames, 'frame')}, {count(summary.exchanges, 'exchange')}"
+        more = f"{summary.still_open} still open, {summary.redactions} redacted"
+        tell(f"{recorded}, {more}: {path} ({_sessions(summary.sessions)})")
 
 
-def _range(numbers: list[int]) -> str:
-    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+def _sessions(numbers: list[int]) -> str:
+    if not numbers:
+        return "no session: no client came"
+    return f"session {numbers[0]}" if len(numbers) == 1 else f"sessions {numbers[0]} to {numbers[-1]}"

@@ -60,8 +60,8 @@ def lines(cassette: Cassette, session: int) -> Generator[dict[str, Any], None, N
         entries = ledger.derive(frame)
         if frame.kind == "control":
             yield _control(frame)
-        elif frame.kind not in ("message", "batch"):
-            yield _line(frame, frame.kind, _plain(frame.text), odd=True)
+        elif frame.kind not in ("message", "batch") and not any(entry.message.status == "refused" for entry in entries):
+            yield _line(frame, frame.kind, _plain(frame.text), odd=frame.channel in ("stdio", "stderr"))
         else:
             for part, entry in enumerate(entries):
                 yield _message(frame, part, entry, asked)
@@ -79,7 +79,8 @@ def _message(frame: Frame, part: int, entry: Entry, asked: _Asked) -> dict[str, 
         took = None if entry.answers is None else frame.at - at
         what = " ".join(filter(None, (method, message.status, _duration(took))))
         body = message.body.get("error", message.body.get("result"))
-    line = _line(frame, what, _compact(body, frame), odd=message.status in ("error", "tool-error"))
+    detail = _plain(frame.text) if frame.kind == "noise" else _compact(body, frame)
+    line = _line(frame, what, detail, odd=message.status in ("error", "tool-error", "refused"))
     return line | {
         "kind": message.kind,
         "id": message.rpc_id,
@@ -101,7 +102,10 @@ def _control(frame: Frame) -> dict[str, Any]:
     if frame.channel == "stdio":
         return _line(frame, "closes" if event == "close" else str(event))
     what, detail = _fact(str(event), facts, _plain(frame.text))
-    return _line(frame, f"{what} {frame.channel}", detail, odd=event in ("abort", "failed"))
+    status = facts.get("status")
+    # Clients leave the streams that they listen to as they please.
+    odd = event == "failed" or (event == "abort" and not frame.channel.startswith("get"))
+    return _line(frame, f"{what} {frame.channel}", detail, odd=odd or (isinstance(status, int) and status >= 400))
 
 
 def _fact(event: str, facts: dict[str, Any], text: str) -> tuple[str, str]:

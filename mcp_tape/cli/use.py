@@ -50,9 +50,9 @@ def command(ctx: click.Context, /, file: str, mode: Mode, quiet: bool, command: 
     Put it into a client's configuration once; the mode decides what happens. With --url clients come
     to an address of ours, the only line on stdout, until Ctrl-C.
     """
-    url, by_web = given["url"], bool(given["url"] or given["listen"])
+    by_web = bool(given["url"] or given["listen"])
     if mode != "none":
-        check_server(command, url, given["listen"])
+        check_server(command, given)
     replaying = replay_from(given)
     check_faults(replaying, by_web)
     server = Url(web_from(given), click.echo) if by_web else Command(command)

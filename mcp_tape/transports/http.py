@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
@@ -43,7 +43,9 @@ _NOT_JSON = rewrite.error(-32700, "mcp-tape: the body is no JSON-RPC message")
 class Server:
     """An ASGI application: a deck for each session of the legacy era, one for all of the modern."""
 
-    def __init__(self, stage: Stage, stop: Callable[[], None]) -> None:
+    def __init__(self, stage: Stage, stop: Callable[[], None], aliases: Mapping[str, str] | None = None) -> None:
+        """`aliases` are other paths, each with the one that it stands for."""
+        self._aliases = aliases or {}
         self._stage = stage
         self._stop = stop
         self._numbers = count(1)
@@ -52,7 +54,8 @@ class Server:
         self.code: int | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Reply) -> None:
-        route = (scope["method"], scope["path"].rstrip("/"))
+        path = scope["path"].rstrip("/")
+        route = (scope["method"], self._aliases.get(path, path))
         if route == ("POST", PATH):
             await self._post(scope, receive, send)
         elif route == ("GET", PATH):
@@ -63,7 +66,7 @@ class Server:
             await self._sse(scope, receive, send)
         elif route == ("POST", MESSAGES_PATH):
             await self._sse_post(scope, receive, send)
-        elif scope["path"].rstrip("/") in (PATH, SSE_PATH, MESSAGES_PATH):
+        elif route[1] in (PATH, SSE_PATH, MESSAGES_PATH):
             await answer(send, 405, "mcp-tape: method not allowed\n")
         else:
             await answer(send, 404, f"mcp-tape: nothing is served here; see {PATH} and {SSE_PATH}\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -24,9 +24,15 @@ class LiveServer(Server):
     """Plays the tape; asks the server behind a recording proxy for the rest."""
 
     def __init__(
-        self, stage: Stage, stop: Callable[[], None], proxy: Proxy, path: bytes, note: Callable[[str], None]
+        self,
+        stage: Stage,
+        stop: Callable[[], None],
+        aliases: Mapping[str, str],
+        proxy: Proxy,
+        path: bytes,
+        note: Callable[[str], None],
     ) -> None:
-        super().__init__(stage, stop)
+        super().__init__(stage, stop, aliases)
         self._proxy = proxy
         self._path = path
         self._note = note

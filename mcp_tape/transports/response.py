@@ -75,9 +75,9 @@ class Response:
             await answer(self._send, item.status, b"") if not self._started else abort(self._scope)
         elif isinstance(item, Reset):
             reset(self._scope)
-        elif item.call is None:
-            self._hang_up(item.code)
         else:
+            if item.call is None:
+                self._hang_up(item.code)
             abort(self._scope)
         self._started = False
         return False
