@@ -137,11 +137,11 @@ class Client:
     def close(self) -> None:
         """End of file for the contestant, and wait until it and all its helpers have ended by themselves."""
         assert self._process.stdin
-        helpers = [(pid, _born(pid)) for pid in _family(self._process.pid)]
+        helpers = [(pid, born_at(pid)) for pid in family(self._process.pid)]
         self._process.stdin.close()
         if self._process.wait() != 0:
             raise FailedError(f"ended with {self._process.returncode}")
-        if not _all_end(helpers, self._started + self._seconds):
+        if not all_end(helpers, self._started + self._seconds):
             raise FailedError("it left a process behind that was still at work")
 
     def server_pid(self) -> int:
@@ -154,7 +154,7 @@ class Client:
     def processes(self) -> list[int]:
         """The contestant and its helpers, without the server; empty where there is no /proc."""
         server = self.server_pid()
-        return [pid for pid in _family(self._process.pid) if pid != server]
+        return [pid for pid in family(self._process.pid) if pid != server]
 
     @property
     def messages(self) -> int:
@@ -215,7 +215,7 @@ def memory(pids: Sequence[int], seconds: float) -> Memory:
     return Memory(sum(f.get("VmRSS", 0) for f in fields), sum(f.get("VmHWM", 0) for f in fields))
 
 
-def _family(pid: int) -> list[int]:
+def family(pid: int) -> list[int]:
     """A process and all below it."""
     parents = {}
     for place in Path("/proc").glob("[0-9]*"):
@@ -228,9 +228,9 @@ def _family(pid: int) -> list[int]:
     return family
 
 
-def _all_end(helpers: Sequence[tuple[int, str]], until: float) -> bool:
+def all_end(helpers: Sequence[tuple[int, str]], until: float) -> bool:
     """Wait for processes that were ours to end, and end them if they do not: they would disturb what follows."""
-    while left := [pid for pid, born in helpers if born and _born(pid) == born]:
+    while left := [pid for pid, born in helpers if born and born_at(pid) == born]:
         if monotonic() > until:
             for pid in left:
                 os.kill(pid, signal.SIGKILL)
@@ -239,7 +239,7 @@ def _all_end(helpers: Sequence[tuple[int, str]], until: float) -> bool:
     return True
 
 
-def _born(pid: int) -> str:
+def born_at(pid: int) -> str:
     """When a process started, which tells it from a later one of the same number; "" if it has ended."""
     fields = _stat(pid)
     return fields[19] if fields and fields[0] != "Z" else ""

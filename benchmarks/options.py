@@ -13,7 +13,7 @@ from measure import Bar, Results
 def parser(what: str) -> argparse.ArgumentParser:
     """The options that every benchmark has."""
     options = argparse.ArgumentParser(description=what)
-    options.add_argument("--quick", action="store_true", help="less than a minute, rougher")
+    options.add_argument("--quick", action="store_true", help="in a few minutes at the most, rougher")
     options.add_argument("--smoke", action="store_true", help=argparse.SUPPRESS)  # only shows that it works
     options.add_argument("--json", metavar="FILE", help="write every sample there too")
     options.add_argument("--markdown", action="store_true", help="print Markdown tables, as in docs/benchmarks.md")

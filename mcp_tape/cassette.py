@@ -49,6 +49,13 @@ _SESSION_TYPES = tuple(
 )
 
 
+# A request that was made again has lost its key: it does not count, whatever it was answered with.
+_COUNTS = """WITH again AS (SELECT seq FROM messages WHERE session = :s AND kind = 'request' AND key IS NULL)
+    SELECT (SELECT count(*) FROM frames WHERE session = :s),
+    count(CASE WHEN kind = 'request' AND key IS NOT NULL THEN 1 END),
+    count(CASE WHEN answers IS NOT NULL AND status <> 'retry' AND answers NOT IN again THEN 1 END),
+    count(CASE WHEN status IN ('error', 'tool-error', 'refused') THEN 1 END)
+    FROM messages WHERE session = :s"""
 _EXCHANGES = """SELECT q.session, q.seq, q.sender, q.method, q.name, q.rpc_id,
     af.at - qf.at, qf.text, q.part, af.text, a.part
     FROM messages q JOIN frames qf ON qf.id = q.frame
@@ -97,12 +104,8 @@ class Cassette:
 
     def counts(self, session: int) -> dict[str, int]:
         """Frames, exchanges, open requests and errors of a session."""
-        sql = """SELECT (SELECT count(*) FROM frames WHERE session = :s), count(answers),
-                 count(CASE WHEN status = 'retry' THEN 1 END), count(CASE WHEN kind = 'request' THEN 1 END),
-                 count(CASE WHEN status IN ('error', 'tool-error', 'refused') THEN 1 END)
-                 FROM messages WHERE session = :s"""
-        frames, settled, retried, requests, errors = self.rows(sql, {"s": session})[0]
-        return {"frames": frames, "exchanges": settled - retried, "open": requests - settled, "errors": errors}
+        frames, requests, exchanges, errors = self.rows(_COUNTS, {"s": session})[0]
+        return {"frames": frames, "exchanges": exchanges, "open": requests - exchanges, "errors": errors}
 
     def exchanges(self, session: int) -> list[Exchange]:
         """Every request of a session, of either side, with its answer."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import jsontext, protocol
 from .cassette import Cassette
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
 
 _CONTROLS = "SELECT text FROM frames WHERE session = ? AND kind = 'control' AND "
 
@@ -26,8 +29,9 @@ class Controls:
         where = "channel = ? AND sender = 'server' AND seq < ? ORDER BY seq DESC LIMIT 3"
         for facts in self._facts(where, (session, channel, before)):
             status, headers = facts.get("status"), facts.get("headers")
-            if isinstance(status, int) and 200 <= status <= 599 and isinstance(headers, dict):
-                return status, str(headers.get("content-type", ""))
+            if isinstance(status, int) and 200 <= status <= 999 and isinstance(headers, dict):
+                content = headers.get("content-type")
+                return status, content if _is_header(content) else ""
         return 200, ""
 
     def was_left(self, session: int, channel: str, since: int) -> bool:
@@ -40,7 +44,7 @@ class Controls:
         for facts in self._facts("sender = 'server' ORDER BY seq LIMIT 50", (session,)):
             headers = facts.get("headers")
             number = headers.get(protocol.SESSION_HEADER) if isinstance(headers, dict) else None
-            if isinstance(number, str) and number.isprintable() and number.isascii():
+            if _is_header(number) and " " not in number:
                 return number
         return None
 
@@ -49,7 +53,8 @@ class Controls:
         for facts in self._facts("channel = ? AND sender = 'client' ORDER BY seq LIMIT 1", (session, channel)):
             headers = facts.get("headers")
             if isinstance(headers, dict):
-                return headers.get(protocol.RESUME_HEADER)
+                resumed = headers.get(protocol.RESUME_HEADER)
+                return resumed if isinstance(resumed, str) else None
         return None
 
     def _stream_status(self, session: int) -> int | None:
@@ -76,3 +81,8 @@ class Controls:
             if isinstance(facts, dict):
                 found.append(facts)
         return found
+
+
+def _is_header(value: Any) -> TypeGuard[str]:
+    """Whether a text may be sent as the value of a header."""
+    return isinstance(value, str) and value.isascii() and value.isprintable() and value == value.strip()

@@ -29,6 +29,7 @@ class _Exchange:
     token: str | None
     channel: str
     last_client: int  # its newest message from the client
+    key: bytes | None = None
     listen: bool = False
     acknowledged: bool = False
     cancelled: bool = False
@@ -42,6 +43,7 @@ class Ledger:
         self._exchanges: dict[tuple[str, str], _Exchange] = {}
         self._asked: dict[str, tuple[int, str | None, _Exchange | None, str | None]] = {}  # the server's
         self._streams = Streams()
+        self._refused: dict[bytes, list[int]] = {}  # by key, requests that the client may make again
         self._last_client = 0
         self.exchanges = 0
         self.facts: dict[str, str] = {}
@@ -81,17 +83,21 @@ class Ledger:
     # -- HTTP
 
     def _happened(self, frame: Frame) -> list[Entry]:
-        """A fact of HTTP may settle requests: those that the client is to make again have no answer."""
+        """A fact of HTTP may settle requests: those that the client makes again do not count."""
         facts = _facts(frame.text)
         self._streams.learn(frame, facts)
         waiting = [exchange for exchange in self._exchanges.values() if exchange.channel == frame.channel]
         event = facts.get("event")
         if event == "request":
             self._resume(self._streams.origin(frame.channel))
-        if event == "failed" or (event == "response" and self._streams.asks_again(frame.channel, facts)):
+        if event == "failed" or (event == "response" and self._streams.has_ended(frame.channel, facts)):
             for exchange in waiting:
                 del self._exchanges[exchange.channel, exchange.rpc_id]
-            return [Entry(_RETRY, exchange.seq, None, None, None) for exchange in waiting]
+            return [_retried(exchange.seq) for exchange in waiting]
+        if event == "response" and not self._streams.asks_again(frame.channel):
+            again = [seq for exchange in waiting for seq in self._refused.pop(exchange.key or b"", ())]
+            self.exchanges -= len(again)
+            return [_retried(seq) for seq in again]
         if event == "abort" and frame.sender == "client":
             for exchange in waiting:
                 exchange.cancelled = True
@@ -110,6 +116,9 @@ class Ledger:
         waiting = [exchange for exchange in self._exchanges.values() if exchange.channel == frame.channel]
         if not waiting or self._streams.is_accepted(frame.channel):
             return [Entry(message, None, None, None, None) for message in messages]  # about HTTP: never played
+        if self._streams.asks_again(frame.channel):
+            for exchange in waiting:
+                self._refused.setdefault(exchange.key or b"", []).append(exchange.seq)
         body = messages[0].body if messages else {}
         refusals = [Message("response", None, exchange.rpc_id, None, "refused", body) for exchange in waiting]
         return [self._of_server(frame, refusal, None) for refusal in refusals]
@@ -123,7 +132,8 @@ class Ledger:
         if message.kind == "request" and message.rpc_id is not None:
             token = _json(protocol.progress_token_asked(message.body))
             listen = message.method == protocol.LISTEN
-            exchange = _Exchange(frame.seq, message.rpc_id, message.method, token, frame.channel, frame.seq, listen)
+            opened = frame.seq, message.rpc_id, message.method, token, frame.channel, frame.seq
+            exchange = _Exchange(*opened, key, listen)
             self._exchanges[frame.channel, message.rpc_id] = exchange
         elif message.kind == "response":
             asked = self._asked.pop(message.rpc_id or "", None)
@@ -198,6 +208,11 @@ class Ledger:
 
     def _learn(self, method: str | None, message: Message) -> None:
         self.facts |= protocol.session_facts(method, message.body)
+
+
+def _retried(seq: int) -> Entry:
+    """The client made this request again: only the last try is to be found."""
+    return Entry(_RETRY, seq, None, None, None)
 
 
 def _takes_all(exchange: _Exchange) -> bool:

@@ -47,6 +47,7 @@ class Options(NamedTuple):
     redact_paths: tuple[str, ...] = ()
     redact_values: tuple[str, ...] = ()
     redact_with: tuple[str, ...] = ()  # functions, as module:function
+    headers: tuple[tuple[str, str], ...] = ()  # that we send ourselves: what they say is a secret
 
 
 class Summary:

@@ -73,6 +73,7 @@ class Redactor:
         paths: Iterable[str] = (),
         values: Iterable[str] = (),
         functions: Iterable[Rule] = (),
+        headers: Iterable[tuple[str, str]] = (),
     ) -> None:
         keys = tuple(keys)
         self._names = _SecretNames(keys)
@@ -81,6 +82,10 @@ class Redactor:
         # The quick look knows the built-in rules only.
         self._always_look = bool(self._paths or self._patterns or keys)
         self._environ = _environment(environ)
+        for name, value in headers:
+            for word in (value, value.rpartition(" ")[2]):  # Bearer TOKEN
+                if secrecy.is_distinctive(word):
+                    self._environ.add(word, f"header:{name}")
         self._seen = Literals(_MOST_SEEN)
         self._assignments = hiding.assignment_rule(self._names.__getitem__, self._see)
         self._in_pem: dict[str, int] = {}  # per channel within a private key: lines left

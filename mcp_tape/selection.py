@@ -54,7 +54,7 @@ class Recorded(NamedTuple):
 # A + before a column keeps SQLite from choosing the index that starts with it: without statistics it takes
 # the one that gives the order, and reads the whole session.
 _COLUMNS = ", ".join(f"m.{name}" for name in Recorded._fields[:13])
-_OF_FRAME = "f.at, f.kind, f.eol, f.channel, f.head"
+_OF_FRAME = "f.at, f.kind, f.eol, f.channel, CAST(f.head AS BLOB)"
 _MESSAGES = f"SELECT {_COLUMNS} FROM messages m WHERE session = ? AND "
 _WITH_TEXTS = f"""SELECT {_COLUMNS}, {_OF_FRAME},
     CASE WHEN length(f.text) <= {_SMALL} THEN CAST(f.text AS BLOB) END
@@ -281,8 +281,9 @@ def _is_legacy(cassette: Cassette, session: int) -> bool:
 
 
 def _has_an_exchange(cassette: Cassette, session: int) -> bool:
-    """Probes do not count: clients start the command just to ask which era it speaks."""
+    """Probes do not count: clients start the command just to ask which era it speaks. Nor does being turned away."""
     marks = ", ".join("?" * len(protocol.PROBES))
-    sql = f"""SELECT 1 FROM messages WHERE session = ? AND kind = 'request' AND sender = 'client'
-              AND method NOT IN ({marks}) LIMIT 1"""
+    sql = f"""SELECT 1 FROM messages m WHERE session = ? AND kind = 'request' AND sender = 'client'
+              AND method NOT IN ({marks}) AND NOT EXISTS (SELECT 1 FROM messages a WHERE a.session = m.session
+              AND a.answers = m.seq AND a.status IN ('refused', 'retry')) LIMIT 1"""
     return bool(cassette.rows(sql, (session, *protocol.PROBES)))

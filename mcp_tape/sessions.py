@@ -131,7 +131,10 @@ class Sessions:
 
 def endpoint_path(base: str, endpoint: str) -> str:
     """The path and query that an `endpoint` event means, seen from the path of its stream."""
-    parts = urlsplit(urljoin(f"http://server{base}", endpoint.strip()))
+    try:
+        parts = urlsplit(urljoin(f"http://server{base}", endpoint.strip()))
+    except ValueError:
+        return endpoint  # nobody will post there
     return parts.path + (f"?{parts.query}" if parts.query else "")
 
 

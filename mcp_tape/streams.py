@@ -33,10 +33,13 @@ class Streams:
         status = self.statuses.get(channel, 0)
         return status == 202 or (bool(self._shared) and 200 <= status < 300)
 
-    def asks_again(self, channel: str, facts: dict[str, Any]) -> bool:
-        """Whether the client is to make its request again: later, elsewhere, with credentials, in a new session."""
-        status = facts.get("status")
-        return status in protocol.RETRY_STATUSES or (status == 404 and channel in self._in_session)
+    def asks_again(self, channel: str) -> bool:
+        """Whether the client was told to make its request again: later, elsewhere, with credentials."""
+        return self.statuses.get(channel) in protocol.RETRY_STATUSES
+
+    def has_ended(self, channel: str, facts: dict[str, Any]) -> bool:
+        """Whether the session of a request is over: it is to be made again in another."""
+        return facts.get("status") == 404 and channel in self._in_session
 
     def learn(self, frame: Frame, facts: dict[str, Any]) -> None:
         """A control frame."""

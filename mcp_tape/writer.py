@@ -218,7 +218,8 @@ def _redactor(options: Options) -> Redactor | None:
     if not options.redact:
         return None
     functions = [named_function(name) for name in options.redact_with]
-    return Redactor(os.environ, options.redact_keys, options.redact_paths, options.redact_values, functions)
+    own = options.redact_keys, options.redact_paths, options.redact_values
+    return Redactor(os.environ, *own, functions, options.headers)
 
 
 def _timestamp(seconds: float) -> str:

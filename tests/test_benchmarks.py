@@ -46,6 +46,16 @@ def replay_report(replay_samples: Path) -> str:
     return run("replay.py", replay_samples)
 
 
+@pytest.fixture(scope="module")
+def http_samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bench") / "http.json"
+
+
+@pytest.fixture(scope="module")
+def http_report(http_samples: Path) -> str:
+    return run("http_bench.py", http_samples)
+
+
 @pytest.mark.parametrize(
     "figure",
     [
@@ -120,3 +130,59 @@ def test_the_replay_benchmark_names_every_bar(replay_report: str) -> None:
 def test_the_replay_benchmark_writes_its_samples(replay_report: str, replay_samples: Path) -> None:
     rates = {"one at a time", "pipelined", "one at a time, other ids", "pipelined, other ids"}
     assert figures_in(replay_samples) == {"first reply", "first reply, large", *rates}
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        "round trip µs",
+        "added µs",
+        "× plain proxy's",
+        "p99 µs",
+        "one at a time/s",
+        "8 connections/s",
+        "× mcp SDK's",
+        "first reply ms",
+        "RSS MB, 20 streams",
+        "KB/stream",
+    ],
+)
+def test_the_http_benchmark_prints_every_figure(http_report: str, figure: str) -> None:
+    assert figure in http_report
+
+
+@pytest.mark.parametrize(
+    ("case", "contestants"),
+    [
+        *((answer, ["direct", "plain proxy", "mcp-tape"]) for answer in ("JSON", "SSE", "progress")),
+        *((era, ["mcp SDK", "bare app", "mcp-tape"]) for era in ("modern", "modern, other ids", "modern, progress")),
+        *((era, ["mcp SDK", "bare app", "mcp-tape"]) for era in ("legacy", "legacy, SSE")),
+        ("recorded", ["plain proxy", "mcp-tape"]),
+        *((era, ["mcp SDK", "mcp-tape"]) for era in ("replayed, modern", "replayed, legacy")),
+    ],
+)
+def test_the_http_benchmark_measures_every_contestant_without_a_miss(
+    http_report: str, case: str, contestants: list[str]
+) -> None:
+    for contestant in contestants:
+        assert f"| {case}: {contestant} " in http_report
+    assert "failed" not in http_report.lower()
+
+
+def test_the_http_benchmark_names_every_bar(http_report: str) -> None:
+    for rate in ("one at a time/s", "8 connections/s"):
+        for case in ("modern", "modern, other ids", "modern, progress", "legacy", "legacy, SSE"):
+            for of in ("mcp SDK", "mcp-recorder"):
+                assert f": {rate}, {case}, pinned, against {of}'s: " in http_report
+
+
+def test_the_http_benchmark_writes_its_samples(http_report: str, http_samples: Path) -> None:
+    passing = {"round trip", "p99", "passed/s", "first reply"}
+    playing = {"one at a time/s", "8 connections/s", "first reply"}
+    holding = {"RSS", "RSS, one stream", "KB/stream"}
+    cases = {
+        **dict.fromkeys(("JSON", "SSE", "progress"), passing),
+        **dict.fromkeys(("modern", "modern, other ids", "modern, progress", "legacy", "legacy, SSE"), playing),
+        **dict.fromkeys(("recorded", "replayed, modern", "replayed, legacy"), holding),
+    }
+    assert figures_in(http_samples) == {f"{figure}, {case}" for case, figures in cases.items() for figure in figures}

@@ -250,9 +250,7 @@ def record_from(command: tuple[str, ...], given: dict[str, Any]) -> RecordOption
     """How to record, from what was given on the command line."""
     from ..recorder import Options
 
-    chosen = {
-        name: given[name] for name in ("note", "run", "redact_keys", "redact_paths", "redact_values", "redact_with")
-    }
+    chosen = {name: value for name, value in given.items() if name in Options._fields}
     chosen |= {"target": {"url": given["url"]}, "transport": "http"} if given["url"] else {}
     return Options(**{"target": {"command": list(command)}} | chosen, redact=not given["no_redact"])
 

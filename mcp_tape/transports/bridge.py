@@ -5,11 +5,11 @@ Started for each test, so it imports nothing but what it needs, not even its own
 
 from __future__ import annotations
 
-import _thread  # threading would take longer to load than all the rest
+import _socket  # these two without what the modules of the same name would load: that takes longer than all the rest
+import _thread
 import fcntl
 import os
 import select
-import socket
 import sys
 import termios
 
@@ -19,29 +19,29 @@ _LOOKS, _PAUSE = 1000, 0.0005  # seconds: half of one at the most to wait for a 
 
 
 def main(path: str) -> int:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
-        try:
-            server.connect(path)
-        except OSError as error:
-            sys.stderr.write(f"mcp-tape: the tape is no longer in use ({error.strerror}); start this within the test\n")
-            return 4
-        server.sendall(os.getpid().to_bytes(PID_BYTES, "big"))
-        _thread.start_new_thread(_take, (0, server))
-        _give(server, 1)
+    server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        server.connect(path)
+    except OSError as error:
+        sys.stderr.write(f"mcp-tape: the tape is no longer in use ({error.strerror}); start this within the test\n")
+        return 4
+    server.sendall(os.getpid().to_bytes(PID_BYTES, "big"))
+    _thread.start_new_thread(_take, (0, server))
+    _give(server, 1)
     return _exit_code(os.path.dirname(path))
 
 
-def _take(source: int, server: socket.socket) -> None:
+def _take(source: int, server: _socket.socket) -> None:
     """What the client says goes to the server, even while the client reads nothing."""
     try:
         while data := os.read(source, _CHUNK):
             server.sendall(data)
-        server.shutdown(socket.SHUT_WR)
+        server.shutdown(_socket.SHUT_WR)
     except OSError:
         pass  # the server has ended
 
 
-def _give(server: socket.socket, target: int) -> None:
+def _give(server: _socket.socket, target: int) -> None:
     """What the server says goes to the client, each piece once the last was read, within bounds.
 
     TypeScript clients forget a call's progress when its answer comes in the same read.

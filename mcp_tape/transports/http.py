@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from .. import frames, framing, protocol, rewrite
 from .conversation import Conversation
@@ -146,7 +146,7 @@ class Server:
         conversation = self._begin()
         conversation.everything = stream = conversation.listen("sse", None)
         conversation.flush()
-        endpoint = f"{MESSAGES_PATH}?sessionId={conversation.number}"
+        endpoint = f"{MESSAGES_PATH}?sessionId={quote(conversation.number, safe='')}"
         opening = framing.encode(b"event: endpoint\n", endpoint.encode(), b"\n")
         await Response(conversation, stream, scope, receive, send, self._hang_up).run(opening)
         self._conversations.pop(conversation.number, None)

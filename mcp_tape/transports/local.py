@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import shutil
@@ -16,6 +15,8 @@ from typing import TYPE_CHECKING
 from . import bridge, serve
 
 if TYPE_CHECKING:
+    import asyncio
+
     from ..playback import Player
     from .web import App, Site
 
@@ -96,6 +97,8 @@ def _short_directory() -> str:
 @contextlib.contextmanager
 def site_in_thread(site: Site, application: Callable[[], contextlib.AbstractContextManager[App]]) -> Iterator[str]:
     """Serve at a site in a thread, in which the application is made too; the origin."""
+    import asyncio  # only for HTTP
+
     ready = threading.Event()
     serving: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = []
     failed: list[BaseException] = []

@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from .. import frames, jsontext, protocol
 from ..errors import ServerError
 from ..framing import Events
-from ..sessions import endpoint_path
 from .upstream import Failed, Upstream, end_to_end, why
 from .web import Headers, Receive, Scope, Send, abort, answer, header
 
@@ -94,7 +93,7 @@ class Proxy:
             await self._fail(error, body, send, tap)
             return
         self.reached = True
-        headers = self._headers(target, end_to_end(response.headers.raw), tap)
+        headers = self._headers([(name.lower(), value) for name, value in response.headers.raw], tap)
         tap.response(response.status_code, headers)
         endpoint = self._endpoint(scope, headers, tap)
         try:
@@ -113,7 +112,7 @@ class Proxy:
         """No response from upstream: ours says why."""
         self.failures += 1
         await body.rest()
-        reason = f"cannot reach {self._upstream.shown}: {why(error)}"
+        reason = _without_secrets(f"cannot reach {self._upstream.shown}: {why(error)}")
         if reason != self._said:
             self._said = reason
             self._say(reason)
@@ -125,18 +124,22 @@ class Proxy:
         else:
             await answer(send, 502, f"mcp-tape {reason}\n")
 
-    def _headers(self, target: bytes, headers: Headers, tap: Tap) -> Headers:
-        """A redirect within the server must not lead past us."""
-        location = header(headers, b"location")
-        if location is None:
-            return headers
-        path = endpoint_path(target.decode("latin-1"), location)
-        if urlsplit(location).netloc and not self._upstream.is_at(location):
-            return headers
+    def _headers(self, headers: Headers, tap: Tap) -> Headers:
+        """A redirect within the server must not lead past us; a length beside chunks does not count."""
+        if header(headers, b"transfer-encoding"):
+            headers = [(name, value) for name, value in headers if name != b"content-length"]
+        headers, location = end_to_end(headers), header(headers, b"location")
+        ours = self._ours(location, tap) if location else None
+        return [(name, ours.encode("latin-1") if ours and name == b"location" else value) for name, value in headers]
+
+    def _ours(self, uri: str, tap: Tap) -> str | None:
+        """A URI of the server as one of ours, where a message may then come; None where it may stay as it is."""
+        path = self._upstream.path_of(uri)
+        if path is None:
+            return None
         if tap.recorder is not None:
-            self._paths.add(_bare(path.encode("latin-1")))
-        ours = f"{self._origin}{path}" if urlsplit(location).netloc else location
-        return [(name, ours.encode("latin-1") if name == b"location" else value) for name, value in headers]
+            self._paths.add(_bare(path.encode("latin-1", "replace")))
+        return self._origin + path if urlsplit(uri).netloc else None
 
     def _endpoint(self, scope: Scope, headers: Headers, tap: Tap) -> Callable[[bytes], bytes]:
         """What to do with each piece of a response: only a stream of HTTP+SSE is looked into."""
@@ -144,12 +147,7 @@ class Proxy:
         is_stream = (header(headers, b"content-type") or "").lower().startswith("text/event-stream")
         if scope["method"] != "GET" or tap.recorder is None or session or not is_stream:
             return lambda piece: piece
-        return _Endpoint(lambda uri: self._found_endpoint(scope["raw_path"], uri)).rewritten
-
-    def _found_endpoint(self, base: bytes, uri: str) -> str:
-        path = endpoint_path(base.decode("latin-1"), uri)
-        self._paths.add(_bare(path.encode("latin-1")))
-        return f"{self._origin}{path}" if urlsplit(uri).netloc and self._upstream.is_at(uri) else uri
+        return _Endpoint(lambda uri: self._ours(uri, tap) or uri).rewritten
 
 
 class Tap:
@@ -276,6 +274,14 @@ class _Endpoint:
             return held
         uri = first.text.decode("utf-8", "replace")
         return held.replace(first.text, self._rewrite(uri).encode(), 1)
+
+
+def _without_secrets(text: str) -> str:
+    from os import environ
+
+    from ..redact import Redactor  # only where something went wrong
+
+    return Redactor(environ).text(text)
 
 
 def _bare(path: bytes) -> bytes:

@@ -70,7 +70,7 @@ class Response:
                 return False
             await self._be_read(item)
             await self._event(self._encoded(item))
-            return self._stream.unanswered > 0 or self._stream.waits_for_ever
+            return self._stream.unanswered > 0 or self._stream.waits_for_ever or isinstance(self._stream.peek(), Hangup)
         if isinstance(item, Refuse):
             await answer(self._send, item.status, b"") if not self._started else abort(self._scope)
         elif isinstance(item, Reset):

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from mcp.client import streamable_http
+from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 
 
@@ -24,3 +25,10 @@ async def to_url(url: str) -> AsyncIterator[tuple[Any, Any]]:
     connect = getattr(sdk, "streamable_http_client", None) or sdk.streamablehttp_client
     async with connect(url) as streams:
         yield streams[0], streams[1]
+
+
+@contextlib.asynccontextmanager
+async def to_old_url(url: str) -> AsyncIterator[tuple[Any, Any]]:
+    """An HTTP+SSE server."""
+    async with sse_client(url) as (reads, writes):
+        yield reads, writes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator, Sequence
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 import httpx2
 
@@ -27,7 +27,7 @@ class Upstream:
 
     def __init__(self, url: str, headers: Sequence[tuple[str, str]] = (), cacert: str | None = None) -> None:
         self.url = httpx2.URL(url)
-        self.origin = _origin(url)
+        self.origin = _origin(urlsplit(url))
         self.shown = str(self.url.copy_with(userinfo=b"", query=None))  # without what may be secret
         self._given = [(name.lower().encode(), value.encode()) for name, value in headers]
         self._client = httpx2.AsyncClient(
@@ -47,16 +47,22 @@ class Upstream:
         """The response, its body still to be read. `target` is a path, perhaps with a query."""
         if target == self.path and self.url.query:
             target = self.url.raw_path
-        url = self.url.copy_with(raw_path=target)
-        request = httpx2.Request(verb, url, headers=self._sent_on(verb, headers), content=body)
+        request = httpx2.Request(verb, self.url, headers=self._sent_on(verb, headers), content=body)
+        request.extensions["target"] = target  # as it came: a URL would be put into other words
         return await self._client.send(request, stream=True)
 
     async def close(self) -> None:
         await self._client.aclose()
 
-    def is_at(self, url: str) -> bool:
-        """Whether an absolute URL is of this server."""
-        return _origin(url) == self.origin
+    def path_of(self, url: str) -> str | None:
+        """Path and query of a URL, if it is of this server; it may be relative to that of the server."""
+        try:
+            parts = urlsplit(urljoin(str(self.url), url.strip()))
+        except ValueError:
+            return None
+        if _origin(parts) != self.origin:
+            return None
+        return parts.path + (f"?{parts.query}" if parts.query else "")
 
     def _sent_on(self, verb: str, headers: Headers) -> Headers:
         kept = end_to_end(headers, {b"host", b"accept-encoding", *(name for name, _ in self._given)})
@@ -98,8 +104,7 @@ def _trust(cacert: str | None) -> ssl.SSLContext | bool:
         raise ServerError(f"--cacert {cacert}: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
+def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
     try:
         port = parts.port
     except ValueError:

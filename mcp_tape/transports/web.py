@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import signal
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
 from ..errors import ServerError
 from .addresses import is_address, is_loopback
@@ -27,7 +28,11 @@ Headers = list[tuple[bytes, bytes]]
 _BACKLOG = 1024
 _GRACE = 0.3  # seconds that a response may take to end when we are told to stop
 _TRANSPORT = "mcp_tape.transport"
+_ABSOLUTE = re.compile(rb"https?://[^/]*", re.I)
 _SILENT = logging.Logger("mcp_tape.silent", logging.CRITICAL + 1)
+
+
+STATUS_PHRASES.update(dict.fromkeys(range(600, 1000), b""))  # of servers' own making
 
 
 class Address(NamedTuple):
@@ -104,6 +109,7 @@ class Guard:
         self._names = {host.lower(), "localhost", socket.gethostname().lower()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        _to_origin_form(scope)
         headers: Headers = scope["headers"]
         host, source = header(headers, b"host"), header(headers, b"origin")
         if host is None or not self._is_ours(_hostname(f"//{host}")):
@@ -115,6 +121,14 @@ class Guard:
 
     def _is_ours(self, name: str) -> bool:
         return name in self._names or is_address(name)
+
+
+def _to_origin_form(scope: Scope) -> None:
+    """A client that takes us for a proxy names the whole URL."""
+    found = _ABSOLUTE.match(scope["raw_path"])
+    if found:
+        scope["raw_path"] = scope["raw_path"][found.end() :] or b"/"
+        scope["path"] = unquote(scope["raw_path"].decode("latin-1"))
 
 
 def _hostname(url: str) -> str:

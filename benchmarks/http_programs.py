@@ -1,0 +1,237 @@
+"""The programs that are measured over HTTP beside mcp-tape. Each prints the URL it listens on, and ends on SIGTERM.
+
+python http_programs.py upstream PATH            answers at once, without reading more than it must
+python http_programs.py proxy URL                passes everything through and keeps nothing
+python http_programs.py sdk json|stream          the MCP SDK's own server
+python http_programs.py mcp-recorder PATH ...    a peer's own command with its arguments
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+STEPS = 5  # notifications of progress before an answer
+STREAMS = "/streams"
+_HELD_BACK = {b"host", b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade"}
+
+_JSON = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+_STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+_RESULT = (
+    b'{"jsonrpc":"2.0","id":%b,"result":{"resultType":"complete","content":[{"type":"text","text":"%b"}],'
+    b'"isError":false}}'
+)
+_PROGRESS = (
+    b'{"jsonrpc":"2.0","method":"notifications/progress",'
+    b'"params":{"progressToken":%b,"progress":%d,"total":%d}}'
+)  # fmt: skip
+_LISTENING = (
+    b'{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{},'
+    b'"_meta":{"io.modelcontextprotocol/subscriptionId":%b}}}'
+)
+
+
+class Upstream(asyncio.Protocol):
+    """Answers a `tools/call` with its text, as the path says: /json, /sse, /progress; /streams stays open."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport: Any = transport
+        self._unread = b""
+
+    def data_received(self, data: bytes) -> None:
+        self._unread += data
+        head, found, rest = self._unread.partition(b"\r\n\r\n")
+        length = int(_between(head.lower(), b"\r\ncontent-length:", b"\r\n") or 0)
+        if found and len(rest) >= length:
+            self._unread = rest[length:]
+            self._answer(_between(head, b" ", b" "), rest[:length])
+
+    def _answer(self, path: bytes, body: bytes) -> None:
+        write = self._transport.write
+        number, text = _between(body, b'"id":', b",") or b"0", _between(body, b'"text":"', b'"')
+        result = _RESULT % (number, text)
+        if path == b"/json":
+            write(_JSON % (len(result), result))
+            return
+        write(_STREAM)
+        if path == STREAMS.encode():
+            write(_chunk(_LISTENING % number))
+            return
+        if path == b"/progress":
+            for step in range(1, STEPS + 1):
+                write(_chunk(_PROGRESS % (number, step, STEPS)))  # one write for each event, as servers do
+        write(_chunk(result) + b"0\r\n\r\n")
+
+
+def _between(data: bytes, before: bytes, after: bytes) -> bytes:
+    return data.partition(before)[2].partition(after)[0]
+
+
+def _event(message: bytes) -> bytes:
+    return b"event: message\r\ndata: %b\r\n\r\n" % message
+
+
+def _chunk(message: bytes) -> bytes:
+    event = _event(message)
+    return b"%x\r\n%b\r\n" % (len(event), event)
+
+
+async def upstream(path: str) -> None:
+    server = await asyncio.get_running_loop().create_server(Upstream, sock=_listening(path))
+    await server.serve_forever()
+
+
+def proxy(target: str) -> None:
+    """As little as a reverse proxy that streams, and that notices when its client leaves, can do."""
+    import httpx2
+
+    origin, _, path = target.rpartition("/")
+    # By default a hundred connections are the most, and a quiet stream is given up.
+    unbounded = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
+    client = httpx2.AsyncClient(timeout=None, limits=unbounded, trust_env=False)
+    client.headers.clear()
+
+    async def app(scope: Any, receive: Receive, send: Send) -> None:
+        headers = [pair for pair in scope["headers"] if pair[0] not in _HELD_BACK]
+        body = await _body(receive)
+        where = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
+        request = client.build_request(scope["method"], origin + where.decode(), headers=headers, content=body)
+        response = await client.send(request, stream=True)
+        leaving = asyncio.create_task(_cancel_when_left(receive, asyncio.current_task()))
+        try:
+            headers = [pair for pair in response.headers.raw if pair[0].lower() not in _HELD_BACK]
+            await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+            async for data in response.aiter_raw():
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        except asyncio.CancelledError:
+            pass  # nobody is there any more
+        finally:
+            leaving.cancel()
+            await response.aclose()
+
+    _serve(app, f"/{path}", lifespan="off")
+
+
+async def _body(receive: Receive) -> bytes:
+    parts, more = [], True
+    while more:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+async def _cancel_when_left(receive: Receive, task: asyncio.Task[None] | None) -> None:
+    await receive()
+    if task:
+        task.cancel()
+
+
+def sdk(as_json: bool) -> None:
+    """The least that a tool can do in the SDK's low-level server, with no tools to look up for each call."""
+    import mcp_types as types
+    from mcp.server.lowlevel import Server
+    from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    tools = [types.Tool(name=name, input_schema=schema) for name in ("echo", "steps")]
+
+    async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=tools)
+
+    async def call(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        if params.name == "steps":
+            for step in range(1, STEPS + 1):
+                await context.session.report_progress(step, STEPS)
+        text = (params.arguments or {})["text"]
+        return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
+
+    server: Server[Any] = Server(
+        "bench",
+        version="1",
+        on_list_tools=list_tools,
+        on_call_tool=call,
+        on_subscriptions_listen=ListenHandler(InMemorySubscriptionBus()),
+        get_tool_input_schema=lambda _: schema,
+    )
+    # As it is by default on this address, but that a host without a port will do: a peer sends no other.
+    hosts = TransportSecuritySettings(allowed_hosts=["127.0.0.1:*", "127.0.0.1"])
+    _serve(server.streamable_http_app(json_response=as_json, transport_security=hosts), "/mcp")
+
+
+def bare(as_json: bool) -> None:
+    """An application that only reads the call and writes the answer: what uvicorn itself costs, and a JSON parser."""
+    import orjson
+
+    async def app(_: Any, receive: Receive, send: Send) -> None:
+        request = orjson.loads(await _body(receive))
+        number, call = str(request.get("id")).encode(), request.get("params", {})
+        result = _RESULT % (number, call.get("arguments", {}).get("text", "").encode())
+        kind = b"application/json" if as_json else b"text/event-stream"
+        headers = [(b"content-type", kind), (b"mcp-session-id", b"1")]
+        if as_json:
+            headers.append((b"content-length", str(len(result)).encode()))
+        await send({"type": "http.response.start", "status": 200 if "id" in request else 202, "headers": headers})
+        if not as_json:
+            for step in range(1, STEPS + 1) if call.get("name") == "steps" else ():
+                progress = _event(_PROGRESS % (number, step, STEPS))
+                await send({"type": "http.response.body", "body": progress, "more_body": True})
+        await send({"type": "http.response.body", "body": result if as_json else _event(result)})
+
+    _serve(app, "/mcp", lifespan="off")
+
+
+def mcp_recorder(path: str, arguments: list[str]) -> None:
+    """Its own command, but for two things: it would listen on every interface, and needs a Starlette before 1.0."""
+    import uvicorn
+    from mcp_recorder import cli
+    from mcp_recorder import proxy as its_proxy
+    from starlette.applications import Starlette
+
+    def without_hooks(routes: Any, on_shutdown: Any = None) -> Starlette:
+        return Starlette(routes=routes)
+
+    its_proxy.Starlette = without_hooks  # type: ignore[assignment,misc]
+    uvicorn.run = lambda app, **_: _serve(app, path)
+    cli.main(arguments)
+
+
+def _serve(app: Any, path: str, **more: Any) -> None:
+    import uvicorn
+
+    config = uvicorn.Config(app, log_level="warning", access_log=False, **more)
+    uvicorn.Server(config).run(sockets=[_listening(path)])
+
+
+def _listening(path: str) -> socket.socket:
+    """A socket that takes connections from now on, and tells so."""
+    # With its protocol named: only then asyncio turns off Nagle's delay, which costs 40 ms an answer.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen(2048)
+    print(f"http://127.0.0.1:{listening.getsockname()[1]}{path}", flush=True)
+    return listening
+
+
+def main(program: str, *arguments: str) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # also when uvicorn has caught it: it raises it again
+    if program == "upstream":
+        asyncio.run(upstream(arguments[0]))
+    elif program == "proxy":
+        proxy(arguments[0])
+    elif program in ("sdk", "bare"):
+        (sdk if program == "sdk" else bare)(arguments[0] == "json")
+    else:
+        mcp_recorder(arguments[0], list(arguments[1:]))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
