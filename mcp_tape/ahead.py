@@ -19,9 +19,9 @@ _FRAMES = "SELECT min(id), max(id), max(seq) FROM frames WHERE session = ? AND s
 _CUES = "SELECT cue FROM messages WHERE session = ? AND cue BETWEEN ? AND ?"
 # A + keeps SQLite from choosing the index that starts with the column.
 _REQUESTS = f"""SELECT q.seq, q.part, q.key, q.rpc_id, CAST(qf.text AS BLOB),
-    CASE WHEN qf.kind = 'message' AND af.kind = 'message' AND af.eol <> '' AND typeof(af.text) = 'text'
-         AND instr(af.text, char(10)) = 0 AND a.status <> 'refused' AND length(af.text) <= {_SMALL}
-         THEN CAST(af.text || af.eol AS BLOB) END
+    CASE WHEN qf.kind = 'message' AND af.kind = 'message' AND typeof(af.text) = 'text' AND af.channel = qf.channel
+         AND instr(af.text, char(10)) = 0 AND a.status NOT IN ('refused', 'error') AND length(af.text) <= {_SMALL}
+         THEN CAST(af.text || CASE af.eol WHEN '' THEN char(10) ELSE af.eol END AS BLOB) END, CAST(af.head AS BLOB)
     FROM messages q JOIN frames qf ON qf.id = q.frame
     LEFT JOIN messages a ON a.session = q.session AND a.cue = q.seq AND +a.answers = q.seq AND +a.rpc_id = q.rpc_id
     LEFT JOIN frames af ON af.id = a.frame
@@ -35,7 +35,7 @@ _TRAILING_ID = re.compile(rb',"id":' + _ID + rb"\}")
 
 
 class Plain(NamedTuple):
-    """A request, and its answer with its line end; no answer where the exchange is not plain."""
+    """A request, and its answer with its line end and what preceded it; no answer where the exchange is not plain."""
 
     seq: int
     part: int
@@ -43,6 +43,7 @@ class Plain(NamedTuple):
     rpc_id: str
     text: bytes
     answer: bytes | None
+    head: bytes | None
 
 
 class Ahead:

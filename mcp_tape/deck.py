@@ -54,7 +54,8 @@ class Deck:
         self._playback = Playback(selection)
         self._speed = speed
         self._order = RecordedOrder(selection, self._note) if in_recorded_order else None
-        self._at_once = not speed and not in_recorded_order and not tell_played and shortcuts and not stand_in
+        self._may_be_plain = not speed and not in_recorded_order and not tell_played and not stand_in
+        self._at_once = self._may_be_plain and shortcuts
         self._repeat_whole = repeat_whole
         self._tell = tell
         self._tell_played = tell_played
@@ -96,6 +97,11 @@ class Deck:
         """
         found = self._finder.plain(text) if self._at_once else None
         return None if found is None else self._plain_answer(found[1], found[0])
+
+    def plain(self, text: bytes) -> tuple[bytes, bytes | None] | None:
+        """The same with what preceded the answer on the wire, for transports that keep more to themselves."""
+        found = self._finder.plain(text) if self._may_be_plain else None
+        return None if found is None else (self._plain_answer(found[1], found[0]), found[1].head)
 
     def _plain_answer(self, plain: Plain, rpc_id: str) -> bytes:
         self.played += 1

@@ -55,6 +55,14 @@ class Stream:
     def peek(self) -> Action | None:
         return self._items[0] if self._items else None
 
+    def finished(self) -> list[Send] | None:
+        """All that will be sent, where that is known already: it ends with the answer to the one request."""
+        sends = self.rest()
+        if not sends or len(sends) < len(self._items) or self.unanswered != 1:
+            return None
+        answers = [send.answers for send in sends]
+        return sends if answers[-1] and not any(answers[:-1]) else None
+
     def rest(self) -> list[Send]:
         """What was not sent."""
         return [item for item in self._items if isinstance(item, Send)]
@@ -174,6 +182,8 @@ class Conversation:
         request = send.call.recorded if send.call else None
         if send.answers or request is None or send.recorded is None or send.recorded.head is None:
             return
+        if self.selection.controls.stream_status(request.session) is None:
+            return  # there was no other stream
         answer = self.selection.answer(request)
         if answer is None or not self._was_elsewhere(self.selection.facts(answer)):
             return

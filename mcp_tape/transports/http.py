@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote
 
 from .. import frames, framing, protocol, rewrite
+from . import shortcut
 from .conversation import Conversation
-from .response import JSON, Response, session_header
-from .web import Headers, Receive, Scope, answer, header
+from .response import JSON, Response, at_once, plainly, session_header
+from .web import OPENED, Headers, Receive, Scope, answer, header
 from .web import Send as Reply
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 
 PATH, SSE_PATH, MESSAGES_PATH = "/mcp", "/sse", "/messages"
+_SESSION, _VERSION = protocol.SESSION_HEADER.encode(), protocol.VERSION_HEADER.encode()
 _NO_SESSION = rewrite.error(-32001, "mcp-tape: there is no such session; begin one with initialize")
 _SESSION_WANTED = rewrite.error(-32000, "mcp-tape: the header Mcp-Session-Id is missing")
 _NOT_JSON = rewrite.error(-32700, "mcp-tape: the body is no JSON-RPC message")
@@ -46,6 +48,7 @@ class Server:
     def __init__(self, stage: Stage, stop: Callable[[], None], aliases: Mapping[str, str] | None = None) -> None:
         """`aliases` are other paths, each with the one that it stands for."""
         self._aliases = aliases or {}
+        self._is_alone = True  # no live server is beside the tape
         self._stage = stage
         self._stop = stop
         self._numbers = count(1)
@@ -73,7 +76,32 @@ class Server:
 
     # -- Streamable HTTP
 
+    def quick(self, request: shortcut.Request) -> object:
+        """A response that is complete at once, as bytes; else the stream that will be sent, or None."""
+        path = request.path.rstrip("/")
+        number = header(request.headers, _SESSION)
+        conversation = self._conversations.get(number) if number else self._modern
+        if self._aliases.get(path, path) != PATH or conversation is None:
+            return None
+        plain = conversation.deck.plain(request.body) if self._is_alone else None
+        if plain is not None:
+            return plainly(conversation, *plain)
+        messages = frames.parse(request.body)[1]
+        version = header(request.headers, _VERSION)
+        if len(messages) != 1 or not (number or protocol.is_modern(messages[0].body, version)):
+            return None
+        if messages[0].kind != "request" or messages[0].method in (protocol.INITIALIZE, protocol.LISTEN):
+            return None
+        channel = f"post-{next(self._numbers)}"
+        stream = conversation.open(channel, 1, False)
+        self._take(conversation, request.headers, request.body, channel)
+        return at_once(conversation, stream) or (conversation, stream)
+
     async def _post(self, scope: Scope, receive: Receive, send: Reply) -> None:
+        if scope.get(OPENED):
+            conversation, stream = scope[OPENED]
+            await Response(conversation, stream, scope, receive, send, self._hang_up).run()
+            return
         body = await _read(receive)
         if body is None:
             return
@@ -96,12 +124,12 @@ class Server:
         await Response(conversation, stream, scope, receive, send, self._hang_up).run()
 
     def _whose(self, headers: Headers, messages: list[frames.Message]) -> Conversation | str:
-        number = header(headers, protocol.SESSION_HEADER.encode())
+        number = header(headers, _SESSION)
         if number is not None:
             return self._conversations.get(number, _NO_SESSION)
         if any(message.method == protocol.INITIALIZE for message in messages):
             return self._begin()
-        version = header(headers, protocol.VERSION_HEADER.encode())
+        version = header(headers, _VERSION)
         if any(protocol.is_modern(message.body, version) for message in messages):
             if self._modern is None:
                 decks = self._stage.deck(self._pass_on, repeats="cycle", legacy=False, shortcuts=False)
@@ -119,7 +147,7 @@ class Server:
         return self._conversations[number]
 
     async def _get(self, scope: Scope, receive: Receive, send: Reply) -> None:
-        number = header(scope["headers"], protocol.SESSION_HEADER.encode())
+        number = header(scope["headers"], _SESSION)
         conversation = self._conversations.get(number or "")
         if number is None:
             await answer(send, 405, "mcp-tape: without a session there is no GET stream\n")
@@ -133,7 +161,7 @@ class Server:
             await Response(conversation, stream, scope, receive, send, self._hang_up).run()
 
     async def _delete(self, scope: Scope, send: Reply) -> None:
-        conversation = self._conversations.pop(header(scope["headers"], protocol.SESSION_HEADER.encode()) or "", None)
+        conversation = self._conversations.pop(header(scope["headers"], _SESSION) or "", None)
         if conversation is None:
             await _refuse(send, 404, _NO_SESSION)
         else:

@@ -33,6 +33,7 @@ class LiveServer(Server):
         note: Callable[[str], None],
     ) -> None:
         super().__init__(stage, stop, aliases)
+        self._is_alone = False
         self._proxy = proxy
         self._path = path
         self._note = note

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from .. import frames, framing, protocol
 from ..playback import Hangup, Refuse, Reset, Send
+from . import shortcut
 from .conversation import Conversation, Stream
 from .web import Headers, Receive, Scope, abort, answer, reset
 from .web import Send as Reply
@@ -69,7 +70,7 @@ class Response:
                 await self._whole(item)
                 return False
             await self._be_read(item)
-            await self._event(self._encoded(item))
+            await self._event(encoded(item))
             return self._stream.unanswered > 0 or self._stream.waits_for_ever or isinstance(self._stream.peek(), Hangup)
         if isinstance(item, Refuse):
             await answer(self._send, item.status, b"") if not self._started else abort(self._scope)
@@ -104,46 +105,80 @@ class Response:
                 return
             if isinstance(item, Send) and item.answers:
                 sends.append(item)
-        texts = [self._text(send) for send in sends]
-        body = texts[0] if len(texts) == 1 else b"[" + b",".join(texts) + b"]"
-        cut = self._stream.peek()
-        length = len(body) + 1 if isinstance(cut, Hangup) else len(body)
-        status, content = self._recorded(first)
-        kind = [(b"content-type", content)] if content else []
-        headers = [*kind, (b"content-length", b"%d" % length), *session_header(self._conversation)]
+        is_cut = isinstance(self._stream.peek(), Hangup)
+        status, headers, body = whole(self._conversation, sends, is_cut)
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
-        await self._send({"type": "http.response.body", "body": body, "more_body": length > len(body)})
+        await self._send({"type": "http.response.body", "body": body, "more_body": is_cut})
 
     async def _event(self, data: bytes) -> None:
         if not self._started:
-            headers = [*_EVENTS, *session_header(self._conversation)]
+            headers = event_headers(self._conversation)
             await self._send({"type": "http.response.start", "status": 200, "headers": headers})
             self._started = True
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
-    def _encoded(self, send: Send) -> bytes:
-        recorded, text = send.recorded, send.text.rstrip(b"\r\n")
-        if recorded is None or recorded.head is None:
-            return framing.encode(_MESSAGE, text, b"\n")
-        return framing.encode(recorded.head, text, (recorded.eol or "\n").encode())
 
-    def _text(self, send: Send) -> bytes:
-        if send.recorded is not None and send.recorded.status == "refused":
-            return self._conversation.selection.text(send.recorded)
-        return send.text.rstrip(b"\r\n")
+def plainly(conversation: Conversation, text: bytes, head: bytes | None) -> bytes:
+    """The whole response for an exchange that is just a request and its answer."""
+    eol = b"\r\n" if text.endswith(b"\r\n") else b"\n"
+    text = text.rstrip(b"\r\n")
+    if head is not None:
+        return shortcut.chunked(event_headers(conversation), [framing.encode(head, text, eol)])
+    headers = [(b"content-type", JSON), (b"content-length", b"%d" % len(text)), *session_header(conversation)]
+    return shortcut.whole(200, headers, text)
 
-    def _recorded(self, send: Send) -> tuple[int, bytes]:
-        """Status and content type, as recorded; where that was no HTTP, as the era has it."""
-        recorded, selection = send.recorded, self._conversation.selection
-        if recorded is not None and recorded.status not in ("error", "refused"):
-            return 200, JSON
-        if recorded is not None and recorded.channel not in (None, "stdio"):
-            status, content = selection.controls.response(recorded.session, recorded.channel or "", recorded.seq)
-            return status, content.encode("latin-1", "replace") if recorded.status == "refused" else JSON
-        if self._conversation.number:
-            return 200, JSON
-        error = frames.parse(send.text)[1][0].body.get("error")
-        return _ERA_STATUSES.get(protocol.member(error, "code"), 200), JSON
+
+def at_once(conversation: Conversation, stream: Stream) -> bytes | None:
+    """The whole response of a stream, where nothing more will come."""
+    sends = stream.finished()
+    if sends is None:
+        return None
+    conversation.close(stream)
+    if len(sends) == 1 and (sends[0].recorded is None or sends[0].recorded.head is None):
+        return shortcut.whole(*whole(conversation, sends))
+    return shortcut.chunked(event_headers(conversation), [encoded(send) for send in sends])
+
+
+def whole(conversation: Conversation, sends: list[Send], is_cut: bool = False) -> tuple[int, Headers, bytes]:
+    """Status, headers and body of a response that is all there is; one that is cut off promises more than it has."""
+    texts = [_text(conversation, send) for send in sends]
+    body = texts[0] if len(texts) == 1 else b"[" + b",".join(texts) + b"]"
+    status, content = _as_recorded(conversation, sends[0])
+    kind = [(b"content-type", content)] if content else []
+    return status, [*kind, (b"content-length", b"%d" % (len(body) + is_cut)), *session_header(conversation)], body
+
+
+def encoded(send: Send) -> bytes:
+    """A message as an event."""
+    recorded, text = send.recorded, send.text.rstrip(b"\r\n")
+    if recorded is None or recorded.head is None:
+        return framing.encode(_MESSAGE, text, b"\n")
+    return framing.encode(recorded.head, text, (recorded.eol or "\n").encode())
+
+
+def event_headers(conversation: Conversation) -> Headers:
+    return [*_EVENTS, *session_header(conversation)]
+
+
+def _text(conversation: Conversation, send: Send) -> bytes:
+    if send.recorded is not None and send.recorded.status == "refused":
+        return conversation.selection.text(send.recorded)
+    return send.text.rstrip(b"\r\n")
+
+
+def _as_recorded(conversation: Conversation, send: Send) -> tuple[int, bytes]:
+    """Status and content type, as recorded; where that was no HTTP, as the era has it."""
+    recorded = send.recorded
+    if recorded is not None and recorded.status not in ("error", "refused"):
+        return 200, JSON
+    if recorded is not None and recorded.channel not in (None, "stdio"):
+        controls = conversation.selection.controls
+        status, content = controls.response(recorded.session, recorded.channel or "", recorded.seq)
+        return status, content.encode("latin-1", "replace") if recorded.status == "refused" else JSON
+    if conversation.number:
+        return 200, JSON
+    error = frames.parse(send.text)[1][0].body.get("error")
+    return _ERA_STATUSES.get(protocol.member(error, "code"), 200), JSON
 
 
 def session_header(conversation: Conversation) -> Headers:

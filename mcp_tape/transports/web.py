@@ -13,10 +13,12 @@ from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
 from ..errors import ServerError
+from . import shortcut
 from .addresses import is_address, is_loopback
 
 Scope = MutableMapping[str, Any]
@@ -28,6 +30,7 @@ Headers = list[tuple[bytes, bytes]]
 _BACKLOG = 1024
 _GRACE = 0.3  # seconds that a response may take to end when we are told to stop
 _TRANSPORT = "mcp_tape.transport"
+OPENED = "mcp_tape.opened"  # what came of a request that could not be answered at once
 _ABSOLUTE = re.compile(rb"https?://[^/]*", re.I)
 _SILENT = logging.Logger("mcp_tape.silent", logging.CRITICAL + 1)
 
@@ -107,6 +110,8 @@ class Guard:
     def __init__(self, app: App, host: str) -> None:
         self._app = app
         self._names = {host.lower(), "localhost", socket.gethostname().lower()}
+        self._quick: Callable[[shortcut.Request], object] | None = getattr(app, "quick", None)
+        self._usual: str | None = None  # the last host that was ours
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         _to_origin_form(scope)
@@ -118,6 +123,17 @@ class Guard:
             await answer(send, 403, f"mcp-tape: requests of pages from {source!r} are refused\n")
         else:
             await self._app(scope, receive, send)
+
+    def quick(self, request: shortcut.Request) -> object:
+        """The same for a request that may be answered at once."""
+        host, source = header(request.headers, b"host"), header(request.headers, b"origin")
+        if self._quick is None or source is not None:
+            return None
+        if host != self._usual:
+            if host is None or not self._is_ours(_hostname(f"//{host}")):
+                return None
+            self._usual = host
+        return self._quick(request)
 
     def _is_ours(self, name: str) -> bool:
         return name in self._names or is_address(name)
@@ -186,15 +202,43 @@ class _Server(uvicorn.Server):
 
 
 class _Protocol(H11Protocol):
-    """Puts its connection within an application's reach."""
+    """Puts its connection within an application's reach, and asks it first for a quick answer, if it gives such."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self.logger = _SILENT
+        self._held = b""
+        self._opened: object = None
         app = self.app
+        self._quick: shortcut.Quick | None = getattr(app, "quick", None)
 
         async def with_transport(scope: Scope, receive: Receive, send: Send) -> None:
-            scope[_TRANSPORT] = self.transport
+            scope[_TRANSPORT], scope[OPENED], self._opened = self.transport, self._opened, None
             await app(scope, receive, send)
 
         self.app = with_transport
+
+    def data_received(self, data: bytes) -> None:
+        if self._quick is None or not self._is_idle():
+            super().data_received(data)
+            return
+        data, self._held = self._held + data, b""
+        request = shortcut.parsed(data)
+        if isinstance(request, int):
+            self._held = data  # the rest of it is on its way
+            return
+        found = self._quick(request) if request is not None else None
+        if isinstance(found, bytes):
+            self._unset_keepalive_if_required()
+            self.transport.write(found)
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+        else:
+            self._opened = found
+            super().data_received(data)
+
+    def _is_idle(self) -> bool:
+        """Whether a new request begins, and what we write goes out at once."""
+        between = self.conn.our_state is h11.IDLE and not self.conn.trailing_data[0]
+        return between and not self.flow.write_paused and not self.transport.is_closing()

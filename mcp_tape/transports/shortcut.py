@@ -1,0 +1,76 @@
+"""Plain requests answered at once: what comes whole, in the usual form, needs no parser of all of HTTP.
+
+Whatever is unusual, or not whole, is left to uvicorn. The bytes that go out are the same either way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import NamedTuple
+
+Headers = list[tuple[bytes, bytes]]
+_LARGEST = 1 << 16
+_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x21-\xff](?:[\t\x20-\xff]*[\x21-\xff])?)?[ \t]*")
+_UNUSUAL = frozenset({b"transfer-encoding", b"expect", b"upgrade", b"connection"})
+_KEEP_ALIVE = (b"connection", b"keep-alive")
+
+
+class Request(NamedTuple):
+    """A POST."""
+
+    path: str
+    headers: Headers
+    body: bytes
+
+
+# The whole response; something to go on with in the usual way; or None, where nothing was done.
+Quick = Callable[[Request], object]
+
+
+def parsed(data: bytes) -> Request | int | None:
+    """A request that is whole and usual; how many bytes one is that is not whole yet; None for all others."""
+    head, end, body = data.partition(b"\r\n\r\n")
+    if not end:
+        return None
+    first, *lines = head.split(b"\r\n")
+    words = first.split(b" ")
+    if len(words) != 3 or words[0] != b"POST" or words[2] != b"HTTP/1.1" or not words[1].startswith(b"/"):
+        return None
+    headers: Headers = []
+    for line in lines:
+        found = _HEADER.fullmatch(line)
+        if found is None:
+            return None
+        header = found[1].lower(), found[2] or b""
+        if header[0] in _UNUSUAL and header != _KEEP_ALIVE:
+            return None
+        headers.append(header)
+    lengths = [value for name, value in headers if name == b"content-length"]
+    if len(lengths) != 1 or not lengths[0].isdigit() or int(lengths[0]) > _LARGEST:
+        return None
+    whole = len(head) + len(end) + int(lengths[0])
+    if len(data) != whole:
+        return whole if len(data) < whole else None
+    path = words[1].decode("latin-1")
+    return None if "%" in path or "?" in path else Request(path, headers, body)
+
+
+def whole(status: int, headers: Headers, body: bytes) -> bytes:
+    """A response with a length."""
+    return _head(status, headers) + b"\r\n" + body
+
+
+def chunked(headers: Headers, pieces: list[bytes]) -> bytes:
+    """A response of events, each a chunk."""
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces if piece)
+    return _head(200, headers) + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
+
+
+def _head(status: int, headers: Headers) -> bytes:
+    lines = b"".join(b"%b: %b\r\n" % header for header in headers)
+    return b"HTTP/1.1 %d %b\r\n%b" % (status, _PHRASES.get(status, b""), lines)
+
+
+_PHRASES = {status.value: status.phrase.encode() for status in HTTPStatus}
