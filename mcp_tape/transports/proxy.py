@@ -111,7 +111,11 @@ class Proxy:
     async def _fail(self, error: Exception, body: _Body, send: Send, tap: Tap) -> None:
         """No response from upstream: ours says why."""
         self.failures += 1
-        await body.rest()
+        try:
+            await body.rest()
+        except ClientLeftError:
+            tap.aborted("client")
+            return
         reason = _without_secrets(f"cannot reach {self._upstream.shown}: {why(error)}")
         if reason != self._said:
             self._said = reason
