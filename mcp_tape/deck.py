@@ -103,6 +103,13 @@ class Deck:
         found = self._finder.plain(text) if self._may_be_plain else None
         return None if found is None else (self._plain_answer(found[1], found[0]), found[1].head)
 
+    def plain_of(self, message: Message, text: bytes) -> tuple[bytes, bytes | None] | None:
+        """The same for a request that was parsed, by what it asks for."""
+        if not self._may_be_plain or rewrite.may_be_noteworthy(message):
+            return None
+        plain = self._finder.plain_of(message, text)
+        return None if plain is None else (self._plain_answer(plain, message.rpc_id or "null"), plain.head)
+
     def _plain_answer(self, plain: Plain, rpc_id: str) -> bytes:
         self.played += 1
         return rewrite.answer(plain.answer or b"", plain.rpc_id, rpc_id)

@@ -29,10 +29,12 @@ class Hangup(NamedTuple):
 
 
 class Refuse(NamedTuple):
-    """Answer a call with this HTTP status, and nothing else."""
+    """Answer a call with this HTTP status, and perhaps a body that is no message."""
 
     status: int
     call: Call
+    body: bytes = b""
+    content_type: str = "text/plain"
 
 
 class Reset(NamedTuple):

@@ -47,10 +47,18 @@ def refusal(text: bytes, live: str) -> bytes:
 def notification(text: bytes, method: str | None, call_id: str | None, token: str | None) -> bytes | None:
     """A notification for a live call, or None when this client did not ask for it."""
     if method == protocol.PROGRESS and call_id is not None:
-        return None if token is None else with_values(text, {("params", "progressToken"): token})
+        if token is None or _has_token(text, token.encode("utf-8", "surrogatepass")):
+            return None if token is None else text
+        return with_values(text, {("params", "progressToken"): token})
     if call_id is not None and b"subscriptionId" in text:
         return with_values(text, {("params", *_SUBSCRIPTION): call_id})
     return text
+
+
+def _has_token(text: bytes, token: bytes) -> bool:
+    """Whether the one progress token in a text is this, seen without reading the rest."""
+    name, _, rest = text.partition(b'"progressToken":')
+    return rest.startswith((token + b",", token + b"}")) and b"progressToken" not in name + rest
 
 
 def with_values(text: bytes, values: dict[Path, str]) -> bytes:

@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..playback import Action, Send
+from .. import frames, rewrite
+from ..playback import Action, Refuse, Send
 
 if TYPE_CHECKING:
     from ..calls import Call
@@ -133,6 +134,15 @@ class Conversation:
         """What else to do when the client leaves a stream."""
         if channel in self._streams:
             self._streams[channel].when_left = do
+
+    def refuse(self, refusal: Refuse) -> None:
+        """What a live server said instead of an answer."""
+        call, error = refusal.call, rewrite.refusal(refusal.body, refusal.call.rpc_id)
+        if self.everything is not None:
+            self.everything.put(Send(error + b"\n", call.channel, call, True))
+        elif call.channel in self._streams:
+            is_message = bool(frames.parse(refusal.body)[1])  # which may not name the call
+            self._streams[call.channel].put(refusal._replace(body=error) if is_message else refusal)
 
     def pass_on(self, send: Send) -> None:
         """A message of a live server."""

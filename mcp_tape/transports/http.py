@@ -92,6 +92,9 @@ class Server:
             return None
         if messages[0].kind != "request" or messages[0].method in (protocol.INITIALIZE, protocol.LISTEN):
             return None
+        plain = conversation.deck.plain_of(messages[0], request.body) if self._is_alone else None
+        if plain is not None:
+            return plainly(conversation, *plain)
         channel = f"post-{next(self._numbers)}"
         stream = conversation.open(channel, 1, False)
         self._take(conversation, request.headers, request.body, channel)

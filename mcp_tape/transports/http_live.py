@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from .. import frames, protocol, rewrite
-from ..playback import MISS, Send, said
+from ..playback import MISS, Refuse, Send, said
 from .conversation import Conversation
 from .http import Server
 from .through import Through
@@ -106,7 +106,10 @@ class _Link:
         self._start(_after(ready, lambda: self._ask(headers, call, left)))
 
     def _tell(self, headers: Headers, text: bytes) -> None:
-        self._start(_after(self._begun(headers), lambda: self._through.ask("POST", headers, text, self._heard)))
+        self._start(_after(self._begun(headers), lambda: self._post(headers, text)))
+
+    async def _post(self, headers: Headers, text: bytes) -> None:
+        await self._through.ask("POST", headers, text, self._heard)
 
     # -- what the live server gets first
 
@@ -145,8 +148,11 @@ class _Link:
         def heard(text: bytes, event: str | None) -> None:
             self._heard(text, event, call)
 
-        await self._through.ask("POST", headers, call.text, heard, left)
-        if self._endpoint is None and call.rpc_id in self._waiting:
+        refused = await self._through.ask("POST", headers, call.text, heard, left)
+        if refused is not None and self._waiting.pop(call.rpc_id, call) is call:
+            status, content_type, body = refused
+            self._conversation.refuse(Refuse(status, call, body, content_type))
+        elif self._endpoint is None and call.rpc_id in self._waiting:
             del self._waiting[call.rpc_id]
             error = rewrite.error(MISS, "the live server ended before the answer")
             self._conversation.pass_on(said(call, "error", error))

@@ -93,7 +93,8 @@ class Proxy:
             await self._fail(error, body, send, tap)
             return
         self.reached = True
-        headers = self._headers([(name.lower(), value) for name, value in response.headers.raw], tap)
+        raw = [(name.lower(), value) for name, value in response.headers.raw]
+        headers = self._headers(target, raw, tap)
         tap.response(response.status_code, headers)
         endpoint = self._endpoint(scope, headers, tap)
         try:
@@ -128,17 +129,17 @@ class Proxy:
         else:
             await answer(send, 502, f"mcp-tape {reason}\n")
 
-    def _headers(self, headers: Headers, tap: Tap) -> Headers:
+    def _headers(self, target: bytes, headers: Headers, tap: Tap) -> Headers:
         """A redirect within the server must not lead past us; a length beside chunks does not count."""
         if header(headers, b"transfer-encoding"):
             headers = [(name, value) for name, value in headers if name != b"content-length"]
         headers, location = end_to_end(headers), header(headers, b"location")
-        ours = self._ours(location, tap) if location else None
+        ours = self._ours(location, target, tap) if location else None
         return [(name, ours.encode("latin-1") if ours and name == b"location" else value) for name, value in headers]
 
-    def _ours(self, uri: str, tap: Tap) -> str | None:
+    def _ours(self, uri: str, base: bytes, tap: Tap) -> str | None:
         """A URI of the server as one of ours, where a message may then come; None where it may stay as it is."""
-        path = self._upstream.path_of(uri)
+        path = self._upstream.path_of(uri, base)
         if path is None:
             return None
         if tap.recorder is not None:
@@ -151,7 +152,7 @@ class Proxy:
         is_stream = (header(headers, b"content-type") or "").lower().startswith("text/event-stream")
         if scope["method"] != "GET" or tap.recorder is None or session or not is_stream:
             return lambda piece: piece
-        return _Endpoint(lambda uri: self._ours(uri, tap) or uri).rewritten
+        return _Endpoint(lambda uri: self._ours(uri, scope["raw_path"], tap) or uri).rewritten
 
 
 class Tap:

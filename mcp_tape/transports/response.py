@@ -73,7 +73,10 @@ class Response:
             await self._event(encoded(item))
             return self._stream.unanswered > 0 or self._stream.waits_for_ever or isinstance(self._stream.peek(), Hangup)
         if isinstance(item, Refuse):
-            await answer(self._send, item.status, b"") if not self._started else abort(self._scope)
+            if self._started:
+                abort(self._scope)
+            else:
+                await answer(self._send, item.status, item.body, item.content_type.encode("latin-1", "replace"))
         elif isinstance(item, Reset):
             reset(self._scope)
         else:

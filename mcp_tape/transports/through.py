@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from .. import protocol
@@ -33,7 +33,7 @@ class Through:
 
     async def ask(
         self, verb: str, headers: Headers, body: bytes, hear: Hear, left: asyncio.Event | None = None
-    ) -> None:
+    ) -> Refused | None:
         """One request; each message of the response is heard. `left`: set when the client leaves."""
         path: bytes | None = self.path
         for _ in range(3):  # a redirect or two are followed, as a client would
@@ -42,7 +42,8 @@ class Through:
             self.session = self.session or response.session
             path = response.redirect
             if path is None:
-                return
+                break
+        return response.refused
 
     def _scope(self, verb: str, path: bytes, headers: Headers, body: bytes) -> Scope:
         own = [(b"accept", _ACCEPTS[verb])]
@@ -53,6 +54,14 @@ class Through:
         return {"method": verb, "raw_path": raw, "query_string": query, "headers": [*kept, *own]}
 
 
+class Refused(NamedTuple):
+    """A response that is an error of HTTP."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
 class _Response:
     """Takes a response apart as it comes."""
 
@@ -61,10 +70,14 @@ class _Response:
         self._framing: Events | Whole = Whole()
         self.session: bytes | None = None
         self.redirect: bytes | None = None
+        self.refused: Refused | None = None
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             self._begin(message["status"], message["headers"])
+            return
+        if self.refused is not None:
+            self.refused = self.refused._replace(body=self.refused.body + message["body"])
             return
         units: list[Any] = [*self._framing.feed(message["body"])]
         for unit in units if message.get("more_body") else [*units, *self._framing.close()]:
@@ -80,7 +93,10 @@ class _Response:
         if status in _REDIRECTS and location:
             parts = urlsplit(location)
             self.redirect = f"{parts.path}?{parts.query}".rstrip("?").encode()
-        if (header(headers, b"content-type") or "").lower().startswith("text/event-stream"):
+        content_type = header(headers, b"content-type") or ""
+        if status >= 400:
+            self.refused = Refused(status, content_type, b"")
+        elif content_type.lower().startswith("text/event-stream"):
             self._framing = Events()
 
 

@@ -54,10 +54,10 @@ class Upstream:
     async def close(self) -> None:
         await self._client.aclose()
 
-    def path_of(self, url: str) -> str | None:
-        """Path and query of a URL, if it is of this server; it may be relative to that of the server."""
+    def path_of(self, url: str, base: bytes) -> str | None:
+        """Path and query of a URL, if it is of this server; it may be relative to a path."""
         try:
-            parts = urlsplit(urljoin(str(self.url), url.strip()))
+            parts = urlsplit(urljoin(str(self.url), urljoin(base.decode("latin-1"), url.strip())))
         except ValueError:
             return None
         if _origin(parts) != self.origin:

@@ -28,6 +28,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
 _BACKLOG = 1024
+_BEHIND = 1 << 16  # bytes of further requests that are kept while one is answered
 _GRACE = 0.3  # seconds that a response may take to end when we are told to stop
 _TRANSPORT = "mcp_tape.transport"
 OPENED = "mcp_tape.opened"  # what came of a request that could not be answered at once
@@ -110,8 +111,9 @@ class Guard:
     def __init__(self, app: App, host: str) -> None:
         self._app = app
         self._names = {host.lower(), "localhost", socket.gethostname().lower()}
-        self._quick: Callable[[shortcut.Request], object] | None = getattr(app, "quick", None)
         self._usual: str | None = None  # the last host that was ours
+        self._asked: shortcut.Quick | None = getattr(app, "quick", None)
+        self.quick: shortcut.Quick | None = self._quick if self._asked else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         _to_origin_form(scope)
@@ -124,16 +126,16 @@ class Guard:
         else:
             await self._app(scope, receive, send)
 
-    def quick(self, request: shortcut.Request) -> object:
+    def _quick(self, request: shortcut.Request) -> object:
         """The same for a request that may be answered at once."""
         host, source = header(request.headers, b"host"), header(request.headers, b"origin")
-        if self._quick is None or source is not None:
+        if self._asked is None or source is not None:
             return None
         if host != self._usual:
             if host is None or not self._is_ours(_hostname(f"//{host}")):
                 return None
             self._usual = host
-        return self._quick(request)
+        return self._asked(request)
 
     def _is_ours(self, name: str) -> bool:
         return name in self._names or is_address(name)
@@ -221,11 +223,13 @@ class _Protocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         if self._quick is None or not self._is_idle():
             super().data_received(data)
+            self._stay_attentive()
             return
         data, self._held = self._held + data, b""
         request = shortcut.parsed(data)
         if isinstance(request, int):
             self._held = data  # the rest of it is on its way
+            self._unset_keepalive_if_required()
             return
         found = self._quick(request) if request is not None else None
         if isinstance(found, bytes):
@@ -237,6 +241,12 @@ class _Protocol(H11Protocol):
         else:
             self._opened = found
             super().data_received(data)
+            self._stay_attentive()
+
+    def _stay_attentive(self) -> None:
+        """Read on, though the next request is there before the response is through: a client may leave."""
+        if self.flow.read_paused and not self.cycle.more_body and len(self.conn.trailing_data[0]) < _BEHIND:
+            self.flow.resume_reading()
 
     def _is_idle(self) -> bool:
         """Whether a new request begins, and what we write goes out at once."""
