@@ -194,7 +194,6 @@ def test_the_endpoint_of_the_old_transport_leads_through_us(absolute: bool, eol:
 
 
 def test_an_endpoint_is_relative_to_where_its_stream_is(tmp_path: Path) -> None:
-    # BUG: it is taken as relative to the URL that was given, and what is posted there is not recorded.
     tape = tmp_path / "tape.db"
 
     def script(request: Message, wire: Wire) -> None:

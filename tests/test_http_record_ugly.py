@@ -57,7 +57,6 @@ def test_a_client_that_leaves_is_gone_upstream_too(leave: Callable[[Client], Non
 
 
 def test_a_client_that_leaves_behind_another_request_is_gone_upstream_too(tmp_path: Path) -> None:
-    # BUG: while a second request waits in line, nobody looks whether the client is there.
     left = threading.Event()
 
     def script(request: Message, wire: Wire) -> None:
@@ -80,7 +79,6 @@ def test_a_client_that_leaves_behind_another_request_is_gone_upstream_too(tmp_pa
 
 
 def test_a_client_that_leaves_within_its_request_is_gone_upstream_too(tmp_path: Path) -> None:
-    # BUG: a small request is held back until it is whole, also when recording.
     tape, body = tmp_path / "tape.db", call(1, text="x" * 100)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(WAIT)

@@ -48,7 +48,6 @@ def test_requests_with_the_same_id_are_told_apart_by_their_channels(first: str, 
 
 
 def test_a_second_answer_on_a_stream_answers_nobody_elses_request() -> None:
-    # BUG: an answer that its own POST does not wait for is given to the newest request with that id.
     def twice(http: Http) -> None:
         http.respond("post-2")
         http.event("post-2", result(1, "b"))
@@ -136,8 +135,6 @@ def test_what_a_stream_resumes_belongs_to_the_request_it_began_with() -> None:
 
 
 def test_a_stream_that_the_client_lost_and_resumed_goes_on() -> None:
-    # BUG: leaving a stream counts as a cancel for good, though in the legacy era it is none: the answer then
-    # plays before the question that it waited for.
     def talk(http: Http) -> None:
         http.post("post-1", call(1, "a"))
         http.respond("post-1")
@@ -308,7 +305,6 @@ CUT = [(EVENTS, b"id: 1\nda"), (EVENTS, b"data: {}"), (EVENTS, b": pi"), ("appli
 @pytest.mark.parametrize("side", ["server", "client"])
 @pytest.mark.parametrize(("content", "data"), CUT)
 def test_what_was_cut_off_is_kept_in_its_place_and_says_nothing(content: str, data: bytes, side: Side) -> None:
-    # BUG: when the client leaves, what came of the server's message is kept at the end of the session, or lost.
     kept = Kept(begun(content, data), lambda http: http.abort(side, "post-1"), lambda http: http.post("post-2", "{}"))
     (seq,) = [frame.seq for frame, _ in kept.rows if frame.sender == "server" and frame.kind == "noise"]
     fragment, entries = kept.rows[seq - 1]
@@ -344,7 +340,6 @@ def test_an_event_that_the_stream_ended_within_is_no_message() -> None:
 
 
 def test_an_endpoint_that_the_stream_ended_within_is_none() -> None:
-    # BUG: it counts as one, and its stream as the one that everything comes on.
     def talk(http: Http) -> None:
         http.open("get-1", "/sse")
         http.respond("get-1")
@@ -367,7 +362,6 @@ TALKS = [
 @pytest.mark.parametrize("talk", TALKS, ids=range(len(TALKS)))
 @pytest.mark.parametrize("end", ["answer", "abort"])
 def test_what_follows_from_the_frames_alone_is_the_same(talk: Talk, end: str) -> None:
-    # BUG: of a fragment nothing follows while it is recorded, but noise or a refusal does when derived anew.
     def ends(http: Http) -> None:
         if end == "answer":
             http.answer("post-1", REFUSAL, 400)
@@ -388,7 +382,6 @@ SECRET = "ghp_" + "aB3dE6gH9j" * 4
     "data",
     [
         f"data: {SECRET}\n\n",
-        # BUG: comments, the other fields of an event, and endpoints are kept as they are.
         f": {SECRET}\n\n",
         f"x-note: {SECRET}\ndata: {{}}\n\n",
         f"event: endpoint\ndata: /messages?token={SECRET}\n\n",
@@ -400,7 +393,6 @@ def test_no_secret_in_an_event_stream_is_kept(data: str) -> None:
 
 
 def test_no_secret_behind_a_cut_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    # BUG: the rest of a line that was too long is taken for another field, and kept as it is.
     monkeypatch.setattr("mcp_tape.tape.Events", partial(Events, limit=40))
     kept = Kept(
         begun(EVENTS, b'data: {"text":"' + b"x" * 40),

@@ -171,8 +171,6 @@ def test_what_was_held_is_there_at_the_end(recording: Recording) -> None:
 
 @pytest.mark.parametrize("event", ["open", "abort"])
 def test_half_an_event_of_a_stream_that_was_open_to_the_end_is_kept(recording: Recording, event: str) -> None:
-    # BUG: when the last channel of a session ends by being left open, or by its client's leaving, what came of
-    # the next event is lost.
     http = recording.http
     http.open("get-1", mcp_session_id="a")
     http.respond("get-1")
@@ -282,7 +280,6 @@ def test_each_channel_is_kept_in_its_order(recording: Recording) -> None:
 @settings(max_examples=50)
 @given(mixed())
 def test_a_session_is_in_order_and_begins_with_its_first_byte(recording: Recording) -> None:
-    # BUG: what waited to be told its session comes behind what came later, and may be before the session's start.
     for kept in recording.frames:
         at = [frame.at for frame in kept]
         assert at[0] >= 0

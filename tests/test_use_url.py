@@ -89,7 +89,6 @@ def test_rewrite_replaces_the_cassette_when_something_was_asked(vcr: Vcr) -> Non
 
 @pytest.mark.parametrize("server", ["not asked", "not there", "hangs up"])
 def test_rewrite_leaves_the_old_cassette_when_nothing_was_answered(vcr: Vcr, server: str) -> None:
-    # BUG: a server that takes a request and hangs up leaves a recording of the request that replaces the old one.
     cassette(vcr.tape, taped(call(1, "old")))
     before = vcr.tape.read_bytes()
     with hanging_up() as upstream:
@@ -129,7 +128,6 @@ def test_new_episodes_are_on_the_tape_the_next_time(vcr: Vcr) -> None:
 
 
 def test_new_episodes_without_a_miss_write_nothing(vcr: Vcr) -> None:
-    # BUG: the cassette is opened to be written at the end, which changes its header.
     cassette(vcr.tape, taped(call(1, "a")))
     before = vcr.tape.read_bytes()
     assert vcr.run("new_episodes", call(1, "a")) == ["taped"]
@@ -189,7 +187,6 @@ def test_progress_of_a_live_call_is_passed_on(vcr: Vcr) -> None:
 
 
 def test_each_client_in_turn_has_a_session_at_the_live_server(vcr: Vcr) -> None:
-    # BUG: after the first has ended its session, the answers to the second go to the first's streams: it hangs.
     cassette(vcr.tape, taped(call(1, "a")))
     with vcr.use("new_episodes") as url:
         for number in (1, 2):
@@ -203,15 +200,12 @@ def test_each_client_in_turn_has_a_session_at_the_live_server(vcr: Vcr) -> None:
 
 
 def test_a_legacy_client_of_a_modern_tape_begins_once_at_the_live_server(vcr: Vcr) -> None:
-    # BUG: initialize is a miss and the handshake too, so it is sent twice; initialized is never passed on, and
-    # would have to be through before the next request is.
     cassette(vcr.tape, modern_tape)
     assert vcr.run("new_episodes", call(1, "b")) == [["b", 2]]
     assert vcr.live.methods() == ["initialize", "notifications/initialized", "b"]
 
 
 def test_new_episodes_of_an_era_extend_the_session_of_that_era(vcr: Vcr) -> None:
-    # BUG: they extend the newest session, which for clients of the other era does not play.
     vcr.run("all", call(1, "a"))
     with vcr.use("all") as url:
         Client(url).ask(modern(1, "a"))
@@ -222,7 +216,6 @@ def test_new_episodes_of_an_era_extend_the_session_of_that_era(vcr: Vcr) -> None
 
 
 def test_of_a_batch_only_what_misses_is_passed_on(vcr: Vcr) -> None:
-    # BUG: with a notification in it, the whole batch is passed on.
     cassette(vcr.tape, taped(call(1, "a"), call(1, "a")))
     with vcr.use("new_episodes") as url:
         client = Client(url).hello()
@@ -247,7 +240,6 @@ def test_the_headers_given_go_to_the_live_server_and_nowhere_else(vcr: Vcr) -> N
 
 
 def test_what_a_client_says_who_it_is_goes_to_the_live_server(vcr: Vcr) -> None:
-    # BUG: its headers are missing where the live server is asked for a stream.
     cassette(vcr.tape, taped())
     with vcr.use("new_episodes") as url:
         Client(url, Authorization="Bearer swordfish").hello().ask(call(1, "b"))
@@ -257,7 +249,6 @@ def test_what_a_client_says_who_it_is_goes_to_the_live_server(vcr: Vcr) -> None:
 
 
 def test_a_live_server_that_redirects_is_followed(tmp_path: Path) -> None:
-    # BUG: it is not, and the miss has no answer.
     with serving(redirects=True) as live:
         vcr = Vcr(tmp_path, live)
         cassette(vcr.tape, taped())
@@ -268,7 +259,6 @@ def test_a_live_server_that_redirects_is_followed(tmp_path: Path) -> None:
 
 
 def test_a_live_server_that_is_not_there_is_an_error_and_exit_code_4(vcr: Vcr) -> None:
-    # BUG: the exit code is 0.
     cassette(vcr.tape, taped(call(1, "a")))
     told = vcr.run("new_episodes", call(1, "a"), call(2, "b"), url="http://127.0.0.1:9/mcp")
     assert told[0] == "taped"
@@ -279,7 +269,6 @@ def test_a_live_server_that_is_not_there_is_an_error_and_exit_code_4(vcr: Vcr) -
 
 
 def test_a_live_server_that_dies_leaves_no_call_unanswered(vcr: Vcr) -> None:
-    # BUG: it does; the client waits for ever.
     cassette(vcr.tape, taped(call(1, "a")))
     with vcr.use("new_episodes") as url:
         client = Client(url).hello()
@@ -291,7 +280,6 @@ def test_a_live_server_that_dies_leaves_no_call_unanswered(vcr: Vcr) -> None:
 
 
 def test_a_refusal_of_the_live_server_answers_the_call(vcr: Vcr) -> None:
-    # BUG: its id stays null, so that clients wait for their own.
     cassette(vcr.tape, taped())
     (told,) = vcr.run("new_episodes", call(2, "refuse"))
     assert (told["code"], told["message"]) == (-32099, "not today")
@@ -304,7 +292,6 @@ def test_a_modern_client_that_leaves_cancels_at_the_live_server(vcr: Vcr) -> Non
         assert next(told)["params"] == {"data": "wait"}
         told.close()
         until(vcr.live.left.is_set, "the live server to be left")
-    # BUG: the tape says that the call was still open at the end, not that the client left it.
     assert '{"event":"abort"}' in vcr.all_said()
 
 
@@ -312,7 +299,6 @@ def test_a_modern_client_that_leaves_cancels_at_the_live_server(vcr: Vcr) -> Non
 
 
 def test_a_client_of_http_sse_is_answered_by_the_live_server_too(vcr: Vcr) -> None:
-    # BUG: what it accepts is passed on as it is, and servers of Streamable HTTP want more.
     cassette(vcr.tape, taped(call(1, "a")))
     with vcr.use("new_episodes") as url, old_client(url) as (client, heard):
         assert [posted(client, text) for text in (INITIALIZE, INITIALIZED, call(1, "a"), call(2, "b"))] == [202] * 4
@@ -320,7 +306,6 @@ def test_a_client_of_http_sse_is_answered_by_the_live_server_too(vcr: Vcr) -> No
 
 
 def test_a_live_server_of_http_sse_is_asked_in_its_own_way(tmp_path: Path) -> None:
-    # BUG: the miss is posted to its stream's path, which answers 405 or the like.
     with serving(old=True) as live:
         vcr = Vcr(tmp_path, live)
         for mode, tool in (("once", "a"), ("new_episodes", "b")):
