@@ -6,13 +6,12 @@ with mcp_tape.use_cassette("weather.db", command=["uvx", "mcp-server-weather"]) 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from .errors import CassetteError, ServerError, TapeError
-
+TYPE_CHECKING = False  # as type checkers know it; typing itself would take longer to load than all the rest
 if TYPE_CHECKING:
     from .cassette import Cassette, Session
+    from .errors import CassetteError, ServerError, TapeError
     from .frames import Exchange, Frame
+    from .modes import Mode
     from .using import Miss, UsedCassette, use_cassette
 
 __version__ = "0.1.0"
@@ -22,6 +21,7 @@ __all__ = [
     "Exchange",
     "Frame",
     "Miss",
+    "Mode",
     "ServerError",
     "Session",
     "TapeError",
@@ -31,18 +31,20 @@ __all__ = [
 ]
 
 _PLACES = {
-    "Cassette": "cassette", "Session": "cassette", "Exchange": "frames", "Frame": "frames",
+    "Cassette": "cassette", "Session": "cassette", "Exchange": "frames", "Frame": "frames", "Mode": "modes",
     "Miss": "using", "UsedCassette": "using", "use_cassette": "using",
+    "TapeError": "errors", "CassetteError": "errors", "ServerError": "errors",
 }  # fmt: skip
 
+if not TYPE_CHECKING:  # else every name would seem to be there
 
-def __getattr__(name: str) -> Any:
-    """Public names are loaded when they are used: importing mcp_tape is nearly free."""
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+    def __getattr__(name):
+        """Public names are loaded when they are used: importing mcp_tape is nearly free."""
+        if name not in _PLACES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
 
-    return getattr(import_module(f".{_PLACES[name]}", __name__), name)
+        return getattr(import_module(f".{_PLACES[name]}", __name__), name)
 
 
 def __dir__() -> list[str]:

@@ -23,7 +23,12 @@ def named_function(name: str) -> Callable[..., Any]:
 
 def name_of(function: Callable[..., Any]) -> str:
     """The other way round; ValueError for one that no other process could import."""
-    name = f"{function.__module__}:{function.__qualname__}"
-    if function.__module__ == "__main__" or named_function(name) is not function:
-        raise ValueError(f"{name} cannot be imported by another process; define it at the top of a module")
-    return name
+    module, path = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    name = f"{module}:{path}"
+    try:
+        if module != "__main__" and path and named_function(name) is function:
+            return name
+    except ValueError:
+        pass  # it is within another function, or nowhere
+    shown = name if path else repr(function)
+    raise ValueError(f"{shown} cannot be imported by another process; define it at the top of a module")

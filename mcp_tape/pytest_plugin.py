@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 _MODES = ("none", "once", "new_episodes", "all", "rewrite")
 _UNPLAYED = ("ignore", "warn", "error")
+_INI = ("mcp_record", "mcp_block_live", "mcp_unplayed", "mcp_tape_dir")
+_PRECEDENCE = "command line, nearest mark, farther marks, mcp_tape_config, ini, default"
 _MARK = (
-    "mcp_tape(name=None, *, server=None, url=None, mode=None, unplayed=None, **options): use a cassette; its name is "
-    "made from the test's unless given. Options are those of mcp_tape.use_cassette."
+    "mcp_tape(name=None, *, server=None, url=None, mode=None, unplayed=None, dir=None, **options): use a cassette; its "
+    "name is made from the test's unless given. Options are those of mcp_tape.use_cassette."
 )
 
 
@@ -30,15 +32,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--mcp-unplayed", choices=_UNPLAYED, help="What to do about recorded requests that a test did not "
                     "make. Default: ignore.")  # fmt: skip
     group.addoption("--mcp-tape-dir", metavar="DIR", help="Where cassettes are. Default: cassettes/ beside each test.")
-    group.addoption("--mcp-orphans", action="store_true", help="List the cassettes that no test has used.")
+    group.addoption("--mcp-orphans", action="store_true", default=None, help="List the cassettes that no test uses.")
     parser.addini("mcp_record", "as --mcp-record")
     parser.addini("mcp_block_live", "as --mcp-block-live", type="bool", default=None)
     parser.addini("mcp_unplayed", "as --mcp-unplayed")
-    parser.addini("mcp_tape_dir", "as --mcp-tape-dir")
+    parser.addini("mcp_tape_dir", "as --mcp-tape-dir; relative to the root directory")
+    parser.addini("mcp_orphans", "as --mcp-orphans", type="bool", default=None)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARK)
+    for name, choices in (("mcp_record", _MODES), ("mcp_unplayed", _UNPLAYED)):
+        value = config.getini(name)
+        if value and value not in choices:
+            raise pytest.UsageError(f"{name} is {value!r} in the ini file; it may be one of {', '.join(choices)}")
 
 
 _TAPES: pytest.StashKey[Tapes] = pytest.StashKey()
@@ -52,12 +59,15 @@ def _tapes(config: pytest.Config) -> Tapes:
     return config.stash[_TAPES]
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
-    """How tapes are used, and who says so, where anybody does."""
-    names = ("mcp_record", "mcp_block_live", "mcp_unplayed", "mcp_tape_dir")
-    if not any(config.getoption(f"--{name.replace('_', '-')}") or config.getini(name) for name in names):
-        return "mcp-tape: record none (default)"
-    return _tapes(config).header()
+def _wants_orphans(config: pytest.Config) -> bool:
+    return bool(config.getoption("--mcp-orphans") or config.getini("mcp_orphans"))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """How tapes are used, who says so, and whose word counts."""
+    said = any(config.getoption(f"--{name.replace('_', '-')}") or config.getini(name) for name in _INI)
+    settings = _tapes(config).settings() if said else "record none (default)"
+    return f"mcp-tape: {settings}; the first counts: {_PRECEDENCE}"
 
 
 @pytest.fixture(scope="session")
@@ -67,23 +77,48 @@ def mcp_tape_config() -> dict[str, Any]:
 
 
 @pytest.fixture
-def mcp_tape(request: pytest.FixtureRequest, mcp_tape_config: dict[str, Any]) -> Iterator[UsedCassette]:
+def mcp_tape(request: pytest.FixtureRequest, mcp_tape_config: dict[str, Any]) -> UsedCassette:
     """The test's tape: what a client may connect to, and what happened."""
-    yield from _tapes(request.config).of_test(request.node, mcp_tape_config)
+    return _tapes(request.config).of_test(request.node, mcp_tape_config)
 
 
 @pytest.fixture(scope="session")
 def mcp_tape_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., UsedCassette]]:
     """Makes tapes that several tests share: called with a name and the options of the marker."""
-    yield from _tapes(request.config).factory()
+    tapes = _tapes(request.config)
+    yield tapes.make
+    tapes.end_made()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
+    __tracebackhide__ = True
+    return (yield from _watched(item, "setup"))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    __tracebackhide__ = True
+    return (yield from _watched(item, "call"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
+    __tracebackhide__ = True
+    return (yield from _watched(item, "teardown"))
+
+
+def _watched(item: pytest.Item, when: str) -> Generator[None, Any, Any]:
     """A miss fails the test, even if the code under test has swallowed it; but not one that has failed already."""
-    result = yield
+    __tracebackhide__ = True
+    try:
+        result = yield
+    except BaseException:
+        if _TAPES in item.config.stash:
+            _tapes(item.config).failed(item, when)
+        raise
     if _TAPES in item.config.stash:
-        _tapes(item.config).check(item)
+        _tapes(item.config).passed(item, when)
     return result
 
 
@@ -91,27 +126,32 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     report = yield
     if _TAPES in item.config.stash:
-        _tapes(item.config).ended(item, report.failed)
+        _tapes(item.config).reported(item, report)
     return report
 
 
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Whoever is left out of this run has a cassette all the same."""
+    if items and _wants_orphans(items[0].config):
+        _tapes(items[0].config).know(items)
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if _TAPES in session.config.stash:
-        tapes = _tapes(session.config)
-        tapes.finish()
-        output = getattr(session.config, "workeroutput", None)
-        if output is not None:  # a worker of xdist tells the controller
-            output["mcp_tape_used"] = sorted(tapes.used)
+    config = session.config
+    if _wants_orphans(config):
+        _tapes(config).know(session.items)
+    if _TAPES in config.stash:
+        _tapes(config).finish(session)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """xdist: what a worker has used counts as used."""
-    used = getattr(node, "workeroutput", {}).get("mcp_tape_used", [])
-    if used:
-        _tapes(node.config).used.update(used)
+    """xdist: what a worker has to tell is told by the controller."""
+    told = getattr(node, "workeroutput", {}).get("mcp_tape")
+    if told:
+        _tapes(node.config).summary.merge(told)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    if config.getoption("--mcp-orphans"):
-        _tapes(config).list_orphans(terminalreporter)
+    if _TAPES in config.stash:
+        _tapes(config).summary.write(terminalreporter, config.rootpath, orphans=_wants_orphans(config))

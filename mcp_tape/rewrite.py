@@ -137,6 +137,7 @@ def error(code: int, message: str, data: Any = None) -> str:
     return jsontext.dumps(body)
 
 
-def tool_error(text: str) -> str:
-    """The result of a call that was made and failed."""
-    return jsontext.dumps({"content": [{"type": "text", "text": text}], "isError": True})
+def tool_error(text: str, body: dict[str, Any]) -> str:
+    """The result of a call that was made and failed, as the era of the request has it."""
+    result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}
+    return jsontext.dumps({"resultType": "complete"} | result if protocol.is_modern(body) else result)

@@ -6,10 +6,16 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from . import provision
+
+if TYPE_CHECKING:
+    from .plugin import Suite
+
+pytest_plugins = ["pytester"]
 
 # nohup and background jobs start us with signals ignored, and what we start would inherit that.
 for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
@@ -41,3 +47,11 @@ def sdk_client(node: Callable[[], Path]) -> Callable[[str, str], list[str]]:
         return provision.client(client)
 
     return command
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester) -> Suite:
+    """Tests of a user's, to be run with the plugin."""
+    from .plugin import Suite
+
+    return Suite(pytester)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .. import api, modes
 from ..errors import CassetteError, TapeError
 from .base import Miss, Settings, UsedCassette
+from .checking import check, check_server, check_session
 
 if TYPE_CHECKING:
     from ..faults import Chooser
@@ -48,8 +49,7 @@ def use_cassette(
     live request and returns None or how they differ; a fault gets the live request and returns what strikes it, as in
     "delay:250", or None. `redactions` are functions of a text that give it back without its secrets.
     """
-    if command and url:
-        raise TapeError(f"either the command {command[0]} or the URL {url}, not both")
+    check_server(command, url)
     replay = api.Replay(
         session=str(session),
         ignore=tuple(ignore),
@@ -62,6 +62,7 @@ def use_cassette(
         choosers=tuple(fault for fault in faults if not isinstance(fault, str)),
         seed=seed,
     )
+    check(mode, replay, order, redact_paths, redact_values)
     settings = Settings(
         path=os.path.abspath(path),
         mode=_effective(os.path.abspath(path), mode),
@@ -76,6 +77,7 @@ def use_cassette(
         redactions=tuple(redactions),
     )
     if settings.mode == "none":
+        check_session(settings.path, replay.session)
         from .playing import Playing
 
         return Playing(settings)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from types import TracebackType
 
+    from ..cassette import Cassette
+    from ..selection import Position, Selection
+
 Function = Callable[..., Any]
 
 
@@ -72,7 +75,10 @@ class UsedCassette(ABC):
 
     @property
     def url(self) -> str:
-        """The URL of a server on loopback, started on first use: Streamable HTTP, or HTTP+SSE if the live one is that."""
+        """The URL of a server on loopback, started on first use.
+
+        At the path of the live server's URL, over the transport that it was recorded with; else at `/mcp`.
+        """
         with self._first:
             self._check_in_use()
             if self._url is None:
@@ -145,7 +151,7 @@ class UsedCassette(ABC):
     @property
     @abstractmethod
     def notes(self) -> list[str]:
-        """What else is worth knowing: answers of a client that differ from the recorded ones, an incomplete recording."""
+        """What else is worth knowing, such as that an answer of the client was not the recorded one."""
 
     @abstractmethod
     def rewind(self) -> None:
@@ -187,3 +193,12 @@ class UsedCassette(ABC):
 
     async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         self.finish(keep=kind is None)
+
+
+def unplayed(cassette: Cassette, chosen: Selection, played: set[Position]) -> list[Exchange]:
+    """What was chosen to be played and was not."""
+    from ..finding import Finder
+
+    chosen.taken.update(played)
+    left = {(row.session, row.seq, row.rpc_id) for row in Finder(chosen).unplayed()}
+    return [e for number in chosen.sessions for e in cassette.exchanges(number) if (e.session, e.seq, e.id) in left]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .. import api, frames
 from ..cassette import Cassette
 from ..frames import Exchange
-from ..stand_ins import StandIns
-from .base import Function, Miss, Settings, UsedCassette, is_old, unplayed
+from ..stand_ins import LIST, StandIns, output_schemas
+from .base import Function, Miss, Settings, UsedCassette, unplayed
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ..calls import Call
     from ..deck import Deck, Fact
     from ..playback import Player, Send
+    from ..transports.http import Server
     from ..transports.web import App
 
 
@@ -35,7 +37,8 @@ class Playing(UsedCassette):
         self._answers: dict[Call, bytes] = {}  # of stand-ins
         self._sessions: dict[int, None] = {}  # that clients were played, in order
         self._stand_ins = StandIns(self._output_schemas)
-        self._server: Any = None
+        self._server: Server | None = None
+        self._url_path = ""
 
     def _make_streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
         from ..transports.memory import streams
@@ -50,12 +53,12 @@ class Playing(UsedCassette):
         return door.command
 
     def _make_url(self) -> str:
-        from ..transports import http, local
+        from ..transports import local
         from ..transports.web import Address, Site
 
         site = Site(Address("127.0.0.1", 0))
         origin = self._started.enter_context(local.site_in_thread(site, lambda: self._application(site.stop)))
-        return f"{origin}{http.SSE_PATH if is_old(self._settings.web.url) else http.PATH}"
+        return origin + self._url_path
 
     @contextlib.contextmanager
     def _player(self) -> Iterator[Player]:
@@ -68,8 +71,9 @@ class Playing(UsedCassette):
         from ..transports import http
 
         with self._stage() as stage:
-            self._server = http.Server(stage, stop)
-            yield self._server
+            self._url_path, aliases = stage.place(self._settings.web.url)
+            self._server = http.Server(stage, stop, aliases)
+            yield _Loud(self._server)
 
     @contextlib.contextmanager
     def _stage(self) -> Iterator[api.Stage]:
@@ -162,11 +166,26 @@ class Playing(UsedCassette):
 
         with Cassette(self.path) as cassette:
             chosen = select(cassette, self._settings.replay.session, nth=0)
-            answers = [chosen.answer(row) for row in chosen.requests(protocol.TOOLS)]
-            return protocol.output_schemas(frames.parse(chosen.text(row))[1][row.part].body for row in answers if row)
+            answers = [chosen.answer(row) for row in chosen.requests(LIST)]
+            return output_schemas(frames.parse(chosen.text(row))[1][row.part].body for row in answers if row)
 
     def _end(self, keep: bool) -> None:
         self._started.close()
+
+
+class _Loud:
+    """A server of which one hears when a rule or a fault raises: its client is only told that something did."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.quick = server.quick
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await self._server(scope, receive, send)
+        except Exception:
+            traceback.print_exc()
+            raise
 
 
 class _Stage(api.Stage):

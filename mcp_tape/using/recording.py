@@ -6,26 +6,28 @@ import contextlib
 import itertools
 import os
 import select
-import shutil
+import sqlite3
 import subprocess
-import sys
 import uuid
 from collections.abc import Callable
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
-from .. import jsontext, modes, schema
-from ..cassette import Cassette, Session
+from .. import database, modes, schema
+from ..cassette import Cassette
 from ..errors import CassetteError, ServerError, TapeError
 from ..frames import Exchange
-from ..naming import name_of
+from . import happened, recorders
 from .base import Function, Miss, Settings, UsedCassette
+from .happened import Happened
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
 _STARTING = 60.0  # seconds for a recorder to listen
 _ENDING = 10.0  # seconds for what was recorded to be stored
+_BEGINNING = 2.0  # seconds for the first of it to be
+_STORING = 0.15  # seconds for what was just said to be
 _numbers = itertools.count(1)
 
 
@@ -38,24 +40,38 @@ class Recording(UsedCassette):
         number = f"{os.getpid()}-{next(_numbers)}"
         self._owner = owner
         self._run = uuid.uuid4().hex
-        self._runs = {self._run}  # and those of the ones that it owns
         self._part: str = owner._part if owner else f"{self.path}.{number}.part"
         self._report = f"{self.path}.{number}.part.report"
-        self._options = _options(settings)
-        if owner is not None:
-            owner._runs.add(self._run)
-            return
-        os.makedirs(os.path.dirname(self.path), exist_ok=True)
+        plays = settings.replay.session if settings.mode == "new_episodes" else None
+        self._source = happened.Source(self._part, self._report, frozenset({self._run}), plays)
+        self._last: Happened | None = None
+        self._code = 0
+        self._options = recorders.options(settings)
+        if owner is None:
+            self._before = self._begin()
+        else:
+            owner._source = owner._source._replace(runs=owner._source.runs | {self._run})
+
+    def _begin(self) -> tuple[int, ...] | None:
+        """Copy what is to be added to; how the cassette looks now."""
+        try:
+            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+        except OSError as error:
+            raise CassetteError(f"cannot write {self.path}: {error.strerror}") from None
         schema.check_header(self.path)
-        if settings.mode != "rewrite" and os.path.exists(self.path):
+        if self.mode != "rewrite" and os.path.exists(self.path) and os.path.getsize(self.path):
             with Cassette(self.path):
                 pass  # opening it tidies up what a killed recorder left
-            shutil.copyfile(self.path, self._part)
+            _copy(self.path, self._part)
+        return _look_of(self.path)
 
-    def streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+    def _make_streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
         from ..transports import sdk
 
-        return sdk.to_process(self.server_params) if self._settings.command else sdk.to_url(self.url)
+        if self._settings.command:
+            return sdk.to_process(self.server_params)
+        # Nothing but its name tells that a server is of the old kind.
+        return sdk.to_old_url(self.url) if self.url.rstrip("/").endswith("/sse") else sdk.to_url(self.url)
 
     def _make_command(self) -> list[str]:
         if not self._settings.command:
@@ -70,7 +86,7 @@ class Recording(UsedCassette):
         trust = ["--cacert", web.cacert] if web.cacert else []
         words = [*self._mcp_tape(), "--url", web.url, *headers, *trust, "--listen", "127.0.0.1:0"]
         recorder = subprocess.Popen(words, stdout=subprocess.PIPE)
-        self._started.callback(_end, recorder)
+        self._started.callback(self._stop, recorder)
         assert recorder.stdout is not None
         ready, _, _ = select.select([recorder.stdout], [], [], _STARTING)
         url = recorder.stdout.readline().decode().strip() if ready else ""
@@ -80,54 +96,61 @@ class Recording(UsedCassette):
 
     def _mcp_tape(self) -> list[str]:
         mode = "new_episodes" if self.mode == "new_episodes" else "all"
-        words = [sys.executable, "-m", "mcp_tape", "use", self._part, "--mode", mode, "-q", "--run", self._run]
+        words = [*recorders.mcp_tape(), "use", self._part, "--mode", mode, "-q", "--run", self._run]
         return [*words, "--report", self._report, *self._options]
 
     # -- what happened
 
-    def _sessions(self) -> list[Session]:
-        try:
-            with Cassette(self._part) as cassette:
-                return [session for session in cassette.sessions() if session.run in self._runs]
-        except CassetteError:
-            return []  # nothing yet
+    def _happened(self) -> Happened:
+        if self._last is not None:
+            return self._last
+        self._settle()
+        return happened.look(self._source)
+
+    def _settle(self) -> None:
+        """What was just said is stored a moment later: wait until nothing is added any more."""
+        self._wait_for_session()
+        give_up, before = monotonic() + _ENDING, -1
+        while self._is_busy() and (now := happened.count(self._source)) != before and monotonic() < give_up:
+            before = now
+            sleep(_STORING)
+
+    def _wait_for_session(self) -> None:
+        """A client may have been quicker than its recorder."""
+        give_up = monotonic() + _BEGINNING
+        expected = self._command is not None and self.mode != "new_episodes"  # which may have nothing to record
+        while expected and not happened.own_sessions(self._source) and monotonic() < give_up:
+            sleep(0.02)
+
+    def _is_busy(self) -> bool:
+        """Whether a recorder is running, as far as we know."""
+        return self._url is not None or self._is_open() or happened.is_being_written(self._report)
+
+    def _is_open(self) -> bool:
+        return any(session.ended_at is None for session in happened.own_sessions(self._source))
 
     def _made(self) -> list[Exchange]:
-        sessions = self._sessions()
-        if not sessions and not os.path.exists(self._part):
-            return []
-        played = [(row["session"], row["seq"]) for row in self._reported() if row["what"] == "played"]
-        with Cassette(self._part) as cassette:
-            old = {(e.session, e.seq): e for number in {s for s, _ in played} for e in cassette.exchanges(number)}
-            new = [e for session in sessions for e in cassette.exchanges(session.id) if e.sender == "client"]
-        return [*(old[place] for place in played if place in old), *new]
-
-    def _reported(self) -> list[dict[str, Any]]:
-        try:
-            with open(self._report, "rb") as lines:
-                return [jsontext.loads(line) for line in lines]
-        except FileNotFoundError:
-            return []
+        return self._happened().calls
 
     @property
     def misses(self) -> list[Miss]:
-        return [
-            Miss(Exchange(None, None, "client", row["method"], row["name"], str(row["id"]), None), row["text"])
-            for row in self._reported()
-            if row["what"] == "miss"
-        ]
+        return self._happened().misses
 
     @property
     def unplayed(self) -> list[Exchange]:
-        return []
+        return self._happened().unplayed
 
     @property
     def play_count(self) -> int:
-        return sum(row["what"] == "played" for row in self._reported())
+        return self._happened().play_count
+
+    @property
+    def notes(self) -> list[str]:
+        return self._happened().notes
 
     def rewind(self) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._report)
+        self._settle()
+        self._source = happened.forget(self._source)
 
     def on(self, method: str, *, tool: str | None = None, name: str | None = None) -> Callable[[Function], Function]:
         raise TapeError(f"{self.path} is being recorded: only a tape that plays can be answered for")
@@ -137,12 +160,13 @@ class Recording(UsedCassette):
     def another(self) -> Recording:
         return Recording(self._settings, self)
 
-    def finish(self, *, keep: bool) -> None:
+    def _end(self, keep: bool) -> None:
         self._started.close()
         try:
             self._wait()
-            if keep and self._owner is None and self._sessions():
-                modes.put_in_place(self._part, self.path)
+            self._last = happened.look(self._source)
+            if keep:
+                self._keep()
         finally:
             leftovers = [self._report]
             if self._owner is None:
@@ -153,43 +177,52 @@ class Recording(UsedCassette):
 
     def _wait(self) -> None:
         """Clients have left, but a recorder may still be storing what they said."""
+        self._wait_for_session()
         give_up = monotonic() + _ENDING
-        while any(session.ended_at is None for session in self._sessions()) and monotonic() < give_up:
+        while self._is_open() and monotonic() < give_up:
             sleep(0.02)
 
+    def _keep(self) -> None:
+        """Put what was recorded into the cassette's place, unless that would lose something."""
+        if self._code == ServerError.exit_code:
+            raise ServerError(f"{self._settings.web.url} was not reached, so {self.path} stays as it was")
+        sessions = happened.own_sessions(self._source)
+        if self._owner is not None or not sessions or (self.mode == "rewrite" and not modes.can_play(self._part)):
+            return
+        why = None
+        if any(session.ended_at is None for session in sessions):
+            why = "a client is still connected; let clients leave before the tape ends"
+        elif self.mode == "rewrite" and any(session.incomplete for session in sessions):
+            why = f"the new recording is incomplete: {next(s.incomplete for s in sessions if s.incomplete)}"
+        elif self.mode != "rewrite" and _look_of(self.path) != self._before:
+            why = "somebody else has changed it meanwhile; record one cassette in one place at a time"
+        if why:
+            raise CassetteError(f"{self.path} stays as it was: {why}")
+        modes.put_in_place(self._part, self.path)
 
-def _options(settings: Settings) -> list[str]:
-    """The settings as options of the command line."""
-    replay = settings.replay
-    if replay.rules or replay.choosers:
-        raise TapeError("functions as rules and faults need a tape that plays; record without them")
-    words = [
-        *_repeated("--redact-key", settings.redact_keys),
-        *_repeated("--redact-path", settings.redact_paths),
-        *_repeated("--redact-value", settings.redact_values),
-        *_repeated("--redact-with", [name_of(function) for function in settings.redactions]),
-        *([] if settings.redact else ["--no-redact"]),
-        *(["--note", settings.note] if settings.note else []),
-    ]
-    if settings.mode == "new_episodes":
-        words += ["--session", replay.session, "--speed", str(replay.speed), "--seed", str(replay.seed)]
-        words += [*_repeated("--ignore", replay.ignore), *_repeated("--fault", replay.faults)]
-        words += ["--match-on", ",".join(replay.match_on)] if replay.match_on else []
-        words += ["--repeats", replay.repeats] if replay.repeats else []
-        words += ["--order", "recorded"] if replay.in_recorded_order else []
-    return words
+    def _stop(self, recorder: subprocess.Popen[bytes]) -> None:
+        recorder.terminate()
+        try:
+            self._code = recorder.wait(_ENDING)
+        except subprocess.TimeoutExpired:
+            recorder.kill()
+            self._code = recorder.wait()
+        if recorder.stdout is not None:
+            recorder.stdout.close()
 
 
-def _repeated(option: str, values: Any) -> list[str]:
-    return [word for value in values for word in (option, value)]
+def _copy(path: str, part: str) -> None:
+    """Whole, even if somebody is adding to it."""
+    source = sqlite3.connect(database.read_only_uri(path), uri=True)
+    target = sqlite3.connect(part)
+    with contextlib.closing(source), contextlib.closing(target):
+        source.backup(target)
 
 
-def _end(recorder: subprocess.Popen[bytes]) -> None:
-    recorder.terminate()
+def _look_of(path: str) -> tuple[int, ...] | None:
+    """What changes when a file does."""
     try:
-        recorder.wait(_ENDING)
-    except subprocess.TimeoutExpired:
-        recorder.kill()
-        recorder.wait()
-    if recorder.stdout is not None:
-        recorder.stdout.close()
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,0 +1,261 @@
+"""What the pytest plugin does with tapes: which one a test has, what becomes of it, and what is to be said of it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ..errors import TapeError
+from . import settings
+from .recordings import Recordings, finish
+from .settings import Wanted, refuse
+from .summary import Call, Summary, in_words
+
+if TYPE_CHECKING:
+    from ..using import Miss, UsedCassette
+
+
+_ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+
+
+class TapeWarning(UserWarning):
+    """Something about a tape that fails no test."""
+
+
+class _Use:
+    """One test's use of a tape, or that of all tests that have one from the factory."""
+
+    def __init__(self, tape: UsedCassette, unplayed: str, *, is_shared: bool) -> None:
+        self.tape = tape
+        self.unplayed = unplayed
+        self.is_shared = is_shared
+        self._told: list[Miss] = []
+
+    def new_misses(self) -> list[Miss]:
+        """Those that were not told of before. A tape that was rewound has forgotten those."""
+        if self.tape.is_recording and self.tape.mode != "new_episodes":
+            return []  # all is live
+        misses, told = self.tape.misses, len(self._told)
+        new = misses[told:] if misses[:told] == self._told else misses
+        self._told = misses
+        return new
+
+    def left(self) -> list[Call]:
+        """What was recorded and not asked for, where somebody wants to know."""
+        calls = self.tape.unplayed if self.unplayed != "ignore" else []
+        return [(call.session or 0, call.seq or 0, _shown(call)) for call in calls]
+
+
+class Tapes:
+    """The tapes of one pytest run."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._recordings = Recordings(self._open_tape)
+        self._own: dict[str, _Use] = {}
+        self._made: list[_Use] = []
+        self._passed: set[str] = set()
+        self._failed: set[str] = set()
+        self._asking = ""  # the test for which a tape is opened
+        self._names: Counter[str | None] | None = None
+        self.summary = Summary()
+
+    def settings(self) -> str:
+        return settings.in_words(self._config)
+
+    # -- for fixtures
+
+    def of_test(self, item: pytest.Item, configured: dict[str, Any]) -> UsedCassette:
+        """The tape of a test."""
+        want = settings.wanted(self._config, settings.marks_of(item), configured)
+        place = settings.place_of(item, self._config, want.directory)
+        path = settings.path_of(item, place, want)
+        is_shared = want.name is not None and self._users(item, want.name) != 1
+        self._asking = settings.id_of(item)
+        tape = self._open(path, place, want, item.nodeid, is_shared=is_shared)
+        self._own[item.nodeid] = _Use(tape, want.unplayed, is_shared=is_shared)
+        return tape
+
+    def make(self, name: str, *, directory: str | os.PathLike[str] | None = None, **given: Any) -> UsedCassette:
+        """A tape for several tests: those that have the factory, directly or through other fixtures."""
+        want = settings.wanted(self._config, [{"name": name, "dir": directory} | given], {})
+        place = settings.place_of(None, self._config, want.directory)
+        self._asking = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+        tape = self._open(settings.named(place, name), place, want, self._asking, is_shared=True)
+        self._made.append(_Use(tape, want.unplayed, is_shared=True))
+        return tape
+
+    def end_made(self) -> None:
+        for use in self._made:
+            self.summary.problems += [miss.report for miss in use.new_misses()]  # of the fixtures that ended just now
+            self.summary.unplayed(use.tape.path, use.unplayed, use.left())
+            self.summary.problems += finish(use.tape, keep=True)
+        self._made.clear()
+
+    # -- for tests
+
+    def passed(self, item: pytest.Item, when: str) -> None:
+        """Fail a test whose calls were not on its tape, or that did not make all of those that are."""
+        if when == "setup":
+            return  # misses of fixtures are told with those of the test
+        told = self._tell_misses(item, when)
+        if when == "teardown":
+            told += self._end(item, keep=not told and item.nodeid in self._passed)
+        own = self._own.get(item.nodeid)
+        if not told and own is not None and not own.is_shared:
+            told += self._unplayed(own, item)
+        if told:
+            refuse("\n".join(told))
+
+    def failed(self, item: pytest.Item, when: str) -> None:
+        """Nothing on top of a failure, but what may explain it."""
+        self._tell_misses(item, when)
+        if when == "teardown":
+            self._end(item, keep=False)
+
+    def reported(self, item: pytest.Item, report: pytest.TestReport) -> None:
+        test = item.nodeid
+        if report.when == "setup":  # perhaps once more
+            self._passed.discard(test)
+            self._failed.discard(test)
+        if report.failed:
+            self._failed.add(test)
+        elif report.passed and report.when == "call":
+            self._passed.add(test)
+        for use in self._made if _has_factory(item) else ():
+            self._recordings.used_by(test, use.tape.path)
+            if report.failed:
+                self.summary.spoil(use.tape.path)
+
+    def _tell_misses(self, item: pytest.Item, when: str) -> list[str]:
+        """The reports go into a section of the test's, or with the rest of the failure where sections are not shown."""
+        told = []
+        for use in [*filter(None, [self._own.get(item.nodeid)]), *self._made]:
+            misses = use.new_misses()
+            if misses:
+                item.add_report_section(when, "mcp-tape", "\n\n".join(miss.report for miss in misses))
+                calls = ", ".join(dict.fromkeys(_shown(miss.call) for miss in misses))
+                told.append(f"{_count(misses, 'call')} of this test missed on {use.tape.path}: {calls}")
+                told += [] if self._config.getoption("showcapture") == "all" else [miss.report for miss in misses]
+        return [*told, f"To record what is missing: {_command(settings.id_of(item), 'new_episodes')}"] if told else []
+
+    def _unplayed(self, use: _Use, item: pytest.Item) -> list[str]:
+        left = use.left()
+        text = f"{_count(left, 'recorded request')} not made on {use.tape.path}: {in_words(left)}"
+        if left and use.unplayed == "warn":
+            item.warn(TapeWarning(text))
+        return [text] if left and use.unplayed == "error" else []
+
+    def _end(self, item: pytest.Item, *, keep: bool) -> list[str]:
+        """The use of a test's tape is over; what went wrong."""
+        use = self._own.pop(item.nodeid, None)
+        if use is None:
+            return []
+        if use.is_shared:
+            if item.nodeid in self._failed:
+                self.summary.spoil(use.tape.path)
+            self.summary.unplayed(use.tape.path, use.unplayed, use.left())
+            return finish(use.tape, keep=keep)
+        before = _identity(use.tape.path)
+        problems = finish(use.tape, keep=keep)
+        if keep and use.tape.is_recording and not problems and _identity(use.tape.path) == before:
+            item.warn(TapeWarning(f"nothing was recorded on {use.tape.path}: the test has asked for nothing"))
+        self._recordings.unlock(use.tape.path)
+        return problems
+
+    # -- for the run
+
+    def know(self, items: Iterable[pytest.Item]) -> None:
+        """Whether or not they run, these tests have cassettes."""
+        for item in items:
+            try:
+                want = settings.wanted(self._config, settings.marks_of(item), {})
+            except pytest.fail.Exception:
+                continue  # told where it runs
+            place = settings.place_of(item, self._config, want.directory)
+            self.summary.places.add(str(place))
+            if "mcp_tape" in getattr(item, "fixturenames", ()):
+                self.summary.used.add(str(settings.path_of(item, place, want)))
+
+    def finish(self, session: pytest.Session) -> None:
+        """The run is over: what was recorded for several tests is kept if none of them failed."""
+        for use in self._own.values():  # it was interrupted
+            finish(use.tape, keep=False)
+            self._recordings.unlock(use.tape.path)
+        stopped = bool(session.shouldfail or session.shouldstop or session.exitstatus not in _ENDED)
+        self.summary.problems += self._recordings.finish(self._failed, stopped=stopped)
+        output = getattr(self._config, "workeroutput", None)
+        if output is not None:
+            output["mcp_tape"] = self.summary.for_controller()
+        elif self.summary.is_error and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    # -- how
+
+    def _open(self, path: Path, place: Path, want: Wanted, test: str, *, is_shared: bool) -> UsedCassette:
+        self.summary.used.add(str(path))
+        self.summary.places.add(str(place))
+        if want.name is not None:  # each test has recorded its part
+            want.options.setdefault("session", "all")
+        return self._recordings.open(path, want.options, test, is_shared=is_shared)
+
+    def _open_tape(self, path: Path, options: dict[str, Any]) -> UsedCassette:
+        from .. import use_cassette
+
+        try:
+            return use_cassette(path, **options)
+        except (TapeError, ValueError, OSError) as error:
+            text = "\n".join(filter(None, (str(error), self._advice(path, options))))
+            raise pytest.fail.Exception(text, pytrace=False) from None
+
+    def _advice(self, path: Path, options: dict[str, Any]) -> str | None:
+        from ..modes import can_play
+
+        if options["mode"] == "none":
+            try:
+                return None if can_play(str(path)) else f"To record it: {_command(self._asking, 'once')}"
+            except TapeError:
+                return None
+        if "command" not in options and "url" not in options:
+            return "Give the live server to the marker or to mcp_tape_config: server=[...] or url=..."
+        return None
+
+    def _users(self, item: pytest.Item, name: str) -> int:
+        """How many tests of this run name a cassette so in their marks."""
+        if self._names is None:
+            self._names = Counter(map(settings.name_of, item.session.items))
+        return self._names[name]
+
+
+def _command(test: str, mode: str) -> str:
+    """What runs a test and records."""
+    return f"pytest {shlex.quote(test)} --mcp-record={mode}"
+
+
+def _has_factory(item: pytest.Item) -> bool:
+    """Also through a fixture that the test has asked for as it ran."""
+    request = getattr(item, "_request", item)
+    return "mcp_tape_factory" in getattr(request, "fixturenames", ())
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Which file is there."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _shown(call: Any) -> str:
+    return " ".join(filter(None, (call.method, call.name)))
+
+
+def _count(things: list[Any], word: str) -> str:
+    return f"{len(things)} {word}{'' if len(things) == 1 else 's'}"

@@ -1,0 +1,138 @@
+"""The cassettes that a run records: each by one process, put in place when the tests that used it have passed."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from ..errors import TapeError
+from .settings import refuse
+
+if TYPE_CHECKING:
+    from ..using import UsedCassette
+
+# In which the tests that record one cassette may differ: always, and where only the live server answers.
+_OF_PLAYING = {"faults", "speed", "order", "seed"}
+_OF_MATCHING = {"ignore", "match_on", "repeats", "session"}
+
+
+class Shared:
+    """A cassette that several tests record, each its part."""
+
+    def __init__(self, tape: UsedCassette, options: dict[str, Any]) -> None:
+        self.tape = tape
+        self.tests: set[str] = set()
+        self._options = options
+
+    def join(self, test: str, options: dict[str, Any]) -> UsedCassette:
+        """The tape of one more test."""
+        self.tests.add(test)
+        free = _OF_PLAYING | (set() if self.tape.mode == "new_episodes" else _OF_MATCHING)
+        names = {*self._options, *options} - free
+        other = sorted(name for name in names if self._options.get(name) != options.get(name))
+        if other:
+            refuse(f"{self.tape.path} is being recorded by tests with another {', '.join(other)}; give them the same")
+        return self.tape.another()
+
+
+class Recordings:
+    """What this process records."""
+
+    def __init__(self, open_tape: Callable[[Path, dict[str, Any]], UsedCassette]) -> None:
+        self._open_tape = open_tape
+        self._shared: dict[str, Shared] = {}
+        self._locks: dict[str, IO[str]] = {}
+
+    def open(self, path: Path, options: dict[str, Any], test: str, *, is_shared: bool) -> UsedCassette:
+        """A tape in use, which is a recording if that is to be made."""
+        shared = self._shared.get(str(path))
+        if shared is not None and options["mode"] != "none":
+            return shared.join(test, options)
+        tape = self._open_tape(path, options)
+        if tape.is_recording:
+            tape.finish(keep=False)
+            tape = self._open_locked(path, options)
+        if tape.is_recording and is_shared:
+            self._shared[str(path)] = Shared(tape, options)
+            return self._shared[str(path)].join(test, options)
+        return tape
+
+    def used_by(self, test: str, path: str) -> None:
+        if path in self._shared:
+            self._shared[path].tests.add(test)
+
+    def finish(self, failed: set[str], *, stopped: bool) -> list[str]:
+        """Keep what several tests have recorded, if none of them failed; else say why not."""
+        told = []
+        for path, shared in self._shared.items():
+            bad = sorted(shared.tests & failed)
+            why = "the run was stopped" if stopped else f"these failed: {', '.join(bad)}"
+            if stopped or bad:
+                told.append(f"{path} stays as it was, as {why}")
+            told += finish(shared.tape, keep=not (stopped or bad))
+            self.unlock(path)
+        self._shared.clear()
+        return told
+
+    def _open_locked(self, path: Path, options: dict[str, Any]) -> UsedCassette:
+        """Once more, as somebody else may have recorded it meanwhile."""
+        self._locks[str(path)] = _lock(path)
+        is_recording = False
+        try:
+            tape = self._open_tape(path, options)
+            is_recording = tape.is_recording
+        finally:
+            if not is_recording:
+                self.unlock(path)
+        return tape
+
+    def unlock(self, path: Path | str) -> None:
+        lock = self._locks.pop(str(path), None)
+        if lock is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(lock.name)
+            lock.close()
+
+
+def _lock(path: Path) -> IO[str]:
+    """Two that record one cassette would each throw the other's away."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        lock = open(f"{path}.lock", "w")  # noqa: SIM115 - held until the recording is done
+        if not _is_free(lock):
+            lock.close()
+            refuse(
+                f"{path} is being recorded by another test at this moment; those that record one cassette must run in "
+                "one process: without -n, or from one file with --dist loadfile"
+            )
+        if _is_there(lock):
+            return lock
+        lock.close()  # its last owner had removed it between our two steps
+
+
+def _is_free(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def finish(tape: UsedCassette, *, keep: bool) -> list[str]:
+    """End the use of a tape; what went wrong."""
+    try:
+        tape.finish(keep=keep)
+    except (TapeError, OSError) as error:
+        return [str(error)]
+    return []
+
+
+def _is_there(lock: IO[str]) -> bool:
+    try:
+        return os.path.samestat(os.fstat(lock.fileno()), os.stat(lock.name))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,167 @@
+"""Who decides how a test uses its tape, what there is to decide, and where the cassette is."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, get_args
+
+import pytest
+
+_LONGEST = 80  # characters of a file's name, before its ending
+_DIRECTORY = "cassettes"
+_DEFAULTS = {"mode": "none", "unplayed": "ignore", "block_live": False}
+_INI = {"mode": "mcp_record", "unplayed": "mcp_unplayed", "block_live": "mcp_block_live", "dir": "mcp_tape_dir"}
+_UNPLAYED = ("ignore", "warn", "error")
+_LIVE = {"server": "command", "command": "command", "url": "url"}  # one of them is the live server
+_OUTER = (pytest.Session, pytest.Directory, pytest.File)
+_OURS = {"name", "dir", "unplayed", "live"}  # not of use_cassette
+
+
+class Setting(NamedTuple):
+    value: Any
+    source: str
+
+
+class Wanted(NamedTuple):
+    """How a tape is to be used; the options are those of use_cassette."""
+
+    name: str | None
+    directory: Setting
+    unplayed: str
+    options: dict[str, Any]
+
+
+def resolve(name: str, config: pytest.Config, marks: Sequence[dict[str, Any]], configured: dict[str, Any]) -> Setting:
+    """The one precedence: command line, nearest mark, farther marks, config fixture, ini, default."""
+    ini = _INI.get(name)
+    given = config.getoption(f"--{ini.replace('_', '-')}") if ini else None
+    if given is not None:
+        return Setting(given, "command line")
+    for number, mark in enumerate(marks):
+        if mark.get(name) is not None:
+            return Setting(mark[name], "farther mark" if number else "nearest mark")
+    if configured.get(name) is not None:
+        return Setting(configured[name], "mcp_tape_config")
+    if ini and config.getini(ini) not in (None, ""):
+        return Setting(config.getini(ini), "ini")
+    return Setting(_DEFAULTS.get(name), "default")
+
+
+def in_words(config: pytest.Config) -> str:
+    """What is decided for all tests, and by whom."""
+    words = {"mode": "record", "block_live": "block live", "dir": "tapes in"}
+    settings = {name: resolve(name, config, (), {}) for name in _INI}
+    shown = [(words.get(name, name), s) for name, s in settings.items() if s.value not in (None, False)]
+    return ", ".join(f"{word}{'' if s.value is True else f' {s.value}'} ({s.source})" for word, s in shown)
+
+
+def wanted(config: pytest.Config, marks: Iterable[dict[str, Any]], configured: dict[str, Any]) -> Wanted:
+    """All that is decided for one tape."""
+    near = [_with_live(mark) for mark in marks]
+    far = _with_live(configured)
+    names = {*_DEFAULTS, "name", "dir", *(name for given in (*near, far) for name in given)}
+    chosen = {name: resolve(name, config, near, far) for name in names}
+    _check(chosen)
+    options = {name: setting.value for name, setting in chosen.items() if name not in _OURS}
+    options |= chosen["live"].value if "live" in chosen else {}
+    given = {name: value for name, value in options.items() if value is not None}
+    name = chosen["name"].value
+    return Wanted(None if name is None else str(name), chosen["dir"], chosen["unplayed"].value, given)
+
+
+def marks_of(item: pytest.Item) -> list[dict[str, Any]]:
+    """What the marks of a test say, the nearest first."""
+    return [_given(mark) for mark in item.iter_markers("mcp_tape")]
+
+
+def name_of(item: pytest.Item) -> str | None:
+    """The name that the marks of a test give to its cassette."""
+    names = (mark.args[0] if mark.args else mark.kwargs.get("name") for mark in item.iter_markers("mcp_tape"))
+    return next((str(name) for name in names if name is not None), None)
+
+
+def place_of(item: pytest.Item | None, config: pytest.Config, directory: Setting) -> Path:
+    """The directory of a test's cassettes; without a test, that of those in no test's directory."""
+    if directory.value:
+        here = config.invocation_params.dir if directory.source == "command line" else config.rootpath
+        return Path(os.path.normpath(here / directory.value))
+    return (item.path.parent if item else config.rootpath) / _DIRECTORY
+
+
+def path_of(item: pytest.Item, place: Path, want: Wanted) -> Path:
+    """The cassette of a test."""
+    if want.name is not None:
+        return named(place, want.name)
+    test, bracket, parameters = "::".join(_names(item)).partition("[")
+    # In one directory for all, files of the same name must not meet.
+    above = os.path.relpath(item.path.parent, item.config.rootpath) if want.directory.value else ""
+    folders = [part for part in Path(above).parts if part != ".."]
+    return place.joinpath(*folders, item.path.stem, f"{safe_name(test.replace('::', '.') + bracket + parameters)}.db")
+
+
+def id_of(item: pytest.Item) -> str:
+    """What to give to pytest where it was started, to run this test. (xdist may add to the test's own id.)"""
+    return "::".join([os.path.relpath(item.path, item.config.invocation_params.dir), *_names(item)])
+
+
+def _names(item: pytest.Item) -> list[str]:
+    """Those of its classes, and its own."""
+    return [node.name for node in item.listchain() if not isinstance(node, _OUTER)]
+
+
+def named(place: Path, name: str) -> Path:
+    return Path(os.path.normpath(place / (name if name.endswith(".db") else f"{name}.db")))
+
+
+def safe_name(text: str) -> str:
+    """A file's name made from a test's id: safe everywhere, bounded, and another for another id."""
+    safe = re.sub(r"[^\w.\[\]=,+-]+", "-", text, flags=re.ASCII).strip("-.")
+    parameters = text.partition("[")[2]
+    # Where capitals do not count in names of files, [GET] and [get] would meet.
+    if safe == text and len(safe) <= _LONGEST and parameters == parameters.lower():
+        return safe
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{safe[: _LONGEST - 9].rstrip('-.')}-{digest}"
+
+
+def refuse(why: str) -> NoReturn:
+    """Fail the test that asks, without a trace through the plugin."""
+    pytest.fail(why, pytrace=False)
+
+
+def _given(mark: pytest.Mark) -> dict[str, Any]:
+    if len(mark.args) > 1:
+        refuse(f"the marker mcp_tape takes one name, not {len(mark.args)}: {', '.join(map(repr, mark.args))}")
+    return dict(mark.kwargs) | ({"name": mark.args[0]} if mark.args else {})
+
+
+def _with_live(given: Any) -> dict[str, Any]:
+    """Whoever names a live server, by a command or a URL, replaces what the farther say of either."""
+    if not isinstance(given, dict):
+        refuse(f"the fixture mcp_tape_config must give a dict, not {given!r}")
+    live = {_LIVE[name]: value for name, value in given.items() if name in _LIVE and value is not None}
+    if isinstance(live.get("command"), str):
+        refuse(f"server is a list of words, as in server=['uvx', 'mcp-server-git'], not {live['command']!r}")
+    rest = {name: value for name, value in given.items() if name not in _LIVE}
+    return rest | ({"live": live} if live else {})
+
+
+def _check(chosen: dict[str, Setting]) -> None:
+    from .. import use_cassette
+    from ..modes import Mode
+
+    known = {*inspect.signature(use_cassette).parameters, *_OURS, *_LIVE} - {"path"}
+    unknown = sorted(chosen.keys() - known)
+    if unknown:
+        refuse(f"mcp_tape has no option {', '.join(unknown)}; it has {', '.join(sorted(known - {'live'}))}")
+    if not isinstance(chosen["name"].value, str | os.PathLike | None):
+        refuse(f"the name of a cassette is a text, not {chosen['name'].value!r}")
+    for name, choices in (("mode", get_args(Mode)), ("unplayed", _UNPLAYED)):
+        value, source = chosen[name]
+        if value not in choices:
+            refuse(f"{name} is {value!r} ({source}); it may be one of {', '.join(choices)}")

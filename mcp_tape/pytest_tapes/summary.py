@@ -1,0 +1,84 @@
+"""What is told at the end of a run. A worker of xdist hands it to the controller, which tells it for all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+_MOST = 10  # requests that are told one by one
+_LEVELS = ("ignore", "warn", "error")
+
+Call = tuple[int, int, str]  # session, seq, what
+
+
+class Summary:
+    """Of all tests in this process, and of those that were merged."""
+
+    def __init__(self) -> None:
+        self.used: set[str] = set()  # the cassettes of tests
+        self.places: set[str] = set()  # the directories of cassettes
+        self.problems: list[str] = []
+        self._left: dict[str, set[Call]] = {}  # of shared cassettes: what nobody has played
+        self._levels: dict[str, str] = {}
+        self._spoiled: set[str] = set()  # used by a test that failed: then unplayed requests say nothing
+
+    def unplayed(self, path: str, level: str, left: Iterable[Call]) -> None:
+        """What somebody has left unplayed; what others have played does not count."""
+        calls = set(left)
+        self._left[path] = self._left.get(path, calls) & calls
+        self._levels[path] = max(level, self._levels.get(path, "ignore"), key=_LEVELS.index)
+
+    def spoil(self, path: str) -> None:
+        self._spoiled.add(path)
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the run has failed even if no test has."""
+        return bool(self.problems) or any(self._levels[path] == "error" for path in self._unplayed())
+
+    def for_controller(self) -> dict[str, Any]:
+        """In types that xdist can send."""
+        left = [(path, self._levels[path], list(calls)) for path, calls in self._left.items()]
+        told = {"used": self.used, "places": self.places, "problems": self.problems, "spoiled": self._spoiled}
+        return {name: list(values) for name, values in told.items()} | {"left": left}
+
+    def merge(self, told: dict[str, Any]) -> None:
+        """Add what a worker had to tell."""
+        self.used.update(told["used"])
+        self.places.update(told["places"])
+        self.problems += told["problems"]
+        self._spoiled.update(told["spoiled"])
+        for path, level, calls in told["left"]:
+            self.unplayed(path, level, [tuple(call) for call in calls])
+
+    def write(self, reporter: Any, root: Path, *, orphans: bool) -> None:
+        if self.problems:
+            reporter.section("mcp-tape: recordings")
+            for problem in self.problems:
+                reporter.line(problem)
+        unplayed = self._unplayed()
+        if unplayed:
+            reporter.section("mcp-tape: recorded requests that no test has made")
+            for path, calls in unplayed.items():
+                reporter.line(f"{self._levels[path]}: {os.path.relpath(path, root)}: {in_words(calls)}")
+        if orphans:
+            self._write_orphans(reporter, root)
+
+    def _unplayed(self) -> dict[str, list[Call]]:
+        return {path: sorted(calls) for path, calls in self._left.items() if calls and path not in self._spoiled}
+
+    def _write_orphans(self, reporter: Any, root: Path) -> None:
+        found = {str(path) for place in self.places for path in Path(place).rglob("*.db")}
+        orphans = sorted(found - self.used)
+        reporter.section("mcp-tape: cassettes that no test of this run uses")
+        for path in orphans:
+            reporter.line(os.path.relpath(path, root))
+        reporter.line(f"{len(orphans)} of {len(found)}")
+
+
+def in_words(calls: list[Call]) -> str:
+    """Some requests, the first of them one by one."""
+    shown = [f"#{seq} {what}" for _, seq, what in calls[:_MOST]]
+    return "; ".join(shown + ([f"and {len(calls) - _MOST} more"] if len(calls) > _MOST else []))

@@ -1,0 +1,134 @@
+"""What happened while a cassette was recorded: read from the file that its recorders write, and from their report."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from .. import jsontext, protocol
+from ..cassette import Cassette, Session
+from ..errors import CassetteError
+from ..frames import Exchange
+from ..selection import Selection, select
+from .base import Miss, unplayed
+
+Row = dict[str, Any]  # of a report
+
+
+class Happened(NamedTuple):
+    """All that a tape is asked about afterwards."""
+
+    calls: list[Exchange]
+    misses: list[Miss]
+    unplayed: list[Exchange]
+    play_count: int
+    notes: list[str]
+
+
+class Source(NamedTuple):
+    """Where to look, and what of it was forgotten."""
+
+    part: str
+    report: str
+    runs: frozenset[str]
+    plays: str | None  # the session, in words; None where everything is live
+    forgotten_rows: int = 0
+    forgotten_calls: frozenset[tuple[int | None, int | None]] = frozenset()
+
+
+def look(source: Source) -> Happened:
+    """What happened so far."""
+    rows = read_report(source.report)[source.forgotten_rows :]
+    played = [row for row in rows if row["what"] == "played"]
+    calls: list[Exchange] = []
+    left: list[Exchange] = []
+    try:
+        with Cassette(source.part) as cassette:
+            calls = _calls(cassette, source, played)
+            left = _unplayed(cassette, source, played) if source.plays else []
+    except CassetteError:
+        pass  # nothing yet
+    misses = [Miss(_asked(row), row["text"]) for row in rows if row["what"] == "miss"]
+    return Happened(calls, misses, left, len(played), [row["text"] for row in rows if row["what"] == "note"])
+
+
+def forget(source: Source) -> Source:
+    """The same without what happened so far."""
+    forgotten: set[tuple[int | None, int | None]] = set()
+    for session in own_sessions(source):
+        with Cassette(source.part) as cassette:
+            forgotten |= {(call.session, call.seq) for call in cassette.exchanges(session.id)}
+    return source._replace(forgotten_rows=len(read_report(source.report)), forgotten_calls=frozenset(forgotten))
+
+
+def own_sessions(source: Source) -> list[Session]:
+    """What was recorded here."""
+    try:
+        with Cassette(source.part) as cassette:
+            return _own(cassette, source)
+    except CassetteError:
+        return []  # nothing yet
+
+
+def count(source: Source) -> int:
+    """How much there is by now; grows with each message."""
+    try:
+        with Cassette(source.part) as cassette:
+            frames = sum(cassette.counts(session.id)["frames"] for session in _own(cassette, source))
+    except CassetteError:
+        frames = 0
+    return frames + len(read_report(source.report))
+
+
+def is_being_written(path: str) -> bool:
+    """Whether one of those who told something in a report is still there."""
+    for pid in {row["pid"] for row in read_report(path)}:
+        try:
+            os.kill(pid, 0)
+        except OSError:
+            continue
+        return True
+    return False
+
+
+def read_report(path: str) -> list[Row]:
+    """The whole lines of a report; none where there is none yet."""
+    try:
+        with open(path, "rb") as lines:
+            return [jsontext.loads(line) for line in lines if line.endswith(b"\n")]
+    except FileNotFoundError:
+        return []
+
+
+def _own(cassette: Cassette, source: Source) -> list[Session]:
+    return [session for session in cassette.sessions() if session.run in source.runs]
+
+
+def _calls(cassette: Cassette, source: Source, played: list[Row]) -> list[Exchange]:
+    """What was played, and behind it what was live. The handshake that was played to the live server too is one."""
+    taped = {_identity(e): e for number in {row["session"] for row in played} for e in cassette.exchanges(number)}
+    found = [(taped.get((row["session"], row["seq"], row["method"], row["name"])), row) for row in played]
+    old = [e._replace(id=jsontext.dumps(row["id"])) for e, row in found if e is not None]
+    greeted = {e.method for e in old} & {protocol.INITIALIZE, protocol.DISCOVER}
+    live = [e for session in _own(cassette, source) for e in cassette.exchanges(session.id) if e.sender == "client"]
+    new = [e for e in live if e.method not in greeted and (e.session, e.seq) not in source.forgotten_calls]
+    return old + new
+
+
+def _identity(exchange: Exchange) -> tuple[Any, ...]:
+    """As a report names it: those of a batch share their place."""
+    return exchange.session, exchange.seq, exchange.method, exchange.name
+
+
+def _unplayed(cassette: Cassette, source: Source, played: list[Row]) -> list[Exchange]:
+    touched, own = {row["session"] for row in played}, {session.id for session in _own(cassette, source)}
+    chosen = [select(cassette, source.plays or "", legacy) for legacy in (None, True, False)]  # clients have an era
+    fitting = next((each for each in chosen if touched & set(each.sessions)), chosen[0])
+    before = Selection(cassette, [number for number in fitting.sessions if number not in own])
+    # A report does not tell the part of a batch: all of one count as played.
+    seqs = {(row["session"], row["seq"]) for row in played}
+    return unplayed(cassette, before, {row.place for row in before.all_requests() if row.place[:2] in seqs})
+
+
+def _asked(row: Row) -> Exchange:
+    return Exchange(None, None, "client", row["method"], row["name"], jsontext.dumps(row["id"]), None)

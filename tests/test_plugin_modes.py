@@ -1,0 +1,211 @@
+"""Modes in the pytest plugin: when the live server is asked, and when a recording takes the cassette's place."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import mcp  # noqa: F401 - loaded once, as a run within this process forgets what it has loaded
+import pytest
+
+from .plugin import Suite
+from .support import MCP_TAPE, WAIT, is_one_file, receive_line, sessions, started
+
+WRITING = ["once", "new_episodes", "all", "rewrite"]
+PATH = "cassettes/test_it/test_one.db"
+
+
+def one(*tools: str, more: str = "") -> str:
+    return f"def test_one(mcp_tape):\n    said = ask(mcp_tape, *{tools!r})\n    print(said)\n    {more}\n"
+
+
+def said(result: pytest.RunResult) -> list[str]:
+    """What the tests were answered, as they print it."""
+    return [line for line in result.outlines if line.startswith("[") and "%" not in line]
+
+
+@pytest.fixture
+def recorded(suite: Suite) -> Suite:
+    """A suite with one test that has its cassette."""
+    suite.test(one("a"))
+    suite.record("test_it/test_one", "a")
+    return suite
+
+
+# -- each mode
+
+
+def test_none_writes_nothing_and_starts_nothing(recorded: Suite) -> None:
+    before = recorded.cassettes()
+    stat = recorded.cassette().stat()
+    assert said(recorded.passes("-rP")) == ["['a 1']"]
+    recorded.test(one("a", "z"))
+    recorded.run("--mcp-record=none").assert_outcomes(failed=1)
+    assert recorded.cassettes() == before
+    assert recorded.cassette().stat().st_mtime_ns == stat.st_mtime_ns
+    assert recorded.starts() == 1
+
+
+def test_once_replays_what_there_is_and_does_not_add_to_it(recorded: Suite) -> None:
+    recorded.test(one("a", "z"))
+    before = recorded.cassettes()
+    recorded.run("--mcp-record=once").assert_outcomes(failed=1)
+    assert (recorded.cassettes(), recorded.starts()) == (before, 1)
+
+
+def test_new_episodes_adds_what_is_missing(recorded: Suite) -> None:
+    recorded.test(one("a", "z"))
+    assert said(recorded.passes("--mcp-record=new_episodes", "-rP")) == ["['a 1', 'z 2']"]
+    assert [session.extends for session in sessions(recorded.path / PATH)] == [None, 1]
+    assert said(recorded.passes("-rP")) == ["['a 1', 'z 2']"]
+    recorded.passes("--mcp-record=new_episodes")
+    assert recorded.starts() == 2
+
+
+def test_new_episodes_records_where_there_is_nothing(suite: Suite) -> None:
+    suite.test(one("a"))
+    suite.passes("--mcp-record=new_episodes")
+    assert said(suite.passes("-rP")) == ["['a 1']"]
+
+
+def test_all_appends_a_session_that_plays_from_then_on(recorded: Suite) -> None:
+    assert said(recorded.passes("--mcp-record=all", "-rP")) == ["['a 2']"]
+    assert len(sessions(recorded.path / PATH)) == 2
+    assert said(recorded.passes("-rP")) == ["['a 2']"]
+
+
+def test_rewrite_leaves_only_the_new_session(recorded: Suite) -> None:
+    recorded.test(one("b"))
+    recorded.passes("--mcp-record=rewrite")
+    assert len(sessions(recorded.path / PATH)) == 1
+    assert said(recorded.passes("-rP")) == ["['b 2']"]
+
+
+def test_a_recording_is_one_file_with_nothing_beside_it(recorded: Suite) -> None:
+    for mode in WRITING:
+        recorded.passes(f"--mcp-record={mode}")
+        assert list(recorded.cassettes()) == [PATH]
+        assert is_one_file(recorded.path / PATH)
+
+
+def test_a_url_is_recorded_and_replayed_too(suite: Suite) -> None:
+    demo = Path(__file__).parent.parent / "cassettes" / "demo.db"
+    with started([*MCP_TAPE, "replay", str(demo), "--listen", "127.0.0.1:0", "--repeats", "cycle"]) as live:
+        assert live.stdout
+        url = receive_line(live.stdout).decode().strip()
+        suite.write("test_it.py", URL.format(url))
+        suite.passes("--mcp-record=once")
+        live.send_signal(signal.SIGTERM)
+        live.wait(WAIT)
+    suite.passes()
+
+
+URL = """
+import mcp, pytest
+
+@pytest.mark.asyncio
+@pytest.mark.mcp_tape(url={!r})
+async def test_one(mcp_tape):
+    async with mcp.Client(mcp_tape.url, mode="legacy") as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["forecast"]
+"""
+
+
+# -- what is kept
+
+ENDS = {
+    "assert 0": {"failed": 1},
+    "pytest.skip()": {"skipped": 1},
+    "pytest.xfail()": {"xfailed": 1},
+    "pytest.exit('enough')": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("mode", "end"), [(mode, "assert 0") for mode in WRITING] + [("all", end) for end in ENDS if end != "assert 0"]
+)
+def test_the_old_cassette_survives_a_test_that_does_not_pass(recorded: Suite, mode: str, end: str) -> None:
+    before = recorded.cassettes()
+    recorded.test(one("a", "b", more=end) if mode != "once" else one("a", more=end))
+    recorded.run(f"--mcp-record={mode}").assert_outcomes(**ENDS[end])
+    assert recorded.cassettes() == before
+    (recorded.path / PATH).unlink()
+    recorded.run(f"--mcp-record={mode}").assert_outcomes(**ENDS[end])
+    assert recorded.cassettes() == {}
+
+
+def test_the_old_cassette_survives_an_interrupted_run(recorded: Suite) -> None:
+    before = recorded.cassettes()
+    recorded.test(one("b", more="raise KeyboardInterrupt"))
+    assert recorded.run_apart("--mcp-record=rewrite").ret == pytest.ExitCode.INTERRUPTED
+    assert (recorded.cassettes(), recorded.starts()) == (before, 2)
+
+
+@pytest.mark.parametrize("more", ["", "assert 0"])
+def test_the_old_cassette_survives_when_what_comes_after_the_test_fails(recorded: Suite, more: str) -> None:
+    before = recorded.cassettes()
+    after = f"@pytest.fixture\ndef after(mcp_tape):\n    yield\n    assert 0\n{one('b', more=more)}"
+    recorded.test(after.replace("test_one(mcp_tape)", "test_one(mcp_tape, after)"))
+    outcome = {"failed": 1, "errors": 1} if more == "assert 0" else {"passed": 1, "errors": 1}
+    recorded.run("--mcp-record=all").assert_outcomes(**outcome)
+    assert recorded.cassettes() == before
+
+
+def test_what_fixtures_ask_after_the_test_is_recorded_too(suite: Suite) -> None:
+    suite.test(
+        "@pytest.fixture\ndef after(mcp_tape):\n    yield\n    assert ask(mcp_tape, 'z') == ['z 2']\n"
+        "def test_one(after, mcp_tape): ask(mcp_tape, 'a')\n"
+    )
+    suite.passes("--mcp-record=once")
+    suite.passes()
+    assert suite.starts() == 2
+
+
+def test_a_test_that_is_run_again_until_it_passes_is_recorded(suite: Suite) -> None:
+    suite.add("conftest.py", AGAIN)
+    suite.test(one("a", more="assert said == ['a 2']"))
+    suite.run("--mcp-record=once").assert_outcomes(failed=1, passed=1)
+    assert said(suite.run("-rP"))[-1] == "['a 2']"
+    assert suite.starts() == 2
+
+
+AGAIN = """
+from _pytest.runner import runtestprotocol
+
+def pytest_runtest_protocol(item, nextitem):
+    if any(report.failed for report in runtestprotocol(item, nextitem=nextitem)):
+        item._initrequest()
+        runtestprotocol(item, nextitem=nextitem)
+    return True
+"""
+
+
+@pytest.mark.parametrize("mode", WRITING)
+def test_a_test_that_asks_for_nothing_is_told_that_nothing_was_recorded(recorded: Suite, mode: str) -> None:
+    before = recorded.cassettes()
+    recorded.test("def test_one(mcp_tape): pass\n\ndef test_two(mcp_tape): pass\n")
+    result = recorded.passes(f"--mcp-record={mode}", passed=2, warnings={"once": 1, "new_episodes": 2}.get(mode, 2))
+    result.stdout.fnmatch_lines(["*TapeWarning: nothing was recorded on *test_two.db: the test has asked for nothing"])
+    assert recorded.cassettes() == before
+
+
+# -- nothing runs live by accident
+
+
+@pytest.mark.parametrize("mode", ["new_episodes", "all", "rewrite"])
+def test_blocked_live_servers_are_not_started(recorded: Suite, mode: str) -> None:
+    before = recorded.cassettes()
+    result = recorded.run("--mcp-block-live", f"--mcp-record={mode}")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"live servers are blocked, and mode {mode} would talk to * for */test_one.db"])
+    assert "Give the live server" not in result.stdout.str()
+    assert (recorded.cassettes(), recorded.starts()) == (before, 1)
+
+
+@pytest.mark.parametrize("mode", ["none", "once"])
+def test_blocked_live_servers_do_not_stop_a_replay(recorded: Suite, mode: str) -> None:
+    recorded.add("pytest.ini", "mcp_block_live = true\n")
+    recorded.passes(f"--mcp-record={mode}")
+    (recorded.path / PATH).unlink()
+    recorded.run(f"--mcp-record={mode}").assert_outcomes(errors=1)
+    recorded.passes("--mcp-record=once", "-o", "mcp_block_live=false")
