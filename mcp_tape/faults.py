@@ -152,7 +152,8 @@ class Faulty:
             case "error":
                 return [said(call, "error", rewrite.error(int(fault.value), f"fault: {fault.source}"))]
             case "tool-error":
-                return [said(call, "result", rewrite.tool_error(fault.value or f"fault: {fault.source}", call.message.body))]
+                text = fault.value or f"fault: {fault.source}"
+                return [said(call, "result", rewrite.tool_error(text, call.message.body))]
             case "delay":
                 heapq.heappush(self._later, (now + int(fault.value) / 1000, next(self._numbers), send))
                 return []

@@ -61,6 +61,9 @@ SERVER = [sys.executable, "-I", "-S", str(pathlib.Path(__file__).with_name("serv
 def mcp_tape_config():
     return {"server": SERVER}
 """
+# Other plugins, which take long to load and hide what ours loads.
+OTHERS = ("anyio", "asyncio", "hypothesispytest", "recording")
+WITHOUT_OTHERS = [f"-pno:{name}" for name in OTHERS]
 INI = """
 [pytest]
 addopts = -p no:cacheprovider
@@ -103,7 +106,7 @@ class Suite:
 
     def run_apart(self, *options: str) -> pytest.RunResult:
         """In a process of its own."""
-        return self.pytester.runpytest_subprocess(*options, timeout=WAIT)
+        return self.pytester.runpytest_subprocess(*WITHOUT_OTHERS, *options, timeout=WAIT)
 
     def passes(self, *options: str, **counts: int) -> pytest.RunResult:
         """Run, and nothing fails."""

@@ -186,3 +186,28 @@ def test_the_http_benchmark_writes_its_samples(http_report: str, http_samples: P
         **dict.fromkeys(("recorded", "replayed, modern", "replayed, legacy"), holding),
     }
     assert figures_in(http_samples) == {f"{figure}, {case}" for case, figures in cases.items() for figure in figures}
+
+
+@pytest.fixture(scope="module")
+def suites_samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bench") / "suites.json"
+
+
+@pytest.fixture(scope="module")
+def suites_report(suites_samples: Path) -> str:
+    return run("suites.py", suites_samples)
+
+
+@pytest.mark.parametrize("contestant", ["live server, at a URL", "tape.streams()", "tape.url", "tape.command"])
+def test_the_benchmark_of_suites_runs_every_suite(suites_report: str, contestant: str) -> None:
+    assert f"| {contestant} " in suites_report
+    assert "failed" not in suites_report.lower()
+
+
+def test_the_benchmark_of_suites_names_every_bar_and_writes_its_samples(
+    suites_report: str, suites_samples: Path
+) -> None:
+    for tape in ("tape.streams()", "tape.url", "tape.command"):
+        for other in ("live server, started", "mcp-recorder"):
+            assert f": {tape}, seconds per test, below {other}: " in suites_report
+    assert figures_in(suites_samples) == {"seconds per test", "seconds in a test"}

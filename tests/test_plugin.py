@@ -134,6 +134,7 @@ def test_a_name_makes_a_cassette_of_several_tests(suite: Suite) -> None:
     suite.test(
         "pytestmark = pytest.mark.mcp_tape('shared/github')\n"
         "def test_one(mcp_tape): assert ask(mcp_tape, 'a') == ['a 1']\n"
+        "@pytest.mark.mcp_tape('shared/github.db')\n"
         "def test_two(mcp_tape): assert ask(mcp_tape, 'b') == ['b 2']\n"
         "@pytest.mark.mcp_tape(ignore=['$.params.arguments.now'])\n"
         "def test_three(mcp_tape):\n    assert ask(mcp_tape, 'c', now=3) == ['c 3']\n"
@@ -155,7 +156,7 @@ def test_a_name_makes_a_cassette_of_several_tests(suite: Suite) -> None:
         ("serverr=['x']", "mcp_tape has no option serverr; it has block_live, cacert, command,*server*url"),
         ("mode='nome'", "mode is 'nome' (nearest mark); it may be one of none, once, new_episodes, all, *"),
         ("unplayed='fail'", "unplayed is 'fail' (nearest mark); it may be one of ignore, warn, error"),
-        ("server='uvx mcp-server-git'", "server is a list of words, as in *, not 'uvx mcp-server-git'"),
+        ("server='uvx mcp-server-git'", "the command must be a list of words, as in [[]'uvx', 'mcp-server-git'[]]"),
         ("'one', 'two'", "the marker mcp_tape takes one name, not 2: 'one', 'two'"),
         ("7", "the name of a cassette is a text, not 7"),
         ("server=['x'], url='http://127.0.0.1:1/mcp'", "either the command x or the URL http://127.0.0.1:1/mcp, *"),

@@ -58,7 +58,7 @@ def test_new_episodes_adds_what_is_missing(recorded: Suite) -> None:
     assert said(recorded.passes("--mcp-record=new_episodes", "-rP")) == ["['a 1', 'z 2']"]
     assert [session.extends for session in sessions(recorded.path / PATH)] == [None, 1]
     assert said(recorded.passes("-rP")) == ["['a 1', 'z 2']"]
-    recorded.passes("--mcp-record=new_episodes")
+    recorded.passes("--mcp-record=new_episodes", "-Werror")
     assert recorded.starts() == 2
 
 
@@ -180,11 +180,36 @@ def pytest_runtest_protocol(item, nextitem):
 """
 
 
+@pytest.mark.parametrize("mode", WRITING[1:])
+def test_a_recording_lies_beside_the_cassette_until_the_test_has_passed(recorded: Suite, mode: str) -> None:
+    recorded.test(
+        "import pathlib\n"
+        "def test_one(mcp_tape):\n"
+        "    path = pathlib.Path(mcp_tape.path)\n"
+        "    before = path.read_bytes()\n"
+        "    ask(mcp_tape, 'b')\n"
+        "    assert [beside.name for beside in path.parent.glob(path.name + '*.part')]\n"
+        "    assert path.read_bytes() == before\n"
+    )
+    before = recorded.cassettes()
+    recorded.passes(f"--mcp-record={mode}", "-Werror")
+    assert recorded.cassettes().keys() == before.keys()
+    assert recorded.cassettes() != before
+
+
+def test_what_a_killed_run_left_behind_does_no_harm(recorded: Suite) -> None:
+    recorded.write(f"{PATH}.lock", "")
+    recorded.write(f"{PATH}.1-1.part", "half of it")
+    recorded.passes("--mcp-record=all")
+    recorded.passes("--mcp-record=none")
+    assert sorted(recorded.cassettes()) == [PATH, f"{PATH}.1-1.part"]
+
+
 @pytest.mark.parametrize("mode", WRITING)
 def test_a_test_that_asks_for_nothing_is_told_that_nothing_was_recorded(recorded: Suite, mode: str) -> None:
     before = recorded.cassettes()
     recorded.test("def test_one(mcp_tape): pass\n\ndef test_two(mcp_tape): pass\n")
-    result = recorded.passes(f"--mcp-record={mode}", passed=2, warnings={"once": 1, "new_episodes": 2}.get(mode, 2))
+    result = recorded.passes(f"--mcp-record={mode}", passed=2, warnings=1 if mode == "once" else 2)
     result.stdout.fnmatch_lines(["*TapeWarning: nothing was recorded on *test_two.db: the test has asked for nothing"])
     assert recorded.cassettes() == before
 

@@ -11,8 +11,8 @@ import pytest
 from mcp_tape.pytest_tapes.settings import resolve
 
 from .decks import make_cassette
-from .plugin import Suite
-from .support import run
+from .plugin import WITHOUT_OTHERS, Suite
+from .support import WAIT, run
 from .test_deck import call, request, result
 
 LAYERS = ["command line", "nearest mark", "farther mark", "mcp_tape_config", "ini", "default"]
@@ -122,7 +122,9 @@ print(code.value, *sorted(sys.modules), file=sys.stderr)
 
 
 def modules_of_a_run(suite: Suite, *options: str) -> set[str]:
-    done = run([sys.executable, "-c", LOADED, "--collect-only", *options], cwd=suite.path)
+    done = run(
+        [sys.executable, "-c", LOADED, *WITHOUT_OTHERS, "-pno:xdist", "--collect-only", *options], cwd=suite.path
+    )
     code, *modules = done.stderr.decode().splitlines()[-1].split()
     assert code == "5", done.stdout  # there are no tests
     return set(modules)
@@ -194,7 +196,8 @@ def test_pytest_recording_and_plugins_for_async_tests_work_beside_it(suite: Suit
     make_cassette(suite.path / "cassettes" / "tape.db", [item for pair in said for item in pair])
     suite.test(BESIDE)
     before = suite.cassettes()
-    suite.run_apart("--record-mode=none", "--mcp-record=once").assert_outcomes(passed=3)
+    result = suite.pytester.runpytest_subprocess("--record-mode=none", "--mcp-record=once", timeout=WAIT)
+    result.assert_outcomes(passed=3)
     assert suite.cassettes() == before
 
 

@@ -15,11 +15,11 @@ from ..errors import TapeError
 from . import settings
 from .recordings import Recordings, finish
 from .settings import Wanted, refuse
-from .summary import Call, Summary, in_words
+from .summary import Summary, in_words
+from .uses import Use, count, shown
 
 if TYPE_CHECKING:
-    from ..using import Miss, UsedCassette
-
+    from ..using import UsedCassette
 
 _ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
@@ -28,38 +28,14 @@ class TapeWarning(UserWarning):
     """Something about a tape that fails no test."""
 
 
-class _Use:
-    """One test's use of a tape, or that of all tests that have one from the factory."""
-
-    def __init__(self, tape: UsedCassette, unplayed: str, *, is_shared: bool) -> None:
-        self.tape = tape
-        self.unplayed = unplayed
-        self.is_shared = is_shared
-        self._told: list[Miss] = []
-
-    def new_misses(self) -> list[Miss]:
-        """Those that were not told of before. A tape that was rewound has forgotten those."""
-        if self.tape.is_recording and self.tape.mode != "new_episodes":
-            return []  # all is live
-        misses, told = self.tape.misses, len(self._told)
-        new = misses[told:] if misses[:told] == self._told else misses
-        self._told = misses
-        return new
-
-    def left(self) -> list[Call]:
-        """What was recorded and not asked for, where somebody wants to know."""
-        calls = self.tape.unplayed if self.unplayed != "ignore" else []
-        return [(call.session or 0, call.seq or 0, _shown(call)) for call in calls]
-
-
 class Tapes:
     """The tapes of one pytest run."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._recordings = Recordings(self._open_tape)
-        self._own: dict[str, _Use] = {}
-        self._made: list[_Use] = []
+        self._own: dict[str, Use] = {}
+        self._made: list[Use] = []
         self._passed: set[str] = set()
         self._failed: set[str] = set()
         self._asking = ""  # the test for which a tape is opened
@@ -79,7 +55,7 @@ class Tapes:
         is_shared = want.name is not None and self._users(item, want.name) != 1
         self._asking = settings.id_of(item)
         tape = self._open(path, place, want, item.nodeid, is_shared=is_shared)
-        self._own[item.nodeid] = _Use(tape, want.unplayed, is_shared=is_shared)
+        self._own[item.nodeid] = Use(tape, want.unplayed, is_shared=is_shared)
         return tape
 
     def make(self, name: str, *, directory: str | os.PathLike[str] | None = None, **given: Any) -> UsedCassette:
@@ -88,7 +64,7 @@ class Tapes:
         place = settings.place_of(None, self._config, want.directory)
         self._asking = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
         tape = self._open(settings.named(place, name), place, want, self._asking, is_shared=True)
-        self._made.append(_Use(tape, want.unplayed, is_shared=True))
+        self._made.append(Use(tape, want.unplayed, is_shared=True))
         return tape
 
     def end_made(self) -> None:
@@ -140,14 +116,14 @@ class Tapes:
             misses = use.new_misses()
             if misses:
                 item.add_report_section(when, "mcp-tape", "\n\n".join(miss.report for miss in misses))
-                calls = ", ".join(dict.fromkeys(_shown(miss.call) for miss in misses))
-                told.append(f"{_count(misses, 'call')} of this test missed on {use.tape.path}: {calls}")
+                calls = ", ".join(dict.fromkeys(shown(miss.call) for miss in misses))
+                told.append(f"{count(misses, 'call')} of this test missed on {use.tape.path}: {calls}")
                 told += [] if self._config.getoption("showcapture") == "all" else [miss.report for miss in misses]
         return [*told, f"To record what is missing: {_command(settings.id_of(item), 'new_episodes')}"] if told else []
 
-    def _unplayed(self, use: _Use, item: pytest.Item) -> list[str]:
+    def _unplayed(self, use: Use, item: pytest.Item) -> list[str]:
         left = use.left()
-        text = f"{_count(left, 'recorded request')} not made on {use.tape.path}: {in_words(left)}"
+        text = f"{count(left, 'recorded request')} not made on {use.tape.path}: {in_words(left)}"
         if left and use.unplayed == "warn":
             item.warn(TapeWarning(text))
         return [text] if left and use.unplayed == "error" else []
@@ -164,7 +140,8 @@ class Tapes:
             return finish(use.tape, keep=keep)
         before = _identity(use.tape.path)
         problems = finish(use.tape, keep=keep)
-        if keep and use.tape.is_recording and not problems and _identity(use.tape.path) == before:
+        is_same = _identity(use.tape.path) == before
+        if keep and use.tape.is_recording and is_same and not problems and not use.tape.play_count:
             item.warn(TapeWarning(f"nothing was recorded on {use.tape.path}: the test has asked for nothing"))
         self._recordings.unlock(use.tape.path)
         return problems
@@ -251,11 +228,3 @@ def _identity(path: str) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_ino, found.st_mtime_ns
-
-
-def _shown(call: Any) -> str:
-    return " ".join(filter(None, (call.method, call.name)))
-
-
-def _count(things: list[Any], word: str) -> str:
-    return f"{len(things)} {word}{'' if len(things) == 1 else 's'}"

@@ -71,7 +71,7 @@ def wanted(config: pytest.Config, marks: Iterable[dict[str, Any]], configured: d
     options |= chosen["live"].value if "live" in chosen else {}
     given = {name: value for name, value in options.items() if value is not None}
     name = chosen["name"].value
-    return Wanted(None if name is None else str(name), chosen["dir"], chosen["unplayed"].value, given)
+    return Wanted(None if name is None else _bare(name), chosen["dir"], chosen["unplayed"].value, given)
 
 
 def marks_of(item: pytest.Item) -> list[dict[str, Any]]:
@@ -82,7 +82,7 @@ def marks_of(item: pytest.Item) -> list[dict[str, Any]]:
 def name_of(item: pytest.Item) -> str | None:
     """The name that the marks of a test give to its cassette."""
     names = (mark.args[0] if mark.args else mark.kwargs.get("name") for mark in item.iter_markers("mcp_tape"))
-    return next((str(name) for name in names if name is not None), None)
+    return next((_bare(name) for name in names if name is not None), None)
 
 
 def place_of(item: pytest.Item | None, config: pytest.Config, directory: Setting) -> Path:
@@ -115,7 +115,11 @@ def _names(item: pytest.Item) -> list[str]:
 
 
 def named(place: Path, name: str) -> Path:
-    return Path(os.path.normpath(place / (name if name.endswith(".db") else f"{name}.db")))
+    return Path(os.path.normpath(place / f"{_bare(name)}.db"))
+
+
+def _bare(name: object) -> str:
+    return str(name).removesuffix(".db")
 
 
 def safe_name(text: str) -> str:
@@ -145,8 +149,6 @@ def _with_live(given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
         refuse(f"the fixture mcp_tape_config must give a dict, not {given!r}")
     live = {_LIVE[name]: value for name, value in given.items() if name in _LIVE and value is not None}
-    if isinstance(live.get("command"), str):
-        refuse(f"server is a list of words, as in server=['uvx', 'mcp-server-git'], not {live['command']!r}")
     rest = {name: value for name, value in given.items() if name not in _LIVE}
     return rest | ({"live": live} if live else {})
 

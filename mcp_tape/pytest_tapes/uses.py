@@ -1,0 +1,44 @@
+"""What happened on a tape since somebody asked last, and how to say it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .summary import Call
+
+if TYPE_CHECKING:
+    from ..frames import Exchange
+    from ..using import Miss, UsedCassette
+
+
+class Use:
+    """One test's use of a tape, or that of all tests that have one from the factory."""
+
+    def __init__(self, tape: UsedCassette, unplayed: str, *, is_shared: bool) -> None:
+        self.tape = tape
+        self.unplayed = unplayed
+        self.is_shared = is_shared
+        self._told: list[Miss] = []
+
+    def new_misses(self) -> list[Miss]:
+        """Those that were not told of before. A tape that was rewound has forgotten those."""
+        if self.tape.is_recording and self.tape.mode != "new_episodes":
+            return []  # all is live
+        misses, told = self.tape.misses, len(self._told)
+        new = misses[told:] if misses[:told] == self._told else misses
+        self._told = misses
+        return new
+
+    def left(self) -> list[Call]:
+        """What was recorded and not asked for, where somebody wants to know."""
+        calls = self.tape.unplayed if self.unplayed != "ignore" else []
+        return [(call.session or 0, call.seq or 0, shown(call)) for call in calls]
+
+
+def shown(call: Exchange) -> str:
+    return " ".join(filter(None, (call.method, call.name)))
+
+
+def count(things: Sequence[object], word: str) -> str:
+    return f"{len(things)} {word}{'' if len(things) == 1 else 's'}"
