@@ -1,4 +1,4 @@
-"""What fails a test in the pytest plugin, and how that explains itself: misses."""
+"""Misses in the pytest plugin: they fail the test that asked, and explain themselves."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ def taped(suite: Suite) -> Suite:
     for name in ("test_it/test_one", "shared"):
         suite.record(name, "a", "b")
     return suite
-
-
-# -- misses
 
 
 def test_a_swallowed_miss_fails_the_test_and_explains_itself(taped: Suite) -> None:

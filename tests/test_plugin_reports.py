@@ -20,9 +20,6 @@ def taped(suite: Suite) -> Suite:
     return suite
 
 
-# -- unplayed requests
-
-
 def test_unplayed_requests_are_ignored_unless_somebody_asks(taped: Suite) -> None:
     taped.test("def test_one(mcp_tape): ask(mcp_tape, 'a')\n")
     taped.passes("-Werror")

@@ -196,8 +196,8 @@ def test_pytest_recording_and_plugins_for_async_tests_work_beside_it(suite: Suit
     make_cassette(suite.path / "cassettes" / "tape.db", [item for pair in said for item in pair])
     suite.test(BESIDE)
     before = suite.cassettes()
-    result = suite.pytester.runpytest_subprocess("--record-mode=none", "--mcp-record=once", timeout=WAIT)
-    result.assert_outcomes(passed=3)
+    run_of_all = suite.pytester.runpytest_subprocess("--record-mode=none", "--mcp-record=once", timeout=WAIT)
+    run_of_all.assert_outcomes(passed=3)
     assert suite.cassettes() == before
 
 
