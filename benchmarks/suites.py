@@ -121,7 +121,7 @@ def main() -> int:
     options = parser("Measure what a test costs with a tape, beside a live server and a peer.").parse_args()
     size = SMOKE if options.smoke else QUICK if options.quick else FULL
     absent = proxies(peers=not options.smoke)[1]
-    left_out = {report.NOTHING, report.LIVE, RECORDER} if options.smoke else set(absent)
+    left_out = {report.NOTHING, report.LIVE, report.LIVE_URL, RECORDER} if options.smoke else set(absent)
     names = [name for name in TESTS if name not in left_out]
     with (
         nullcontext() if options.smoke else as_installed(),  # compiling takes longer than the smallest run

@@ -19,9 +19,12 @@ def text(
 ) -> str:
     """The whole report."""
     strong = "### {}" if markdown else "{}"
-    rows = [[name, *(_seconds(results.value(FREE, figure, name)) for figure in FIGURES), _share(results, name)]
-            for name in names]  # fmt: skip
-    parts = [title, table(["", *FIGURES, f"× {LIVE}"], rows, markdown)]
+    rows = [
+        [name, _seconds(results.value(FREE, WHOLE, name)), _spread(results, name),
+         _seconds(results.value(FREE, EACH, name)), _share(results, name)]
+        for name in names
+    ]  # fmt: skip
+    parts = [title, table(["", WHOLE, "of the rounds", EACH, f"× {LIVE}"], rows, markdown)]
     return "\n\n".join(parts + closing(results, bars, losses(results, names), absent, strong))
 
 
@@ -36,15 +39,24 @@ def bars(results: Results) -> list[Bar]:
 
 
 def losses(results: Results, names: Sequence[str]) -> list[str]:
-    """Every way to connect to a tape that takes longer than somebody else."""
+    """Every way to connect to a tape that took longer than somebody else, be it in one round only."""
     found = []
     for tape in TAPES:
-        ours = results.value(FREE, WHOLE, tape)
-        others = {name: results.value(FREE, WHOLE, name) for name in names if name not in (*TAPES, NOTHING)}
-        better = [f"{name} {_seconds(other)}" for name, other in others.items() if other and ours and other < ours]
-        if better:
-            found.append(f"{WHOLE}: {tape} {_seconds(ours)}, {', '.join(better)}")
+        ours = _rounds(results, tape)
+        for name in names:
+            faster = sum(theirs < own for own, theirs in zip(ours, _rounds(results, name), strict=False))
+            if faster and name not in (*TAPES, NOTHING):
+                found.append(f"{WHOLE}: {name} was faster than {tape} in {faster} of {len(ours)} rounds")
     return found
+
+
+def _rounds(results: Results, name: str) -> list[float]:
+    return results.samples.get((FREE, WHOLE, name), [])
+
+
+def _spread(results: Results, name: str) -> str:
+    rounds = _rounds(results, name)
+    return f"{_seconds(min(rounds))} to {_seconds(max(rounds))}" if rounds else "–"
 
 
 def _seconds(value: float | None) -> str:

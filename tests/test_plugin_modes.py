@@ -161,12 +161,14 @@ def test_what_fixtures_ask_after_the_test_is_recorded_too(suite: Suite) -> None:
     assert suite.starts() == 2
 
 
-def test_a_test_that_is_run_again_until_it_passes_is_recorded(suite: Suite) -> None:
+@pytest.mark.parametrize("name", ["", "'shared'"])
+def test_a_test_that_is_run_again_until_it_passes_is_recorded(suite: Suite, name: str) -> None:
     suite.add("conftest.py", AGAIN)
-    suite.test(one("a", more="assert said == ['a 2']"))
-    suite.run("--mcp-record=once").assert_outcomes(failed=1, passed=1)
-    assert said(suite.run("-rP"))[-1] == "['a 2']"
-    assert suite.starts() == 2
+    again = one("a", more="assert said == ['a 2']")
+    suite.test(f"pytestmark = pytest.mark.mcp_tape({name})\n{again}def test_two(mcp_tape): ask(mcp_tape, 'b')\n")
+    suite.run("--mcp-record=once").assert_outcomes(failed=1, passed=2)
+    assert said(suite.passes("-rP", passed=2)) == ["['a 2']"]
+    assert suite.starts() == 3
 
 
 AGAIN = """
