@@ -68,10 +68,11 @@ def test_the_pytest_example_records_then_replays_then_fails_on_a_miss(
     example("docs/http.md", "test_weather.py", tmp_path)
     for url, mode in ((server, "once"), (nobody(), "once"), (nobody(), "none")):
         monkeypatch.setenv("SERVER", url)
-        done = pytest_run(tmp_path, mode)
+        monkeypatch.setenv("TAPE_MODE", mode)
+        done = pytest_run(tmp_path)
         assert done.returncode == 0, done.stdout
     example("docs/http.md", "test_weather.py", tmp_path, lambda text: text.replace('"Bern"', '"Zug"'))
-    missed = pytest_run(tmp_path, "none")
+    missed = pytest_run(tmp_path)
     assert missed.returncode == 1
     assert b"not as recorded: see stderr" in missed.stdout
     assert b'recorded "Bern", live "Zug"' in missed.stdout
