@@ -16,8 +16,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import httpx2
 import mcp_types as types
+from http_session import Stream
 from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
 TIMEOUT = 60.0
@@ -82,8 +85,15 @@ async def use(client: Client) -> dict[str, Any]:
 async def run(url: str) -> dict[str, Any]:
     modern = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "") >= "2026"
     callbacks = {"elicitation_callback": elicit, "sampling_callback": sample, "list_roots_callback": list_roots}
-    mode = "auto" if modern else "legacy"
-    async with Client(url, mode=mode, read_timeout_seconds=TIMEOUT, **callbacks) as client:
+    if modern:
+        async with Client(url, mode="auto", read_timeout_seconds=TIMEOUT, **callbacks) as client:
+            return await use(client)
+    stream = Stream(url)
+    http = httpx2.AsyncClient(timeout=TIMEOUT, event_hooks=stream.hooks)
+    server = streamable_http_client(url, http_client=http)
+    async with Client(server, mode="legacy", read_timeout_seconds=TIMEOUT, **callbacks) as client:
+        with contextlib.suppress(asyncio.TimeoutError):  # a server without sessions has no such stream
+            await asyncio.wait_for(stream.opened(modern), 3)
         return await use(client)
 
 
