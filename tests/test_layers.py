@@ -16,7 +16,7 @@ STACK = """
     errors naming jsontext jsonpath protocol frames framing compression secrecy shapes hiding
     schema redact match database cassette storage controls ahead selection
     streams ledger tape sessions formats
-    finding rewrite calls playback stand_ins ordering misses deck client_deck faults episodes report
+    finding rewrite calls playback stand_ins ordering misses deck client_deck faults episodes report diff
     transports
     recorder backlog writer api modes using
     demo cli __main__ pytest_tapes pytest_plugin

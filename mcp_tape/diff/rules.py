@@ -1,0 +1,185 @@
+"""The rule table: every kind of change that is told apart, how bad it is, and for whom.
+
+Knows nothing of how changes are found. `docs/rules.md` is made from this.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Level = Literal["error", "warn", "info"]
+Category = Literal["wire", "call", "model"]
+
+LEVELS: tuple[Level, ...] = ("error", "warn", "info")  # the worst first
+CATEGORIES: tuple[Category, ...] = ("wire", "call", "model")
+
+
+class Rule(NamedTuple):
+    """A kind of change. `rises`: one level higher where what a model reads is part of the contract."""
+
+    id: str
+    level: Level
+    category: Category
+    says: str
+    rises: bool = False
+    otherwise: Level | None = None  # a second level, and when it holds
+    when: str = ""
+    section: str = ""
+
+
+_SERVER = (
+    Rule("protocol-version-removed", "error", "wire", "The server no longer speaks a protocol version."),
+    Rule("protocol-version-added", "info", "wire", "The server speaks another protocol version too."),
+    Rule("capability-removed", "error", "wire", "The server no longer declares a capability."),
+    Rule("capability-added", "info", "wire", "The server declares another capability."),
+    Rule("capability-list-changed-removed", "warn", "wire", "The server no longer tells when a list has changed."),
+    Rule("capability-subscribe-removed", "error", "wire", "Resources can no longer be subscribed to."),
+    Rule("extension-removed", "error", "wire", "The server no longer supports a protocol extension."),
+    Rule("extension-added", "info", "wire", "The server supports another protocol extension."),
+    Rule("extension-settings-changed", "warn", "wire", "The settings of a protocol extension differ."),
+    Rule("server-name-changed", "warn", "call", "The server calls itself something else."),
+    Rule("server-version-not-bumped", "info", "call", "There is a breaking change, and the same version number."),
+    Rule("server-version-decreased", "info", "call", "There is a breaking change, and a lower version number."),
+    Rule("server-major-not-bumped", "info", "call", "There is a breaking change, and the same major version."),
+    Rule("instructions-changed", "warn", "model", "The server's instructions to the model differ.", True),
+    Rule("instructions-removed", "warn", "model", "The server has no instructions to the model any more.", True),
+)
+_TOOLS = (
+    Rule("tool-removed", "error", "call", "A tool is gone."),
+    Rule("tool-added", "info", "call", "There is a new tool."),
+    Rule("tool-renamed", "error", "call", "A tool is gone, and a new one has the same schemas."),
+    Rule("tool-order-changed", "info", "model", "The same tools are listed in another order.", True),
+    Rule("tool-list-nondeterministic", "warn", "wire",
+         "The list of tools changed within a session without list_changed."),
+)  # fmt: skip
+_INPUT = (
+    Rule("input-required-property-added", "error", "call", "There is a new required argument, default or not."),
+    Rule("input-property-became-required", "error", "call", "An optional argument is required now."),
+    Rule("input-property-removed", "error", "call", "An argument is gone.",
+         otherwise="warn", when="where arguments that are not in the schema are allowed"),
+    Rule("input-optional-property-added", "info", "call", "There is a new optional argument.", True),
+    Rule("input-property-became-optional", "info", "call", "A required argument is optional now.", True),
+    Rule("input-type-changed", "error", "call", "An argument has another type."),
+    Rule("input-type-narrowed", "error", "call", "An argument may no longer be of every type it could be of."),
+    Rule("input-became-not-nullable", "error", "call", "An argument may no longer be null."),
+    Rule("input-type-widened", "info", "call", "An argument may be of more types."),
+    Rule("input-enum-value-removed", "error", "call", "A value that could be chosen is gone."),
+    Rule("input-became-enum", "error", "call", "An argument must be one of a few values now."),
+    Rule("input-const-added", "error", "call", "An argument must have one certain value now."),
+    Rule("input-enum-value-added", "info", "call", "There are more values to choose from.", True),
+    Rule("input-constraint-tightened", "error", "call",
+         "A limit (range, length, number of items, multiple) is narrower."),
+    Rule("input-constraint-set", "error", "call", "There is a limit where there was none."),
+    Rule("input-constraint-loosened", "info", "call", "A limit is wider, or gone."),
+    Rule("input-pattern-added", "error", "call", "A text must fit a pattern or format now."),
+    Rule("input-pattern-changed", "warn", "call", "A text must fit another pattern or format."),
+    Rule("input-pattern-removed", "info", "call", "A text need not fit a pattern or format any more."),
+    Rule("input-additional-properties-forbidden", "error", "call",
+         "Arguments beyond the schema are refused now, or must be of a narrower kind."),
+    Rule("input-additional-properties-allowed", "info", "call", "Arguments beyond the schema are allowed now."),
+    Rule("input-any-of-removed", "error", "call", "One of several alternatives is gone."),
+    Rule("input-one-of-removed", "error", "call", "One of several exclusive alternatives is gone, or there are new."),
+    Rule("input-all-of-added", "error", "call", "There is another condition that must hold."),
+    Rule("input-if-then-added", "error", "call", "There is another condition that must hold in some cases."),
+    Rule("input-dependent-required-added", "error", "call", "An argument is required now where another one is given."),
+    Rule("input-schema-changed", "warn", "call", "A schema differs in a way that no other rule can judge."),
+    Rule("input-default-changed", "warn", "call", "Leaving an argument out means something else."),
+    Rule("input-header-mapping-changed", "warn", "wire", "An argument is sent in another HTTP header (x-mcp-header)."),
+    Rule("schema-dialect-changed", "warn", "call", "A schema is written in another dialect of JSON Schema."),
+    Rule("input-property-description-changed", "info", "model", "The description of an argument differs.", True),
+)  # fmt: skip
+_OUTPUT = (
+    Rule("output-schema-removed", "error", "call", "A tool no longer says what its results look like."),
+    Rule("output-schema-added", "info", "call", "A tool says what its results look like."),
+    Rule("output-required-property-removed", "error", "call", "A result no longer has a member it always had."),
+    Rule("output-property-became-optional", "error", "call", "A result may lack a member it always had."),
+    Rule("output-became-nullable", "error", "call", "A member of a result may be null."),
+    Rule("output-optional-property-removed", "warn", "call", "A result no longer has a member it could have."),
+    Rule("output-type-changed", "error", "call", "A member of a result has another type."),
+    Rule("output-type-widened", "error", "call", "A member of a result may be of more types."),
+    Rule("output-type-narrowed", "info", "call", "A member of a result is of fewer types, or always there."),
+    Rule("output-property-added", "info", "call", "A result may have another member.",
+         otherwise="warn", when="where the old schema allowed no others"),
+    Rule("output-enum-value-added", "warn", "call", "A member of a result may have a value it never had."),
+    Rule("output-any-of-added", "error", "call", "A result may look like another alternative."),
+    Rule("output-one-of-added", "error", "call", "A result may look like another exclusive alternative."),
+    Rule("output-constraint-loosened", "error", "call",
+         "A limit on a result (range, length, pattern, number of items) is wider, or gone."),
+    Rule("output-constraint-tightened", "info", "call", "A limit on a result is narrower."),
+    Rule("output-schema-changed", "warn", "call", "A result's schema differs in a way that no other rule can judge."),
+)  # fmt: skip
+_METADATA = (
+    Rule("tool-description-changed", "warn", "model", "The description of a tool, which models read, differs.", True),
+    Rule("tool-title-changed", "info", "model", "The title of a tool differs."),
+    Rule("tool-icons-changed", "info", "model", "The icons of a tool differ."),
+    Rule("tool-meta-changed", "info", "model", "Something else about a tool differs."),
+    Rule("tool-task-support-changed", "error", "wire", "A tool must be called as a task now, or can no longer be.",
+         otherwise="info", when="where it may be called as a task now, and need not"),
+    Rule("tool-became-destructive", "error", "call", "A tool may destroy something; approvals rely on this hint."),
+    Rule("tool-lost-read-only", "error", "call", "A tool may change something; approvals rely on this hint."),
+    Rule("tool-lost-idempotent", "warn", "call", "Calling a tool twice may do more than calling it once."),
+    Rule("tool-became-open-world", "warn", "call", "A tool may talk to the world outside."),
+    Rule("tool-hint-relaxed", "info", "call", "A tool promises more than before."),
+)  # fmt: skip
+_OTHERS = (
+    Rule("resource-removed", "error", "call", "A resource is gone."),
+    Rule("resource-added", "info", "call", "There is a new resource."),
+    Rule("resource-template-removed", "error", "call", "A resource template is gone, or makes other URIs."),
+    Rule("resource-template-added", "info", "call", "There is a new resource template."),
+    Rule("template-variable-added", "error", "call", "A resource template needs another variable."),
+    Rule("resource-mime-type-changed", "warn", "call", "A resource is of another media type."),
+    Rule("resource-description-changed", "info", "model", "What is told about a resource differs.", True),
+    Rule("prompt-removed", "error", "call", "A prompt is gone."),
+    Rule("prompt-added", "info", "call", "There is a new prompt."),
+    Rule("prompt-argument-required-added", "error", "call", "A prompt has a new required argument."),
+    Rule("prompt-argument-became-required", "error", "call", "An optional argument of a prompt is required now."),
+    Rule("prompt-argument-removed", "warn", "call", "An argument of a prompt is gone."),
+    Rule("prompt-argument-relaxed", "info", "call", "A prompt has a new optional argument, or needs one less."),
+    Rule("prompt-description-changed", "info", "model", "What is told about a prompt differs.", True),
+    Rule("prompt-messages-changed", "info", "model", "A prompt, asked for in the same way, says something else.", True),
+)
+_CALLS = (
+    Rule("call-ok-to-error", "error", "call", "A call that succeeded fails."),
+    Rule("call-error-to-ok", "info", "call", "A call that failed succeeds."),
+    Rule("call-error-code-changed", "warn", "wire", "A call fails with another code.",
+         otherwise="info", when="where the protocol itself has renumbered the error"),
+    Rule("call-error-message-changed", "info", "model", "A call fails with other words.", True),
+    Rule("call-result-type-changed", "error", "wire", "A call asks for input that it did not ask for, or the reverse."),
+    Rule("call-structured-shape-changed", "error", "call", "A result has lost a member, or one has another type.",
+         otherwise="info", when="where a member was only added"),
+    Rule("call-structured-value-changed", "info", "model", "A result has another value.", True),
+    Rule("call-text-changed", "info", "model", "A result has another text.", True),
+    Rule("call-content-type-changed", "warn", "call", "A result has content of another kind, or another number of it."),
+    Rule("call-violates-output-schema", "error", "call", "A result does not fit the tool's own output schema."),
+    Rule("server-request-added", "error", "wire", "During a call the server asks the client for something new."),
+    Rule("server-request-removed", "info", "wire", "During a call the server asks the client for less."),
+    Rule("notification-missing", "warn", "wire", "A notification that came does not come."),
+    Rule("notification-added", "info", "wire", "A notification comes that did not come."),
+    Rule("notification-reordered", "info", "wire", "The notifications of a call come in another order."),
+    Rule("pagination-changed", "warn", "wire", "A list comes in another number of pages."),
+    Rule("cache-scope-widened", "warn", "wire", "What only one user could cache may be cached for all."),
+    Rule("cache-ttl-changed", "info", "wire", "An answer may be cached for another time."),
+    Rule("call-slower", "info", "call", "A call takes longer, by the ratio that was asked for."),
+    Rule("call-unanswered", "error", "wire", "A call that was answered is not any more: a crash, a hang, an early end."),
+    Rule("call-missing", "warn", "call", "A call was not made that was made before."),
+    Rule("call-added", "info", "call", "A call was made that was not made before."),
+    Rule("server-crashed", "error", "wire", "The server ended before the client did, or with an error."),
+)  # fmt: skip
+
+SECTIONS: dict[str, tuple[Rule, ...]] = {
+    "Server": _SERVER,
+    "Tools": _TOOLS,
+    "Tool input: narrowing breaks": _INPUT,
+    "Tool output: widening breaks": _OUTPUT,
+    "Tool metadata and safety": _METADATA,
+    "Resources and prompts": _OTHERS,
+    "Recorded behaviour": _CALLS,
+}
+RULES: dict[str, Rule] = {
+    rule.id: rule._replace(section=section) for section, rules in SECTIONS.items() for rule in rules
+}
+
+
+def risen(level: Level) -> Level:
+    """One level higher."""
+    return LEVELS[max(0, LEVELS.index(level) - 1)]
