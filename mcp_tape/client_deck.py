@@ -1,95 +1,236 @@
 """The deck in the client's role: plays the recorded client at a server.
 
-A request or notification of ours waits until every answer recorded before it has arrived; an answer of ours
-waits for its request. The server's notifications never cue.
+A request or notification of ours waits until every answer recorded before it has arrived or was given up; an answer
+of ours waits for its request. For what else the server had said before, a message of ours waits a moment at most:
+a server that no longer says it must not stop the play. What was cancelled, or never answered, holds up nothing.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
-from . import frames, rewrite
+from . import client_script, frames, rewrite
+from .client_script import Asked, Patience, Turn
 from .frames import Message
-from .playback import Send
+from .playback import NOT_FOUND, Send
 from .selection import Recorded, Selection
+
+Prepare = Callable[[Recorded, bytes], bytes | None]  # what to send for a recorded message; None: nothing
+Hear = Callable[[Recorded, Message], None]  # a request of ours, and its answer
+
+
+class _Reply(NamedTuple):
+    """An answer of ours to the server: its place on the tape, and when it was asked for."""
+
+    seq: int
+    asked_at: float
+    send: Send
 
 
 class ClientDeck:
-    """Plays the client of one session. Does no I/O and reads no clock."""
+    """Plays the client of one session. Does no I/O and reads no clock.
 
-    def __init__(self, selection: Selection) -> None:
+    `patience` is how many seconds a message waits for what the server says of its own accord; `noise` is what else
+    the client wrote, by seq, line ends included.
+    """
+
+    def __init__(
+        self,
+        selection: Selection,
+        *,
+        patience: float = 0.0,
+        prepare: Prepare = lambda row, text: text,
+        hear: Hear = lambda row, message: None,
+        noise: Iterable[tuple[int, bytes]] = (),
+    ) -> None:
         self._selection = selection
+        self._prepare = prepare
+        self._hear = hear
         session = selection.sessions[0]
-        self._mine = deque(_frames(selection.of_client(session)))
-        server = selection.of_server(session)
-        self._expected = deque(row for row in server if row.answers is not None)
+        mine, server = selection.of_client(session), selection.of_server(session)
+        script = client_script.turns(mine, noise)
+        self._mine = deque(script)
+        self._answered = client_script.answered(mine, server)
+        self._blocking = client_script.blocking(mine, self._answered)
+        self._expected = deque(row for row in server if (row.answers, row.rpc_id) in self._blocking)
+        self._patience = Patience(selection, script, server, patience)
         self._asked = [row for row in server if row.kind == "request"]
-        self._arrived: set[tuple[int | None, str | None]] = set()
-        self._in_flight: dict[str, int] = {}
-        self._replies: list[Send] = []
+        self._settled: set[Asked] = set()
+        self._in_flight: dict[str, tuple[Recorded, float]] = {}  # by the id it went out with; when that was
+        self._last_answer = float("-inf")
+        self._replies: list[_Reply] = []
+        self._unsaid = {row.seq for row in mine if row.answers is not None}  # answers of ours
+        self._inserts: list[tuple[bytes, Recorded]] = []
 
     @property
     def finished(self) -> bool:
         """Whether everything was sent that the client had sent."""
-        return not self._mine and not self._replies
+        return not self._mine and not self._replies and not self._inserts
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the server has said as much as it had."""
+        return self._answered <= self._settled and not self._patience.is_missing(None)
+
+    def awaiting(self) -> list[Recorded]:
+        """The requests whose answers are due."""
+        return [row for row, _ in self._in_flight.values() if (row.seq, row.rpc_id) in self._blocking]
+
+    def asked(self, rpc_id: str | None) -> Recorded | None:
+        """The request that went out with this id, and has no answer yet."""
+        row, _ = self._in_flight.get(rpc_id or "", (None, 0.0))
+        return row
+
+    def overdue(self, now: float, timeout: float) -> list[Recorded]:
+        """Those of them that have waited so long, with no other answer coming meanwhile."""
+        late = {row for row, at in self._in_flight.values() if now - max(at, self._last_answer) >= timeout}
+        return [row for row in self.awaiting() if row in late]
 
     def receive(self, text: bytes, channel: str, now: float) -> None:
         """A frame of the server."""
         for message in frames.parse(text)[1]:
-            if message.kind == "response" and message.rpc_id is not None:
-                self._arrived.add((self._in_flight.pop(message.rpc_id, None), message.rpc_id))
-            elif message.kind == "request":
-                self._answer(message, channel)
+            if message.kind == "response":
+                self._take(message, now)
+                continue
+            self._patience.hear(message.method)
+            if message.kind == "request":
+                self._answer(message, channel, now)
 
     def due(self, now: float) -> list[Send]:
-        sends, self._replies = self._replies, []
-        while self._mine and self._may_go(self._mine[0]):
-            rows = self._mine.popleft()
-            for row in rows:
-                if row.kind == "request" and row.rpc_id is not None:
-                    self._in_flight[row.rpc_id] = row.seq
-            sends.append(Send(self._selection.text(rows[0]) + b"\n", ""))
+        sends = [self._inserted(text, row, now) for text, row in self._inserts]
+        self._inserts.clear()
+        sends += self._due_replies(now)
+        while self._mine and self._may_go(self._mine[0], now):
+            sends += self._sent(self._mine.popleft(), now)
+            sends += self._due_replies(now)
         return sends
 
     def next_at(self) -> float | None:
-        return None
+        """When something may become due that nobody has to say anything for."""
+        times = [reply.asked_at + self._patience.seconds for reply in self._replies]
+        waits = self._patience.until(self._mine[0]) if self._mine else None
+        return min([*times, *([] if waits is None else [waits])], default=None)
 
-    def _may_go(self, rows: list[Recorded]) -> bool:
-        while self._expected and self._expected[0].seq < rows[0].seq:
-            if (self._expected[0].answers, self._expected[0].rpc_id) not in self._arrived:
+    def give_up(self, requests: Iterable[Recorded]) -> None:
+        """Go on without the answers to these."""
+        given_up = {(row.seq, row.rpc_id) for row in requests}
+        self._settled |= given_up
+        self._in_flight = {
+            live: (row, at) for live, (row, at) in self._in_flight.items() if (row.seq, row.rpc_id) not in given_up
+        }
+
+    def insert(self, text: bytes, request: Recorded) -> None:
+        """Ask something that is not on the tape, which is held up until it is answered."""
+        asked = request.seq, request.rpc_id
+        self._blocking.add(asked)
+        self._expected.appendleft(request._replace(answers=request.seq, seq=0))
+        self._inserts.append((text, request))
+
+    # -- requests and notifications
+
+    def _take(self, answer: Message, now: float) -> None:
+        row, _ = self._in_flight.pop(answer.rpc_id or "", (None, 0.0))
+        if row is not None:
+            self._last_answer = now
+            self._settled.add((row.seq, row.rpc_id))
+            self._hear(row, answer)
+
+    def _may_go(self, turn: Turn, now: float) -> bool:
+        while self._expected and self._expected[0].seq < turn.seq:
+            if (self._expected[0].answers, self._expected[0].rpc_id) not in self._settled:
                 return False
             self._expected.popleft()
-        return True
+        return self._patience.is_over(turn, now)
 
-    def _answer(self, message: Message, channel: str) -> None:
+    def _sent(self, turn: Turn, now: float) -> list[Send]:
+        if not turn.rows:
+            return [Send(turn.noise, "")]
+        text = self._selection.text(turn.rows[0])
+        is_batch = _is_batch(text)
+        whole = rewrite.elements(text) if is_batch else [text]
+        kept: dict[Recorded, bytes] = {}
+        for row in turn.rows:
+            part = self._prepare(row, whole[row.part])
+            if part is None:
+                self._settled.add((row.seq, row.rpc_id))
+            else:
+                kept[row] = self._with_free_id(row, part, now) if row.kind == "request" else part
+        if not kept:
+            return []
+        sent = _batch(text, len(whole), list(kept.values())) if is_batch else kept[turn.rows[0]]
+        first = next(iter(kept))
+        return [Send(sent + self._eol(first), "", recorded=first)]
+
+    def _with_free_id(self, row: Recorded, text: bytes, now: float) -> bytes:
+        """As recorded, unless that is in flight: over HTTP several clients may share a session."""
+        own = row.rpc_id or "null"
+        names = (own, *(f'"mcp-tape-{number}"' for number in range(len(self._in_flight) + 1)))
+        live = next(name for name in names if name not in self._in_flight)
+        self._in_flight[live] = row, now
+        return rewrite.with_id(text, own, live)
+
+    def _inserted(self, text: bytes, row: Recorded, now: float) -> Send:
+        self._in_flight[row.rpc_id or ""] = row, now
+        return Send(text + b"\n", "", recorded=row)
+
+    # -- answers of ours
+
+    def _due_replies(self, now: float) -> list[Send]:
+        """Behind what the client had said before them, unless that takes too long."""
+        sends = []
+        for reply in sorted(self._replies, key=lambda reply: reply.seq):
+            before = min([*self._unsaid, *([self._mine[0].seq] if self._mine else [])], default=reply.seq)
+            if reply.seq <= before or now - reply.asked_at >= self._patience.seconds:
+                self._unsaid = {seq for seq in self._unsaid if seq > reply.seq}
+                self._replies.remove(reply)
+                sends.append(reply.send)
+        return sends
+
+    def _answer(self, message: Message, channel: str, now: float) -> None:
         """As recorded for the next request of this method, the same params first."""
         same = [row for row in self._asked if row.method == message.method]
         if not same:
+            self._replies.append(_Reply(0, now, _no_answer(message, channel)))
             return
         alike = [row for row in same if self._params(row) == message.body.get("params")]
         asked = (alike or same)[0]
         self._asked.remove(asked)
         answer = self._selection.answer(asked)
-        if answer is not None:
-            text = self._text_of(answer, message.rpc_id or "null")
-            self._replies.append(Send(text + b"\n", channel))
+        if answer is None:
+            return  # the client had none either
+        text = self._prepare(answer, self._text_of(answer, message.rpc_id or "null"))
+        if text is not None:
+            self._replies.append(_Reply(answer.seq, now, Send(text + self._eol(answer), channel, recorded=answer)))
 
     def _text_of(self, answer: Recorded, rpc_id: str) -> bytes:
         text = self._selection.text(answer)
-        if not text.lstrip().startswith(b"["):
+        if not _is_batch(text):
             return rewrite.with_id(text, answer.rpc_id, rpc_id)
         parts = rewrite.elements(text)
         part = rewrite.with_id(parts[answer.part], answer.rpc_id, rpc_id)
         return rewrite.with_elements(text, [part]) if len(parts) == 1 else part
 
+    def _eol(self, row: Recorded) -> bytes:
+        """As the client wrote it, if it wrote lines."""
+        facts = self._selection.facts(row)
+        return (facts.eol or "\n").encode() if facts.channel == "stdio" else b"\n"
+
     def _params(self, row: Recorded) -> object:
         return frames.parse(self._selection.text(row))[1][row.part].body.get("params")
 
 
-def _frames(rows: list[Recorded]) -> list[list[Recorded]]:
-    """Requests and notifications, those of a batch together. Answers go out when they are asked for."""
-    grouped: dict[int, list[Recorded]] = {}
-    for row in rows:
-        if row.kind in ("request", "notification"):
-            grouped.setdefault(row.frame, []).append(row)
-    return list(grouped.values())
+def _is_batch(text: bytes) -> bool:
+    return text.lstrip().startswith(b"[")
+
+
+def _batch(text: bytes, size: int, parts: list[bytes]) -> bytes:
+    """As recorded, where nothing is left out."""
+    return rewrite.with_elements(text, parts) if len(parts) == size else b"[" + b",".join(parts) + b"]"
+
+
+def _no_answer(message: Message, channel: str) -> Send:
+    """So that a server that asks something new does not wait for ever."""
+    error = rewrite.error(NOT_FOUND, "the tape has no answer to this")
+    return Send(f'{{"jsonrpc":"2.0","id":{message.rpc_id},"error":{error}}}\n'.encode(), channel)

@@ -1,6 +1,7 @@
 """What can go wrong, and the exit code each kind stands for.
 
     TapeError                 1
+    ├── SettingsError         2   a file with a project's settings means nothing
     ├── CassetteError         3   the file is not a readable cassette
     └── ServerError           4   the server could not be started or reached
 
@@ -14,6 +15,12 @@ class TapeError(Exception):
     """Anything mcp-tape refuses to do, said so that a person can act on it."""
 
     exit_code = 1
+
+
+class SettingsError(TapeError):
+    """What a project's file says cannot be meant."""
+
+    exit_code = 2
 
 
 class CassetteError(TapeError):

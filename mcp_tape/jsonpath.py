@@ -27,6 +27,19 @@ _Step = str | int | _Wild
 
 def compile_path(source: str) -> Callable[[Path], bool]:
     """A test of whether a path lies at the place that a JSONPath names; ValueError if it is none."""
+    wanted = _steps(source)
+    return lambda path: _fits(wanted, path)
+
+
+def read_path(source: str) -> Path:
+    """The path that a JSONPath without wildcards stands for; ValueError if it is none."""
+    steps = _steps(source)
+    if any(isinstance(step, _Wild) for step in steps):
+        raise ValueError(f"this JSONPath names more than one place: {source!r}")
+    return tuple(step for step in steps if not isinstance(step, _Wild))
+
+
+def _steps(source: str) -> tuple[_Step, ...]:
     if not source.startswith("$"):
         raise ValueError(f"a JSONPath starts with $, this one does not: {source!r}")
     steps: list[_Step] = []
@@ -38,8 +51,7 @@ def compile_path(source: str) -> Callable[[Path], bool]:
         steps += [_Wild.DEEP] if step["deep"] else []
         steps.append(_named(step))
         at = step.end()
-    wanted = tuple(steps)
-    return lambda path: _fits(wanted, path)
+    return tuple(steps)
 
 
 def _named(step: re.Match[str]) -> _Step:

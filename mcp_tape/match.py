@@ -21,7 +21,7 @@ for _module in ("_sha2", "_sha256", "hashlib"):
 
 KEY_VERSION = 1
 _HIDDEN = "[redacted]"
-_PLACEHOLDER = re.compile(r"\[redacted:[^\]]*\]")
+_PLACEHOLDER = re.compile(r"\[redacted:[^\]]{0,200}\]")
 _ABSENT = object()
 
 Rule = Callable[[Path], bool]  # whether what stands at this path counts

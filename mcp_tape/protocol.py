@@ -28,7 +28,8 @@ INITIALIZE = "initialize"
 DISCOVER = "server/discover"
 PING = "ping"
 CALL = "tools/call"
-_INITIALIZED = ("notifications/initialized", "initialized")
+INITIALIZED = "notifications/initialized"
+_INITIALIZED = (INITIALIZED, "initialized")
 # What a client sends to find out whom it talks to: never a miss, and no conversation.
 PROBES = (DISCOVER, PING)
 _HOUSEKEEPING = frozenset({PING, INITIALIZE, DISCOVER, "logging/setLevel", "completion/complete", "resources/read"})
@@ -156,6 +157,12 @@ def is_modern(body: dict[str, Any], version: str | None = None) -> bool:
     names one that has no sessions."""
     named = member(member(body.get("params"), "_meta"), _META + "protocolVersion")
     return named is not None or (version is not None and version not in _LEGACY_VERSIONS)
+
+
+def client_meta(version: str, info: dict[str, Any]) -> dict[str, Any]:
+    """What every request of the modern era tells about its client."""
+    told = {"protocolVersion": version, "clientInfo": info, "clientCapabilities": {}}
+    return {"_meta": {_META + name: value for name, value in told.items()}}
 
 
 def session_facts(method: str | None, body: dict[str, Any]) -> dict[str, str]:

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 BLOCK = re.compile(r"(?P<mark><!-- run -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```", re.S | re.M)
-ON_THE_DESK = ("tape.db", "remote.db", "ask.py")
+ON_THE_DESK = ("tape.db", "next.db", "remote.db", "ask.py")
 # Records what a client command does at the URL that it is given.
 RECORD = """
 rm -f url && mkfifo url
@@ -70,8 +70,11 @@ def _origin(place: Path) -> str:
 
 
 def make_desk(place: Path, server: str) -> Path:
-    """A directory with a recording of the demo, one of a server with a URL, and the client that asked it."""
-    client.play(record(place / "tape.db", [sys.executable, "-m", "mcp_tape.demo.server"], "-q"))
+    """A directory with recordings of the demo and its next version, one of a server with a URL, and the client that
+    asked it."""
+    demo = [sys.executable, "-m", "mcp_tape.demo.server"]
+    client.play(record(place / "tape.db", demo, "-q"))
+    client.play(record(place / "next.db", [*demo, "next"], "-q"))
     example("docs/http.md", "ask.py", place)
     done = shell(RECORD.format(client="python ask.py"), place, server)
     assert (done.returncode, done.stdout) == (0, b"Sunny in Bern.\n"), done.stderr

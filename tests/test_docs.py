@@ -1,10 +1,10 @@
 """The documentation is true: its commands run, its links resolve, its snippets parse, nothing is left out.
 
 A block of shell or Python runs in these tests when the line before it is `<!-- run -->`; shell in a directory that
-holds `tape.db`, a recording of the demo, and `remote.db`, one of the HTTP server that docs/http.md shows, which is
-running at `$SERVER`; `ask.py` is the client for it. A block of text after `<!-- prints -->` is what the example before
-it prints, on stdout and stderr. SQL blocks all run on `tape.db`. Whole test files are tried out in
-test_docs_testing.py, and what is said about HTTP in test_docs_http.py.
+holds `tape.db` and `next.db`, recordings of the demo and its next version, and `remote.db`, one of the HTTP server that
+docs/http.md shows, which is running at `$SERVER`; `ask.py` is the client for it. A block of text after
+`<!-- prints -->` is what the example before it prints, on stdout and stderr. SQL blocks all run on `tape.db`. Whole
+test files are tried out in test_docs_testing.py, and what is said about HTTP in test_docs_http.py.
 """
 
 from __future__ import annotations

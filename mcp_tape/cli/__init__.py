@@ -18,7 +18,12 @@ _COMMANDS = {
     "ls": "List the sessions on a cassette.",
     "show": "Show a session, one line a message.",
     "export": "Write a session out as JSON lines or raw bytes.",
-    "demo": "Record a session, replay it, and miss.",
+    "diff": "What changed between two recordings of a server.",
+    "breaking": "The gate for CI: does it break clients?",
+    "review": "Decide on the changes that verify has found.",
+    "verify": "Play the recorded client at a live server, and diff.",
+    "rules": "List the rules of diff, breaking and verify.",
+    "demo": "Record a session, replay it, miss, and find a breaking change.",
 }
 
 

@@ -18,20 +18,22 @@ _NEXT = """\
   mcp-tape record -o my.db -- YOUR-SERVER   put it before the server's command
   mcp-tape show my.db                       what was said
   mcp-tape replay my.db                     be that server, in tests and offline
-  mcp-tape use my.db -- YOUR-SERVER         record once, then always replay"""
+  mcp-tape use my.db -- YOUR-SERVER         record once, then always replay
+  mcp-tape verify my.db -- YOUR-SERVER      does it still answer like that?"""
 
 
 @click.command("demo", epilog="\b\nExample:\n  mcp-tape demo")
 def command() -> None:
-    """Record a small session, replay it, and ask for something that is not on the tape.
+    """Record a small session, replay it, ask for something that is not on the tape, and find a breaking change.
 
-    Everything is real and local: a bundled client talks to a bundled server through the recorder, and
-    then to the tape alone, in a temporary directory.
+    Everything is real and local: a bundled client talks to a bundled server through the recorder, to the tape
+    alone, and to the server's next version, in a temporary directory.
     """
     with tempfile.TemporaryDirectory(prefix="mcp-tape-demo-") as directory:
         recorded = _record(directory)
         _replay(directory, recorded)
         _miss(directory)
+        _diff(directory)
     _step("Now your own server. Type:")
     click.echo(_NEXT)
 
@@ -62,6 +64,17 @@ def _miss(directory: str) -> None:
     click.echo("$ mcp-tape replay weather.db")
     answers, code = _play(["replay", "weather.db"], directory, client.ELSEWHERE)
     click.echo(f"The client got error {answers[-1]['error']['code']}, and mcp-tape exits with {code}.")
+
+
+def _diff(directory: str) -> None:
+    import subprocess
+
+    _step("4. Diff. The server's next version is out. Does it break its clients?")
+    click.echo("$ mcp-tape record -o next.db -- python -m mcp_tape.demo.server next")
+    _play(["record", "-o", "next.db", "--", *_SERVER, "next"], directory, client.REQUESTS)
+    click.echo("$ mcp-tape breaking weather.db next.db")
+    done = subprocess.run([*_MODULE, "breaking", "weather.db", "next.db"], cwd=directory, check=False)
+    click.echo(f"mcp-tape exits with {done.returncode}: such a release would not pass CI.")
 
 
 def _play(arguments: list[str], directory: str, requests: client.Requests) -> client.Outcome:

@@ -148,8 +148,8 @@ def _certificates(ctx: click.Context, param: click.Parameter, value: str | None)
     return value
 
 
-_WEB = (
-    click.option("--url", metavar="URL", callback=_url, help="The HTTP server, instead of a command."),
+_URL = (click.option("--url", metavar="URL", callback=_url, help="The HTTP server, instead of a command."),)
+_UPSTREAM = (
     click.option("--header", "headers", metavar="'K: V'", multiple=True, callback=_headers,
                  help="Send this header to the server with every request, e.g. 'Authorization: Bearer …'."),
     click.option("--cacert", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
@@ -208,7 +208,12 @@ def replaying_options(function: F) -> F:
 
 
 def web_options(function: F) -> F:
-    return _with(function, _WEB)
+    return _with(function, _URL + _UPSTREAM)
+
+
+def upstream_options(function: F) -> F:
+    """How to ask a server at a URL that is given otherwise."""
+    return _with(function, _UPSTREAM)
 
 
 def listening_options(function: F) -> F:

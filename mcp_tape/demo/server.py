@@ -1,4 +1,7 @@
-"""An MCP server in a few lines: `forecast` reports progress and asks the client's model, `fail` fails."""
+"""An MCP server in a few lines: `forecast` reports progress and asks the client's model, all else fails.
+
+`python -m mcp_tape.demo.server next` is its next version, which breaks clients: `forecast` needs `days` too.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ from typing import Any
 
 import orjson
 
+_NEXT = sys.argv[1:] == ["next"]
+_ARGUMENTS = {"city": {"type": "string"}} | ({"days": {"type": "integer"}} if _NEXT else {})
 _TOOLS = [
     {
         "name": "forecast",
         "description": "The weather of tomorrow, in the words of the client's model.",
-        "inputSchema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        "inputSchema": {"type": "object", "properties": _ARGUMENTS, "required": [*_ARGUMENTS]},
     }
 ]
 
@@ -38,11 +43,13 @@ def _answer(message: dict[str, Any], lines: Iterator[dict[str, Any]]) -> dict[st
     params = message.get("params", {})
     match message["method"]:
         case "initialize":
-            info = {"name": "demo-weather", "version": "1.0"}
+            info = {"name": "demo-weather", "version": "1.1" if _NEXT else "1.0"}
             version = params["protocolVersion"]
             return {"result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}}
         case "tools/list":
             return {"result": {"tools": _TOOLS}}
+        case "tools/call" if params["name"] == "forecast" and not params["arguments"].keys() >= _ARGUMENTS.keys():
+            return {"error": {"code": -32602, "message": "days is missing"}}
         case "tools/call" if params["name"] == "forecast":
             return {"result": {"content": [{"type": "text", "text": _forecast(params, lines)}]}}
         case "tools/call":

@@ -43,6 +43,7 @@ class Comparison(NamedTuple):
     ignored: tuple[Change, ...] = ()
     unused: tuple[str, ...] = ()  # lines of the ignore file that fit nothing
     compared: Mapping[str, int] = {}  # how much: tools, resources, prompts, calls
+    cassette: str = ""  # and the session, where several were verified: `tape.db#3`
 
     def count(self, level: Level) -> int:
         return sum(change.level == level for change in self.changes)
@@ -52,8 +53,9 @@ class Comparison(NamedTuple):
         return tuple(change for change in self.changes if LEVELS.index(change.level) <= LEVELS.index(level))
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON, as `docs/diff.md` describes it."""
+        """For JSON, as `docs/diff-json.md` describes it."""
         return {
+            "version": 1,
             "old": self.old,
             "new": self.new,
             "category": self.category,
@@ -63,7 +65,7 @@ class Comparison(NamedTuple):
             "changes": [change.as_dict() for change in self.changes],
             "ignored": [change.as_dict() for change in self.ignored],
             "unused_ignores": list(self.unused),
-        }
+        } | ({"cassette": self.cassette} if self.cassette else {})
 
 
 def judged(found: Iterable[Found], settings: Settings) -> tuple[tuple[Change, ...], tuple[Change, ...]]:

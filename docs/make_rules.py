@@ -1,0 +1,40 @@
+"""Write docs/rules.md from the rule table: python docs/make_rules.py"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mcp_tape.cli.rules import levels, sentence
+from mcp_tape.diff.rules import SECTIONS, Rule
+
+PAGE = Path(__file__).parent / "rules.md"
+INTRO = """# Rules
+
+<!-- Made by docs/make_rules.py from the rule table. -->
+
+Every change that [`mcp-tape diff`](diff.md), `breaking` and [`verify`](verify.md) can find. `mcp-tape rules` prints the
+same table, `mcp-tape rules --json` gives it to programs.
+
+Levels: **error**, a client that followed the old contract can stop working; **warn**, it cannot be told from the
+recordings, or it changes what a model does; **info**, compatible. Where there are two, the sentence says when the
+second holds. Of levels with † the change counts one level more under `--category model`.
+
+Categories: **wire**, JSON-RPC and the protocol; **call**, the contract of a call; **model**, what a model reads.
+"""
+
+
+def page() -> str:
+    """The whole text of the page."""
+    parts = [INTRO]
+    for section, rules in SECTIONS.items():
+        rows = "".join(map(_row, rules))
+        parts.append(f"## {section}\n\n| rule | level | category | what it means |\n|---|---|---|---|\n{rows}")
+    return "\n".join(parts)
+
+
+def _row(rule: Rule) -> str:
+    return f"| `{rule.id}` | {levels(rule)} | {rule.category} | {sentence(rule)} |\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")

@@ -1,0 +1,75 @@
+"""mcp-tape diff"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .diff_options import AfterDashes, diff_options, fails, project_from, show
+from .options import upstream_options
+
+if TYPE_CHECKING:
+    from ..diff import Part
+    from ..diff.comparison import Comparison
+    from ..project import Project
+
+_TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True,
+                        help="Seconds to wait for each answer of a live server.")  # fmt: skip
+
+
+def compared(old: str, given: dict[str, Any], project: Project, parts: Sequence[Part]) -> Comparison:
+    """OLD against NEW, whatever NEW is."""
+    from .. import references
+    from ..diff import compare
+    from ..surveying import surveyed
+
+    new, command = given["new"], given["command"]
+    if bool(new) == bool(command):
+        raise click.UsageError("give what to compare with: another cassette, a URL, or -- and a server's command")
+    settings = project.settings(given.get("slower_than"))
+    with ExitStack() as stack:
+        before = stack.enter_context(references.opened(old, settings.ignore_paths))
+        if command:
+            after = surveyed(before, given["timeout"], command=command)
+        elif new.startswith(("http://", "https://")):
+            after = surveyed(before, given["timeout"], url=new, headers=given["headers"], cacert=given["cacert"])
+        else:
+            after = stack.enter_context(references.opened(new, settings.ignore_paths))
+        return compare(before, after, settings, parts)
+
+
+@click.command(
+    "diff",
+    cls=AfterDashes,
+    epilog="\b\nExamples:\n"
+    "  mcp-tape diff old.db new.db\n"
+    "  mcp-tape diff tapes.db#1 tapes.db#2 --calls\n"
+    "  mcp-tape diff git:main:tapes/time.db tapes/time.db --format markdown\n"
+    "  mcp-tape diff time.db -- uvx mcp-server-time\n"
+    "  mcp-tape diff remote.db https://example.com/mcp --surface",
+)
+@click.argument("old", metavar="OLD")
+@click.argument("new", metavar="NEW", required=False)
+@click.option("--surface", is_flag=True, help="Only what the server says it offers.")
+@click.option("--calls", is_flag=True, help="Only what the recorded calls came to.")
+@diff_options
+@upstream_options
+@_TIMEOUT
+@click.pass_context
+def command(ctx: click.Context, /, old: str, surface: bool, calls: bool, **given: Any) -> None:
+    """What changed between two recordings of a server, and what of it breaks clients.
+
+    OLD and NEW are cassettes; with #N one of their sessions, with git:REVISION: before the path as it was then. NEW can
+    be a live server, too: a URL, or -- and a command. It is only asked what it offers, and is not recorded; to play
+    the recorded calls at it, see mcp-tape verify.
+    """
+    from ..diff import PARTS
+
+    project = project_from(given)
+    parts = [part for part, chosen in zip(PARTS, (surface, calls), strict=True) if chosen] or PARTS
+    comparison = compared(old, given, project, parts)
+    show(comparison, project, given, given["new"])
+    ctx.exit(int(fails(comparison, project)))

@@ -1,0 +1,82 @@
+"""What diff, breaking and verify share: how changes are judged and shown."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ..diff.renderings import FORMATS
+from ..diff.rules import CATEGORIES, LEVELS
+from .options import json_paths
+
+if TYPE_CHECKING:
+    from ..diff.comparison import Comparison
+    from ..project import Project
+
+F = TypeVar("F", bound=Callable[..., Any])
+_OPTIONS = (
+    click.option("--category", type=click.Choice(CATEGORIES),
+                 help="wire: only what the protocol needs. call: the contract (default). model: what a model reads "
+                 "counts more."),
+    click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True,
+                 help="For people, programs, pull requests, browsers and CI."),
+    click.option("--json", "as_json", is_flag=True, help="The same as --format json."),
+    click.option("--ignore-path", "ignore_paths", metavar="JSONPATH", multiple=True, callback=json_paths,
+                 help="Leave out what changed at this place, e.g. '$.result.structuredContent.uptime'."),
+)  # fmt: skip
+_FAIL_ON = click.option("--fail-on", type=click.Choice([*LEVELS, "never"]),
+                        help="Exit with 1 at changes of this level or above; default: error.")  # fmt: skip
+_SLOWER = click.option("--slower-than", type=click.FloatRange(min=1), metavar="RATIO",
+                       help="Tell of calls that take this many times as long.")  # fmt: skip
+
+
+class AfterDashes(click.Command):
+    """A command that knows what stood behind `--`, and what before."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        at = args.index("--") if "--" in args else len(args)
+        rest = super().parse_args(ctx, args[:at])
+        ctx.params["command"] = tuple(args[at + 1 :])
+        return rest
+
+
+def judging_options(function: F) -> F:
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def diff_options(function: F) -> F:
+    """All of them, for where the exit code may be chosen."""
+    return judging_options(_FAIL_ON(_SLOWER(function)))
+
+
+def project_from(given: dict[str, Any]) -> Project:
+    """The project's settings, and what was given on the command line before them."""
+    from ..project import load
+
+    chosen = {name: given.get(name) for name in ("category", "fail_on")}
+    return load(os.getcwd(), **chosen, ignore_paths=given["ignore_paths"])
+
+
+def show(comparison: Comparison, project: Project, given: dict[str, Any], file: str | None) -> None:
+    """A comparison on stdout, as it was asked for."""
+    from ..diff.renderings import render
+
+    form = "json" if given["as_json"] else given["form"]
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
+    fail_on = None if project.fail_on == "never" else project.fail_on
+    ignores = os.path.relpath(project.ignore_path)
+    text = render(comparison, form, colour, width, fail_on=fail_on, file=file, ignore_file=ignores)
+    click.echo(text, nl=False, color=True)
+
+
+def fails(comparison: Comparison, project: Project) -> bool:
+    """Whether there is a change that the exit code must tell."""
+    return project.fail_on != "never" and bool(comparison.at_least(project.fail_on))

@@ -1,0 +1,206 @@
+"""mcp-tape verify"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import TapeError
+from . import say
+from .diff import _TIMEOUT
+from .diff_options import AfterDashes, diff_options, fails, project_from, show
+from .options import count, recording_options, web_options
+
+if TYPE_CHECKING:
+    from ..diff.comparison import Comparison
+    from ..project import Project
+    from ..verifying import Options, Plan, Server, Verified
+
+
+@click.command(
+    "verify",
+    cls=AfterDashes,
+    epilog="\b\nExamples:\n"
+    "  mcp-tape verify time.db -- uvx mcp-server-time\n"
+    "  mcp-tape verify tapes/*.db --skip-writes -- python server.py\n"
+    "  mcp-tape verify remote.db --url https://example.com/mcp --header 'Authorization: Bearer …'\n"
+    "  mcp-tape verify time.db --update -- uvx mcp-server-time",
+)
+@click.argument("files", metavar="CASSETTE...", nargs=-1, required=True)
+@click.option("--session", default="latest", show_default=True, metavar="N",
+              help="latest, all or a number; latest: the newest that is no probe, and what extends it.")  # fmt: skip
+@click.option("--allow-writes", is_flag=True, help="Call also tools that are not annotated as read-only.")
+@click.option("--skip-writes", is_flag=True, help="Leave those out, and say which.")
+@click.option(
+    "--update", is_flag=True, help="Replace the recording by what was recorded now, once the changes are shown."
+)
+@click.option("--no-keep", is_flag=True, help="Leave no CASSETTE.new for mcp-tape review. The same where CI is set.")
+@_TIMEOUT
+@web_options
+@diff_options
+@recording_options
+@click.option("-q", "--quiet", is_flag=True, help="Show changes, and say nothing unless something is wrong.")
+@click.pass_context
+def command(ctx: click.Context, /, files: tuple[str, ...], quiet: bool, **given: Any) -> None:
+    """Play the recorded client at a live server, and say what changed since.
+
+    The server's own questions get the recorded answers. Values that it makes up anew, such as cursors and ids, are
+    passed on as a client would; secrets that the recording hides are taken from the environment. What happens is
+    recorded, and compared as by mcp-tape diff.
+    """
+    from ..verifying import check, planned
+
+    server, options = _server(given), _options(given)
+    project = project_from(given)
+    found = [plan for file in files for plan in planned(*_named(file, options))]
+    check(found, options, os.environ)
+    codes = []
+    with tempfile.TemporaryDirectory(prefix="mcp-tape-verify-") as directory:
+        for file, together in groupby(found, lambda plan: plan.path):
+            done, differs = [], False
+            for plan in together:
+                verified = _play(plan, server, options, directory)
+                comparison = _compared(verified, project, given)
+                show(comparison, project, given, verified.path)
+                _tell(verified, quiet)
+                codes.append(_code(verified, comparison, project))
+                done.append(verified)
+                differs = differs or bool(comparison.changes)
+            if given["update"]:
+                codes.append(_update(file, done, quiet))
+            elif not given["no_keep"] and not os.environ.get("CI"):
+                _keep(file, done, differs, quiet)
+    ctx.exit(max(codes))
+
+
+def _play(plan: Plan, server: Server, options: Options, directory: str) -> Verified:
+    from ..verifying import verify
+
+    try:
+        return verify(plan, server, options, directory, _progress(plan))
+    finally:
+        if sys.stderr.isatty():
+            click.echo("\r\033[K", nl=False, err=True)
+
+
+def _code(verified: Verified, comparison: Comparison, project: Project) -> int:
+    """Whether something was found."""
+    return int(bool(verified.failures) or verified.has_called_nothing or fails(comparison, project))
+
+
+def _compared(verified: Verified, project: Project, given: dict[str, Any]) -> Comparison:
+    from ..cassette import Cassette
+    from ..diff import compare
+    from ..diff.versions import of_sessions
+    from ..verifying.findings import found
+
+    settings = project.settings(given.get("slower_than"))
+    with Cassette(verified.path) as old, Cassette(verified.new_path) as new:
+        before = of_sessions(old, [verified.session], settings.ignore_paths)
+        after = of_sessions(new, verified.new_sessions, settings.ignore_paths)
+        return compare(before, after, settings, more=found(verified))
+
+
+def _tell(verified: Verified, quiet: bool) -> None:
+    """What is not in the comparison: what failed, what was left out, and how much was played."""
+    name = f"{verified.path}#{verified.session}"
+    for failure in verified.failures:
+        told = f"{failure.request}: {failure.message}" if failure.kind == "unanswered" else failure.message
+        say("\n  ".join([f"{name}: {told}", *failure.stderr]))
+    for skipped in verified.skipped:
+        say(f"{name}: left out: {skipped.request}, as {skipped.why}")
+    if verified.has_called_nothing:
+        say(f"{name}: no tool was called, so this says nothing about them")
+    if not quiet:
+        played = verified.requests - len(verified.skipped)
+        say(f"{name}: {count(played, 'request')} played, {len(verified.skipped)} left out")
+
+
+def _update(file: str, done: Sequence[Verified], quiet: bool) -> int:
+    from ..verifying import update
+
+    try:
+        update(file, done)
+    except TapeError as error:
+        say(str(error))
+        return 1
+    if not quiet:
+        say(f"updated: {file}")
+    return 0
+
+
+def _keep(file: str, done: Sequence[Verified], differs: bool, quiet: bool) -> None:
+    """Leave the new recording for a review, if there is something to decide."""
+    from ..verifying import forget, keep
+
+    if not differs:
+        forget(file)
+        return
+    try:
+        keep(file, done)
+    except TapeError as error:
+        said = str(error)
+    else:
+        said = f"to decide on these changes: mcp-tape review {file}"
+    if not quiet:
+        say(said)
+
+
+def _progress(plan: Plan) -> Callable[[int, int], None]:
+    """How far it is, where somebody watches."""
+    if not sys.stderr.isatty():
+        return lambda done, of: None
+    name = os.path.basename(plan.path)
+    return lambda done, of: click.echo(f"\rverifying {name}: {done}/{of} calls", nl=False, err=True)
+
+
+def _named(file: str, options: Options) -> tuple[str, Options]:
+    """A cassette, perhaps with the session that is meant: `tape.db#3`."""
+    from ..references import parse
+
+    place = parse(file)
+    if place.revision is not None:
+        raise click.UsageError(f"{file}: only a cassette on disk can be verified")
+    return place.path, options if place.path == file else options._replace(session=place.session)
+
+
+def _server(given: dict[str, Any]) -> Server:
+    from ..verifying import Server
+
+    command, url = given["command"] or (), given["url"] or ""
+    if bool(command) == bool(url):
+        raise click.UsageError("who is to be verified? Add -- and the server's command, or --url URL")
+    if command and (given["headers"] or given["cacert"]):
+        raise click.UsageError("--header and --cacert go with --url; a command talks on stdin and stdout")
+    return Server(tuple(command), url, given["headers"], given["cacert"])
+
+
+def _options(given: dict[str, Any]) -> Options:
+    from ..verifying import Options
+
+    if given["allow_writes"] and given["skip_writes"]:
+        raise click.UsageError("either --allow-writes or --skip-writes, not both")
+    session = given["session"]
+    if session not in ("latest", "all") and not session.isdigit():
+        raise click.UsageError(f"--session: {session!r} is neither latest, all nor a session's number")
+    writes: Any = "allow" if given["allow_writes"] else "skip" if given["skip_writes"] else "refuse"
+    return Options(session, writes, given["timeout"], tuple(_recording(given)))
+
+
+def _recording(given: dict[str, Any]) -> list[str]:
+    """The options for the recorder, as they were given to us."""
+    repeated = {
+        "--redact-key": given["redact_keys"],
+        "--redact-path": given["redact_paths"],
+        "--redact-value": given["redact_values"],
+        "--redact-with": given["redact_with"],
+        "--note": [given["note"]] if given["note"] else [],
+    }
+    words = [word for option, values in repeated.items() for value in values for word in (option, value)]
+    return [*words, *(["--no-redact"] if given["no_redact"] else [])]

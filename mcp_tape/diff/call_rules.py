@@ -1,0 +1,231 @@
+"""Rules about what happened: the calls of two recordings, aligned, and what came beside them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from statistics import median
+from typing import Any
+
+from .. import jsontext, protocol
+from ..jsontext import Path
+from ..match import differences
+from .align import Alignment, Pair, align
+from .answer_rules import compare_answers, compare_caching
+from .bound import Bound, general, has_time
+from .changes import ABSENT, Difference, Subject
+from .recording import Asked, Recording
+from .surface import KINDS, LISTS, SURFACE, Surface
+
+Found = Iterator[tuple[Subject, Difference]]
+_POLLED = "tasks/get"
+_NOT_MISSED = SURFACE | {protocol.PING, "logging/setLevel", protocol.LISTEN, _POLLED}
+_FINE = ("ok", "input-required")
+_LOOKED_AT = 50  # pairs of a call that tell whether times in its answers stay the same
+_SLOW = 1_000  # microseconds; what takes less is noise
+
+
+class Calls:
+    """Compares two recordings. `surfaces` tell the schemas that results must fit."""
+
+    def __init__(self, old: Recording, new: Recording, surfaces: tuple[Surface, Surface]) -> None:
+        self._old, self._new = old, new
+        self._surfaces = surfaces
+        self.alignment = _aligned(old, new)
+        self._by_title: dict[str, list[Pair]] = defaultdict(list)
+        for pair in self.alignment.pairs:
+            self._by_title[pair.old.title].append(pair)
+        self._steady: dict[str, set[Path]] = {}
+        self._bound = Bound(self._is_steady)
+
+    def compare(self, slower_than: float | None = None) -> Found:
+        for pair in self.alignment.pairs:
+            yield from self._pair(pair)
+        yield from self._unpaired()
+        yield from self._server_requests()
+        yield from self._notifications()
+        yield from self._pagination()
+        if slower_than is not None:
+            yield from self._slower(slower_than)
+
+    # -- calls
+
+    def _pair(self, pair: Pair) -> Found:
+        old, new = pair
+        call = Subject("call", old.title)
+        if old.answer is not None and new.answer is None:
+            yield call, Difference("call-unanswered", (), old.status, ABSENT)
+        if old.answer is None or new.answer is None:
+            return
+        differ = False
+        if self._old.answer_text(old) != self._new.answer_text(new):  # most are equal, and need no parsing
+            before, after = self._old.answer(old), self._new.answer(new)
+            differ = _said_in(before) != _said_in(after)
+            if differ:
+                yield from self._answers(pair, before, after)
+        if old.method == protocol.CALL and old.name and new.status == "ok":
+            yield from ((call, found) for found in self._violations(pair, differ))
+
+    def _answers(self, pair: Pair, old: Any, new: Any) -> Found:
+        method, title = pair.old.method, pair.old.title
+        if method not in SURFACE:
+            found = compare_answers(method, pair.old.name, old, new, lambda path, a, b: self._same(title, path, a, b))
+        elif method in LISTS:
+            found = ((Subject("call", title), one) for one in compare_caching(old, new))
+        else:
+            return
+        yield from found
+
+    def _same(self, title: str, path: Path, old: Any, new: Any) -> bool:
+        return self._bound.same(title, path, old, new)
+
+    def _is_steady(self, title: str, path: Path) -> bool:
+        """Whether a time at this place was ever the same on both sides: then it is data."""
+        if title not in self._steady:
+            pairs = self._by_title[title][:_LOOKED_AT]
+            self._steady[title] = {place for pair in pairs for place in self._steady_times(pair)}
+        return path in self._steady[title]
+
+    def _steady_times(self, pair: Pair) -> Iterator[Path]:
+        old, new = self._old.answer(pair.old), self._new.answer(pair.new)
+        moved = {path for path, _, _ in differences(old, new)}
+        for path, value in _leaves(old):
+            if path not in moved and has_time(path, value):
+                yield general(path)
+
+    def _violations(self, pair: Pair, differ: bool) -> Iterator[Difference]:
+        """A result that breaks its own contract, unless the old one did too."""
+        schemas = [_output_schema(surface, pair.old.name) for surface in self._surfaces]
+        if schemas[1] is None or not (differ or schemas[0] != schemas[1]):
+            return
+        from .validating import violations
+
+        found = list(violations(schemas[1], self._new.answer(pair.new)))
+        if found and (schemas[0] is None or not any(violations(schemas[0], self._old.answer(pair.old)))):
+            yield from found
+
+    def _unpaired(self) -> Found:
+        for asked in self.alignment.missing:
+            if asked.method not in _NOT_MISSED:
+                yield Subject("call", asked.title), self._unmade("call-missing", self._old, asked)
+        for asked in self.alignment.added:
+            if asked.method not in _NOT_MISSED:
+                yield Subject("call", asked.title), self._unmade("call-added", self._new, asked)
+
+    def _unmade(self, rule: str, recording: Recording, asked: Asked) -> Difference:
+        what = protocol.identifying(asked.method, recording.params(asked))
+        sides = (what, ABSENT) if rule == "call-missing" else (ABSENT, what)
+        return Difference(rule, ("params",), *sides)
+
+    # -- what came beside
+
+    def _server_requests(self) -> Found:
+        """What the server asked for. On one pipe it is a guess which of several open calls it was for, so a method
+        counts only if the whole session has more or less of it."""
+        old, new = self._old.server_requests(), self._new.server_requests()
+        more, less = _more(old, new), _more(new, old)
+        for pair in filter(_ended_alike, self.alignment.pairs):
+            before, after = (_beside(*one) for one in ((old, pair.old), (new, pair.new)))
+            for method in sorted(set(before) | set(after)):
+                by = after[method] - before[method]
+                if by > 0 and more[method] > 0:
+                    more[method] -= by
+                    yield _told(pair, "server-request-added", method, before, after)
+                elif by < 0 and less[method] > 0:
+                    less[method] += by
+                    yield _told(pair, "server-request-removed", method, before, after)
+
+    def _notifications(self) -> Found:
+        """Progress belongs to its call. Others come when they like: what counts is whether they come at all."""
+        old, new = self._old.notifications(), self._new.notifications()
+        for pair in filter(_ended_alike, self.alignment.pairs):
+            yield from self._progress(pair, _beside(old, pair.old), _beside(new, pair.new))
+        before, after = (sum(counts.values(), Counter[str]()) for counts in (old, new))
+        for method in sorted(set(before) ^ set(after)):
+            rule = "notification-missing" if method in before else "notification-added"
+            if method != protocol.PROGRESS:
+                yield Subject("server", ""), _number(rule, method, before, after)
+
+    def _progress(self, pair: Pair, old: Counter[str], new: Counter[str]) -> Found:
+        before, after = old[protocol.PROGRESS], new[protocol.PROGRESS]
+        if before != after:
+            rule = "notification-missing" if after < before else "notification-added"
+            yield _told(pair, rule, protocol.PROGRESS, old, new)
+        elif old == new and len(old) > 1:
+            orders = self._old.order_of_notifications(pair.old), self._new.order_of_notifications(pair.new)
+            if orders[0] != orders[1]:
+                yield Subject("call", pair.old.title), Difference("notification-reordered", (), *orders)
+
+    def _pagination(self) -> Found:
+        for kind in KINDS:
+            old, new = (surface.lists[kind.method] for surface in self._surfaces)
+            if old.pages and new.pages and old.pages != new.pages:
+                note = f"{old.pages} → {new.pages} pages"
+                yield (
+                    Subject("server", ""),
+                    Difference("pagination-changed", (kind.member,), old.pages, new.pages, note),
+                )
+
+    def _slower(self, ratio: float) -> Found:
+        for title, pairs in self._by_title.items():
+            old, new = ([p[side].microseconds or 0 for p in pairs if p[side].answer] for side in (0, 1))
+            if old and new and median(new) > max(median(old), _SLOW) * ratio:
+                times = median(old) / 1000, median(new) / 1000
+                note = f"{times[0]:.1f} ms → {times[1]:.1f} ms, {times[1] / max(times[0], 0.001):.1f} ×"
+                yield Subject("call", title), Difference("call-slower", (), note=note)
+
+
+def _aligned(old: Recording, new: Recording) -> Alignment:
+    return align(old, new, _compared(old), _compared(new))
+
+
+def _compared(recording: Recording) -> list[Asked]:
+    """The requests that are worth comparing. Of a task that was polled only the last answer counts; what was given
+    up may have been answered or not."""
+    given_up = recording.cancelled()
+    asked = [one for one in recording.asked() if one[:2] not in given_up and one.method != protocol.LISTEN]
+    last = {(one.session, one.name): one for one in asked if one.method == _POLLED}
+    return [one for one in asked if one.method != _POLLED or last[one.session, one.name] is one]
+
+
+def _ended_alike(pair: Pair) -> bool:
+    """A call that fails now, or has no answer, is told as such: what came beside it says nothing more."""
+    return None not in (pair.old.answer, pair.new.answer) and (pair.old.status in _FINE) == (pair.new.status in _FINE)
+
+
+def _more(old: dict[Any, Counter[str]], new: dict[Any, Counter[str]]) -> Counter[str]:
+    before, after = (sum(counts.values(), Counter[str]()) for counts in (old, new))
+    return after - before
+
+
+_NOTHING: Counter[str] = Counter()
+
+
+def _beside(counts: dict[tuple[int, int | None], Counter[str]], asked: Asked) -> Counter[str]:
+    return counts.get((asked.session, asked.seq), _NOTHING)
+
+
+def _told(pair: Pair, rule: str, method: str, old: Counter[str], new: Counter[str]) -> tuple[Subject, Difference]:
+    return Subject("call", pair.old.title), _number(rule, method, old, new)
+
+
+def _number(rule: str, method: str, old: Counter[str], new: Counter[str]) -> Difference:
+    return Difference(rule, (method,), old[method], new[method], f"{method}: {old[method]} → {new[method]}")
+
+
+def _said_in(body: Any) -> bytes:
+    """What an answer says, whatever the request was numbered."""
+    return jsontext.canonical({name: protocol.member(body, name) for name in ("result", "error")})
+
+
+def _output_schema(surface: Surface, tool: str | None) -> Any:
+    return surface.lists["tools/list"].items.get(tool or "", {}).get("outputSchema")
+
+
+def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
+    if items is None:
+        yield path, value
+        return
+    for step, inner in items:
+        yield from _leaves(inner, (*path, step))

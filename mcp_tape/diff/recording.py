@@ -1,0 +1,163 @@
+"""What of a cassette is compared: the client's requests with their answers, and what came beside them.
+
+Rows are light, texts are read when a pair is looked at: a cassette may be larger than memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from .. import frames, jsontext, match, protocol
+from ..cassette import Cassette
+from ..finding import rule
+from .surface import GREETINGS, Answer
+
+# A + before a column keeps SQLite from choosing the index that starts with it, and reading the whole session for each.
+_ASKED = """SELECT q.session, q.seq, q.part, q.method, q.name, q.key, q.frame,
+    a.seq, a.frame, a.part, a.status, af.at - qf.at
+    FROM messages q JOIN frames qf ON qf.id = q.frame
+    LEFT JOIN messages a ON a.session = q.session AND a.answers = q.seq AND a.rpc_id = q.rpc_id
+        AND +a.sender = 'server' AND a.status <> 'retry'
+    LEFT JOIN frames af ON af.id = a.frame
+    WHERE q.session = ? AND q.sender = 'client' AND q.kind = 'request' AND +q.key IS NOT NULL
+        AND (q.seq, q.part) > (?, ?) ORDER BY q.seq, q.part LIMIT ?"""
+_BLOCK = 1_000  # rows read at once
+_LONG = b"0" * 16  # digits that a float may not tell apart
+_AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)  # ten times as fast as an expression
+_BESIDE = """SELECT exchange, method, count(*) FROM messages
+    WHERE session = ? AND sender = 'server' AND kind = ? GROUP BY exchange, method"""
+
+
+class Asked(NamedTuple):
+    """A request of the client and where its answer is. No `answer`: there was none."""
+
+    session: int
+    seq: int
+    part: int
+    method: str
+    name: str | None
+    key: bytes
+    frame: int
+    answer_seq: int | None
+    answer: int | None
+    answer_part: int | None
+    status: str | None
+    microseconds: int | None
+
+    @property
+    def title(self) -> str:
+        return f"{self.method} {self.name or ''}".rstrip()
+
+
+class Recording:
+    """Sessions of a cassette, as one conversation."""
+
+    def __init__(self, cassette: Cassette, sessions: Sequence[int], ignore_paths: Sequence[str] = ()) -> None:
+        self._cassette = cassette
+        self.sessions = list(sessions)
+        self._counts = rule([path for path in ignore_paths if path.startswith("$.params")], ())
+        self._text = lru_cache(1)(self._read)  # what is compared as text is often parsed next
+        self._stale = {s.id for s in cassette.sessions() if s.key_version != match.KEY_VERSION}
+
+    def asked(self) -> Iterator[Asked]:
+        """Every request of the client, in order."""
+        rows = (row for session in self.sessions for row in self._rows(session))
+        if self._counts is None and self._stale.isdisjoint(self.sessions):
+            return rows
+        return (row._replace(key=self.key(row.method, self.params(row))) for row in rows)
+
+    def key(self, method: str, params: Any) -> bytes:
+        """The match key of a request, made anew."""
+        if self._counts is None:
+            return match.request_key(method, params)
+        return match.key_under(self._counts, method, params)
+
+    def params(self, asked: Asked) -> Any:
+        return protocol.member(self._body(asked.frame, asked.part), "params")
+
+    def answer(self, asked: Asked) -> Any:
+        """The answer as a value, or None."""
+        return None if asked.answer is None else self._body(asked.answer, asked.answer_part or 0)
+
+    def about(self, asked: Asked) -> Answer:
+        """What an answer tells about the surface."""
+        return Answer((asked.session, asked.seq), asked.method, self.params(asked), self.answer(asked))
+
+    def answer_text(self, asked: Asked) -> tuple[bytes, int | None]:
+        """The text that holds an answer, and which part of it that is."""
+        return self._text(asked.answer) if asked.answer is not None else b"", asked.answer_part
+
+    def server_requests(self) -> dict[tuple[int, int | None], Counter[str]]:
+        """What the server asked the client for, by session and the request that it was asked during."""
+        return self._beside("request")
+
+    def notifications(self) -> dict[tuple[int, int | None], Counter[str]]:
+        """What the server told, counted in the same way."""
+        return self._beside("notification")
+
+    def order_of_notifications(self, asked: Asked) -> list[str]:
+        sql = """SELECT method FROM messages WHERE session = ? AND exchange = ? AND sender = 'server'
+                 AND kind = 'notification' ORDER BY seq, part"""
+        return [method for (method,) in self._cassette.rows(sql, (asked.session, asked.seq))]
+
+    def places_of(self, method: str) -> list[tuple[int, int]]:
+        """Where the server told something: session and seq."""
+        sql = "SELECT seq FROM messages WHERE session = ? AND method = ? AND sender = 'server' ORDER BY seq"
+        return [(s, seq) for s in self.sessions for (seq,) in self._cassette.rows(sql, (s, method))]
+
+    def cancelled(self) -> set[tuple[int, int]]:
+        """The requests that the client gave up: session and seq. Whether they were answered is chance."""
+        sql = """SELECT session, exchange FROM messages WHERE session = ? AND method = ? AND sender = 'client'
+                 AND exchange IS NOT NULL"""
+        rows = [row for s in self.sessions for row in self._cassette.rows(sql, (s, protocol.CANCELLED))]
+        return {(session, exchange) for session, exchange in rows}
+
+    def _rows(self, session: int) -> Iterator[Asked]:
+        """A block at a time. The same few words are in all of them, and kept once."""
+        seq, part = 0, -1
+        words: dict[str | None, str | None] = {}
+        while block := self._cassette.rows(_ASKED, (session, seq, part, _BLOCK)):
+            for *place, method, name, key, frame, at, answer, of, status, took in block:
+                method, name, status = (words.setdefault(word, word) for word in (method, name, status))
+                yield Asked._make((*place, method, name, key, frame, at, answer, of, status, took))
+            seq, part = block[-1][1:3]
+
+    def _beside(self, kind: str) -> dict[tuple[int, int | None], Counter[str]]:
+        found: dict[tuple[int, int | None], Counter[str]] = {}
+        for session in self.sessions:
+            for exchange, method, number in self._cassette.rows(_BESIDE, (session, kind)):
+                found.setdefault((session, exchange), Counter())[str(method)] += number
+        return found
+
+    def _body(self, frame: int, part: int) -> Any:
+        text = self._text(frame)
+        try:
+            long = _LONG in text.translate(_AS_ZEROS)
+            body = jsontext.loads_exact(text.decode("utf-8", "replace")) if long else jsontext.loads(text)
+        except RecursionError:
+            body = [message.body for message in frames.parse(text)[1]]  # the depths are left as text
+        except ValueError:
+            return None
+        if isinstance(body, list):
+            return body[part] if part < len(body) else None
+        return body
+
+    def _read(self, frame: int) -> bytes:
+        rows = self._cassette.rows("SELECT CAST(text AS BLOB) FROM frames WHERE id = ?", (frame,))
+        return bytes(rows[0][0] or b"") if rows else b""
+
+
+def newest_handshake(cassette: Cassette, before: int) -> list[Answer]:
+    """How the server greeted in the newest older session where it did.
+
+    Some clients start the server twice, and ask who it is only the first time.
+    """
+    for (session,) in cassette.rows("SELECT id FROM sessions WHERE id < ? ORDER BY id DESC", (before,)):
+        recording = Recording(cassette, [session])
+        found = [one for one in recording.asked() if one.method in GREETINGS and one.status == "ok"]
+        if found:
+            return [recording.about(one) for one in found]
+    return []

@@ -1,0 +1,111 @@
+"""Limits of a JSON Schema: ranges, lengths, counts and multiples, which of two is stricter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+Number = int | float
+
+# By the keyword that names them: how it grows stricter, and the types it is about.
+LIMITS: dict[str, tuple[int, frozenset[str]]] = {
+    "minimum": (1, frozenset({"integer", "fraction"})),
+    "maximum": (-1, frozenset({"integer", "fraction"})),
+    "minLength": (1, frozenset({"string"})),
+    "maxLength": (-1, frozenset({"string"})),
+    "minItems": (1, frozenset({"array"})),
+    "maxItems": (-1, frozenset({"array"})),
+    "minProperties": (1, frozenset({"object"})),
+    "maxProperties": (-1, frozenset({"object"})),
+    "uniqueItems": (1, frozenset({"array"})),
+}
+_EXCLUSIVE = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
+
+
+class Limit(NamedTuple):
+    """A limit as it is written, and how strict it is: of two, the greater rank is the stricter."""
+
+    keyword: str
+    value: Any
+    rank: tuple[Number, bool]
+
+
+class Unusable(NamedTuple):
+    """A keyword whose value is not what it must be."""
+
+    keyword: str
+    value: Any
+
+
+def is_number(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def limits(schema: Mapping[str, Any]) -> Iterator[tuple[str, Limit] | Unusable]:
+    """The limits a schema sets; those that limit nothing are left out."""
+    for name, (sign, _) in LIMITS.items():
+        if name == "uniqueItems":
+            yield from _unique(schema)
+            continue
+        exclusive = _EXCLUSIVE.get(name)
+        other = schema.get(exclusive) if exclusive else None
+        if name in schema:
+            keyword = exclusive if exclusive and other is True else name  # true: as draft 4 writes it
+            yield from _limit(name, keyword, schema[name], sign, keyword == exclusive)
+        if exclusive and other is not None and not isinstance(other, bool):
+            yield from _limit(name, exclusive, other, sign, True)
+
+
+def _limit(name: str, keyword: str, value: Any, sign: int, strict: bool) -> Iterator[tuple[str, Limit] | Unusable]:
+    if not is_number(value):
+        yield Unusable(keyword, value)
+    elif name in _EXCLUSIVE or sign < 0 or value > 0:  # nothing is shorter than 0
+        yield name, Limit(keyword, value, (sign * value, strict))
+
+
+def _unique(schema: Mapping[str, Any]) -> Iterator[tuple[str, Limit] | Unusable]:
+    value = schema.get("uniqueItems", False)
+    if value is True:
+        yield "uniqueItems", Limit("uniqueItems", True, (1, False))
+    elif value is not False:
+        yield Unusable("uniqueItems", value)
+
+
+def stricter(one: Mapping[str, Limit], other: Mapping[str, Limit]) -> dict[str, Limit]:
+    """What two sets of limits come to where both hold."""
+    merged = dict(one)
+    for name, limit in other.items():
+        merged[name] = max(merged.get(name, limit), limit, key=lambda item: item.rank)
+    return merged
+
+
+def whole(limit: Limit) -> Limit:
+    """A limit of integers: more than 0 is at least 1."""
+    value, strict = limit.rank
+    return limit._replace(rank=(math.floor(value) + 1 if strict else math.ceil(value), False))
+
+
+def multiple(value: Any) -> Fraction | None:
+    """What numbers must be a multiple of; None if it cannot be that."""
+    if not is_number(value) or value <= 0:
+        return None
+    return Fraction(repr(value) if isinstance(value, float) else value)  # 0.1 as it is written
+
+
+def common_multiple(one: Fraction | None, other: Fraction | None) -> Fraction | None:
+    """What is left where numbers must be multiples of both."""
+    if one is None or other is None:
+        return one or other
+    above = math.lcm(one.numerator * other.denominator, other.numerator * one.denominator)
+    return Fraction(above, one.denominator * other.denominator)
+
+
+def multiple_value(value: Fraction) -> Number:
+    try:
+        return int(value) if value.denominator == 1 else float(value)
+    except OverflowError:
+        return math.inf

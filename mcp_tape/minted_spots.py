@@ -1,0 +1,174 @@
+"""Where a value stands in a message: at a path, in JSON that is text there, or between words; and what stands there
+in another message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from . import jsontext
+from .jsontext import Path
+
+Paths = tuple[Path, ...]  # each but the first within the JSON text that stands at the one before it
+
+_DEEPEST = 3  # texts of JSON within texts of JSON
+_LONGEST = 1 << 20  # characters of running text that are looked through
+_NEAR = 24  # characters before a value that tell its place
+_ID_KEY = re.compile(r"(?:.*[_-])?(?:id|iid|uuid|number)s?|.*[a-z](?:I[dD]|Uuid|Number)s?")
+# Words as a client would copy them: the strict one ends at punctuation, the other keeps addresses whole.
+_GRAINS = (re.compile(r"[\w-]+"), re.compile(r"[\w.:/@#~=+%?&-]*[\w/=]"))
+_NO_DIGITS_BEFORE = re.compile(r"[^\d]*\Z")
+_NO_DIGITS_AFTER = re.compile(r"[^\d\w]{0,3}")
+
+
+class Words(NamedTuple):
+    """Which word of a running text: by what stands before and behind it, and the how manieth of those it is."""
+
+    grain: int
+    before: str
+    after: str
+    nth: int
+    of: int
+    at_start: bool
+
+
+class Spot(NamedTuple):
+    """A place in a message."""
+
+    paths: Paths
+    words: Words | None = None
+
+    @property
+    def name(self) -> str:
+        """The key that it stands under; of a list, that of the list."""
+        return next((step for step in reversed(self.paths[-1]) if isinstance(step, str)), "")
+
+
+def id_like(name: str) -> bool:
+    """Whether a number under this key names something and does not count it."""
+    return _ID_KEY.fullmatch(name) is not None
+
+
+def leaves(value: Any, *paths: Path) -> Iterator[tuple[Paths, Any]]:
+    """Each value that is no container, and those in texts that are JSON."""
+    *outer, last = paths or ((),)
+    if isinstance(value, (dict, list)):
+        for step, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(inner, *outer, (*last, step))
+        return
+    yield (*outer, last), value
+    inner = _json_in(value) if len(outer) < _DEEPEST else None
+    if inner is not None:
+        yield from leaves(inner, *outer, last, ())
+
+
+def spots(body: Any, wanted: set[str]) -> dict[str, list[Spot]]:
+    """Where each of some texts stands; a number only under a key that names something."""
+    found: dict[str, list[Spot]] = {}
+    if not wanted:
+        return found
+    for paths, value in leaves(body):
+        if isinstance(value, str):
+            if value in wanted:
+                found.setdefault(value, []).append(Spot(paths))
+            elif " " in value or "\n" in value:
+                for text, words in _words(value[:_LONGEST], wanted):
+                    found.setdefault(text, []).append(Spot(paths, words))
+        elif isinstance(value, int) and not isinstance(value, bool) and str(value) in wanted:
+            spot = Spot(paths)
+            if id_like(spot.name):
+                found.setdefault(str(value), []).append(spot)
+    return found
+
+
+def holds(body: Any, text: str) -> bool:
+    """Whether a text stands anywhere in a message: as a value, or as a word."""
+    for _, value in leaves(body):
+        if isinstance(value, str):
+            if value == text or (text in value and next(_words(value[:_LONGEST], {text}), None)):
+                return True
+        elif not isinstance(value, bool) and str(value) == text:
+            return True
+    return False
+
+
+def read(spot: Spot, recorded: Any, live: Any) -> Any:
+    """What a live message has at the place of a recorded one; None where that is not certain."""
+    first, *inner = spot.paths
+    for path in (first, *inner):
+        if path is not first:
+            recorded, live = _json_in(recorded), _json_in(live)
+        for step in path:
+            recorded, live = _down(recorded, live, step)
+    if spot.words is not None:
+        return _word(spot.words, live) if isinstance(live, str) else None
+    return live if isinstance(live, (str, int)) and not isinstance(live, bool) else None
+
+
+def _down(recorded: Any, live: Any, step: str | int) -> tuple[Any, Any]:
+    if isinstance(recorded, dict) and isinstance(live, dict):
+        return recorded.get(str(step)), live.get(str(step))
+    if isinstance(recorded, list) and isinstance(live, list) and isinstance(step, int) and step < len(recorded):
+        return recorded[step], _same_element(recorded, live, step)
+    return None, None
+
+
+def _same_element(recorded: list[Any], live: list[Any], at: int) -> Any:
+    """The element that is most like a recorded one; the one at its place where no other is more so."""
+    likeness = [_likeness(recorded[at], element) for element in live]
+    best = max(likeness, default=0)
+    if len(live) == len(recorded) and likeness[at] == best:
+        return live[at]
+    return live[likeness.index(best)] if best and likeness.count(best) == 1 else None
+
+
+def _likeness(one: Any, other: Any) -> int:
+    """How much of two objects is the same."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return 0
+    return sum(not isinstance(value, (dict, list)) and other.get(key) == value for key, value in one.items())
+
+
+def _words(text: str, wanted: set[str]) -> Iterator[tuple[str, Words]]:
+    seen: set[tuple[int, int]] = set()
+    for grain, pattern in enumerate(_GRAINS):
+        for found in pattern.finditer(text):
+            if found[0] in wanted and found.span() not in seen:
+                seen.add(found.span())
+                yield found[0], _context(text, found, grain)
+
+
+def _context(text: str, found: re.Match[str], grain: int) -> Words:
+    """Digits near a value are often made up too, so that they do not tell its place."""
+    start, end = found.span()
+    near = _NO_DIGITS_BEFORE.search(text[max(0, start - _NEAR) : start])
+    behind = _NO_DIGITS_AFTER.match(text[end : end + 3])
+    before, after = near[0] if near else "", behind[0] if behind else ""
+    words = Words(grain, before, after, 0, 0, start == len(before))
+    places = [match.start(1) for match in _matches(words, text)]
+    return words._replace(nth=places.index(start) if start in places else -1, of=len(places))
+
+
+def _word(words: Words, live: str) -> str | None:
+    matches = _matches(words, live[:_LONGEST])
+    if words.nth < 0 or len(matches) != words.of or not (words.before or words.at_start):
+        return None
+    return matches[words.nth][1]
+
+
+def _matches(words: Words, text: str) -> list[re.Match[str]]:
+    start = r"\A" if words.at_start else ""
+    word = _GRAINS[words.grain].pattern
+    return list(re.finditer(f"{start}{re.escape(words.before)}({word})(?={re.escape(words.after)})", text))
+
+
+def _json_in(value: Any) -> Any:
+    """The object or array that a text is."""
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        inner = jsontext.loads(value)
+    except (ValueError, RecursionError):
+        return None
+    return inner if isinstance(inner, (dict, list)) else None

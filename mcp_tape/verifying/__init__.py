@@ -1,0 +1,73 @@
+"""Verifying: the recorded client plays at a live server, and the recorder records what happens.
+
+    plans       which sessions, and what must be known before anything is started: writes, secrets
+    role        the recorded client, fit for a live server: values that servers make up, secrets, what is left out
+    playing     the two of them, until all is said or the server fails
+    recording   the server with the recorder before it
+    updating    the new recording in the old one's place
+
+Comparing the two recordings is the diff's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+
+from .. import frames
+from ..cassette import Cassette
+from . import secrets
+from .base import Failure, NotReadyError, Options, Request, Server, Skipped, Verified, Writes
+from .plans import Plan, check, planned
+from .playing import Game
+from .recording import recorded
+from .role import Role
+from .updating import forget, keep, update
+
+__all__ = [
+    "Failure", "NotReadyError", "Options", "Plan", "Request", "Server", "Skipped", "Verified", "Writes",
+    "check", "forget", "keep", "planned", "update", "verify",
+]  # fmt: skip
+
+
+def verify(
+    plan: Plan,
+    server: Server,
+    options: Options,
+    directory: str,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+    environ: Mapping[str, str] = os.environ,
+) -> Verified:
+    """Play one session at the live server; what is recorded of that is put into a directory."""
+    new = os.path.join(directory, f"{os.path.basename(plan.path)}.{plan.session}.{len(os.listdir(directory))}.db")
+    with Cassette(plan.path) as cassette:
+        role = Role(cassette, plan.session, set(plan.read_only), options, environ)
+        listen = plan.transport != "http" or role.has_stream
+        with recorded(server, plan, options, new, listen=listen) as connection:
+            failures = Game(role, connection, options, progress).play()
+    values = {name: environ[name] for name in map(secrets.variable, plan.needs) if environ.get(name)}
+    return Verified(
+        plan.path,
+        plan.session,
+        new,
+        _numbers(new),
+        role.requests,
+        role.calls,
+        role.called,
+        tuple(role.skipped),
+        tuple(failures),
+        secrets.exposed(_client_bodies(new), values) if values else None,
+    )
+
+
+def _numbers(path: str) -> tuple[int, ...]:
+    with Cassette(path) as cassette:
+        return tuple(session.id for session in cassette.sessions())
+
+
+def _client_bodies(path: str) -> Iterator[object]:
+    with Cassette(path) as cassette:
+        for session in cassette.sessions():
+            for frame in cassette.frames(session.id):
+                if frame.sender == "client":
+                    yield from (message.body for message in frames.parse(frame.text)[1])

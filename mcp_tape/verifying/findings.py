@@ -1,0 +1,21 @@
+"""What a play found beyond the answers, as changes that diff can judge."""
+
+from __future__ import annotations
+
+from ..diff.changes import Difference, Subject
+from ..diff.comparison import Found
+from .base import Verified
+
+
+def found(verified: Verified) -> list[Found]:
+    """A crash or a hang is the server's; a single call without an answer is seen in the recording itself."""
+    return [
+        (Subject("server", ""), Difference("server-crashed", note=_told(failure.message, failure.stderr)))
+        for failure in verified.failures
+        if failure.kind in ("crashed", "hung")
+    ]
+
+
+def _told(message: str, stderr: tuple[str, ...]) -> str:
+    said = [line for line in stderr if line.strip()]
+    return message + (f"; its last words: {said[-1]}" if said else "")

@@ -1,0 +1,78 @@
+"""The live server with the real recorder before it: what comes of the play is a recording like any other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic, sleep
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from ..cassette import Cassette
+from ..errors import ServerError
+from ..transports.connect import Stdio
+from ..using.recorders import mcp_tape
+from .base import Options, Server
+from .plans import Plan
+
+if TYPE_CHECKING:
+    from ..transports.connect import Connection
+
+_STARTING = 60.0  # seconds for a recorder to listen
+_STORING = 60.0  # seconds for what was recorded to be stored
+
+
+@contextmanager
+def recorded(server: Server, plan: Plan, options: Options, path: str, *, listen: bool) -> Iterator[Connection]:
+    """A connection to the server, recorded into a new cassette, which is whole when this ends."""
+    words = [*mcp_tape(), "record", "-q", "-o", path, *options.recording]
+    if server.command:
+        with Stdio([*words, "--", *server.command], storing=_STORING) as connection:
+            yield connection
+        if not os.path.exists(path):
+            raise ServerError(_said(connection) or f"the server {server.command[0]!r} could not be started")
+    else:
+        yield from _at_url(server, plan, words, listen)
+    _wait(path)
+
+
+def _at_url(server: Server, plan: Plan, words: list[str], listen: bool) -> Iterator[Connection]:
+    from ..transports.connect_http import Http
+
+    headers = [word for name, value in server.headers for word in ("--header", f"{name}: {value}")]
+    trust = ["--cacert", server.cacert] if server.cacert else []
+    listening = ["--url", server.url, *headers, *trust, "--listen", "127.0.0.1:0"]
+    with Stdio([*words, *listening], storing=_STORING) as recorder:
+        url = (recorder.receive(_STARTING) or b"").decode("utf-8", "replace")
+        if not url:
+            raise ServerError(_said(recorder) or f"the recorder for {server.url} does not listen")
+        try:
+            with Http(url, sse=is_old(server.url, plan.transport), listen=listen) as connection:
+                yield connection
+        finally:
+            recorder.stop()
+    if recorder.code == ServerError.exit_code:
+        raise ServerError(_said(recorder) or f"cannot reach {server.url}")
+
+
+def is_old(url: str, transport: str) -> bool:
+    """Whether a server speaks HTTP+SSE: nothing but names and the recording tell."""
+    path = urlsplit(url).path.rstrip("/")
+    return path.endswith("/sse") or (transport == "sse" and not path.endswith("/mcp"))
+
+
+def _said(connection: Stdio) -> str:
+    """What the recorder itself has to say about it."""
+    own = [line.removeprefix("mcp-tape: ") for line in connection.stderr() if line.startswith("mcp-tape: ")]
+    return next((line for line in own if line.startswith("cannot ")), own[-1] if own else "")
+
+
+def _wait(path: str) -> None:
+    """A recorder that had to be killed leaves its writer behind, which goes on until all is stored."""
+    end = monotonic() + _STORING
+    while monotonic() < end:
+        with Cassette(path) as cassette:
+            if all(session.ended_at is not None for session in cassette.sessions()):
+                return
+        sleep(0.05)

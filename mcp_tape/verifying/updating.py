@@ -1,0 +1,98 @@
+"""Putting what was verified in the place of what was recorded: whole, at once, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+
+from .. import modes, replacing
+from ..cassette import Cassette
+from ..errors import CassetteError
+from ..reviewing import ENDING
+from ..selection import finished
+from .base import Verified
+
+
+def update(path: str, played: Sequence[Verified]) -> None:
+    """Replace the verified sessions of a cassette by what was recorded of them; CassetteError says why not."""
+    path = os.path.abspath(path)
+    with _copy(path, played, f"{path} stays as it was") as part:
+        modes.put_in_place(part, path)
+        forget(path)
+
+
+def keep(path: str, played: Sequence[Verified]) -> None:
+    """Put the same beside the cassette instead, to be reviewed."""
+    path = os.path.abspath(path)
+    with _copy(path, played, "the new recording was not kept") as part:
+        os.replace(part, path + ENDING)
+
+
+def forget(path: str) -> None:
+    """Nothing waits to be reviewed any more."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path + ENDING)
+
+
+@contextlib.contextmanager
+def _copy(path: str, played: Sequence[Verified], otherwise: str) -> Iterator[str]:
+    """A copy of the cassette with the new sessions, in the same directory."""
+    for verified in played:
+        why = _unfit(verified)
+        if why:
+            raise CassetteError(f"{otherwise}: {why}")
+    new = {verified.session: (verified.new_path, _fit(verified)[0]) for verified in played}
+    with Cassette(path):
+        pass  # opening it tidies up what a killed recorder left
+    part = f"{path}.{os.getpid()}.part"
+    try:
+        before = _look_of(path)
+        replacing.replace(path, part, new)
+        if _look_of(path) != before:
+            raise CassetteError(f"{otherwise}: somebody else has changed {path} meanwhile")
+        yield part
+        _sync(os.path.dirname(path))
+    finally:
+        for leftover in (part, f"{part}-journal"):
+            if os.path.exists(leftover):
+                os.unlink(leftover)
+
+
+def _unfit(verified: Verified) -> str | None:
+    """Why a recording must not take the old one's place."""
+    session = f"session {verified.session}"
+    if verified.failures:
+        return f"{session}: {verified.failures[0].message}"
+    if any(skipped.is_held_back for skipped in verified.skipped):
+        return f"{session}: calls were left out, so the new recording would hold less; see --allow-writes"
+    if verified.exposed:
+        return (
+            f"{session}: the new recording shows the secret from ${verified.exposed}; "
+            "give the --redact options that it was recorded with"
+        )
+    with Cassette(verified.new_path) as cassette:
+        incomplete = [one.incomplete for one in cassette.sessions() if one.incomplete]
+    if incomplete:
+        return f"{session}: the new recording is incomplete: {incomplete[0]}"
+    return None if len(_fit(verified)) == 1 else f"{session}: the new recording does not consist of one session"
+
+
+def _fit(verified: Verified) -> list[int]:
+    """The new sessions, but for probes where there is more than that."""
+    with Cassette(verified.new_path) as cassette:
+        return list(finished(cassette)) or list(verified.new_sessions)
+
+
+def _look_of(path: str) -> tuple[int, ...]:
+    found = os.stat(path)
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _sync(directory: str) -> None:
+    """The new name of the file is kept, too, should the machine stop now."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

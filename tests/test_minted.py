@@ -1,0 +1,160 @@
+"""Values that a server makes up: how they are found on a tape, and read from another answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mcp_tape.minted import Said, bound, is_lost, uses
+
+LIVE = "7f3c9a1be2"
+
+
+class Tape:
+    """Messages in order, and live answers to the same requests."""
+
+    def __init__(self) -> None:
+        self._said: list[Said] = []
+        self._live: dict[Any, Any] = {}
+
+    def ask(self, method: str, **params: Any) -> Tape:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        self._said.append(Said((1, len(self._said), 0), "client", "request", method, body))
+        return self
+
+    def answer(self, then: Any, now: Any = None) -> Tape:
+        key = (1, len(self._said), 0)
+        self._said.append(Said(key, "server", "response", None, {"result": then}))
+        if now is not None:
+            self._live[key] = {"result": now}
+        return self
+
+    def last(self) -> Any:
+        """The params of the last request, as they would be sent live."""
+        said = self._said[-1]
+        found = uses(lambda: self._said).get(said.key, [])
+        text = bound(json.dumps(said.body).encode(), found, self._recorded, self._live.get)
+        return json.loads(text)["params"]
+
+    def is_lost(self) -> bool:
+        found = uses(lambda: self._said).get(self._said[-1].key, [])
+        return any(is_lost(use, self._recorded, self._live.get) for use in found)
+
+    def _recorded(self, key: Any) -> Any:
+        return next(said.body for said in self._said if said.key == key)
+
+
+def content(text: str) -> Any:
+    return {"content": [{"type": "text", "text": text}]}
+
+
+def call(**arguments: Any) -> Any:
+    return {"name": "get", "arguments": arguments}
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "used", "expected"),
+    [
+        ({"id": "ab12"}, {"id": LIVE}, "ab12", LIVE),
+        ({"a": {"b": [{"c": "ab12"}]}}, {"a": {"b": [{"c": LIVE}]}}, "ab12", LIVE),
+        (content('{"id": "ab12"}'), content('{ "id":"' + LIVE + '"}'), "ab12", LIVE),
+        (content('[{"x": "{\\"id\\": \\"ab12\\"}"}]'), content('[{"x": "{\\"id\\": \\"zz99\\"}"}]'), "ab12", "zz99"),
+        (content("Created ab12."), content(f"Created {LIVE}."), "ab12", LIVE),
+        (content("Created ABC-1 (took 3 ms)"), content("Created ABC-77 (took 12 ms)"), "ABC-1", "ABC-77"),
+        (content("see https://x.org/i/12 now"), content("see https://x.org/i/345 now"), "https://x.org/i/12",
+         "https://x.org/i/345"),
+        (content("a: id1a\nb: id2b\n"), content("a: id7a\nb: id8b\n"), "id2b", "id8b"),
+        ({"id": 17}, {"id": 4711}, 17, 4711),
+        ({"id": 17}, {"id": 4711}, "17", "4711"),
+        (content("Created issue #17"), content("Created issue #4711"), 17, 4711),
+    ],
+    ids=["a leaf", "deeper", "JSON in text", "JSON in JSON", "a word", "a word before a number", "an address",
+         "the right word", "a number", "a number used as text", "a number in text"],
+)  # fmt: skip
+def test_a_value_is_read_where_it_stood(then: Any, now: Any, used: Any, expected: Any) -> None:
+    tape = Tape().ask("make").answer(then, now).ask("tools/call", **call(id=used))
+    assert tape.last()["arguments"] == {"id": expected}
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "arguments"),
+    [
+        ({"word": "green"}, {"word": "blue"}, {"colour": "green"}),
+        ({"text": "It is 12 o'clock"}, {"text": "It is 3 o'clock"}, {"count": 12}),
+        ({"id": 17}, {"id": 4711}, {"count": 17}),
+        ({"ids": ["a1b2", "c3d4"]}, {"ids": ["c3d4", "a1b2", "e5f6"]}, {"id": "a1b2"}),
+        ({"ids": ["a1b2", "c3d4"]}, {"ids": ["x1y2"]}, {"id": "c3d4"}),
+        (content("one a1b2 two"), content("nothing of the kind"), {"id": "a1b2"}),
+        (content("at a1b2, at c3d4"), content("at x1y2, at z3w4, at q5r6"), {"id": "c3d4"}),
+        ({"id": "a1b2"}, {"id": {"now": "an object"}}, {"id": "a1b2"}),
+        ({"id": 17}, {"id": "seventeen"}, {"id": 17}),
+    ],
+    ids=["a word", "a count in text", "a count", "still there", "fewer of them", "no such text", "more of them",
+         "another type", "no number"],
+)  # fmt: skip
+def test_what_is_not_certain_goes_out_as_recorded(then: Any, now: Any, arguments: Any) -> None:
+    tape = Tape().ask("make").answer(then, now).ask("tools/call", **call(**arguments))
+    assert tape.last()["arguments"] == arguments
+
+
+def test_what_the_client_said_first_was_not_made_up_by_the_server() -> None:
+    tape = Tape().ask("make", note="call it ab12").answer({"id": "ab12"}, {"id": LIVE})
+    assert tape.ask("tools/call", **call(id="ab12")).last()["arguments"] == {"id": "ab12"}
+
+
+def test_the_element_of_a_list_is_found_by_what_else_it_holds() -> None:
+    then = {"items": [{"name": "a", "id": "aa11"}, {"name": "b", "id": "bb22"}]}
+    now = {"items": [{"name": "new", "id": "nn00"}, {"name": "b", "id": "bb99"}, {"name": "a", "id": "aa99"}]}
+    tape = Tape().ask("make").answer(then, now).ask("tools/call", **call(id="bb22"))
+    assert tape.last()["arguments"] == {"id": "bb99"}
+
+
+def test_names_of_tools_are_not_made_up() -> None:
+    tools = [{"tools": [{"name": name}]} for name in ("tool-1", "tool-2")]
+    assert Tape().ask("tools/list").answer(*tools).ask("tools/call", name="tool-1").last()["name"] == "tool-1"
+
+
+def test_a_value_that_is_not_there_yet_is_found_where_it_comes_next() -> None:
+    tape = Tape().ask("make").answer({"id": "ab12"}).ask("show").answer({"id": "ab12"}, {"id": LIVE})
+    assert tape.ask("tools/call", **call(id="ab12")).last()["arguments"] == {"id": LIVE}
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "used"),
+    [
+        ("tools/list", "nextCursor", "cursor"),
+        ("tools/call", "requestState", "requestState"),
+        ("tasks/get", "taskId", "taskId"),
+    ],
+)
+def test_what_the_protocol_calls_opaque_is_always_the_servers(method: str, given: str, used: str) -> None:
+    """Even a plain word, also used before, and the newest one counts."""
+    tape = Tape().ask(method, **{used: "next"}).answer({given: "next"}, {given: "old"})
+    tape.ask(method, **{used: "next"}).answer({given: "next"}, {given: "new", "text": "next"})
+    assert tape.ask(method, **{used: "next"}).last() == {used: "new"}
+    assert not tape.is_lost()
+
+
+def test_an_opaque_value_that_the_live_server_does_not_give_is_lost() -> None:
+    tape = Tape().ask("tools/list").answer({"nextCursor": "p2"}, {"tools": []}).ask("tools/list", cursor="p2")
+    assert tape.is_lost()
+    assert tape.last() == {"cursor": "p2"}
+
+
+def test_one_that_was_never_asked_for_is_not() -> None:
+    assert not Tape().ask("tools/list").answer({"nextCursor": "p2"}).ask("tools/list", cursor="p2").is_lost()
+
+
+def test_inputs_are_given_under_the_names_that_the_live_server_has_for_them() -> None:
+    then = {"inputRequests": {"a": {"method": "roots/list"}, "b": {"method": "elicitation/create"}}}
+    now = {"inputRequests": {"x": {"method": "elicitation/create"}, "y": {"method": "roots/list"}}}
+    tape = Tape().ask("tools/call").answer(then, now)
+    tape.ask("tools/call", inputResponses={"a": {"roots": [1.0]}, "b": {"action": "accept"}})
+    assert tape.last() == {"inputResponses": {"y": {"roots": [1.0]}, "x": {"action": "accept"}}}
+
+
+def test_inputs_that_the_live_server_does_not_ask_for_are_lost() -> None:
+    tape = Tape().ask("tools/call").answer({"inputRequests": {"a": {"method": "roots/list"}}}, {"content": []})
+    assert tape.ask("tools/call", inputResponses={"a": {}}).is_lost()
