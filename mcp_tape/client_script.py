@@ -108,8 +108,9 @@ class Patience:
                     counts[row.method or ""] += 1
                     recent.add(row.method or "")
                 row = next(rows, None)
-            self._needs[turn.seq if turn else None] = {method: counts[method] for method in recent}
-            recent.clear()
+            if recent:
+                self._needs[turn.seq if turn else None] = {method: counts[method] for method in recent}
+                recent.clear()
             if turn is not None and last is not None and _is_poll(turn):
                 self._pauses[turn.seq] = _pause(selection, last, turn.rows[0])
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from . import jsontext, protocol, rewrite, secrecy
 from .frames import MessageKind, Side
 from .jsontext import Path
-from .minted_spots import Spot, holds, id_like, leaves, read, spots
+from .minted_spots import Spot, alike, holds, id_like, leaves, read, spots
 
 Key = tuple[int, int, int]  # where a message stands: session, seq, part
 Lookup = Callable[[Key], Any]  # the body of an answer; None where there is none
@@ -68,11 +68,16 @@ def uses(said: Callable[[], Iterable[Said]]) -> dict[Key, list[Use]]:
     return out
 
 
-def bound(text: bytes, found: Iterable[Use], recorded: Lookup, live: Lookup) -> bytes:
-    """A recorded request with the values that the live answers have; as recorded where they have none."""
+def bound(text: bytes, found: Iterable[Use], recorded: Lookup, live: Lookup, *, careful: bool = False) -> bytes:
+    """A recorded request with the values that the live answers have; as recorded where they have none.
+
+    `careful`: only with values that look made up as the recorded ones do. What writes must not hit something else.
+    """
     values: dict[Path, str] = {}
     for use in found:
         value = live_value(use, recorded, live)
+        if careful and not use.opaque and value is not None and not alike(_text(use.value), _text(value)):
+            continue
         if value is not None and value != use.value and use.path != _INPUTS:
             values[use.path] = jsontext.dumps(value)
         elif use.path == _INPUTS:

@@ -17,18 +17,20 @@ _LONGEST = 1 << 20  # characters of running text that are looked through
 _NEAR = 24  # characters before a value that tell its place
 _ID_KEY = re.compile(r"(?:.*[_-])?(?:id|iid|uuid|number)s?|.*[a-z](?:I[dD]|Uuid|Number)s?")
 # Words as a client would copy them: the strict one ends at punctuation, the other keeps addresses whole.
-_GRAINS = (re.compile(r"[\w-]+"), re.compile(r"[\w.:/@#~=+%?&-]*[\w/=]"))
+_GRAINS = (re.compile(r"[\w-]+"), re.compile(r"[\w.:/@#~=+%?&-]+"))
+_NOT_LAST = ".:@#~+%?&-"  # what ends a word is no part of it
+_RANDOM = (re.compile(r"[0-9a-fA-F-]{7,}"), re.compile(r"(?=.*\d)[\w+/=-]{16,}"))
+_LETTERS = re.compile(r"[^\W\d_]+")
 _NO_DIGITS_BEFORE = re.compile(r"[^\d]*\Z")
 _NO_DIGITS_AFTER = re.compile(r"[^\d\w]{0,3}")
 
 
 class Words(NamedTuple):
-    """Which word of a running text: by what stands before and behind it, and the how manieth of those it is."""
+    """Which word of a running text: by what stands before and behind it, and how many there are like that."""
 
     grain: int
     before: str
     after: str
-    nth: int
     of: int
     at_start: bool
 
@@ -47,7 +49,14 @@ class Spot(NamedTuple):
 
 def id_like(name: str) -> bool:
     """Whether a number under this key names something and does not count it."""
-    return _ID_KEY.fullmatch(name) is not None
+    return len(name) <= 100 and _ID_KEY.fullmatch(name) is not None
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two values look made up in the same way: both at random, or of the same words."""
+    if any(kind.fullmatch(one) and kind.fullmatch(other) for kind in _RANDOM):
+        return True
+    return _LETTERS.findall(one) == _LETTERS.findall(other)
 
 
 def leaves(value: Any, *paths: Path) -> Iterator[tuple[Paths, Any]]:
@@ -115,12 +124,14 @@ def _down(recorded: Any, live: Any, step: str | int) -> tuple[Any, Any]:
 
 
 def _same_element(recorded: list[Any], live: list[Any], at: int) -> Any:
-    """The element that is most like a recorded one; the one at its place where no other is more so."""
+    """The element that is most like a recorded one. Its place alone tells only where it is the only one, or a block
+    of content: other things may be listed there now."""
     likeness = [_likeness(recorded[at], element) for element in live]
     best = max(likeness, default=0)
-    if len(live) == len(recorded) and likeness[at] == best:
-        return live[at]
-    return live[likeness.index(best)] if best and likeness.count(best) == 1 else None
+    if best and likeness.count(best) == 1:
+        return live[likeness.index(best)]
+    placed = len(recorded) == 1 or (isinstance(recorded[at], dict) and "type" in recorded[at])
+    return live[at] if placed and len(live) == len(recorded) and likeness[at] == best else None
 
 
 def _likeness(one: Any, other: Any) -> int:
@@ -134,33 +145,35 @@ def _words(text: str, wanted: set[str]) -> Iterator[tuple[str, Words]]:
     seen: set[tuple[int, int]] = set()
     for grain, pattern in enumerate(_GRAINS):
         for found in pattern.finditer(text):
-            if found[0] in wanted and found.span() not in seen:
-                seen.add(found.span())
-                yield found[0], _context(text, found, grain)
+            word = found[0].rstrip(_NOT_LAST)
+            place = found.start(), found.start() + len(word)
+            if word in wanted and place not in seen:
+                seen.add(place)
+                yield word, _context(text, *place, grain)
 
 
-def _context(text: str, found: re.Match[str], grain: int) -> Words:
+def _context(text: str, start: int, end: int, grain: int) -> Words:
     """Digits near a value are often made up too, so that they do not tell its place."""
-    start, end = found.span()
     near = _NO_DIGITS_BEFORE.search(text[max(0, start - _NEAR) : start])
     behind = _NO_DIGITS_AFTER.match(text[end : end + 3])
     before, after = near[0] if near else "", behind[0] if behind else ""
-    words = Words(grain, before, after, 0, 0, start == len(before))
-    places = [match.start(1) for match in _matches(words, text)]
-    return words._replace(nth=places.index(start) if start in places else -1, of=len(places))
+    words = Words(grain, before, after, 0, start == len(before))
+    return words._replace(of=len(_matches(words, text)))
 
 
 def _word(words: Words, live: str) -> str | None:
     matches = _matches(words, live[:_LONGEST])
-    if words.nth < 0 or len(matches) != words.of or not (words.before or words.at_start):
-        return None
-    return matches[words.nth][1]
+    told = _LETTERS.search(words.before) or (words.at_start and not words.before)
+    # Of several that look alike, as in a list, nobody knows which is which.
+    return matches[0][1] if told and words.of == len(matches) == 1 else None
 
 
-def _matches(words: Words, text: str) -> list[re.Match[str]]:
+def _matches(words: Words, text: str) -> list[tuple[int, str]]:
+    """The words that stand between the same, and where."""
     start = r"\A" if words.at_start else ""
-    word = _GRAINS[words.grain].pattern
-    return list(re.finditer(f"{start}{re.escape(words.before)}({word})(?={re.escape(words.after)})", text))
+    found = re.finditer(f"{start}{re.escape(words.before)}({_GRAINS[words.grain].pattern})", text)
+    pairs = [(match.start(1), match[1].rstrip(_NOT_LAST)) for match in found]
+    return [(at, word) for at, word in pairs if word and text.startswith(words.after, at + len(word))]
 
 
 def _json_in(value: Any) -> Any:

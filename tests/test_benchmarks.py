@@ -211,3 +211,30 @@ def test_the_benchmark_of_suites_names_every_bar_and_writes_its_samples(
         for other in ("live server, started", "mcp-recorder"):
             assert f": {tape}, seconds per test, below {other}: " in suites_report
     assert figures_in(suites_samples) == {"seconds per test", "seconds in a test"}
+
+
+@pytest.fixture(scope="module")
+def diff_samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bench") / "diff.json"
+
+
+@pytest.fixture(scope="module")
+def diff_report(diff_samples: Path) -> str:
+    return run("diff.py", diff_samples)
+
+
+@pytest.mark.parametrize("contestant", ["mcp-tape", "deepdiff, every pair", "deepdiff, unequal pairs"])
+def test_the_benchmark_of_diff_measures_every_contestant(diff_report: str, contestant: str) -> None:
+    assert f"| made-up ids: {contestant} " in diff_report
+    assert "failed" not in diff_report.lower()
+
+
+def test_the_benchmark_of_diff_finds_what_was_changed_and_nothing_else(diff_report: str) -> None:
+    assert "- pass: answers found to differ, made-up ids: 1, expected 1\n" in diff_report
+
+
+def test_the_benchmark_of_diff_names_every_bar_and_writes_its_samples(diff_report: str, diff_samples: Path) -> None:
+    for bar in ("seconds, made-up ids, against deepdiff, every pair", "peak, 100,000 calls, made-up ids"):
+        assert f": {bar}: " in diff_report
+    figures = {"seconds, made-up ids", "found, made-up ids", "peak, 100 calls, made-up ids"}
+    assert figures_in(diff_samples) == figures

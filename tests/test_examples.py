@@ -36,7 +36,7 @@ MOST_BYTES = 100_000
 
 def copy_to(place: Path) -> Path:
     """A copy of the examples, to run and to change."""
-    return shutil.copytree(EXAMPLES, place / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    return shutil.copytree(EXAMPLES, place / "examples", ignore=shutil.ignore_patterns("__pycache__", "pairs"))
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_the_unittest_example_fails_on_a_miss_without_pytest(place: Path, offlin
     assert b'recorded "Asia/Tokyo", live "Asia/Seoul"' in done.stderr
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.db")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted((EXAMPLES / "cassettes").rglob("*.db")), ids=lambda path: path.stem)
 def test_a_cassette_of_the_examples_is_whole_small_and_names_no_place(path: Path) -> None:
     with Cassette(path) as cassette:
         sessions = cassette.sessions()

@@ -31,11 +31,11 @@ class Tape:
             self._live[key] = {"result": now}
         return self
 
-    def last(self) -> Any:
+    def last(self, **how: bool) -> Any:
         """The params of the last request, as they would be sent live."""
         said = self._said[-1]
         found = uses(lambda: self._said).get(said.key, [])
-        text = bound(json.dumps(said.body).encode(), found, self._recorded, self._live.get)
+        text = bound(json.dumps(said.body).encode(), found, self._recorded, self._live.get, **how)
         return json.loads(text)["params"]
 
     def is_lost(self) -> bool:
@@ -86,17 +86,25 @@ def test_a_value_is_read_where_it_stood(then: Any, now: Any, used: Any, expected
         ({"id": 17}, {"id": 4711}, {"count": 17}),
         ({"ids": ["a1b2", "c3d4"]}, {"ids": ["c3d4", "a1b2", "e5f6"]}, {"id": "a1b2"}),
         ({"ids": ["a1b2", "c3d4"]}, {"ids": ["x1y2"]}, {"id": "c3d4"}),
+        ({"ids": ["a1b2", "c3d4"]}, {"ids": ["x1y2", "z3w4"]}, {"id": "c3d4"}),
+        (content("- a1b2\n- c3d4\n"), content("- x1y2\n- z3w4\n"), {"id": "c3d4"}),
         (content("one a1b2 two"), content("nothing of the kind"), {"id": "a1b2"}),
         (content("at a1b2, at c3d4"), content("at x1y2, at z3w4, at q5r6"), {"id": "c3d4"}),
         ({"id": "a1b2"}, {"id": {"now": "an object"}}, {"id": "a1b2"}),
         ({"id": 17}, {"id": "seventeen"}, {"id": 17}),
     ],
-    ids=["a word", "a count in text", "a count", "still there", "fewer of them", "no such text", "more of them",
-         "another type", "no number"],
+    ids=["a word", "a count in text", "a count", "still there", "fewer of them", "others", "a list in text",
+         "no such text", "more of them", "another type", "no number"],
 )  # fmt: skip
 def test_what_is_not_certain_goes_out_as_recorded(then: Any, now: Any, arguments: Any) -> None:
     tape = Tape().ask("make").answer(then, now).ask("tools/call", **call(**arguments))
     assert tape.last()["arguments"] == arguments
+
+
+def test_a_text_of_nothing_but_punctuation_takes_no_time() -> None:
+    odd = content("." * 300_000 + " ab12 " + "-=" * 100_000)
+    tape = Tape().ask("make").answer(odd, odd).ask("tools/call", **call(id="ab12"))
+    assert tape.last()["arguments"] == {"id": "ab12"}
 
 
 def test_what_the_client_said_first_was_not_made_up_by_the_server() -> None:
@@ -109,6 +117,21 @@ def test_the_element_of_a_list_is_found_by_what_else_it_holds() -> None:
     now = {"items": [{"name": "new", "id": "nn00"}, {"name": "b", "id": "bb99"}, {"name": "a", "id": "aa99"}]}
     tape = Tape().ask("make").answer(then, now).ask("tools/call", **call(id="bb22"))
     assert tape.last()["arguments"] == {"id": "bb99"}
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "is_bound"),
+    [
+        ("ABC-12", "ABC-345", True),
+        ("0b1c2d3e4f", "ffeeddccbb", True),
+        ("a" * 8 + "-12345678", "z" * 8 + "-87654321", True),
+        ("tmp-1.txt", "important-2.txt", False),
+    ],
+)
+def test_what_writes_is_given_only_what_looks_made_up_in_the_same_way(then: str, now: str, is_bound: bool) -> None:
+    tape = Tape().ask("make").answer({"id": then}, {"id": now}).ask("tools/call", **call(id=then))
+    assert tape.last()["arguments"] == {"id": now}
+    assert tape.last(careful=True)["arguments"] == {"id": now if is_bound else then}
 
 
 def test_names_of_tools_are_not_made_up() -> None:

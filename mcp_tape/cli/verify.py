@@ -60,23 +60,34 @@ def command(ctx: click.Context, /, files: tuple[str, ...], quiet: bool, **given:
     project = project_from(given)
     found = [plan for file in files for plan in planned(*_named(file, options))]
     check(found, options, os.environ)
+    _tell_secrets(found, quiet)
     codes = []
     with tempfile.TemporaryDirectory(prefix="mcp-tape-verify-") as directory:
         for file, together in groupby(found, lambda plan: plan.path):
             done, differs = [], False
             for plan in together:
                 verified = _play(plan, server, options, directory)
-                comparison = _compared(verified, project, given)
-                show(comparison, project, given, verified.path)
+                comparison = _compared(verified, project, given) if verified.new_sessions else None
+                if comparison is not None:
+                    show(comparison, project, given, verified.path)
+                    differs = differs or bool(comparison.changes)
                 _tell(verified, quiet)
                 codes.append(_code(verified, comparison, project))
                 done.append(verified)
-                differs = differs or bool(comparison.changes)
             if given["update"]:
                 codes.append(_update(file, done, quiet))
             elif not given["no_keep"] and not os.environ.get("CI"):
                 _keep(file, done, differs, quiet)
     ctx.exit(max(codes))
+
+
+def _tell_secrets(found: Sequence[Plan], quiet: bool) -> None:
+    """A cassette may be a stranger's: nothing goes to a server that was not told before."""
+    from ..verifying.secrets import variable
+
+    names = sorted({variable(source) for plan in found for source in plan.needs})
+    if names and not quiet:
+        say(f"sending the values of {', '.join(names)} to the server")
 
 
 def _play(plan: Plan, server: Server, options: Options, directory: str) -> Verified:
@@ -89,22 +100,26 @@ def _play(plan: Plan, server: Server, options: Options, directory: str) -> Verif
             click.echo("\r\033[K", nl=False, err=True)
 
 
-def _code(verified: Verified, comparison: Comparison, project: Project) -> int:
-    """Whether something was found."""
-    return int(bool(verified.failures) or verified.has_called_nothing or fails(comparison, project))
+def _code(verified: Verified, comparison: Comparison | None, project: Project) -> int:
+    """Whether something was found; where there is nothing to compare, nothing was verified."""
+    if comparison is None or verified.failures or verified.has_called_nothing:
+        return 1
+    return int(fails(comparison, project))
 
 
 def _compared(verified: Verified, project: Project, given: dict[str, Any]) -> Comparison:
     from ..cassette import Cassette
     from ..diff import compare
     from ..diff.versions import of_sessions
-    from ..verifying.findings import found
+    from ..verifying.findings import found, without_skipped
 
     settings = project.settings(given.get("slower_than"))
     with Cassette(verified.path) as old, Cassette(verified.new_path) as new:
         before = of_sessions(old, [verified.session], settings.ignore_paths)
         after = of_sessions(new, verified.new_sessions, settings.ignore_paths)
-        return compare(before, after, settings, more=found(verified))
+        if after.title == verified.new_path:
+            after = after._replace(title="live")
+        return without_skipped(compare(before, after, settings, more=found(verified)), verified)
 
 
 def _tell(verified: Verified, quiet: bool) -> None:

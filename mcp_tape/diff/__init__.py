@@ -19,7 +19,7 @@ from .changes import Subject
 from .comparison import Comparison, Found, Settings, Unknown, judged
 from .offer_rules import compare_prompts, compare_resources, compare_templates
 from .server_rules import compare_server, compare_version_numbers
-from .surface import KINDS, Kind
+from .surface import KINDS, SURFACE, Kind
 from .tool_rules import compare_tools
 from .versions import Version, recorded
 
@@ -104,10 +104,14 @@ def _calls(old: Version, new: Version, settings: Settings) -> tuple[list[Found],
     if old.recording is None or new.recording is None:
         return [], 0
     calls = Calls(old.recording, new.recording, (old.surface, new.surface))
-    return list(calls.compare(settings.slower_than)), len(calls.alignment.pairs)
+    number = sum(pair.old.method not in SURFACE for pair in calls.alignment.pairs)
+    return list(calls.compare(settings.slower_than)), number
 
 
 def _uncalled(old: Version, new: Version, parts: Sequence[Part]) -> Iterator[Unknown]:
+    for side, version in (("OLD", old), ("NEW", new)):
+        for why in version.recording.incomplete if version.recording else ():
+            yield Unknown("calls", f"{side}: {why}", False)
     if old.recording is None or new.recording is None:
         grave = "surface" not in parts  # else that is what was asked for
         yield Unknown("calls", "a live server was only asked what it offers; to play calls: mcp-tape verify", grave)

@@ -123,7 +123,8 @@ def _structured(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterato
     if before is ABSENT or after is ABSENT:
         level: Level | None = "info" if before is ABSENT else None
         one, other = (value if value is ABSENT else kind_of(value) for value in (before, after))
-        yield Difference("call-structured-shape-changed", path, one, other, level=level)
+        note = f"new: {other}" if before is ABSENT else f"{one} is gone"
+        yield Difference("call-structured-shape-changed", path, one, other, note, level)
         return
     yield from _shape_and_values(before, after, path, same)
 

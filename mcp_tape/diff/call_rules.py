@@ -15,12 +15,14 @@ from .answer_rules import compare_answers, compare_caching
 from .bound import Bound, general, has_time
 from .changes import ABSENT, Difference, Subject
 from .recording import Asked, Recording
+from .rules import Level
 from .surface import KINDS, LISTS, SURFACE, Surface
 
 Found = Iterator[tuple[Subject, Difference]]
 _POLLED = "tasks/get"
 _NOT_MISSED = SURFACE | {protocol.PING, "logging/setLevel", protocol.LISTEN, _POLLED}
 _FINE = ("ok", "input-required")
+_FOR_NO_CALL = {"roots/list", protocol.PING}  # asked when the server likes
 _LOOKED_AT = 50  # pairs of a call that tell whether times in its answers stay the same
 _SLOW = 1_000  # microseconds; what takes less is noise
 
@@ -121,19 +123,23 @@ class Calls:
 
     def _server_requests(self) -> Found:
         """What the server asked for. On one pipe it is a guess which of several open calls it was for, so a method
-        counts only if the whole session has more or less of it."""
+        counts only if the whole session has more or less of it, and what no call explains is the server's."""
         old, new = self._old.server_requests(), self._new.server_requests()
         more, less = _more(old, new), _more(new, old)
-        for pair in filter(_ended_alike, self.alignment.pairs):
+        for pair in self.alignment.pairs:
             before, after = (_beside(*one) for one in ((old, pair.old), (new, pair.new)))
-            for method in sorted(set(before) | set(after)):
+            for method in sorted((set(before) | set(after)) - _FOR_NO_CALL):
                 by = after[method] - before[method]
-                if by > 0 and more[method] > 0:
-                    more[method] -= by
-                    yield _told(pair, "server-request-added", method, before, after)
-                elif by < 0 and less[method] > 0:
-                    less[method] += by
-                    yield _told(pair, "server-request-removed", method, before, after)
+                rule, left = ("server-request-added", more) if by > 0 else ("server-request-removed", less)
+                if by and left[method] > 0:
+                    left[method] -= abs(by)
+                    if _ended_alike(pair):
+                        yield _told(pair, rule, method, before, after)
+        before, after = (sum(counts.values(), Counter[str]()) for counts in (old, new))
+        for method in sorted(set(more) | set(less)):
+            if (more[method] > 0 and not before[method]) or (less[method] > 0 and not after[method]):
+                rule = "server-request-added" if more[method] > 0 else "server-request-removed"
+                yield Subject("server", ""), _comes(rule, method, before, after)
 
     def _notifications(self) -> Found:
         """Progress belongs to its call. Others come when they like: what counts is whether they come at all."""
@@ -144,7 +150,7 @@ class Calls:
         for method in sorted(set(before) ^ set(after)):
             rule = "notification-missing" if method in before else "notification-added"
             if method != protocol.PROGRESS:
-                yield Subject("server", ""), _number(rule, method, before, after)
+                yield Subject("server", ""), _comes(rule, method, before, after)
 
     def _progress(self, pair: Pair, old: Counter[str], new: Counter[str]) -> Found:
         before, after = old[protocol.PROGRESS], new[protocol.PROGRESS]
@@ -160,11 +166,10 @@ class Calls:
         for kind in KINDS:
             old, new = (surface.lists[kind.method] for surface in self._surfaces)
             if old.pages and new.pages and old.pages != new.pages:
-                note = f"{old.pages} → {new.pages} pages"
-                yield (
-                    Subject("server", ""),
-                    Difference("pagination-changed", (kind.member,), old.pages, new.pages, note),
-                )
+                # Who read several pages reads as many as there are; who never saw a cursor may stop at the first.
+                level: Level | None = None if old.pages == 1 else "info"
+                found = Difference("pagination-changed", (kind.member,), old.pages, new.pages, level=level)
+                yield Subject("server", ""), found
 
     def _slower(self, ratio: float) -> Found:
         for title, pairs in self._by_title.items():
@@ -211,6 +216,12 @@ def _told(pair: Pair, rule: str, method: str, old: Counter[str], new: Counter[st
 
 def _number(rule: str, method: str, old: Counter[str], new: Counter[str]) -> Difference:
     return Difference(rule, (method,), old[method], new[method], f"{method}: {old[method]} → {new[method]}")
+
+
+def _comes(rule: str, method: str, old: Counter[str], new: Counter[str]) -> Difference:
+    """Whether it comes at all; how often is a matter of timing, and must not make another fingerprint."""
+    before, after = (method if counts[method] else ABSENT for counts in (old, new))
+    return _number(rule, method, old, new)._replace(before=before, after=after)
 
 
 def _said_in(body: Any) -> bytes:

@@ -62,6 +62,12 @@ class Recording:
         self._text = lru_cache(1)(self._read)  # what is compared as text is often parsed next
         self._stale = {s.id for s in cassette.sessions() if s.key_version != match.KEY_VERSION}
 
+    @property
+    def incomplete(self) -> list[str]:
+        """Why sessions are not whole, of those that are not."""
+        every = {session.id: session.incomplete for session in self._cassette.sessions()}
+        return [f"session {number} is incomplete: {every[number]}" for number in self.sessions if every[number]]
+
     def asked(self) -> Iterator[Asked]:
         """Every request of the client, in order."""
         rows = (row for session in self.sessions for row in self._rows(session))
@@ -76,7 +82,10 @@ class Recording:
         return match.key_under(self._counts, method, params)
 
     def params(self, asked: Asked) -> Any:
-        return protocol.member(self._body(asked.frame, asked.part), "params")
+        """Numbers by their exact value, as keys are made of them."""
+        text = self._text(asked.frame)
+        messages = frames.parse(text)[1]
+        return match.exact_params(messages[asked.part], text, asked.part) if asked.part < len(messages) else None
 
     def answer(self, asked: Asked) -> Any:
         """The answer as a value, or None."""

@@ -8,9 +8,12 @@ from typing import Any
 
 from ..jsontext import Path
 from .changes import ABSENT, Difference
+from .rules import Level
 from .surface import Surface
 
 _EXTENSIONS = "extensions"
+_EXPERIMENTAL = "experimental"
+_KNOWN = {"experimental", "logging", "completions", "prompts", "resources", "tools", "tasks"}
 # Promises below a capability that have a rule of their own.
 _PROMISES = {"listChanged": "capability-list-changed-removed", "subscribe": "capability-subscribe-removed"}
 
@@ -28,28 +31,42 @@ def compare_server(old: Surface, new: Surface) -> Iterator[Difference]:
 
 
 def _versions(old: Surface, new: Surface) -> Iterator[Difference]:
-    """Which versions a legacy server speaks is only known for the one that its client asked for."""
     if not old.versions or not new.versions or old.offered != new.offered:
         return
     for version in old.versions:
-        if version not in new.versions:
+        if version not in new.versions and _is_gone(version, new):
             yield Difference("protocol-version-removed", ("supportedVersions",), version, ABSENT)
     for version in new.versions:
-        if version not in old.versions:
+        if version not in old.versions and _is_gone(version, old):
             yield Difference("protocol-version-added", ("supportedVersions",), ABSENT, version)
+
+
+def _is_gone(version: str, others: Surface) -> bool:
+    """Whether a version is surely not among those of the other side.
+
+    A legacy server names the version that was asked for, if it speaks it, else the newest that it does: older ones it
+    may speak or not.
+    """
+    return others.offered is None or version == others.offered or version > max(others.versions)
 
 
 def _capabilities(old: Any, new: Any, path: Path) -> Iterator[Difference]:
     for name in dict.fromkeys([*old, *new]):
         if name == _EXTENSIONS and len(path) == 1:
             continue
-        before, after = old.get(name, ABSENT), new.get(name, ABSENT)
+        before, after = (_declared(side, name, len(path) == 1) for side in (old, new))
         yield from _capability(name, before, after, (*path, name))
+
+
+def _declared(side: Any, name: str, top: bool) -> Any:
+    """An empty `experimental` promises nothing, and some SDKs always send it."""
+    return side.get(name) or {} if top and name == _EXPERIMENTAL else side.get(name, ABSENT)
 
 
 def _capability(name: str, before: Any, after: Any, path: Path) -> Iterator[Difference]:
     if _has(before) and not _has(after):
-        yield Difference(_PROMISES.get(name, "capability-removed"), path, before, after)
+        level: Level | None = "warn" if path[1] not in _KNOWN else None
+        yield Difference(_PROMISES.get(name, "capability-removed"), path, before, after, level=level)
     elif _has(after) and not _has(before):
         yield Difference("capability-added", path, before, after)
     elif isinstance(before, dict) or isinstance(after, dict):

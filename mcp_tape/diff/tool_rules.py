@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,8 +30,7 @@ def compare_tools(old: Tools, new: Tools) -> Iterator[tuple[Subject, Difference]
         if name in new:
             yield from ((subject, found) for found in _compare(tool, new[name]))
         elif name in renamed:
-            hint = f"probably renamed to {renamed[name]}: its schemas are the same"
-            yield subject, Difference("tool-renamed", (), name, renamed[name], hint)
+            yield subject, Difference("tool-renamed", (), name, renamed[name], f"probably {renamed[name]} now")
         else:
             yield subject, Difference("tool-removed")
     for name in new:
@@ -40,16 +40,24 @@ def compare_tools(old: Tools, new: Tools) -> Iterator[tuple[Subject, Difference]
 
 
 def _renamed(old: Tools, new: Tools) -> Iterator[tuple[str, str]]:
-    """Tools that went and tools that came with the very same schemas, where there is no doubt which is which."""
-    gone = {name: _likeness(tool) for name, tool in old.items() if name not in new}
-    come = {name: _likeness(tool) for name, tool in new.items() if name not in old}
-    for name, likeness in gone.items():
-        alike = [other for other, its in come.items() if its == likeness]
-        if len(alike) == 1 and list(gone.values()).count(likeness) == 1:
-            yield name, alike[0]
+    """Tools that went and tools that came, where there is no doubt which is which: the same name but for its spelling,
+    or the very same schemas."""
+    gone = {name: tool for name, tool in old.items() if name not in new}
+    come = {name: tool for name, tool in new.items() if name not in old}
+    for likeness in (_spelling, _schemas):
+        before, after = ({name: likeness(tool) for name, tool in side.items()} for side in (gone, come))
+        for name, known in before.items():
+            alike = [other for other, its in after.items() if its == known]
+            if len(alike) == 1 and list(before.values()).count(known) == 1:
+                del gone[name], come[alike[0]]
+                yield name, alike[0]
 
 
-def _likeness(tool: dict[str, Any]) -> bytes:
+def _spelling(tool: dict[str, Any]) -> bytes:
+    return re.sub(r"[\W_]", "", str(tool.get("name"))).lower().encode("utf-8", "surrogatepass")
+
+
+def _schemas(tool: dict[str, Any]) -> bytes:
     schemas = [tool.get("inputSchema"), tool.get("outputSchema")]
     # Many tools take nothing, or one text: those are alike only if they are described alike.
     properties = protocol.member(tool.get("inputSchema"), "properties") or {}

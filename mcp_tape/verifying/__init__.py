@@ -12,10 +12,13 @@ Comparing the two recordings is the diff's.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 from .. import frames
 from ..cassette import Cassette
+from ..frames import Side
+from ..redact import Redactor
 from . import secrets
 from .base import Failure, NotReadyError, Options, Request, Server, Skipped, Verified, Writes
 from .plans import Plan, check, planned
@@ -46,6 +49,7 @@ def verify(
         with recorded(server, plan, options, new, listen=listen) as connection:
             failures = Game(role, connection, options, progress).play()
     values = {name: environ[name] for name in map(secrets.variable, plan.needs) if environ.get(name)}
+    redactor = Redactor(environ, values=[re.escape(value) for value in values.values()])
     return Verified(
         plan.path,
         plan.session,
@@ -55,8 +59,8 @@ def verify(
         role.calls,
         role.called,
         tuple(role.skipped),
-        tuple(failures),
-        secrets.exposed(_client_bodies(new), values) if values else None,
+        tuple(_hidden(failure, redactor) for failure in failures),
+        secrets.exposed(_said(new), values) if values else None,
     )
 
 
@@ -65,9 +69,15 @@ def _numbers(path: str) -> tuple[int, ...]:
         return tuple(session.id for session in cassette.sessions())
 
 
-def _client_bodies(path: str) -> Iterator[object]:
+def _said(path: str) -> Iterator[tuple[Side, object]]:
     with Cassette(path) as cassette:
         for session in cassette.sessions():
             for frame in cassette.frames(session.id):
-                if frame.sender == "client":
-                    yield from (message.body for message in frames.parse(frame.text)[1])
+                yield from ((frame.sender, message.body) for message in frames.parse(frame.text)[1])
+
+
+def _hidden(failure: Failure, redactor: Redactor) -> Failure:
+    """Without secrets, which a server may write to its stderr."""
+    return failure._replace(
+        message=redactor.text(failure.message), stderr=tuple(redactor.text(line) for line in failure.stderr)
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..diff.changes import Difference, Subject
-from ..diff.comparison import Found
+from ..diff.comparison import Comparison, Found
 from .base import Verified
 
 
@@ -14,6 +14,13 @@ def found(verified: Verified) -> list[Found]:
         for failure in verified.failures
         if failure.kind in ("crashed", "hung")
     ]
+
+
+def without_skipped(comparison: Comparison, verified: Verified) -> Comparison:
+    """What was left out is told as such, and is not missing."""
+    left_out = {str(skipped.request) for skipped in verified.skipped}
+    kept = [one for one in comparison.changes if one.rule != "call-missing" or one.subject.name not in left_out]
+    return comparison._replace(changes=tuple(kept))
 
 
 def _told(message: str, stderr: tuple[str, ...]) -> str:

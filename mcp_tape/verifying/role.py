@@ -82,7 +82,10 @@ class Role:
                 self._lose(row)
                 return None
             self.called += row.method == protocol.CALL
-            text = minted.bound(text, self._uses.get(row.place, ()), self._recorded, self._live.get)
+            careful = row.method == protocol.CALL and row.name not in self._read_only
+            text = minted.bound(
+                text, self._uses.get(row.place, ()), self._recorded, self._live.get, careful=careful
+            )  # fmt: skip
         return secrets.restored(text, self._environ) if self._is_redacted(row) else text
 
     def _hear(self, row: Recorded, answer: Message) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from .. import jsontext
+from ..frames import Side
 from ..hiding import MARK
 
 PREFIX = "MCP_TAPE_SECRET_"
 _PLACEHOLDER = re.compile(r"\[redacted:([^\]\r\n]{0,200})\]")
 _NO_NAME = re.compile(r"[^A-Za-z0-9]+")
-_SHORTEST = 4  # characters of a secret that is recognised within a text
+# Characters of a secret that is recognised within a text: what the server says may hold a short one by chance.
+_SHORTEST: dict[Side, int] = {"client": 4, "server": 8}
 
 
 def variable(source: str) -> str:
@@ -33,12 +35,12 @@ def restored(text: bytes, environ: Mapping[str, str]) -> bytes:
     return _document(text.decode("utf-8", "surrogateescape"), environ).encode("utf-8", "surrogateescape")
 
 
-def exposed(bodies: Iterator[Any], secrets: Mapping[str, str]) -> str | None:
+def exposed(said: Iterable[tuple[Side, Any]], secrets: Mapping[str, str]) -> str | None:
     """The name of a secret that stands in what was recorded; None if there is none."""
-    for body in bodies:
+    for sender, body in said:
         for text in _strings(body):
             for name, value in secrets.items():
-                if text == value or (len(value) >= _SHORTEST and value in text):
+                if value in text and (text == value or len(value) >= _SHORTEST[sender]):
                     return name
     return None
 

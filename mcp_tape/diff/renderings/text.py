@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from ...jsontext import compact
 from ..changes import ABSENT, Change
 from ..comparison import Comparison
 from . import wording
@@ -66,11 +67,17 @@ def _details(change: Change, view: View) -> Iterator[str]:
     else:
         yield from filter(None, (place, note or value))
     if value:
-        yield from [value] if note else ()
+        yield from [value] if note and not _says_all(change) else ()
     elif not note or is_text(change) or ABSENT not in (change.before, change.after):
         # What a note says of a value that came or went is enough.
         for row in rows(change, Cut(_MOST_LINES, room - 2)):
             yield _styled(str(row), row.sign if row.sign in _COLOURS else "", view)
+
+
+def _says_all(change: Change) -> bool:
+    """Whether the note, or the name, has the values already."""
+    said = f"{change.subject} {change.note}"
+    return all((side if isinstance(side, str) else compact(side)) in said for side in (change.before, change.after))
 
 
 def _short(change: Change, room: int) -> str | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..jsontext import Path
-from .changes import ABSENT
-from .schema_checks import differ
-from .schema_facts import Fact, way
-from .schema_nodes import Node, Schema, describe, is_open, together
-from .schema_walk import Walk
+from ...jsontext import Path
+from ..changes import ABSENT
+from .checks import differ
+from .facts import Fact, way
+from .nodes import Node, Schema, describe, is_open, together
+from .walk import Walk
 
 
 def members(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .changes import ABSENT, Difference
-from .schema_checks import conditions, differ, multiples, opaques, patterns, ranges, types, values, words
-from .schema_choices import choose
-from .schema_facts import Fact, of_input, of_output
-from .schema_members import dependencies, items, members, others
-from .schema_walk import TooLargeError, Walk
+from ..changes import ABSENT, Difference
+from .checks import conditions, differ, multiples, opaques, patterns, ranges, types, values, words
+from .choices import choose
+from .facts import Fact, of_input, of_output
+from .members import dependencies, items, members, others
+from .walk import TooLargeError, Walk
 
 CHECKS = (types, values, ranges, multiples, patterns, members, others, dependencies, items, conditions, opaques, words)
 _DIALECT = "json-schema.org/draft/2020-12/schema"  # what a schema is written in that does not say
@@ -43,7 +43,7 @@ def _walked(old: Any, new: Any) -> list[Fact]:
     for each_once in (False, True):
         try:
             return Walk(old, new, CHECKS, choose, each_once).compare(old, new, ())
-        except TooLargeError:
+        except (TooLargeError, RecursionError):  # one as hostile as the other
             continue
     return [Fact("changed", "other", (), note="too large to compare")]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .. import jsontext
-from ..jsontext import Path
-from .changes import ABSENT
-from .schema_facts import Fact, way
-from .schema_limits import LIMITS, Limit, common_multiple, multiple, multiple_value, whole
-from .schema_nodes import NULL, NUMBER, TYPES, Node, by_value, describe, type_value
-from .schema_walk import Walk, refer
+from ... import jsontext
+from ...jsontext import Path
+from ..changes import ABSENT
+from .facts import Fact, way
+from .limits import LIMITS, Limit, common_multiple, multiple, multiple_value, whole
+from .nodes import NULL, NUMBER, TYPES, Node, by_value, describe, type_value
+from .walk import Walk, refer
 
 # What validators may look at; any other format is a remark.
 FORMATS = frozenset(

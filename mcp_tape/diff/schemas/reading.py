@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .. import jsontext
-from .changes import ABSENT
-from .schema_documents import Document
-from .schema_limits import Unusable, limits, multiple
-from .schema_nodes import (
+from ... import jsontext
+from ..changes import ABSENT
+from .documents import Document
+from .limits import Unusable, limits, multiple
+from .nodes import (
     ANYTHING,
     NOTHING,
     NULL,

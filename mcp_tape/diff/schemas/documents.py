@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote, urldefrag
 
-from .changes import ABSENT
+from ..changes import ABSENT
 
 MOST_PARTS = 200_000  # of a document that are searched for anchors
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .. import jsontext
-from ..jsontext import Path
-from .schema_documents import Document
-from .schema_facts import Fact
-from .schema_nodes import Node, Schema
-from .schema_reading import Reader
+from ... import jsontext
+from ...jsontext import Path
+from .documents import Document
+from .facts import Fact
+from .nodes import Node, Schema
+from .reading import Reader
 
 DEEPEST = 40  # places within each other
 MOST = 20_000  # schemas that are read, of both
@@ -43,28 +43,43 @@ class Walk:
         self._choose = choose
         self._each_once = each_once
         self._met: set[tuple[bytes, bytes]] = set()
+        self._known: dict[tuple[bytes, bytes], list[Fact]] = {}
         self._depth = 0
         self._spent = 0
 
     def compare(self, old: Schema, new: Schema, path: Path) -> list[Fact]:
         """The facts about two schemas as they are written."""
-        met = jsontext.canonical(old), jsontext.canonical(new)
-        refers = refer(met[0]) or refer(met[1])
-        if met in self._met or (met[0] == met[1] and not refers):
+        pair = jsontext.canonical(old), jsontext.canonical(new)
+        if refer(pair[0]) or refer(pair[1]):
+            return self._referring(pair, old, new, path)
+        if pair[0] == pair[1]:
             return []
+        if pair not in self._known:  # where nothing is referred to, the place does not matter
+            self._known[pair] = self._deeper(old, new, ())
+        self.spend(len(self._known[pair]) // 4)  # nobody reads thousands of findings
+        return [fact._replace(path=(*path, *fact.path)) for fact in self._known[pair]]
+
+    def _referring(self, pair: tuple[bytes, bytes], old: Schema, new: Schema, path: Path) -> list[Fact]:
+        # A schema that contains itself comes by again, and would for ever. The first time counts.
+        if pair in self._met:
+            return []
+        self._met.add(pair)
+        found = self._deeper(old, new, path)
+        if not self._each_once:
+            self._met.discard(pair)
+        return found
+
+    def _deeper(self, old: Schema, new: Schema, path: Path) -> list[Fact]:
         if self._depth > DEEPEST:
             return [Fact("changed", "other", path, note="nested too deep to compare")]
-        # A schema that contains itself comes by again, and would for ever. The first time counts.
-        self._met |= {met} if refers else set()
         self._depth += 1
         found = self.nodes(self._old.node(old), self._new.node(new), path)
         self._depth -= 1
-        if not self._each_once:
-            self._met.discard(met)
         return found
 
     def nodes(self, old: Node, new: Node, path: Path) -> list[Fact]:
         """The facts about two nodes."""
+        self.spend(2)
         return list(self._choose(self, old, new, path))
 
     def plain(self, old: Node, new: Node, path: Path) -> list[Fact]:

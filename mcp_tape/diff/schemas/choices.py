@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from itertools import combinations
 from typing import NamedTuple
 
-from ..jsontext import Path
-from .schema_checks import choices, differ, nulls, words
-from .schema_facts import Fact, Way, way
-from .schema_nodes import NULL, NUMBER, TYPES, Alternative, Group, Node, both, describe, type_names
-from .schema_walk import Walk, refer
+from ...jsontext import Path
+from .checks import choices, differ, nulls, words
+from .facts import Fact, Way, way
+from .nodes import NULL, NUMBER, TYPES, Alternative, Group, Node, both, describe, type_names
+from .walk import Walk, refer
 
 
 def choose(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from ..jsontext import Path
-from .changes import ABSENT, Difference
-from .rules import RULES, Level
+from ...jsontext import Path
+from ..changes import ABSENT, Difference
+from ..rules import RULES, Level
 
 # narrower: what did fit may not fit now. wider: the reverse. other: both, or nobody knows. neutral: neither,
 # as long as only members are sent that the schema speaks of. words: nothing that a validator looks at.
@@ -149,5 +149,7 @@ def of_output(facts: Iterable[Fact]) -> Iterator[Difference]:
 
 
 def _difference(rule: str, fact: Fact, level: Level | None) -> Difference:
+    if fact.kind == "dialect-changed" and ABSENT in (fact.before, fact.after):
+        level = "info"  # to name what was meant, or not to name it any more
     doubtful = fact.doubt and RULES[rule].level == "error"
     return Difference(rule, fact.path, fact.before, fact.after, fact.note, "warn" if doubtful else level)

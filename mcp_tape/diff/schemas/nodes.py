@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar
 
-from .. import jsontext
-from ..jsontext import Path
-from .changes import ABSENT
-from .schema_limits import Limit, common_multiple, stricter
+from ... import jsontext
+from ...jsontext import Path
+from ..changes import ABSENT
+from .limits import Limit, common_multiple, stricter
 
 Schema = Any  # as it is written: an object, a boolean, or what is no schema at all
 _Item = TypeVar("_Item")
