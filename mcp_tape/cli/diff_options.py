@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -64,8 +64,15 @@ def project_from(given: dict[str, Any]) -> Project:
     return load(os.getcwd(), **chosen, ignore_paths=given["ignore_paths"])
 
 
-def show(comparison: Comparison, project: Project, given: dict[str, Any], file: str | None) -> None:
-    """A comparison on stdout, as it was asked for."""
+def is_text(given: dict[str, Any]) -> bool:
+    """Whether it is for people, who would rather see each part at once."""
+    return given["form"] == "text" and not given["as_json"]
+
+
+def show(
+    comparison: Comparison | Sequence[Comparison], project: Project, given: dict[str, Any], file: str | None = None
+) -> None:
+    """A comparison, or several, on stdout, as it was asked for."""
     from ..diff.renderings import render
 
     form = "json" if given["as_json"] else given["form"]

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..diff.comparison import Comparison
 from ..errors import TapeError
 from . import say
 from .diff import _TIMEOUT
-from .diff_options import AfterDashes, diff_options, fails, project_from, show
+from .diff_options import AfterDashes, diff_options, fails, is_text, project_from, show
 from .options import count, recording_options, web_options
 
 if TYPE_CHECKING:
-    from ..diff.comparison import Comparison
     from ..project import Project
     from ..verifying import Options, Plan, Server, Verified
 
@@ -61,24 +61,44 @@ def command(ctx: click.Context, /, files: tuple[str, ...], quiet: bool, **given:
     found = [plan for file in files for plan in planned(*_named(file, options))]
     check(found, options, os.environ)
     _tell_secrets(found, quiet)
-    codes = []
+    codes, comparisons = [], list[Comparison]()
     with tempfile.TemporaryDirectory(prefix="mcp-tape-verify-") as directory:
         for file, together in groupby(found, lambda plan: plan.path):
-            done, differs = [], False
-            for plan in together:
-                verified = _play(plan, server, options, directory)
-                comparison = _compared(verified, project, given) if verified.new_sessions else None
-                if comparison is not None:
-                    show(comparison, project, given, verified.path)
-                    differs = differs or bool(comparison.changes)
-                _tell(verified, quiet)
-                codes.append(_code(verified, comparison, project))
-                done.append(verified)
-            if given["update"]:
-                codes.append(_update(file, done, quiet))
-            elif not given["no_keep"] and not os.environ.get("CI"):
-                _keep(file, done, differs, quiet)
+            done = [_verified(plan, server, options, directory, project, given, quiet) for plan in together]
+            codes += [_code(verified, comparison, project) for verified, comparison in done]
+            codes.append(_after(file, done, given, quiet))
+            comparisons += [comparison for _, comparison in done if comparison is not None]
+    if not is_text(given):
+        show(comparisons, project, given)
     ctx.exit(max(codes))
+
+
+def _verified(
+    plan: Plan,
+    server: Server,
+    options: Options,
+    directory: str,
+    project: Project,
+    given: dict[str, Any],
+    quiet: bool,
+) -> tuple[Verified, Comparison | None]:
+    """Play a session and compare; people are shown at once what came of it."""
+    verified = _play(plan, server, options, directory)
+    comparison = _compared(verified, project, given) if verified.new_sessions else None
+    if comparison is not None and is_text(given):
+        show(comparison, project, given)
+    _tell(verified, quiet)
+    return verified, comparison
+
+
+def _after(file: str, done: Sequence[tuple[Verified, Comparison | None]], given: dict[str, Any], quiet: bool) -> int:
+    """What becomes of the new recording."""
+    sessions = [verified for verified, _ in done]
+    if given["update"]:
+        return _update(file, sessions, quiet)
+    if not given["no_keep"] and not os.environ.get("CI"):
+        _keep(file, sessions, any(comparison is not None and comparison.changes for _, comparison in done), quiet)
+    return 0
 
 
 def _tell_secrets(found: Sequence[Plan], quiet: bool) -> None:
@@ -119,7 +139,8 @@ def _compared(verified: Verified, project: Project, given: dict[str, Any]) -> Co
         after = of_sessions(new, verified.new_sessions, settings.ignore_paths)
         if after.title == verified.new_path:
             after = after._replace(title="live")
-        return without_skipped(compare(before, after, settings, more=found(verified)), verified)
+        comparison = without_skipped(compare(before, after, settings, more=found(verified)), verified)
+    return comparison._replace(cassette=f"{verified.path}#{verified.session}")
 
 
 def _tell(verified: Verified, quiet: bool) -> None:

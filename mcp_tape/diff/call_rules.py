@@ -56,7 +56,7 @@ class Calls:
         old, new = pair
         call = Subject("call", old.title)
         if old.answer is not None and new.answer is None:
-            yield call, Difference("call-unanswered", (), old.status, ABSENT)
+            yield call, Difference("call-unanswered", (), old.status, ABSENT, f"it was answered: {old.status}")
         if old.answer is None or new.answer is None:
             return
         differ = False

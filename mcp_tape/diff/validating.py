@@ -33,10 +33,8 @@ def violations(schema: Any, body: Any) -> Iterator[Difference]:
     except (exceptions.SchemaError, Unresolvable, RecursionError, TypeError, ValueError):
         return
     for error in errors[:_MOST]:
-        yield Difference(
-            "call-violates-output-schema", (*_WHERE, *error.absolute_path), error.validator_value, error.instance,
-            error.message[:200],
-        )  # fmt: skip
+        place, words = (*_WHERE, *error.absolute_path), error.message[:200]
+        yield Difference("call-violates-output-schema", place, ABSENT, error.instance, words)
 
 
 @lru_cache(256)

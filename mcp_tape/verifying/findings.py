@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..diff.changes import Difference, Subject
+from ..diff.changes import Change, Difference, Subject
 from ..diff.comparison import Comparison, Found
 from .base import Verified
 
@@ -17,10 +17,18 @@ def found(verified: Verified) -> list[Found]:
 
 
 def without_skipped(comparison: Comparison, verified: Verified) -> Comparison:
-    """What was left out is told as such, and is not missing."""
+    """What was left out is told as such, and is not missing; nor is what may have come of it."""
     left_out = {str(skipped.request) for skipped in verified.skipped}
-    kept = [one for one in comparison.changes if one.rule != "call-missing" or one.subject.name not in left_out]
+    if not left_out:
+        return comparison
+    kept = [one for one in comparison.changes if not _follows(one, left_out)]
     return comparison._replace(changes=tuple(kept))
+
+
+def _follows(one: Change, left_out: set[str]) -> bool:
+    if one.rule == "call-missing":
+        return one.subject.name in left_out
+    return one.subject.kind == "server" and one.rule in ("notification-missing", "server-request-removed")
 
 
 def _told(message: str, stderr: tuple[str, ...]) -> str:

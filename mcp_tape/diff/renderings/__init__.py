@@ -54,4 +54,8 @@ def render(
     view = View(colour, width, fail_on, file, ignore_file)
     if format in _WHOLE:
         return _WHOLE[format](comparisons, view)
-    return _BETWEEN.get(format, "").join(_FORMS[format](one, view) for one in comparisons)
+    return _BETWEEN.get(format, "").join(_FORMS[format](one, _at(one, view)) for one in comparisons)
+
+
+def _at(comparison: Comparison, view: View) -> View:
+    return view._replace(file=comparison.cassette.rpartition("#")[0]) if comparison.cassette else view
