@@ -176,14 +176,14 @@ def _renamed(text: bytes, use: Use, recorded: Lookup, live: Lookup) -> bytes:
     span = jsontext.find(source, _INPUTS)
     if not isinstance(then, dict) or not isinstance(now, dict) or span is None or set(use.value) <= set(now):
         return text
-    names = _same_inputs(then, now)
+    names = same_inputs(then, now)
     inner = source[slice(*span)]
     parts = [(path[0], inner[start:end]) for path, start, end in jsontext.values(inner, 1) if path]
     told = ",".join(f"{jsontext.quote(names.get(str(name), str(name)))}:{part}" for name, part in parts)
     return jsontext.splice(source, [(*span, f"{{{told}}}")]).encode("utf-8", "surrogateescape")
 
 
-def _same_inputs(then: dict[str, Any], now: dict[str, Any]) -> dict[str, str]:
+def same_inputs(then: dict[str, Any], now: dict[str, Any]) -> dict[str, str]:
     """By recorded name the live one: the next that asks in the same way."""
     free = {name: request for name, request in now.items() if name not in then}
     names = {}

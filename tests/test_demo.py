@@ -48,10 +48,17 @@ def test_the_demo_shows_a_miss_as_a_person_sees_it(tmp_path: Path) -> None:
     assert miss.endswith("The client got error -32010, and mcp-tape exits with 1.")
 
 
+def test_the_demo_finds_a_breaking_change_in_the_servers_next_version(tmp_path: Path) -> None:
+    found = step(demo(tmp_path), "4. Diff")
+    assert "$ mcp-tape breaking weather.db next.db\n3 changes: 2 error, 1 info        demo-weather 1.0 → 1.1" in found
+    assert "new required property (integer)" in found
+    assert found.endswith("mcp-tape exits with 1: such a release would not pass CI.")
+
+
 def test_the_demo_ends_with_what_to_type_next(tmp_path: Path) -> None:
     last = step(demo(tmp_path), "Now your own server")
     assert [line.split()[:2] for line in last.splitlines()[1:]] == [
-        ["mcp-tape", command] for command in ("record", "show", "replay", "use")
+        ["mcp-tape", command] for command in ("record", "show", "replay", "use", "verify")
     ]
 
 
@@ -59,7 +66,7 @@ def test_the_demos_own_lines_fit_a_small_terminal(tmp_path: Path) -> None:
     # What replay and show print is theirs; show cuts its lines to the terminal's width.
     shown = demo(tmp_path)
     told = [*step(shown, "1. Record").splitlines()[:2], *step(shown, "Now your own server").splitlines()]
-    told += [line for line in shown.splitlines() if line.startswith(("$ ", "The client", "What they", "2. ", "3. "))]
+    told += [line for line in shown.splitlines() if line.startswith(("$ ", "The client", "What they", "2. ", "3. ", "4. ", "mcp-tape exits"))]
     assert len(told) >= 12
     assert max(map(len, told)) <= 80
 

@@ -24,6 +24,7 @@ from .test_golden_cassettes import MADE_OF, path_of
 from .verifying import (
     Client,
     Exchange,
+    changes,
     command,
     exchanges,
     methods,
@@ -60,6 +61,7 @@ def test_a_golden_cassette_is_played_at_the_server_that_made_it(
     before, after = exchanges(done.path, done.session), exchanges(done.new_path)
     assert Counter(map(kind, after)) == Counter(map(kind, before))
     assert told(done.new_path, 1) == told(done.path, done.session)
+    assert changes(done) == []
     assert [session.incomplete for session in sessions(Path(done.new_path))] == [None]
 
 

@@ -20,7 +20,7 @@ from .servers.minting import Mint
 from .test_golden_cassettes import path_of
 from .test_http_clients import served
 from .test_verify import kind, told, use_all
-from .verifying import Client, Here, at_url, command, exchanges, methods, module, play, writing
+from .verifying import Client, Here, at_url, changes, command, exchanges, methods, module, play, writing
 
 ERAS = pytest.mark.parametrize("modern", [False, True], ids=["legacy", "modern"])
 
@@ -52,6 +52,7 @@ def assert_played(tape: Path, url: str, directory: Path) -> None:
     assert len(done.new_sessions) == 1
     assert methods(done.new_path) == methods(tape)
     assert not [answer for *_, answer in exchanges(done.new_path) if "code" in answer]
+    assert changes(done) == []
 
 
 @ERAS
@@ -81,6 +82,7 @@ def test_a_golden_cassette_is_played_at_the_same_server_over_http(server: str, t
     assert (done.failures, done.skipped) == ((), ())
     before, after = exchanges(done.path, done.session), exchanges(done.new_path)
     assert Counter(map(kind, after)) == Counter(map(kind, before))
+    assert changes(done) == []
     early = "notifications/tools/list_changed"  # said right after the handshake, to those who listen by then
     assert {**told(done.new_path, 1), early: 0} == {**told(done.path, done.session), early: 0}
 

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_tape.cassette import Cassette
+from mcp_tape.diff import compare
+from mcp_tape.diff.versions import of_sessions
 from mcp_tape.transports import connect
-from mcp_tape.verifying import Options, Server, Verified, check, planned, verify
+from mcp_tape.verifying import Options, Server, Verified, check, findings, planned, verify
 
 from .decks import Said, make_cassette
 from .servers.minting import Mint
@@ -175,3 +177,11 @@ def words(answer: Any) -> str:
 
 def as_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
+
+
+def changes(done: Verified) -> list[str]:
+    """The changes that a play has found, at warn or above, each as its rule and what it is about."""
+    with Cassette(done.path) as old, Cassette(done.new_path) as new:
+        before, after = of_sessions(old, [done.session]), of_sessions(new, done.new_sessions)
+        found = compare(before, after, more=findings.found(done))
+    return [f"{change.rule} {change.subject}".rstrip() for change in found.at_least("warn")]

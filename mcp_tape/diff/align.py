@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from .. import match, protocol
+from .. import match, minted, protocol
 from .bound import is_made_up, made_up_in
 from .recording import Asked, Recording
 
@@ -122,9 +122,13 @@ class _Learned:
     def __init__(self, wanted: Iterable[Any]) -> None:
         self._wanted = {hash(_name(value)) for value in wanted}  # texts may be long
         self._values: dict[str, Any] = {}
+        self._inputs: dict[str, str] = {}  # what requests for input are called
 
     def learn(self, old: Any, new: Any) -> None:
         """Each value that they made up differently in an answer."""
+        inputs = [protocol.member(protocol.member(body, "result"), "inputRequests") for body in (old, new)]
+        if all(isinstance(asked, dict) for asked in inputs):
+            self._inputs |= minted.same_inputs(*inputs)
         for _, before, after in match.differences(old, new):
             if isinstance(before, str) and isinstance(after, str):
                 self._keep(before, after)
@@ -140,6 +144,9 @@ class _Learned:
     def put_into(self, params: Any) -> Iterator[Any]:
         """A request as the other client may have made it. A word or a number may differ because the server changed,
         and mean something else where it is given: what looks made up is tried alone first."""
+        given = protocol.member(params, "inputResponses")
+        if isinstance(given, dict):
+            params = params | {"inputResponses": {self._inputs.get(name, name): value for name, value in given.items()}}
         for counts in _TRIED:
             yield self._with(params, counts)
 
