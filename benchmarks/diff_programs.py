@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 import json
-import resource
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from deepdiff import DeepDiff
 from diff_report import EVERY_PAIR, HELD, TAPE, UNEQUAL
+from peak import peak
 
 from mcp_tape import diff
 from mcp_tape.cassette import Cassette
@@ -53,16 +52,6 @@ def _pairs(old: str, new: str) -> Iterator[tuple[Any, Any]]:
 
 
 WAYS = {TAPE: with_tape, EVERY_PAIR: with_every_pair, UNEQUAL: with_unequal_pairs, HELD: held}
-
-
-def peak() -> int:
-    """The most memory that this process ever had, in bytes."""
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in bytes on macOS
-    # On Linux that would count what the parent had when it started this process.
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:"))
 
 
 def main(way: str, old: str, new: str) -> None:

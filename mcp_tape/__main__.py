@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
     if sys.platform == "win32":
         sys.exit("mcp-tape: Windows is not supported yet; it runs on Linux, macOS and WSL.")
+    _open_outputs()
     from .cli import cli
 
     cli()
+
+
+def _open_outputs() -> None:
+    """Who closes them, as with `>&-`, wants to hear nothing."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as we run
 
 
 if __name__ == "__main__":

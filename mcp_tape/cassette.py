@@ -88,6 +88,16 @@ class Cassette:
         self._drop_copy()
         database.tidy(self.path)  # a recorder that left while we were reading could not
 
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """For those who ask in SQL of their own; read-only."""
+        return self._db
+
+    @property
+    def source(self) -> str:
+        """The file that is read: the cassette, or a copy of it."""
+        return os.path.join(self._copy.name, "cassette.db") if self._copy else self.path
+
     def sessions(self) -> list[Session]:
         rows = self.rows(f"SELECT {', '.join(Session._fields)} FROM sessions ORDER BY id")
         for row in rows:
@@ -124,12 +134,17 @@ class Cassette:
             yield from block
             last = block[-1].seq
 
-    def _block(self, session: int, after: int) -> list[Frame]:
+    def frame(self, session: int, seq: int) -> Frame | None:
+        """One frame of a session, if it has it."""
+        found = self._block(session, max(seq - 1, _BEFORE_ALL), 1)
+        return found[0] if found and found[0].seq == seq else None
+
+    def _block(self, session: int, after: int, most: int = _BLOCK_FRAMES) -> list[Frame]:
         sql = """SELECT seq, at, sender, channel, kind, text, eol, head, redactions
                  FROM frames WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"""
         block: list[Frame] = []
         size = 0
-        for row in self._rows(sql, (session, after, _BLOCK_FRAMES)):
+        for row in self._rows(sql, (session, after, most)):
             self._expect(row, _FRAME_TYPES, "frames")
             seq, at, sender, channel, kind, text, eol, head, redactions = row
             block.append(
@@ -181,7 +196,7 @@ class Cassette:
         from tempfile import TemporaryDirectory
 
         self._copy = TemporaryDirectory(prefix="mcp-tape-")
-        copy = os.path.join(self._copy.name, "cassette.db")
+        copy = self.source
         for suffix in ("", "-wal"):
             if os.path.exists(self.path + suffix):
                 shutil.copyfile(self.path + suffix, copy + suffix)

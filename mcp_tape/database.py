@@ -108,7 +108,10 @@ def check(db: sqlite3.Connection, path: str) -> None:
 
 
 def objects(db: sqlite3.Connection) -> list[tuple[str, str]]:
-    return db.execute("SELECT type, name FROM sqlite_master").fetchall()
+    try:
+        return db.execute("SELECT type, name FROM sqlite_master").fetchall()
+    except UnicodeDecodeError:  # SQLite quotes, in its message, a name that a stray byte is in
+        raise sqlite3.DatabaseError("malformed database schema") from None
 
 
 def header_says_wal(path: str) -> bool:

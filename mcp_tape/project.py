@@ -33,6 +33,14 @@ class Project(NamedTuple):
         return Settings(self.category, self.levels, self.ignores, self.ignore_paths, slower_than)
 
 
+def here() -> str:
+    """The working directory."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise SettingsError("the working directory is gone; change to one that exists, then try again") from None
+
+
 def load(
     directory: str,
     *,

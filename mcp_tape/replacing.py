@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from . import database
 from .cassette import Session
@@ -44,32 +44,44 @@ def _copy(path: str, part: str) -> None:
 
 
 def _swap(db: sqlite3.Connection, session: int, source: str, number: int) -> None:
+    with attached(db, source):
+        take_over(db, session, number)
+
+
+@contextlib.contextmanager
+def attached(db: sqlite3.Connection, source: str) -> Iterator[None]:
+    """A transaction in which another cassette is at hand as `new`."""
     db.execute("ATTACH ? AS new", (source,))
     try:
         db.execute("BEGIN IMMEDIATE")
-        db.execute("DELETE FROM messages WHERE session = ?", (session,))
-        db.execute("DELETE FROM frames WHERE session = ?", (session,))
-        db.execute(
-            f"UPDATE sessions SET ({_TAKEN}) = (SELECT {_TAKEN} FROM new.sessions WHERE id = ?) WHERE id = ?",
-            (number, session),
-        )
-        note = "UPDATE sessions SET note = coalesce((SELECT note FROM new.sessions WHERE id = ?), note) WHERE id = ?"
-        db.execute(note, (number, session))
-        shift = _shift(db, number)
-        db.execute(
-            f"INSERT INTO frames (id, session, {_FRAME}) SELECT id + ?, ?, {_FRAME} FROM new.frames WHERE session = ?",
-            (shift, session, number),
-        )
-        db.execute(
-            f"""INSERT INTO messages (frame, session, {_MESSAGE})
-                SELECT frame + ?, ?, {_MESSAGE} FROM new.messages WHERE session = ?""",
-            (shift, session, number),
-        )
+        yield
         db.execute("COMMIT")
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
         db.execute("DETACH new")
+
+
+def take_over(db: sqlite3.Connection, session: int, number: int) -> None:
+    """Put a session of `new` in the place of one."""
+    db.execute("DELETE FROM messages WHERE session = ?", (session,))
+    db.execute("DELETE FROM frames WHERE session = ?", (session,))
+    db.execute(
+        f"UPDATE sessions SET ({_TAKEN}) = (SELECT {_TAKEN} FROM new.sessions WHERE id = ?) WHERE id = ?",
+        (number, session),
+    )
+    note = "UPDATE sessions SET note = coalesce((SELECT note FROM new.sessions WHERE id = ?), note) WHERE id = ?"
+    db.execute(note, (number, session))
+    shift = _shift(db, number)
+    db.execute(
+        f"INSERT INTO frames (id, session, {_FRAME}) SELECT id + ?, ?, {_FRAME} FROM new.frames WHERE session = ?",
+        (shift, session, number),
+    )
+    db.execute(
+        f"""INSERT INTO messages (frame, session, {_MESSAGE})
+            SELECT frame + ?, ?, {_MESSAGE} FROM new.messages WHERE session = ?""",
+        (shift, session, number),
+    )
 
 
 def _shift(db: sqlite3.Connection, number: int) -> int:

@@ -56,7 +56,7 @@ def waiting(cassettes: Iterable[str] = ()) -> list[str]:
             raise CassetteError(
                 f"there is no cassette at {cassette}; those with pending changes: mcp-tape review --list"
             )
-    return [name for name in named or _below() if os.path.exists(name + ENDING)]
+    return [name for name in named or _below() if os.path.exists(name + ENDING) and os.path.exists(name)]
 
 
 def compared(cassette: str, settings: Settings) -> Pending:

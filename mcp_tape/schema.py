@@ -121,14 +121,21 @@ SELECT session, seq, at, text FROM frames WHERE kind = 'stderr';
 
 def check_header(path: str) -> None:
     """Refuse, by its first bytes, a file that is no cassette. Missing or empty is fine."""
+    version = version_of(path)
+    if version is not None:
+        check_version(path, version)
+
+
+def version_of(path: str) -> int | None:
+    """The version of a cassette's schema, by its first bytes; None where it is missing or empty."""
     head = _first_bytes(path)
     if not head:
-        return
+        return None
     if not head.startswith(b"SQLite format 3\0") or len(head) < 100:
         raise CassetteError(f"{path} is not a cassette, and was left alone. {_TRY}")
     if int.from_bytes(head[68:72], "big") != APPLICATION_ID:
         raise CassetteError(f"{path} is a SQLite database, but not a cassette, and was left alone. {_TRY}")
-    check_version(path, int.from_bytes(head[60:64], "big"))
+    return int.from_bytes(head[60:64], "big")
 
 
 def _first_bytes(path: str) -> bytes:
@@ -147,7 +154,12 @@ def _first_bytes(path: str) -> bytes:
 
 
 def check_version(path: str, version: int) -> None:
-    """Refuse what a newer mcp-tape wrote."""
+    """Refuse what a newer mcp-tape wrote, and what an older one did until it is brought up to date."""
+    if version < VERSION:
+        raise CassetteError(
+            f"{path} was made by an older mcp-tape (schema {version}, this one reads {VERSION}); "
+            f"bring it up to date with: mcp-tape migrate {path}"
+        )
     if version > VERSION:
         raise CassetteError(
             f"{path} was made by a newer mcp-tape (schema {version}, this one knows {VERSION}); "

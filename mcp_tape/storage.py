@@ -14,9 +14,11 @@ from .frames import Entry, Frame
 Batch = list[tuple[int, Frame, list[Entry]]]  # with the session that each belongs to
 
 _NEVER_CLOSED = "never closed: still being recorded, or the recorder was stopped"
-_MESSAGE_COLUMNS = "frame, part, session, seq, sender, kind, method, rpc_id, name, status, answers, key, exchange, cue"
 
-_FORGET = "UPDATE messages SET key = NULL WHERE session = ? AND sender = 'client' AND seq = ?"
+INSERT_MESSAGE = """INSERT INTO messages
+    (frame, part, session, seq, sender, kind, method, rpc_id, name, status, answers, key, exchange, cue)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+FORGET = "UPDATE messages SET key = NULL WHERE session = ? AND sender = 'client' AND seq = ?"
 
 
 class Writer:
@@ -57,12 +59,16 @@ class Writer:
                 ((first + n, session, *_frame_row(frame)) for n, (session, frame, _) in enumerate(batch)),
             )
             db.executemany(
-                f"INSERT INTO messages ({_MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                _message_rows(first, batch),
+                INSERT_MESSAGE,
+                (
+                    row
+                    for n, (session, frame, new) in enumerate(batch)
+                    for row in message_rows(first + n, session, frame, new)
+                ),
             )
-            db.executemany(_FORGET, _to_be_retried(batch))
+            db.executemany(FORGET, ((session, seq) for session, _, new in batch for seq in to_be_retried(new)))
             for session, told in facts.items():
-                _update(db, session, told)
+                update_session(db, session, told)
             db.execute("COMMIT")
         except BaseException:
             _rollback(db)
@@ -70,7 +76,7 @@ class Writer:
 
     def finish(self, session: int, facts: dict[str, Any]) -> None:
         """Close a session."""
-        _update(self._db, session, {"incomplete": None} | facts)
+        update_session(self._db, session, {"incomplete": None} | facts)
 
     def is_in_place(self) -> bool:
         """Whether the cassette is still where it was: nobody moved, deleted or replaced it."""
@@ -105,7 +111,7 @@ def mark_incomplete(path: str, sessions: Iterable[int], why: str) -> None:
     db = database.connect(path)
     try:
         for session in sessions:
-            _update(db, session, {"incomplete": why})
+            update_session(db, session, {"incomplete": why})
         database.settle(db)
     finally:
         db.close()
@@ -117,7 +123,7 @@ def _insert(db: sqlite3.Connection, table: str, row: dict[str, Any]) -> int:
     return int(cursor.lastrowid or 0)
 
 
-def _update(db: sqlite3.Connection, session: int, facts: dict[str, Any]) -> None:
+def update_session(db: sqlite3.Connection, session: int, facts: dict[str, Any]) -> None:
     sets = ", ".join(f"{name} = ?" for name in facts)
     db.execute(f"UPDATE sessions SET {sets} WHERE id = ?", (*facts.values(), session))
 
@@ -132,31 +138,26 @@ def _rollback(db: sqlite3.Connection) -> None:
 def _frame_row(frame: Frame) -> tuple[Any, ...]:
     return (
         frame.seq, frame.at, frame.sender, frame.channel, frame.kind, frame.head,
-        frame.eol.decode("latin-1"), frame.redactions, _text(frame.text),
+        frame.eol.decode("latin-1"), frame.redactions, column_text(frame.text),
     )  # fmt: skip
 
 
-def _message_rows(first: int, batch: Batch) -> Iterable[tuple[Any, ...]]:
-    for n, (session, frame, entries) in enumerate(batch):
-        for part, entry in enumerate(entries):
-            m = entry.message
-            yield (
-                first + n, part, session, frame.seq, frame.sender, m.kind, database.storable(m.method), m.rpc_id,
-                database.storable(m.name), m.status, entry.answers, entry.key, entry.exchange, entry.cue,
-            )  # fmt: skip
+def message_rows(number: int, session: int, frame: Frame, entries: list[Entry]) -> Iterable[tuple[Any, ...]]:
+    """The rows of the messages in one frame, as INSERT_MESSAGE takes them."""
+    for part, entry in enumerate(entries):
+        m = entry.message
+        yield (
+            number, part, session, frame.seq, frame.sender, m.kind, database.storable(m.method), m.rpc_id,
+            database.storable(m.name), m.status, entry.answers, entry.key, entry.exchange, entry.cue,
+        )  # fmt: skip
 
 
-def _to_be_retried(batch: Batch) -> list[tuple[int, int]]:
-    """The requests that the client was told to make again: only the last try is ever found."""
-    return [
-        (session, entry.answers)
-        for session, _, entries in batch
-        for entry in entries
-        if entry.message.status == "retry" and entry.answers is not None
-    ]
+def to_be_retried(entries: list[Entry]) -> list[int]:
+    """The requests that the client was told to make again: only the last try is ever found. See FORGET."""
+    return [e.answers for e in entries if e.message.status == "retry" and e.answers is not None]
 
 
-def _text(text: bytes) -> str | bytes:
+def column_text(text: bytes) -> str | bytes:
     """TEXT where SQLite can hold it without loss, else BLOB."""
     if b"\0" in text:
         return text

@@ -60,7 +60,7 @@ class Survey:
             answer = self._ask(kind.method, {} if cursor is None else {"cursor": cursor})
             yield answer
             cursor = protocol.member(answer.body.get("result"), "nextCursor")
-            if cursor is None:
+            if cursor in (None, ""):
                 return
 
     def _ask(self, method: str, params: dict[str, Any]) -> Answer:

@@ -100,7 +100,7 @@ class Recording:
                 number = _patiently(lambda: writer.begin(facts))
                 self._say(f"session {number}")
             except Error as error:
-                self._fail(f"cannot write {self._path}: {error}")
+                self._fail(self._why(error))
         tape = Tape(lambda frame, entries: self._collect(number, frame, entries), redactor, at)
         self._sessions.append(_Session(number, tape))
         return tape
@@ -153,14 +153,12 @@ class Recording:
             _patiently(lambda: writer.append(batch, facts))
             self._facts |= facts
         except Error as error:
-            self._fail(f"cannot write {self._path}: {error}")
+            self._fail(self._why(error))
         if self._backlog.closed:
             self._say("alive")  # the relay waits for us to finish
 
     def _finish(self) -> None:
-        writer, why = self._writer, self._failed
-        if writer is not None and not writer.is_in_place():
-            why = why or f"{self._path} was moved or deleted while it was being recorded"
+        writer, why = self._writer, self._failed or (None if self._is_in_place() else self._why())
         for session in self._sessions:
             why = self._close(session, why) or why
         if writer is not None:
@@ -189,8 +187,17 @@ class Recording:
             try:
                 _patiently(lambda: writer.finish(number, facts))
             except Error as error:
-                return why or f"cannot write {self._path}: {error}"
+                return why or self._why(error)
         return why
+
+    def _is_in_place(self) -> bool:
+        return self._writer is None or self._writer.is_in_place()
+
+    def _why(self, error: Error | None = None) -> str:
+        """What keeps us from writing. SQLite may notice first that the file is gone, and has other words for it."""
+        if not self._is_in_place():
+            return f"{self._path} was moved or deleted while it was being recorded"
+        return f"cannot write {self._path}: {error}"
 
     def _fail(self, why: str) -> None:
         self._failed = why

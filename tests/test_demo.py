@@ -66,7 +66,8 @@ def test_the_demos_own_lines_fit_a_small_terminal(tmp_path: Path) -> None:
     # What replay and show print is theirs; show cuts its lines to the terminal's width.
     shown = demo(tmp_path)
     told = [*step(shown, "1. Record").splitlines()[:2], *step(shown, "Now your own server").splitlines()]
-    told += [line for line in shown.splitlines() if line.startswith(("$ ", "The client", "What they", "2. ", "3. ", "4. ", "mcp-tape exits"))]
+    own = ("$ ", "The client", "What they", "2. ", "3. ", "4. ", "mcp-tape exits")
+    told += [line for line in shown.splitlines() if line.startswith(own)]
     assert len(told) >= 12
     assert max(map(len, told)) <= 80
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from mcp_tape.demo import client
 from mcp_tape.diff.rules import RULES
 
 from .http_running import replaying
-from .support import MCP_TAPE, python, record, run
+from .support import MCP_TAPE, WAIT, python, record, run
 
 ROOT = Path(__file__).parent.parent
 TAPES = ROOT / "cassettes"
@@ -238,3 +239,12 @@ def test_rules_lists_the_table_for_people_and_programs(tmp_path: Path) -> None:
     for rule in listed:
         assert rule["says"].endswith(".")
         assert f"  {rule['id']} " in shown and rule["says"] in shown
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full disk to write to")
+def test_an_output_that_cannot_be_written_is_told(desk: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*MCP_TAPE, "diff", "old.db", "new.db"], cwd=desk, stdout=full, stderr=subprocess.PIPE, timeout=WAIT
+        )
+    assert (done.returncode, b"cannot write the output" in done.stderr) == (1, True)

@@ -14,12 +14,13 @@ PACKAGE = Path(__file__).parent.parent / "mcp_tape"
 # From the bottom up; a module may import only what stands before it.
 STACK = """
     errors naming jsontext jsonpath protocol frames framing compression secrecy shapes hiding
-    schema redact match database cassette storage replacing controls ahead selection
-    streams ledger tape sessions formats
+    schema redact match database cassette filters showing measuring querying searching storage
+    replacing remaking removing merging controls ahead selection
+    streams ledger rebuilding migrations hiding_later checking tape sessions formats
     finding rewrite minted_spots minted calls playback stand_ins ordering misses deck client_script client_deck
     faults episodes report diff
     transports
-    recorder backlog writer api modes project reviewing references surveying using verifying
+    recorder backlog writer api modes editing project reviewing references surveying using verifying
     demo cli __main__ pytest_tapes pytest_plugin
 """.split()
 

@@ -117,6 +117,8 @@ def test_all_that_waits_below_a_directory_is_found_in_order(tmp_path: Path, monk
     for name in ("b.db.new", "a/c.db.new", ".git/x.db.new", "node_modules/x.db.new", "other.new", "plain.db"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
+        (tmp_path / name.removesuffix(".new")).touch()
+    (tmp_path / "left.db.new").touch()  # its cassette is gone, and nothing can be decided
     assert waiting() == ["a/c.db", "b.db"]
 
 

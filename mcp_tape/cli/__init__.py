@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 from typing import Any
@@ -17,12 +18,25 @@ _COMMANDS = {
     "use": "Replay, record, or both, as the mode says.",
     "ls": "List the sessions on a cassette.",
     "show": "Show a session, one line a message.",
-    "export": "Write a session out as JSON lines or raw bytes.",
+    "stats": "How often each tool was called, and how long it took.",
+    "export": "Write sessions out as JSON lines, Markdown or raw bytes.",
+    "load": "Make a cassette of JSON lines.",
+    "edit": "Change a recorded session in your editor.",
+    "dump": "A cassette as text that stays the same, for git diff.",
+    "git-setup": "Let git show changes of cassettes in words.",
+    "query": "Ask a cassette in SQL.",
+    "search": "Find messages by their words.",
+    "check": "Is a cassette whole, and without secrets?",
+    "redact": "Hide secrets on a cassette that is there.",
+    "rm": "Remove sessions from a cassette.",
+    "merge": "The sessions of several cassettes in one.",
+    "migrate": "Bring an older cassette up to date.",
     "diff": "What changed between two recordings of a server.",
     "breaking": "The gate for CI: does it break clients?",
     "review": "Decide on the changes that verify has found.",
     "verify": "Play the recorded client at a live server, and diff.",
     "rules": "List the rules of diff, breaking and verify.",
+    "completion": "Let your shell complete commands and options.",
     "demo": "Record a session, replay it, miss, and find a breaking change.",
 }
 
@@ -36,7 +50,7 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in _COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f".{name}", __name__).command
+        command: click.Command = importlib.import_module(f".{name.replace('-', '_')}", __name__).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -56,6 +70,12 @@ class _Lazy(click.Group):
             # Whoever read our output has seen enough, as with `| head`; nothing more goes there.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             ctx.exit(0)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered would fail again
+            say(f"cannot write the output: {error.strerror}; free some space, or write it elsewhere")
+            ctx.exit(1)
 
 
 def say(text: str) -> None:

@@ -20,7 +20,7 @@ from .options import upstream_options
     "  mcp-tape breaking time.db -- uvx mcp-server-time",
 )
 @click.argument("old", metavar="OLD")
-@click.argument("new", metavar="NEW", required=False)
+@click.argument("new", metavar="[NEW]", required=False)
 @judging_options
 @upstream_options
 @_TIMEOUT
@@ -28,8 +28,8 @@ from .options import upstream_options
 def command(ctx: click.Context, /, old: str, **given: Any) -> None:
     """The gate for CI: exit with 1 if NEW can break a client of OLD.
 
-    As mcp-tape diff, surface and calls, but what cannot be known does not pass either: without a list of tools on both
-    sides nothing is called compatible.
+    As mcp-tape diff, surface and calls, but it always fails at errors, whatever fail-on the project has set, and what
+    cannot be known does not pass either: without a list of tools on both sides nothing is called compatible.
     """
     from ..diff import PARTS
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .diff_options import AfterDashes, diff_options, fails, project_from, show
+from .diff_options import AfterDashes, diff_options, fails, finite, project_from, show
 from .options import upstream_options
 
 if TYPE_CHECKING:
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ..project import Project
 
 _TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True,
-                        help="Seconds to wait for each answer of a live server.")  # fmt: skip
+                        metavar="SECONDS", callback=finite,
+                        help="How long to wait for each answer of a live server.")  # fmt: skip
 
 
 def compared(old: str, given: dict[str, Any], project: Project, parts: Sequence[Part]) -> Comparison:
@@ -25,12 +26,13 @@ def compared(old: str, given: dict[str, Any], project: Project, parts: Sequence[
     from .. import references
     from ..diff import compare
     from ..surveying import surveyed
+    from ..transports.stopping import tidied_up
 
     new, command = given["new"], given["command"]
     if bool(new) == bool(command):
         raise click.UsageError("give what to compare with: another cassette, a URL, or -- and a server's command")
     settings = project.settings(given.get("slower_than"))
-    with ExitStack() as stack:
+    with tidied_up(), ExitStack() as stack:
         before = stack.enter_context(references.opened(old, settings.ignore_paths))
         if command:
             after = surveyed(before, given["timeout"], command=command)
@@ -52,7 +54,7 @@ def compared(old: str, given: dict[str, Any], project: Project, parts: Sequence[
     "  mcp-tape diff remote.db https://example.com/mcp --surface",
 )
 @click.argument("old", metavar="OLD")
-@click.argument("new", metavar="NEW", required=False)
+@click.argument("new", metavar="[NEW]", required=False)
 @click.option("--surface", is_flag=True, help="Only what the server says it offers.")
 @click.option("--calls", is_flag=True, help="Only what the recorded calls came to.")
 @diff_options

@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from ..project import Project
 
 F = TypeVar("F", bound=Callable[..., Any])
+_LONGEST = 1_000_000  # seconds, or times as long
+
+
+def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    """A callback that refuses what no clock can wait for, and what is no number."""
+    if value is not None and not value <= _LONGEST:
+        raise click.BadParameter(f"{value:g} is no number up to {_LONGEST:,}")
+    return value
+
+
 _OPTIONS = (
     click.option("--category", type=click.Choice(CATEGORIES),
                  help="wire: only what the protocol needs. call: the contract (default). model: what a model reads "
@@ -31,7 +41,7 @@ _OPTIONS = (
 )  # fmt: skip
 _FAIL_ON = click.option("--fail-on", type=click.Choice([*LEVELS, "never"]),
                         help="Exit with 1 at changes of this level or above; default: error.")  # fmt: skip
-_SLOWER = click.option("--slower-than", type=click.FloatRange(min=1), metavar="RATIO",
+_SLOWER = click.option("--slower-than", type=click.FloatRange(min=1), metavar="RATIO", callback=finite,
                        help="Tell of calls that take this many times as long.")  # fmt: skip
 
 
@@ -43,6 +53,9 @@ class AfterDashes(click.Command):
         rest = super().parse_args(ctx, args[:at])
         ctx.params["command"] = tuple(args[at + 1 :])
         return rest
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- CMD...]"]
 
 
 def judging_options(function: F) -> F:
@@ -58,10 +71,10 @@ def diff_options(function: F) -> F:
 
 def project_from(given: dict[str, Any]) -> Project:
     """The project's settings, and what was given on the command line before them."""
-    from ..project import load
+    from ..project import here, load
 
     chosen = {name: given.get(name) for name in ("category", "fail_on")}
-    return load(os.getcwd(), **chosen, ignore_paths=given["ignore_paths"])
+    return load(here(), **chosen, ignore_paths=given["ignore_paths"])
 
 
 def is_text(given: dict[str, Any]) -> bool:
@@ -81,7 +94,11 @@ def show(
     fail_on = None if project.fail_on == "never" else project.fail_on
     ignores = os.path.relpath(project.ignore_path)
     text = render(comparison, form, colour, width, fail_on=fail_on, file=file, ignore_file=ignores)
-    click.echo(text, nl=False, color=True)
+    try:
+        click.echo(text, nl=False, color=True)
+    except BrokenPipeError:
+        # Whoever read it has seen enough, as with `| head`; the exit code tells the truth all the same.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def fails(comparison: Comparison, project: Project) -> bool:

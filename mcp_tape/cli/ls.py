@@ -2,66 +2,121 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from .. import jsontext
+from .. import jsontext, schema
 from ..cassette import Cassette, Session
+from ..errors import CassetteError
 from . import say
-from .options import cassette_argument, clip, count, echo, echo_json, json_option
+from .lines import duration
+from .options import count, echo, echo_json, files, json_option
+from .terminal import columns, fit, pad, wrap, writable
 
-_WIDTH = 400  # a note may be long
+_WIDTH_OF_A_PIPE = 400  # a note may be long
+_LAST_AT = "SELECT at FROM frames WHERE session = ? ORDER BY seq DESC LIMIT 1"
 
 
 @click.command(
     "ls",
-    epilog="\b\nExamples:\n"
-    "  mcp-tape ls cassettes/mcp-server-time.db\n"
-    "  mcp-tape ls cassettes/mcp-server-time.db --json",
+    epilog="\b\nExamples:\n  mcp-tape ls\n  mcp-tape ls cassettes/\n  mcp-tape ls cassettes/mcp-server-time.db --json",
 )
-@cassette_argument
+@click.argument("file", metavar="[FILE|DIR]", default=".", shell_complete=files)
 @json_option
-def command(file: str, as_json: bool) -> None:
-    """List the sessions on a cassette: when, what, how much, and whether it is whole.
+@click.pass_context
+def command(ctx: click.Context, file: str, as_json: bool) -> None:
+    """List the sessions on a cassette: when, what, how much, how long, and whether it is whole.
+
+    Of a directory (default: the current one), the sessions on all cassettes in it and below, except in
+    hidden directories. Files that are no cassettes are passed over; cassettes that cannot be read are
+    told on stderr, and the exit code is 3.
 
     A session is one client's conversation: on stdio from the server's start to its end, over HTTP one
     Mcp-Session-Id, and one session a recording for all clients that have none.
     """
-    with Cassette(file) as cassette:
+    if os.path.isdir(file):
+        ctx.exit(_list_all(file, as_json))
+    _list(file, as_json)
+
+
+def _list_all(directory: str, as_json: bool) -> int:
+    """The exit code."""
+    found = failed = 0
+    for path in cassettes_in(directory):
+        found += 1
+        try:
+            _list(path, as_json, heading=True)
+        except CassetteError as error:
+            failed += 1
+            say(str(error))
+    if not found:
+        say(f"there are no cassettes in {directory}; record one with: mcp-tape record -o FILE -- SERVER")
+    return CassetteError.exit_code if failed else 0
+
+
+def cassettes_in(directory: str) -> Iterator[str]:
+    """The cassettes in a directory and below, in the order of their names; also those that cannot be read."""
+    for place, inner, names in os.walk(directory):
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        for name in sorted(names):
+            path = os.path.normpath(os.path.join(place, name))
+            if os.path.isfile(path) and _may_be_cassette(path):
+                yield path
+
+
+def _may_be_cassette(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            head = file.read(100)
+    except OSError:
+        return path.endswith(".db")  # it may be one, as its name says
+    return head.startswith(b"SQLite format 3\0") and int.from_bytes(head[68:72], "big") == schema.APPLICATION_ID
+
+
+def _list(path: str, as_json: bool, heading: bool = False) -> None:
+    with Cassette(path) as cassette:
         sessions = cassette.sessions()
+        if heading and not as_json:
+            echo(writable(fit(path, columns())), bold=True)
         for session in sessions:
-            counts = cassette.counts(session.id)
+            counts = cassette.counts(session.id) | {"microseconds": _microseconds(cassette, session.id)}
             if as_json:
-                echo_json(session._asdict() | {"target": _target(session)} | counts)
+                echo_json({"file": path} | session._asdict() | {"target": _target(session)} | counts)
             else:
-                echo(clip(_line(session, counts), _WIDTH), fg="red" if session.incomplete else None)
+                echo(writable(_line(session, counts)), fg="red" if session.incomplete else None)
     if not sessions:
-        say(f"{file} holds no session yet")
+        say(f"{path} holds no session yet")
 
 
-def _line(session: Session, counts: dict[str, int]) -> str:
+def _microseconds(cassette: Cassette, session: int) -> int | None:
+    """How long a session lasted, up to what was recorded last."""
+    ((at,),) = cassette.rows(_LAST_AT, (session,)) or [(None,)]
+    return at if isinstance(at, int) else None
+
+
+def _line(session: Session, counts: dict[str, int | None]) -> str:
     server = " ".join(filter(None, (session.server_name, session.server_version))) or _command(session)
     parts = [
         f"{session.id:>3}",
         str(session.started_at)[:19].replace("T", " "),
-        f"{clip(server, 40):<24}",
+        pad(fit(server, 40), 24),
         session.protocol_version or "-",
         session.transport,
-        count(counts["frames"], "frame"),
-        count(counts["exchanges"], "exchange"),
+        count(counts["frames"] or 0, "frame"),
+        count(counts["exchanges"] or 0, "exchange"),
+        f"{counts['open']} open" if counts["open"] else "",
+        count(counts["errors"], "error") if counts["errors"] else "",
+        duration(counts["microseconds"]),
+        f"INCOMPLETE: {session.incomplete}" if session.incomplete else "complete",
+        f"extends {session.extends}" if session.extends else "",
+        fit(session.note or "", 60),
     ]
-    if counts["open"]:
-        parts.append(f"{counts['open']} open")
-    if counts["errors"]:
-        parts.append(count(counts["errors"], "error"))
-    if session.extends:
-        parts.append(f"extends {session.extends}")
-    if session.note:
-        parts.append(clip(session.note, 60))
-    if session.incomplete:
-        parts.append(f"INCOMPLETE: {session.incomplete}")
-    return "  ".join(parts)
+    width = columns() if sys.stdout.isatty() else _WIDTH_OF_A_PIPE
+    return wrap([part for part in parts if part], width, indent=5)
 
 
 def _target(session: Session) -> Any:

@@ -19,8 +19,15 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    """What a shell completes a word to: files."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
 def cassette_argument(function: F) -> F:
-    return click.argument("file", metavar="FILE")(function)
+    return click.argument("file", metavar="FILE", shell_complete=files)(function)
 
 
 def session_option(function: F) -> F:
@@ -161,8 +168,7 @@ _LISTENING = (
                  help="Serve HTTP here; port 0 picks a free one. The URL is printed on stdout."),
     click.option("--allow-remote", is_flag=True, help="Let --listen name an address that other machines can reach."),
 )  # fmt: skip
-_RECORDING = (
-    click.option("--note", metavar="TEXT", help="A remark, kept with the session."),
+_REDACTING = (
     click.option("--redact-key", "redact_keys", metavar="KEY", multiple=True,
                  help="Hide strings under this key too."),
     click.option("--redact-path", "redact_paths", metavar="JSONPATH", multiple=True, callback=json_paths,
@@ -171,6 +177,10 @@ _RECORDING = (
                  help="Hide text that this regular expression finds."),
     click.option("--redact-with", metavar="MODULE:FUNCTION", multiple=True, callback=_functions,
                  help="Hide what this Python function of a text hides."),
+)  # fmt: skip
+_RECORDING = (
+    click.option("--note", metavar="TEXT", help="A remark, kept with the session."),
+    *_REDACTING,
     click.option("--no-redact", is_flag=True, help="Keep secrets. The cassette is then one itself."),
 )  # fmt: skip
 _REPLAYING = (
@@ -201,6 +211,10 @@ _BOTH = (
 
 def recording_options(function: F) -> F:
     return _with(function, _RECORDING)
+
+
+def redacting_options(function: F) -> F:
+    return _with(function, _REDACTING)
 
 
 def replaying_options(function: F) -> F:
@@ -286,8 +300,11 @@ def echo_json(value: dict[str, Any]) -> None:
 
 def echo(text: str, **style: Any) -> None:
     """A line for people, coloured only where they can see colours."""
-    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    click.secho(text, color=colour, **style)
+    click.secho(text, color=shows_colours(), **style)
+
+
+def shows_colours() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def clip(text: str, width: int) -> str:

@@ -14,7 +14,7 @@ from ..diff.changes import Change
 from ..diff.renderings import text
 from ..diff.renderings.wording import View
 from ..diff.rules import CATEGORIES
-from ..project import load
+from ..project import here, load
 from ..reviewing import Decision, Decisions, Pending, Settled, compared, settle, spread, waiting
 from .options import clip, count, echo, echo_json, json_option
 
@@ -41,7 +41,7 @@ def _fingerprints(name: str, what: str) -> Callable[[F], F]:
 @click.argument("cassettes", metavar="[CASSETTE]...", nargs=-1)
 @_fingerprints("--accept", "This change is meant.")
 @_fingerprints("--reject", "This change is a fault of the server.")
-@_fingerprints("--ignore-path", "What changes at the place of this change never matters.")
+@_fingerprints("--ignore-path", "What changes at the place of this change never matters: a line in .mcp-tape-ignore.")
 @click.option("--accept-all", is_flag=True, help="All that is not decided otherwise is meant.")
 @click.option("--reject-all", is_flag=True, help="All that is not decided otherwise is a fault.")
 @click.option("--list", "only_list", is_flag=True, help="Show what is pending, and decide nothing.")
@@ -57,7 +57,7 @@ def command(ctx: click.Context, /, cassettes: tuple[str, ...], only_list: bool, 
     pending. Without a terminal, the options do the same. Exit code 1: something is pending or rejected.
     """
     _check(given)
-    project = load(os.getcwd(), category=given["category"])
+    project = load(here(), category=given["category"])
     pending = [compared(cassette, project.settings()) for cassette in waiting(cassettes)]
     view = _view(os.path.relpath(project.ignore_path))
     decided = any(given[flag] for flag in (*_FLAGS, "accept_all", "reject_all"))
@@ -65,7 +65,8 @@ def command(ctx: click.Context, /, cassettes: tuple[str, ...], only_list: bool, 
         echo("no changes are pending")
     if decided:
         _check_known(pending, given)
-    if not only_list and not as_json and not decided and sys.stdin.isatty() and sys.stdout.isatty():
+    terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    if terminal and not only_list and not as_json and not decided:
         settled = _asked(pending, project.ignore_path, view)
     elif only_list or as_json or not decided:
         _list(pending, as_json, view)
@@ -162,7 +163,7 @@ def _all_accepted(one: Pending, decisions: Decisions) -> bool:
 def _key(question: str, keys: str) -> str:
     """One of some keys; others are not heard."""
     click.echo(question, nl=False)
-    while (key := click.getchar().lower()) not in keys or not key:
+    while len(key := click.getchar().lower()) != 1 or key not in keys:  # what is pasted is no decision
         pass
     click.echo(key)
     return key

@@ -54,6 +54,7 @@ def command(ctx: click.Context, /, files: tuple[str, ...], quiet: bool, **given:
     passed on as a client would; secrets that the recording hides are taken from the environment. What happens is
     recorded, and compared as by mcp-tape diff.
     """
+    from ..transports.stopping import tidied_up
     from ..verifying import check, planned
 
     server, options = _server(given), _options(given)
@@ -62,7 +63,7 @@ def command(ctx: click.Context, /, files: tuple[str, ...], quiet: bool, **given:
     check(found, options, os.environ)
     _tell_secrets(found, quiet)
     codes, comparisons = [], list[Comparison]()
-    with tempfile.TemporaryDirectory(prefix="mcp-tape-verify-") as directory:
+    with tidied_up(), tempfile.TemporaryDirectory(prefix="mcp-tape-verify-") as directory:
         for file, together in groupby(found, lambda plan: plan.path):
             done = [_verified(plan, server, options, directory, project, given, quiet) for plan in together]
             codes += [_code(verified, comparison, project) for verified, comparison in done]
@@ -124,7 +125,8 @@ def _code(verified: Verified, comparison: Comparison | None, project: Project) -
     """Whether something was found; where there is nothing to compare, nothing was verified."""
     if comparison is None or verified.failures or verified.has_called_nothing:
         return 1
-    return int(fails(comparison, project))
+    # The same client saw it of the old server.
+    return int(fails(comparison, project) or any(entry.grave and entry.is_new for entry in comparison.unknown))
 
 
 def _compared(verified: Verified, project: Project, given: dict[str, Any]) -> Comparison:
@@ -152,8 +154,9 @@ def _tell(verified: Verified, quiet: bool) -> None:
     for skipped in verified.skipped:
         say(f"{name}: left out: {skipped.request}, as {skipped.why}")
     if verified.has_called_nothing:
-        say(f"{name}: no tool was called, so this says nothing about them")
-    if not quiet:
+        why = "no tool was called, so this says nothing about them" if verified.calls else "there was nothing to ask"
+        say(f"{name}: {why}")
+    if not quiet and not any(failure.kind != "unanswered" for failure in verified.failures):
         played = verified.requests - len(verified.skipped)
         say(f"{name}: {count(played, 'request')} played, {len(verified.skipped)} left out")
 

@@ -46,7 +46,8 @@ def compare_answers(method: str, name: str | None, old: Any, new: Any, same: Sam
 
 def _result(body: Any) -> dict[str, Any]:
     result = protocol.member(body, "result")
-    return result if isinstance(result, dict) else {"structuredContent": result}
+    # Some servers say null where they have nothing to say.
+    return result if isinstance(result, dict) else {} if result is None else {"structuredContent": result}
 
 
 # -- did it succeed

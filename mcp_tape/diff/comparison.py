@@ -31,6 +31,11 @@ class Unknown(NamedTuple):
     why: str
     grave: bool
 
+    @property
+    def is_new(self) -> bool:
+        """Whether it was known of the old side."""
+        return self.why.startswith("NEW")
+
 
 class Comparison(NamedTuple):
     """The changes from one version to another, the worst first, and what else must be told."""

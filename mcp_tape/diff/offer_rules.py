@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from .changes import ABSENT, Difference, Subject
+from .rules import Level
 from .tool_rules import differing
 
 Items = dict[str, dict[str, Any]]
 Found = Iterator[tuple[Subject, Difference]]
 _VARIABLE = re.compile(r"\{[+#./;?&]?([^{}]*)\}")
+_QUERY = re.compile(r"\{[?&][^{}]*\}")
 _TOLD = ("name", "title", "description")
 
 
@@ -53,8 +55,11 @@ def _variables(old: str, new: str) -> Iterator[Difference]:
     if old == new:
         return
     before, after = (set(_names(template)) for template in (old, new))
+    # What a query has can be left out: who fills in the old variables makes the same URIs.
+    left_out = before <= after and _QUERY.sub("", old) == _QUERY.sub("", new)
+    level: Level | None = "info" if left_out else None
     for name in sorted(after - before):
-        yield Difference("template-variable-added", ("uriTemplate",), old, new, f"new variable {name}")
+        yield Difference("template-variable-added", ("uriTemplate",), old, new, f"new variable {name}", level)
     if not after - before:
         yield Difference("resource-template-removed", ("uriTemplate",), old, new, "it makes other URIs")
 

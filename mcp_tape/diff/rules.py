@@ -134,7 +134,8 @@ _OTHERS = (
     Rule("resource-added", "info", "call", "There is a new resource."),
     Rule("resource-template-removed", "error", "call", "A resource template is gone, or makes other URIs."),
     Rule("resource-template-added", "info", "call", "There is a new resource template."),
-    Rule("template-variable-added", "error", "call", "A resource template needs another variable."),
+    Rule("template-variable-added", "error", "call", "A resource template needs another variable.",
+         otherwise="info", when="for one of a query, which may be left out"),
     Rule("resource-mime-type-changed", "warn", "call", "A resource is of another media type."),
     Rule("resource-description-changed", "info", "model", "What is told about a resource differs.", True),
     Rule("prompt-removed", "error", "call", "A prompt is gone."),
@@ -145,7 +146,7 @@ _OTHERS = (
     Rule("prompt-argument-relaxed", "info", "call", "A prompt has a new optional argument, or needs one less."),
     Rule("prompt-description-changed", "info", "model", "What is told about a prompt differs.", True),
     Rule("prompt-messages-changed", "info", "model", "A prompt, asked for in the same way, says something else.", True),
-)
+)  # fmt: skip
 _CALLS = (
     Rule("call-ok-to-error", "error", "call", "A call that succeeded fails."),
     Rule("call-error-to-ok", "info", "call", "A call that failed succeeds."),
@@ -155,14 +156,15 @@ _CALLS = (
     Rule("call-result-type-changed", "error", "wire", "A call does not give its result at once, as it did.",
          otherwise="info", when="where it gives its result at once now"),
     Rule("call-structured-shape-changed", "error", "call", "A result has lost a member, or one has another type.",
-         otherwise="info", when="where a member was only added"),
+         otherwise="info", when="where a member was only added, or the old output schema allows it"),
     Rule("call-structured-value-changed", "info", "model", "A result has another value.", True),
     Rule("call-text-changed", "info", "model", "A result has another text.", True),
     Rule("call-content-type-changed", "warn", "call", "A result has content of another kind."),
     Rule("call-violates-output-schema", "error", "call", "A result does not fit the tool's own output schema."),
     Rule("server-request-added", "error", "wire", "During a call the server asks the client for something new."),
     Rule("server-request-removed", "info", "wire", "During a call the server asks the client for less."),
-    Rule("notification-missing", "warn", "wire", "A notification that came does not come."),
+    Rule("notification-missing", "warn", "wire", "A notification that came does not come.",
+         otherwise="info", when="where progress is told of less often"),
     Rule("notification-added", "info", "wire", "A notification comes that did not come."),
     Rule("notification-reordered", "info", "wire", "The notifications of a call come in another order."),
     Rule("pagination-changed", "warn", "wire", "A list that came whole comes in pages.",
@@ -173,7 +175,7 @@ _CALLS = (
     Rule("call-unanswered", "error", "wire", "A call that was answered gets no answer: a crash, a hang, an early end."),
     Rule("call-missing", "warn", "call", "A call was not made that was made before."),
     Rule("call-added", "info", "call", "A call was made that was not made before."),
-    Rule("server-crashed", "error", "wire", "The server ended before the client did, or with an error."),
+    Rule("server-crashed", "error", "wire", "The server ended before the client did, or stopped answering."),
 )  # fmt: skip
 
 SECTIONS: dict[str, tuple[Rule, ...]] = {

@@ -134,7 +134,7 @@ def _walks(kind: Kind, answers: list[Answer]) -> list[Walk]:
         result = protocol.member(answer.body, "result")
         items = protocol.member(result, kind.member)
         why = None if isinstance(items, list) else "the answer was an error" if result is None else "it is no list"
-        if protocol.member(result, "nextCursor") is not None:
+        if protocol.member(result, "nextCursor") not in (None, ""):
             why = "it was not read to its end"
         page = Walk(tuple(items if isinstance(items, list) else ()), 1, answer.place, answer.place, why)
         if protocol.member(answer.params, "cursor") is None:

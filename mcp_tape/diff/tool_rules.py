@@ -74,8 +74,13 @@ def _compare(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
     yield from _texts(old, new)
     yield from _hints(old.get("annotations"), new.get("annotations"))
     yield from _task_support(old, new)
-    yield from _prefixed("inputSchema", compare_input(old.get("inputSchema", {}), new.get("inputSchema", {})))
+    yield from _prefixed("inputSchema", compare_input(*(_arguments(tool.get("inputSchema")) for tool in (old, new))))
     yield from _output(old.get("outputSchema"), new.get("outputSchema"))
+
+
+def _arguments(schema: Any) -> Any:
+    """Arguments are an object, whether their schema says so or not."""
+    return {"type": "object"} | (schema or {}) if schema is None or isinstance(schema, dict) else schema
 
 
 def _texts(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:

@@ -11,9 +11,12 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from .. import jsontext, protocol
+from ..jsontext import Path
 from .changes import ABSENT, Difference
+from .schemas.documents import Document
 
 _MOST = 3  # of one result
+_DEEPEST = 8  # references and alternatives within each other
 _WHERE = ("result", "structuredContent")
 
 
@@ -34,7 +37,46 @@ def violations(schema: Any, body: Any) -> Iterator[Difference]:
         return
     for error in errors[:_MOST]:
         place, words = (*_WHERE, *error.absolute_path), error.message[:200]
-        yield Difference("call-violates-output-schema", place, ABSENT, error.instance, words)
+        yield Difference("call-violates-output-schema", place, ABSENT, _wrong(error), words)
+
+
+def _wrong(error: exceptions.ValidationError) -> Any:
+    """What is wrong, without the values around it: those are others each time."""
+    value = error.instance
+    if not isinstance(value, (dict, list)):
+        return value
+    if error.validator == "required" and isinstance(error.validator_value, list):
+        return {"required": [name for name in error.validator_value if name not in value]}
+    return {str(error.validator): error.validator_value}
+
+
+def tells_of(schema: Any, path: Path) -> bool:
+    """Whether a schema says something about a place, and does not only leave it open."""
+    document, schemas = Document(schema), [schema]
+    for step in path:
+        schemas = [below for one in schemas for every in _every(document, one) for below in _below(every, step)]
+    return any(isinstance(one, dict) and one for one in schemas)
+
+
+def _every(document: Document, schema: Any, left: int = _DEEPEST) -> Iterator[dict[str, Any]]:
+    """A schema, and those that hold for the same value."""
+    if not isinstance(schema, dict) or not left:
+        return
+    yield schema
+    several = [one for word in ("allOf", "anyOf", "oneOf") for one in _list(schema.get(word))]
+    for one in [document.find(schema["$ref"]) if "$ref" in schema else None, *several]:
+        yield from _every(document, one, left - 1)
+
+
+def _below(schema: dict[str, Any], step: str | int) -> Iterator[Any]:
+    named = protocol.member(schema.get("properties"), str(step))
+    yield from (one for one in (named, schema.get("additionalProperties")) if isinstance(one, dict))
+    if step == "*":
+        yield schema.get("items")
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 @lru_cache(256)

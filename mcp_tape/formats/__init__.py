@@ -1,1 +1,1 @@
-"""Sessions as files of other kinds: each module has dump(frames, out)."""
+"""Sessions as files of other kinds, and back: jsonl, raw, markdown and dump write, loading and building read."""

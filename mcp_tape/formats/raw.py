@@ -1,4 +1,7 @@
-"""One side's byte stream, exactly as it crossed the wire (where nothing was redacted)."""
+"""One side's byte stream, exactly as it crossed the wire (where nothing was redacted).
+
+Over HTTP there is no such stream: there it is each body and each event's data, a newline behind what has none.
+"""
 
 from __future__ import annotations
 
@@ -11,4 +14,4 @@ from ..frames import Frame
 def dump(frames: Iterable[Frame], out: BinaryIO) -> None:
     for frame in frames:
         if frame.kind in ("message", "batch", "noise"):
-            out.write(frame.text + frame.eol)
+            out.write(frame.text + (frame.eol if frame.channel == "stdio" else b"\n"))

@@ -66,6 +66,7 @@ class Stdio:
         self._tail: deque[str] = deque(maxlen=_TAIL)
         self._closing = threading.Event()
         self._at_end = False
+        self._lingers = False  # its output has ended, and it has not
         self.made_up: dict[str, str] = {}
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._read, self._listen, self._write)]
         for thread in self._threads:
@@ -103,7 +104,7 @@ class Stdio:
         """How it went, once all that it said was received."""
         if not self._at_end:
             return None
-        self._wait(_PATIENCE)
+        self._lingers = self._lingers or not _has_ended(self._process, _PATIENCE)
         self._threads[1].join(_LAST_WORDS)
         if self.code is None:
             return Ended(None, self.stderr(), "the server has closed its output")
@@ -125,6 +126,7 @@ class Stdio:
             if self._wait(_PATIENCE):
                 break
             push()
+            self._lingers = False  # now it may be storing
         self._process.wait()
         for thread in self._threads:
             thread.join(_PATIENCE)
@@ -133,13 +135,11 @@ class Stdio:
             pipe.close()
 
     def _wait(self, seconds: float) -> bool:
-        try:
-            self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            if not self._storing or self._threads[0].is_alive():
-                return False
-            return _has_ended(self._process, self._storing)
-        return True
+        if _has_ended(self._process, seconds):
+            return True
+        if not self._storing or self._lingers or self._threads[0].is_alive():
+            return False
+        return _has_ended(self._process, self._storing)
 
     def _read(self) -> None:
         assert self._process.stdout

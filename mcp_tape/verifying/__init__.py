@@ -59,9 +59,19 @@ def verify(
         role.calls,
         role.called,
         tuple(role.skipped),
-        tuple(_hidden(failure, redactor) for failure in failures),
+        tuple(_hidden(failure, redactor) for failure in failures or _unrecorded(new, connection.stderr())),
         secrets.exposed(_said(new), values) if values else None,
     )
+
+
+def _unrecorded(path: str, stderr: tuple[str, ...]) -> list[Failure]:
+    """What could not be kept was not verified either."""
+    with Cassette(path) as cassette:
+        sessions = list(cassette.sessions())
+    if not sessions:
+        return [Failure("unrecorded", None, "nothing could be recorded", stderr)]
+    whys = [session.incomplete for session in sessions if session.incomplete]
+    return [Failure("unrecorded", None, f"what it said could not be recorded: {why}") for why in whys]
 
 
 def _numbers(path: str) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from ..errors import TapeError
 
 Writes = Literal["refuse", "allow", "skip"]
-FailureKind = Literal["crashed", "unanswered", "hung"]
+FailureKind = Literal["crashed", "unanswered", "hung", "unrecorded"]
 
 
 class NotReadyError(TapeError):
@@ -81,5 +81,5 @@ class Verified(NamedTuple):
 
     @property
     def has_called_nothing(self) -> bool:
-        """Whether there was something to call, and nothing was."""
-        return self.calls > 0 and self.called == 0
+        """Whether there was something to call, and nothing was, or nothing to ask at all."""
+        return (self.calls > 0 and self.called == 0) or self.requests == 0

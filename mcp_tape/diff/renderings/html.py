@@ -127,7 +127,8 @@ def _footer(comparison: Comparison, view: View) -> Iterator[str]:
     if comparison.ignored:
         yield f"<p>{file}: {wording.count(len(comparison.ignored), 'change')} ignored.</p>"
     for line in comparison.unused:
-        yield f"<p>Unused line in {file}, remove it: <code>{escape(clip(line, _LONGEST))}</code></p>"
+        unused = f"<code>{escape(clip(line, _LONGEST))}</code>"
+        yield f"<p>A line in {file} is unused here: {unused}. Remove it if no other cassette needs it.</p>"
     if comparison.changes:
         yield f"<p>To accept a change, add its 12 digits to {file}.</p>"
     yield "</footer>"

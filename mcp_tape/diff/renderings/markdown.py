@@ -92,7 +92,7 @@ def _end(comparison: Comparison, view: View) -> Iterator[str]:
         yield f"{_code(view.ignore_file)}: {wording.count(len(comparison.ignored), 'change')} ignored"
     for line in comparison.unused:
         yield ""
-        yield f"Unused: {_code(clip(line, _LONGEST))} — remove this line"
+        yield f"Unused here: {_code(clip(line, _LONGEST))} — remove this line if no other cassette needs it"
     if worst := comparison.at_least("warn"):
         yield ""
         yield f"Accept one: `echo {worst[0].fingerprint} >> {wording.visible(view.ignore_file)}`"

@@ -90,4 +90,4 @@ def times(change: Change) -> str:
 
 
 def unused(line: str) -> str:
-    return f"unused: {clip(line, 2 * _LONGEST_NAME)} — remove this line"
+    return f"unused here: {clip(line, 2 * _LONGEST_NAME)} — remove this line if no other cassette needs it"

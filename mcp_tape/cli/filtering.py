@@ -1,0 +1,35 @@
+"""The option --filter, and how a filter that does not parse is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from ..filters import EVERYTHING, Filter, FilterError, parse
+from .terminal import harmless, wide
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def filter_option(function: F) -> F:
+    """`--filter TEXT`, given to the command as `kept`."""
+    return click.option(
+        "--filter", "kept", metavar="FILTER", default="", callback=_parsed,
+        help="Only what this keeps, e.g. 'tool:search status:error -method:ping dur:>50'.",
+    )(function)  # fmt: skip
+
+
+def _parsed(ctx: click.Context, param: click.Parameter, value: str) -> Filter:
+    try:
+        return parse(value) if value else EVERYTHING
+    except FilterError as error:
+        raise click.BadParameter(pointed(value, error)) from None
+
+
+def pointed(text: str, error: FilterError) -> str:
+    """What is wrong with a filter, and where."""
+    start = max(0, error.position - 60)  # a long one is cut around the place
+    shown = "".join(" " if c.isspace() else harmless(c) for c in text[start : error.position + 20])
+    return f"{error}\n  {shown}\n  {' ' * wide(shown[: error.position - start])}^"

@@ -1,0 +1,149 @@
+"""`show -f`: what is on a cassette, and then what is recorded onto it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+
+from .. import database, showing
+from ..cassette import Cassette, Session
+from ..filters import Filter
+from ..showing import Row
+from . import say
+from .lines import echo_line, is_narrow, line_of
+from .options import echo, echo_json
+from .show import goes_without_saying
+from .terminal import columns
+
+_PAUSE = 0.1  # seconds; a recorder writes as often
+_BEFORE_ALL = -(1 << 63)
+
+
+def follow(file: str, session: int | None, kept: Filter, everything: bool, as_json: bool) -> None:
+    """Print until what is recorded has ended, or the person has seen enough."""
+    try:
+        followed = _Followed(file, session, kept, everything, as_json, _wait_for(file))
+        while followed.look():
+            time.sleep(_PAUSE)
+    except KeyboardInterrupt:
+        pass  # that is how to stop it
+
+
+def _wait_for(file: str) -> bool:
+    """Recorders make the file when they start. Whether we had to wait for it."""
+    waited = False
+    while not os.path.exists(file) or (os.path.isfile(file) and not os.path.getsize(file)):
+        if not waited:
+            say(f"there is no cassette at {file} yet; waiting for its recording (Ctrl-C to stop)")
+        waited = True
+        time.sleep(_PAUSE)
+    return waited
+
+
+def is_open(session: Session) -> bool:
+    """Whether a session may go on: it has no end, and nobody has said why."""
+    return session.ended_at is None and (session.incomplete or "").startswith("never closed")
+
+
+class _Followed:
+    """The sessions that are followed, and how far each was printed."""
+
+    def __init__(
+        self, file: str, session: int | None, kept: Filter, everything: bool, as_json: bool, waited: bool
+    ) -> None:
+        self._file, self._only, self._kept = file, session, kept
+        self._everything, self._as_json = everything, as_json
+        self._seen_one = waited  # whether something was recorded while we looked
+        self._identity = database.identity(file)
+        self._told = False
+        self._forget()
+
+    def _forget(self) -> None:
+        self._first: int | None = None  # the newest session when we came
+        self._printed: dict[int, int] = {}  # the last frame of each session
+        self._ended: set[int] = set()
+        self._open: dict[tuple[int, int, str | None], Row] = {}  # requests without an answer yet
+        self._shown: int | None = None  # the session of the last line
+
+    def look(self) -> bool:
+        """Print what is new, again and again; whether the file is to be opened once more."""
+        if database.identity(self._file) != self._identity:
+            self._identity = database.identity(self._file)
+            self._forget()  # a recording was put in its place
+        with Cassette(self._file) as cassette:
+            while self._look(cassette):
+                if cassette.source != cassette.path:
+                    return True  # a copy, which does not go on
+                if database.identity(self._file) != self._identity:
+                    return True
+                time.sleep(_PAUSE)
+        return False
+
+    def _look(self, cassette: Cassette) -> bool:
+        """Print what is new; whether there is more to wait for."""
+        # Whether a session has ended is read before its frames: then they are all there.
+        sessions = self._meant(cassette)
+        for session in sessions:
+            self._print(cassette, session)
+        sys.stdout.flush()
+        goes_on = any(map(is_open, sessions))
+        self._seen_one |= goes_on or any(session.id > (self._first or 0) for session in sessions)
+        if goes_on or (self._seen_one and self._first is not None) or self._only is not None:
+            return goes_on
+        if not self._told:
+            say(f"nothing is being recorded into {self._file}; waiting for the next session (Ctrl-C to stop)")
+            self._told = True
+        return True
+
+    def _meant(self, cassette: Cassette) -> list[Session]:
+        """The session asked for; or the newest when we came, and all that began since."""
+        if self._only is not None:
+            return [cassette.session(self._only)]
+        sessions = cassette.sessions()
+        if self._first is None and sessions:
+            self._first = sessions[-1].id
+        return [s for s in sessions if s.id >= (self._first or 0) and s.id not in self._ended]
+
+    def _print(self, cassette: Cassette, session: Session) -> None:
+        waiting = is_open(session)
+        for row in self._new(cassette, session.id):
+            self._echo(cassette, row, waiting)
+        if not waiting:
+            self._ended.add(session.id)
+            for key in [key for key in self._open if key[0] == session.id]:
+                self._echo_unanswered(cassette, self._open.pop(key))
+
+    def _new(self, cassette: Cassette, session: int) -> Iterator[Row]:
+        ((newest,),) = cassette.rows("SELECT max(seq) FROM frames WHERE session = ?", (session,))
+        after = self._printed.get(session, _BEFORE_ALL)
+        for row in showing.rows(cassette, session, self._kept, after):
+            after = row.seq
+            yield row
+        self._printed[session] = max(after, newest if isinstance(newest, int) else after)
+
+    def _echo(self, cassette: Cassette, row: Row, waiting: bool) -> None:
+        if row.kind == "request" and row.status == "unanswered" and waiting:
+            self._open[row.session, row.seq, row.rpc_id] = row
+        elif row.answers is not None:
+            self._open.pop((row.session, row.answers, row.rpc_id), None)
+        if self._as_json:
+            echo_json(line_of(cassette, row, full=True).as_json())
+        elif self._everything or not goes_without_saying(row):
+            self._head(row)
+            width = columns()
+            echo_line(line_of(cassette, row, brief=is_narrow(width), waiting=waiting), width)
+
+    def _echo_unanswered(self, cassette: Cassette, row: Row) -> None:
+        """Say again, at the end, what had no answer after all."""
+        now = [r for r in showing.rows_of(cassette, row.session, row.seq) if r.part == row.part]
+        if now and now[0].status == "unanswered" and not self._as_json:
+            self._head(row)
+            echo_line(line_of(cassette, now[0]), columns())
+
+    def _head(self, row: Row) -> None:
+        """Say whose line it is, where there are several sessions."""
+        if self._shown not in (None, row.session):
+            echo(f"session {row.session}", bold=True)
+        self._shown = row.session

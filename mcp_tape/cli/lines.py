@@ -1,0 +1,173 @@
+"""One line for each row of a session: what is said of it, and how that is laid out."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any, NamedTuple
+
+from .. import jsontext, showing
+from ..cassette import Cassette
+from ..showing import Row
+from .options import echo
+from .terminal import fit, harmless, pad, wide, writable
+
+_WHAT, _ID = 34, 8  # columns
+_NARROW = 160
+_EXPECTED_CODES = (0, 128 + 15)  # clients end servers with SIGTERM
+_MARKED = ("unanswered", "cancelled", "retry")  # what is said of a request itself: it has no answer that could
+_BODY = re.compile(r'"(?:params|result|error)"\s*:\s*')
+
+
+def is_narrow(width: int) -> bool:
+    """Whether there is little room beside what has its own column."""
+    return width <= _NARROW
+
+
+class Line(NamedTuple):
+    """What there is to say of a row."""
+
+    row: Row
+    what: str
+    detail: str = ""
+    odd: bool = False
+    dim: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        row = self.row
+        return {
+            "session": row.session, "seq": row.seq, "at": row.at, "sender": row.sender, "channel": row.channel,
+            "kind": row.kind if row.is_message else row.frame_kind, "id": row.rpc_id if row.is_message else None,
+            "what": self.what, "odd": self.odd, "size": row.size, "detail": self.detail, "part": row.part,
+            "method": row.method, "name": row.name, "status": row.status, "answers": row.answers,
+            "exchange": row.exchange, "microseconds": row.microseconds,
+        }  # fmt: skip
+
+
+def line_of(cassette: Cassette, row: Row, *, full: bool = False, brief: bool = False, waiting: bool = False) -> Line:
+    """What to say of a row; its content in full, or as much as any line has room for, or what matters most of it.
+
+    `waiting`: its session goes on, and an answer may still come.
+    """
+    if row.frame_kind == "control":
+        return _control(row)
+    if row.is_message:
+        return _message(row, _content(cassette, row, full, brief), waiting)
+    what = "unfinished" if row.frame_kind in ("message", "batch") else row.frame_kind
+    text = showing.whole(cassette, row) if full else showing.plain(row.excerpt)
+    return Line(row, what, text, row.is_odd)
+
+
+def _message(row: Row, detail: str, waiting: bool) -> Line:
+    if row.kind == "response":
+        return Line(row, _words(row.method or "?", row.status, duration(row.microseconds)), detail, row.is_odd)
+    open_ended = row.kind == "request" and row.status in _MARKED and not waiting
+    return Line(row, _words(row.method, row.name, row.status if open_ended else ""), detail, row.is_odd and not waiting)
+
+
+def _words(*words: str | None) -> str:
+    return " ".join(filter(None, words))
+
+
+def _content(cassette: Cassette, row: Row, full: bool, brief: bool) -> str:
+    """The params, the result or the error of a message, on one line."""
+    if row.is_cut and not full and row.frame_kind != "batch":
+        text = showing.plain(row.excerpt)  # more than fits on any line
+        found = _BODY.search(text)
+        return text[found.end() :] if found else text
+    text = showing.whole(cassette, row)
+    if row.frame_kind == "noise":
+        return text
+    try:
+        message = jsontext.loads(text)
+        body = message.get("params") if row.kind != "response" else message.get("error", message.get("result"))
+        if brief:
+            body = _brief(row, body)
+        return "" if body is None else body if brief and isinstance(body, str) else jsontext.dumps(body)
+    except (ValueError, RecursionError, AttributeError):
+        return text
+
+
+def _brief(row: Row, body: Any) -> Any:
+    """What matters most, where there is little room: arguments, the text of a result, what an error says."""
+    if not isinstance(body, dict):
+        return body
+    if row.kind == "response":
+        content = body.get("content")
+        first = content[0] if isinstance(content, list) and content else content
+        text = first.get("text") if isinstance(first, dict) else body.get("message")
+        return text if isinstance(text, str) and text else body
+    rest = {name: value for name, value in body.items() if name not in ("_meta", "name", "uri")}
+    return (rest.get("arguments", rest) if len(rest) == 1 else rest) or None
+
+
+def _control(row: Row) -> Line:
+    """What happened, in words: `closes`, `exits 0`, `POST /mcp`, `200 application/json`."""
+    facts = showing.facts(row)
+    text = showing.plain(row.excerpt)
+    if not facts:
+        return Line(row, "control", text)
+    event = facts["event"]
+    if event == "exit":
+        return Line(row, f"exits {facts.get('code')}", odd=facts.get("code") not in _EXPECTED_CODES)
+    if row.channel == "stdio":
+        return Line(row, "closes" if event == "close" else event)
+    what, detail = _fact(event, facts, text)
+    status = facts.get("status")
+    # Clients leave the streams that they listen to as they please.
+    odd = event == "failed" or (event == "abort" and not row.channel.startswith("get"))
+    odd = odd or (isinstance(status, int) and status >= 400)
+    return Line(row, f"{what} {row.channel}", detail, odd, dim=not odd)
+
+
+def _fact(event: str, facts: dict[str, Any], text: str) -> tuple[str, str]:
+    """What happened on an HTTP channel, and what else there is to say of it."""
+    headers = facts.get("headers")
+    content = str(headers.get("content-type", "")).partition(";")[0] if isinstance(headers, dict) else ""
+    match event:
+        case "request":
+            return f"{facts.get('verb')} {facts.get('path')} on", jsontext.compact(headers)
+        case "response":
+            return f"{facts.get('status')} {content}".rstrip() + " on", jsontext.compact(headers)
+        case "close":
+            return "closes", ""
+        case "abort":
+            return "aborts", ""
+        case "open":
+            return "leaves open", ""
+        case "failed":
+            return "fails on", str(facts.get("why"))
+        case "comment" | "endpoint":
+            return f"{event} on", str(facts.get("text", facts.get("data"))).strip()
+    return event, text
+
+
+def duration(microseconds: float | None) -> str:
+    """A length of time, for people."""
+    if microseconds is None:
+        return ""
+    if microseconds < 1_000:
+        return f"{microseconds:.0f} µs"
+    if microseconds < 1_000_000:
+        return f"{microseconds / 1_000:.1f} ms"
+    return f"{microseconds / 1_000_000:.2f} s"
+
+
+def text_of(line: Line, width: int) -> str:
+    """The line, laid out in columns: number, seconds, direction, id, what it is, bytes, content."""
+    row = line.row
+    arrow = "→" if row.sender == "client" else "←"
+    number = fit(f"#{row.rpc_id}", _ID if is_narrow(width) else 80) if row.rpc_id and row.is_message else ""
+    size = "" if row.frame_kind == "control" else row.size
+    left = f"{row.seq:>5} {row.at / 1e6:>9.3f} {'!' if line.odd else ' '}{arrow} {pad(number, 4)} "
+    what = harmless(line.what) if not is_narrow(width) else fit(line.what, max(_WHAT, width - wide(left) - 36))
+    return fit(f"{left}{pad(what, _WHAT)} {size:>7}  {line.detail[: 2 * width]}".rstrip(), width)
+
+
+def echo_line(line: Line, width: int, *, bold: bool = False) -> None:
+    """Print a line, in the colour of what it is. Into a pipe, without a flush: it may be one of millions."""
+    if not sys.stdout.isatty():
+        sys.stdout.write(writable(text_of(line, width)) + "\n")
+        return
+    colour = "red" if line.odd else None
+    echo(writable(text_of(line, width)), fg=colour, dim=line.dim or None, bold=bold or None)

@@ -1,0 +1,70 @@
+"""mcp-tape redact"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import click
+
+from ..cassette import Cassette
+from ..hiding_later import Hidden, hide
+from ..naming import named_function
+from ..redact import Redactor
+from . import say
+from .options import cassette_argument, count, echo_json, json_option, redacting_options
+from .progress import Progress, frames_of
+from .terminal import harmless
+
+
+@click.command(
+    "redact",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape redact tape.db --dry-run\n"
+    "  mcp-tape redact tape.db --redact-key pin --redact-value 'C-[0-9]+'\n"
+    "  mcp-tape check tape.db",
+)
+@cassette_argument
+@redacting_options
+@click.option("--dry-run", is_flag=True, help="Only say what would be hidden.")
+@json_option
+def command(
+    file: str,
+    redact_keys: Sequence[str],
+    redact_paths: Sequence[str],
+    redact_values: Sequence[str],
+    redact_with: Sequence[str],
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Hide secrets on a cassette that was recorded without, or by fewer rules.
+
+    By the rules of recording, the options and the values in this environment. A value that stands under a
+    secret key is hidden everywhere on the cassette, also before it. Placeholders are those of recording, and
+    requests still match. The file is written anew, and takes its place at once: no page of it holds what was
+    hidden. Backups, copies and the history of git still do. Nobody may record into it meanwhile.
+    """
+    with Cassette(file) as cassette:
+        total = 2 * frames_of(cassette)
+    with Progress(f"redacting {file}", total) as progress:
+        rules = redactor(redact_keys, redact_paths, redact_values, redact_with)
+        hidden = hide(file, rules, dry_run=dry_run, progress=progress)
+    if as_json:
+        echo_json({"file": file, "frames": hidden.frames, "hidden": dict(hidden.kinds), "dry_run": dry_run})
+        return
+    for kind, number in sorted(hidden.kinds.items()):
+        click.echo(f"{number:>7}  [redacted:{harmless(kind)}]")
+    say(_summary(file, hidden, dry_run))
+
+
+def _summary(file: str, hidden: Hidden, dry_run: bool) -> str:
+    values = hidden.kinds.total()
+    if not values:
+        return f"nothing to hide in {file}"
+    verb = "would be hidden" if dry_run else "hidden"
+    return f"{count(values, 'value')} {verb} in {file}, in {count(hidden.frames, 'frame')}"
+
+
+def redactor(keys: Sequence[str], paths: Sequence[str], values: Sequence[str], functions: Sequence[str]) -> Redactor:
+    """The rules of recording, and those given."""
+    return Redactor(os.environ, keys, paths, values, [named_function(name) for name in functions])

@@ -1,0 +1,90 @@
+"""mcp-tape search"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from itertools import islice
+
+import click
+
+from .. import searching, showing
+from ..cassette import Cassette
+from . import say
+from .lines import line_of, text_of
+from .options import cassette_argument, echo, echo_json, json_option, shows_colours
+from .progress import Progress, frames_of
+from .terminal import can_write, columns, fit, wide, writable
+
+_NO_LIMIT = 1_000
+_LEAST_EXCERPT = 20  # columns
+
+
+@click.command(
+    "search",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape search tape.db weather bern\n"
+    "  mcp-tape search tape.db '\"connection refused\" time*' --session 2\n"
+    "  mcp-tape search tape.db timeout --limit 10 --json",
+)
+@cassette_argument
+@click.argument("words", metavar="WORDS...", nargs=-1, required=True)
+@click.option("--session", type=int, metavar="N", help="Only this session; default: all.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after so many.")
+@json_option
+def command(file: str, words: tuple[str, ...], session: int | None, limit: int | None, as_json: bool) -> None:
+    """Find messages by their words, in all that was said: params, results, errors, noise, stderr.
+
+    All words must be there, in any order; upper and lower case are the same. '"two words"' in quotes must
+    follow each other; 'tool*' is any word that starts so. get_weather is two words: weather finds it.
+
+    A line is as in show, after the number of the session, with the text around the hit.
+    """
+    terms = searching.parse(" ".join(words))
+    with Cassette(file) as cassette:
+        sessions = [found.id for found in ([cassette.session(session)] if session else cassette.sessions())]
+        with Progress(f"searching {file}", frames_of(cassette, sessions)) as progress:
+            found = 0
+            with closing(searching.search(cassette, terms, sessions, progress)) as hits:
+                for hit in islice(hits, limit):
+                    found += 1
+                    progress.hide()
+                    _print(cassette, hit, terms, as_json)
+    if not found:
+        say(f"nothing in {file} has: {' '.join(words)}")
+
+
+def _print(cassette: Cassette, hit: searching.Hit, terms: list[searching.Term], as_json: bool) -> None:
+    line = line_of(cassette, _row(cassette, hit, terms))
+    if as_json:
+        echo_json(line.as_json() | {"excerpt": hit.excerpt, "hits": [list(span) for span in hit.spans]})
+        return
+    left = f"{hit.session:>3} {text_of(line._replace(detail=''), _NO_LIMIT)}"
+    left = fit(left, columns() - _LEAST_EXCERPT)
+    room = columns() - wide(left) - 2
+    echo(f"{writable(left)}  {_marked(hit, room)}")
+
+
+def _row(cassette: Cassette, hit: searching.Hit, terms: list[searching.Term]) -> showing.Row:
+    """Of a batch, the message that has the words, if one alone has them."""
+    rows = showing.rows_of(cassette, hit.session, hit.seq)
+    if len(rows) > 1:
+        return next((row for row in rows if searching.fits(showing.whole(cassette, row), terms)), rows[0])
+    return rows[0]
+
+
+def _marked(hit: searching.Hit, room: int) -> str:
+    """The excerpt as far as there is room, its hits bold, or within « » where nothing can be bold."""
+    if shows_colours():
+        return writable(_with_hits(fit(hit.excerpt, room), hit.spans, lambda word: click.style(word, bold=True)))
+    before, after = "«»" if can_write("«»") else "[]"
+    return writable(fit(_with_hits(hit.excerpt, hit.spans, lambda word: f"{before}{word}{after}"), room))
+
+
+def _with_hits(text: str, spans: list[tuple[int, int]], mark: Callable[[str], str]) -> str:
+    out, done = "", 0
+    for start, end in spans:
+        if text[start:end]:
+            out += text[done:start] + mark(text[start:end])
+            done = end
+    return out + text[done:]

@@ -1,0 +1,128 @@
+"""One exchange, whole: its messages, pretty-printed, and what happened meanwhile."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from itertools import islice
+
+from .. import showing
+from ..cassette import Cassette
+from ..errors import CassetteError
+from ..showing import Row
+from . import say
+from .lines import echo_line, line_of
+from .options import echo, echo_json
+from .terminal import columns, harmless, writable
+
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+|"', re.S)
+_ONE_LINE = ("notifications/progress",)  # there may be thousands
+_MEANWHILE = 1_000  # lines of stderr
+_BEFORE = 10  # frames: the HTTP request comes before what it carries
+
+
+def show_whole(file: str, session: int | None, seq: int, as_json: bool) -> None:
+    """What `show FILE SEQ` prints."""
+    with Cassette(file) as cassette:
+        number = cassette.session(session).id
+        rows = showing.rows_of(cassette, number, seq)
+        if not rows:
+            raise CassetteError(f"session {number} of {file} has no frame {seq}; see: mcp-tape show {file}")
+        width = columns()
+        for row in _belonging(cassette, rows):
+            if as_json:
+                echo_json(line_of(cassette, row, full=True).as_json() | {"text": showing.whole(cassette, row)})
+            else:
+                _echo(cassette, row, width)
+        sys.stdout.flush()
+
+
+def _belonging(cassette: Cassette, rows: list[Row]) -> Iterator[Row]:
+    """What belongs to the exchanges of a frame, in order; the frame alone where it belongs to none."""
+    roots = dict.fromkeys(map(root_of, rows))
+    for root in roots:
+        if root is None:
+            yield from (row for row in rows if root_of(row) is None)
+        else:
+            yield from _exchange(cassette, rows[0].session, root)
+
+
+def root_of(row: Row) -> int | None:
+    """The request that opened the exchange of a message."""
+    if not row.is_message:
+        return None
+    if row.exchange is not None:
+        return row.exchange
+    return row.seq if row.kind == "request" else row.answers
+
+
+def _exchange(cassette: Cassette, session: int, root: int) -> Iterator[Row]:
+    opened = showing.row_of(cassette, session, root)
+    channel = opened.channel if opened else "stdio"
+    messages = showing.exchange_rows(cassette, session, root)
+    last = _last(cassette, session, root, opened.sender if opened else "client")
+    meanwhile = _at_most(_MEANWHILE, showing.around(cassette, session, root, last, channel))
+    yield from _before(cassette, session, root, channel)
+    yield from merge(messages, meanwhile, key=lambda row: row.seq)
+
+
+def _at_most(number: int, rows: Iterator[Row]) -> Iterator[Row]:
+    yield from islice(rows, number)
+    if next(rows, None) is not None:
+        say("there is more on stderr; see it with: --filter kind:stderr")
+
+
+def _before(cassette: Cassette, session: int, root: int, channel: str) -> Iterator[Row]:
+    """The HTTP request that brought a message."""
+    found = showing.around(cassette, session, root - _BEFORE, root - 1, channel)
+    return (row for row in found if row.frame_kind == "control" and row.seq < root)
+
+
+def _last(cassette: Cassette, session: int, root: int, sender: str) -> int | None:
+    """Where an exchange ends; None: it does not, and whatever follows may tell why."""
+    sql = "SELECT max(seq) FROM messages WHERE session = ? AND answers = ? AND sender <> ?"
+    ((last,),) = cassette.rows(sql, (session, root, sender))
+    return last if isinstance(last, int) else None
+
+
+def _echo(cassette: Cassette, row: Row, width: int) -> None:
+    line = line_of(cassette, row)
+    if row.frame_kind == "control" or row.method in _ONE_LINE:
+        return echo_line(line, width)
+    echo_line(line._replace(detail=""), width, bold=True)
+    text = showing.whole(cassette, row)
+    lines = pretty(text) if row.is_message and row.frame_kind != "noise" else iter(text.splitlines())
+    for part in lines:
+        echo(writable("    " + harmless(part)))
+    return None
+
+
+def pretty(text: str) -> Iterator[str]:
+    """JSON over several lines, every token verbatim. Without recursion, so that nesting is no limit."""
+    depth, line, before = 0, "", ""
+    for token in _tokens(text):
+        if token in "}]" and before not in "{[":
+            yield line
+            depth -= 1
+            line = _indent(depth) + token
+        elif token in "}]":  # an empty one stays on its line
+            depth -= 1
+            line += token
+        else:
+            if before in ("{", "[", ","):
+                yield line
+                line = _indent(depth)
+            line += ": " if token == ":" else token
+            depth += token in "{["
+        before = token
+    yield line
+
+
+def _tokens(text: str) -> Iterable[str]:
+    return (found[0] for found in _TOKEN.finditer(text))
+
+
+def _indent(depth: int) -> str:
+    return "  " * min(depth, 40)  # deeper than anybody reads

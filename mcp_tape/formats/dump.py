@@ -1,0 +1,103 @@
+"""A cassette as text that stays the same when nothing of meaning changed: for git diff.
+
+Left out: times, numbers of frames, what the recorder is called, and the order in which streams happen to end. Lines
+of stderr race with stdout, so they stand at the end of their session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from .. import filters
+from ..cassette import Cassette, Session
+from ..frames import Frame
+from .labels import Label, happened, labelled
+from .pretty import canonical, harmless
+
+ARROWS = {"client": "→", "server": "←"}
+_TOLD = (
+    "transport", "target", "protocol_version", "client_name", "client_version", "server_name", "server_version",
+    "exit_code", "note", "extends", "incomplete",
+)  # fmt: skip
+_ENDS = ("close", "exit", "open", "comment")  # when they come is a matter of luck, or of patience
+_STDERR = "kind:stderr"
+
+
+class Block(NamedTuple):
+    """Something that was said or that happened."""
+
+    session: int
+    at: int
+    sender: str
+    what: str
+    text: str
+
+
+def dump(cassette: Cassette, sessions: Iterable[Session], times: bool = False) -> Iterator[str]:
+    """The lines of sessions, in their order."""
+    for session in sessions:
+        yield f"session {session.id}\n"
+        yield from _row(session)
+        for block in blocks(cassette, session.id):
+            time = f"  {block.at / 1000:.3f} ms" if times else ""
+            yield f"\n{ARROWS.get(block.sender, '?')} {block.what}{time}\n"
+            yield f"{block.text}\n" if block.text else ""
+        yield "\n"
+
+
+def blocks(cassette: Cassette, session: int) -> Iterator[Block]:
+    """What was said, then what was written to stderr."""
+    for frame, labels in labelled(cassette, session, cassette.frames(session)):
+        if frame.kind == "control":
+            event, told = happened(frame)
+            if event not in _ENDS:
+                yield _block(session, frame, f"{event} {told}".rstrip() + _channel(frame), _facts(frame))
+        elif frame.kind != "stderr":
+            yield _block(session, frame, _what(frame, labels) + _channel(frame), _body(frame))
+    for frame in filters.frames(cassette, session, filters.parse(_STDERR)):
+        if frame.kind == "stderr":
+            yield _block(session, frame, "stderr", _margin(frame.text))
+
+
+def _row(session: Session) -> Iterator[str]:
+    row = session._asdict()
+    for name in _TOLD:
+        if row[name] is not None:
+            yield f"  {name}: {harmless(_one_line(str(row[name])))}\n"
+
+
+def _block(session: int, frame: Frame, what: str, text: str) -> Block:
+    return Block(session, frame.at, frame.sender, harmless(_one_line(what)), harmless(text))
+
+
+def _what(frame: Frame, labels: list[Label]) -> str:
+    if frame.kind == "batch":
+        return "batch"
+    if frame.kind == "noise" and not any(label.status == "refused" for label in labels):
+        return "noise"
+    return labels[0].words() or labels[0].kind if labels else frame.kind
+
+
+def _channel(frame: Frame) -> str:
+    return "" if frame.channel in ("stdio", "stderr") else f" on {frame.channel}"
+
+
+def _facts(frame: Frame) -> str:
+    """Of what happened over HTTP, the rest: headers and more."""
+    return canonical(frame.text) or _margin(frame.text)
+
+
+def _body(frame: Frame) -> str:
+    text = canonical(frame.text) if frame.kind in ("message", "batch") else None
+    return text if text is not None else _margin(frame.text)
+
+
+def _margin(text: bytes) -> str:
+    """Free text behind a margin, so that none of its lines looks like one of ours."""
+    lines = text.decode("utf-8", "backslashreplace").split("\n")
+    return "\n".join(f"| {line}".rstrip() for line in lines)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split("\n"))

@@ -1,0 +1,199 @@
+"""A session as text to be edited, and back. A frame that nobody touched stays byte for byte what it was.
+
+`@5 server` begins frame 5. Below it stands its text: JSON laid out; or free text behind `| `; or, where that could
+not be typed, a JSON string or `base64:`. Lines that begin with `#` are for the reader.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from .. import jsontext
+from ..frames import Frame, Message
+from .labels import Label
+from .loading import kind_of
+from .pretty import in_one_line, laid_out
+
+_HEAD = re.compile(r"@(\d{1,18}|new)\s+(client|server)(?:\s+(?!control\b)([\w.-]+))?(\s+control)?\s*(?:#.*)?")
+_PLAIN_CHANNEL = re.compile(r"[\w.-]+")
+_CODED = "base64:"
+
+HELP = """\
+# {title}
+#
+# Change what you like, save, and leave the editor; close it without saving to leave all as it was.
+# "@5 server" begins frame 5, up to the next @. What you do not touch stays byte for byte.
+# Delete a frame with its @ line. Add one with "@new client" or "@new server" and its text below.
+# A text is JSON; or any line behind "| "; or a "JSON string"; or base64: and the bytes.
+# Lines that begin with # are left out.
+"""
+
+
+class SheetError(ValueError):
+    """A text that is no session: the line, and what is wrong there."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(f"line {line}: {message}")
+
+
+class Row(NamedTuple):
+    """A frame that came back, and the number of the one that it was, None where it is new."""
+
+    frame: Frame
+    messages: list[Message]
+    seq: int | None
+    edited: bool  # its text is another
+    changed: bool  # that, or its number, its sender or its channel
+
+
+class _Block(NamedTuple):
+    line: int
+    seq: int | None
+    sender: str
+    channel: str | None
+    control: bool
+    body: list[str]
+
+
+def write(frames: Iterable[tuple[Frame, list[Label]]]) -> Iterator[str]:
+    """The text of frames."""
+    for frame, labels in frames:
+        channel = f" {frame.channel}" if frame.channel != "stdio" and _is_plain(frame.channel) else ""
+        words = ", ".join(filter(None, (label.words() for label in labels))) or frame.kind
+        what = "" if frame.kind == "control" else f"  # {' '.join(json.dumps(words)[1:-1].split())}"
+        yield f"\n@{frame.seq} {frame.sender}{channel}{' control' if frame.kind == 'control' else ''}{what}\n"
+        yield body(frame) + "\n"
+
+
+def body(frame: Frame) -> str:
+    """The text of a frame, as it is shown."""
+    try:
+        text = frame.text.decode()
+    except UnicodeDecodeError:
+        return f"{_CODED} {b64encode(frame.text).decode()}"
+    if text.lstrip()[:1] in ("{", "[") and _is_json(text):
+        return laid_out(text)
+    if text.isprintable() and text == text.rstrip():
+        return f"| {text}".rstrip()
+    return json.dumps(text, ensure_ascii=not text.isprintable())
+
+
+def read(lines: Iterable[str], original: Callable[[int], Frame | None]) -> Iterator[Row]:
+    """The frames of a text. `original`: the one that had this number."""
+    last: Frame | None = None
+    for block in _blocks(lines):
+        row = _row(block, original, last)
+        last = row.frame
+        yield row
+
+
+def _blocks(lines: Iterable[str]) -> Iterator[_Block]:
+    block: _Block | None = None
+    for number, line in enumerate(lines, 1):
+        line = line.rstrip()
+        if line.startswith("@"):
+            if block is not None:
+                yield block
+            block = _head(number, line)
+        elif block is not None and not line.startswith("#"):
+            block.body.append(line)
+        elif line.lstrip("\ufeff") and not line.lstrip("\ufeff").startswith("#"):
+            raise SheetError(number, "a frame begins with a line such as: @5 server")
+    if block is not None:
+        yield block
+
+
+def _head(number: int, line: str) -> _Block:
+    found = _HEAD.fullmatch(line)
+    if found is None:
+        raise SheetError(number, f"{line[:60]!r} begins no frame; write e.g. @5 server, or @new client")
+    seq = None if found[1] == "new" else int(found[1])
+    return _Block(number, seq, found[2], found[3], bool(found[4]), [])
+
+
+def _row(block: _Block, original: Callable[[int], Frame | None], last: Frame | None) -> Row:
+    before = None if block.seq is None else original(block.seq)
+    if block.seq is not None and before is None:
+        raise SheetError(block.line, f"there was no frame {block.seq}; a new one begins with @new {block.sender}")
+    line_end = b"\n" if block.channel in (None, "stdio", "stderr") and not block.control else b""
+    frame = before or Frame(0, last.at if last else 0, "client", "stdio", "noise", b"", line_end)
+    channel = block.channel or (frame.channel if before and not _is_plain(frame.channel) else "stdio")
+    lines = _trimmed(block.body)
+    touched = before is None or lines != [line.rstrip() for line in body(before).split("\n")]
+    text = _text(block, lines) if touched else frame.text
+    kind = "control" if block.control else None if frame.kind == "control" else frame.kind
+    found, messages = kind_of(kind, channel, text, whole=frame.head is None or bool(frame.eol))
+    after = last.seq if last else 0
+    seq = frame.seq if before and frame.seq > after else after + 1
+    new = frame._replace(seq=seq, sender=block.sender, channel=channel, kind=found, text=text)  # type: ignore[arg-type]
+    return Row(new, messages, block.seq, touched, new != before)
+
+
+def _is_plain(channel: str) -> bool:
+    """Whether a channel's name can stand in a head. Ours can."""
+    return channel != "control" and bool(_PLAIN_CHANNEL.fullmatch(channel))
+
+
+def _trimmed(lines: list[str]) -> list[str]:
+    """Without the empty lines around."""
+    full = [n for n, line in enumerate(lines) if line]
+    return lines[full[0] : full[-1] + 1] if full else []
+
+
+def _text(block: _Block, lines: list[str]) -> bytes:
+    if not lines:
+        raise SheetError(block.line, "this frame has no text; delete its @ line too, or write | for an empty line")
+    first = block.line + 1 + block.body.index(lines[0])
+    if all(line.startswith("|") for line in lines):
+        return "\n".join(line[1:].removeprefix(" ") for line in lines).encode("utf-8", "surrogateescape")
+    source = "\n".join(lines)
+    if source.startswith(_CODED):
+        try:
+            return b64decode("".join(source[len(_CODED) :].split()), validate=True)
+        except (binascii.Error, ValueError):
+            raise SheetError(first, "this is not base64") from None
+    _check(source, first)
+    try:
+        return (str(json.loads(source)) if source.startswith('"') else in_one_line(source)).encode()
+    except UnicodeEncodeError:
+        raise SheetError(first, "half a character cannot be kept; write it as an escape within JSON") from None
+
+
+def _check(source: str, first: int) -> None:
+    """Refuse what is no JSON, and say where."""
+    try:
+        jsontext.loads(source)
+        if source[0] in '{["':
+            return
+    except RecursionError:
+        if jsontext.is_well_formed(source):
+            return
+    except ValueError as error:
+        _point_at(source, first, error)
+    raise SheetError(first, "this is no JSON object, array or string; put | before each line of free text")
+
+
+def _point_at(source: str, first: int, error: ValueError) -> None:
+    if source[0] not in '{["':
+        raise SheetError(first, "this is no JSON; put | before each line of free text") from None
+    try:
+        json.loads(source)
+    except json.JSONDecodeError as found:
+        line, message = first + found.lineno - 1, f"{found.msg} (column {found.colno})"
+        raise SheetError(line, f"this is no JSON: {message}") from None
+    raise SheetError(first, f"this is no JSON: {error}") from None
+
+
+def _is_json(text: str) -> bool:
+    try:
+        jsontext.loads(text)
+    except RecursionError:
+        return jsontext.is_well_formed(text)
+    except ValueError:
+        return False
+    return True

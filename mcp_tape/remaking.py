@@ -1,0 +1,112 @@
+"""A cassette changed as a whole: in a copy beside it, which then takes its place at once.
+
+The copy is written anew from what is left in it, so that no page of it holds what was taken out. It leaves no
+journal behind. While it is made, nobody can record into the cassette.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+from . import database
+from .errors import CassetteError
+
+Check = Callable[[sqlite3.Connection, str], None]  # refuses what must not be changed
+_BESIDE = ("", "-journal", "-wal", "-shm")
+
+
+class NoChange(Exception):  # noqa: N818 - it is none
+    """Raised within `remade`: leave the cassette as it is."""
+
+
+@contextmanager
+def remade(path: str, check: Check = database.check) -> Iterator[sqlite3.Connection]:
+    """A connection to the copy. When all went well, what is left in it is the cassette."""
+    path = os.path.realpath(path)  # a link stays one
+    if not database.may_write(path):
+        raise CassetteError(f"{path} cannot be changed: it, or its directory, may not be written")
+    part = f"{path}.{os.getpid()}.part"
+    try:
+        with closing(_held(path, check)):
+            _copy(path, part)
+            with closing(changeable(part)) as db:
+                yield db
+                finish(db)
+            put(part, path)
+    except NoChange:
+        pass
+    except sqlite3.Error as error:
+        raise CassetteError(f"{path} stays as it was: {error}") from None
+    except OSError as error:
+        raise CassetteError(f"{path} stays as it was: {error.strerror or error}") from None
+    finally:
+        drop(part)
+
+
+def changeable(part: str) -> sqlite3.Connection:
+    """A connection to a file that nobody else knows: it needs no journal, which would hold what is taken out."""
+    db = sqlite3.connect(part, isolation_level=None, uri=True)  # so that others can be attached read-only
+    database.guard(db)
+    db.execute("PRAGMA journal_mode = OFF")
+    db.execute("PRAGMA synchronous = OFF")
+    db.execute("PRAGMA secure_delete = ON")
+    return db
+
+
+def finish(db: sqlite3.Connection) -> None:
+    """Write the file anew, without the pages that are no longer used."""
+    if db.in_transaction:
+        db.execute("COMMIT")
+    db.execute("VACUUM")
+
+
+def put(part: str, path: str) -> None:
+    """The file takes its place, all of it or none."""
+    if os.path.exists(path):
+        shutil.copymode(path, part)
+    with open(part, "rb") as file:
+        os.fsync(file.fileno())
+    os.replace(part, path)
+
+
+def drop(part: str) -> None:
+    """Whatever is left of a copy."""
+    for ending in _BESIDE:
+        if os.path.exists(part + ending):
+            os.unlink(part + ending)
+
+
+def _held(path: str, check: Check) -> sqlite3.Connection:
+    """A connection that keeps everybody else from writing to the cassette."""
+    db = database.connect(path)
+    try:
+        database.guard(db)
+        check(db, path)
+        database.settle(db)
+        if database.header_says_wal(path):
+            raise _in_use(path)
+        try:
+            db.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            raise (_in_use(path) if database.is_locked(error) else error) from None
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _in_use(path: str) -> CassetteError:
+    return CassetteError(f"{path} is in use, so it stays as it was; end what records or reads it, then try again")
+
+
+def _copy(path: str, part: str) -> None:
+    # Made before anything is in it: what is to be taken out shall not be read by others meanwhile.
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    # Not by the connection that holds the cassette, for which SQLite would wait.
+    source, target = sqlite3.connect(database.read_only_uri(path), uri=True), sqlite3.connect(part)
+    with closing(source), closing(target):
+        source.backup(target)

@@ -1,0 +1,212 @@
+"""mcp-tape redact: secrets hidden after the fact, in every byte of the file."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_tape import hiding_later, remaking
+from mcp_tape.cassette import Cassette
+from mcp_tape.frames import Frame
+from mcp_tape.redact import Redactor
+
+from .reading import Frames, Recording, call, invoke, make, message, said
+from .support import ECHO, frames, record, run
+from .texts import table
+
+PASSWORD, TOKEN = "hunter2-hunter2", "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+
+
+def talk() -> Frames:
+    """The password turns up before it is known to be one."""
+    talked = Frames().stderr(f"starting with {PASSWORD} in mind")
+    talked.client(call(1, "login", user="Zoë", password=PASSWORD, big=123456789012345678901234567890))
+    talked.server(said(1, f"hello, your token is {TOKEN}"))
+    talked.client(message(id=2, method="resources/read", params={"uri": f"https://x.example/?token={TOKEN}"}))
+    talked.server(message(id=2, error={"code": -1, "message": "no"}))
+    talked.client(b"[" + message(id=3, method="ping") + b"," + call(4, "again", api_key=TOKEN) + b"]", kind="batch")
+    talked.append(Frame(7, 7000, "server", "post-1", "message", said(4, "x"), b"\n", b": " + TOKEN.encode() + b"\n"))
+    return talked.client(call(5, "plain", text="nothing to hide"))
+
+
+@pytest.fixture
+def tape(tmp_path: Path) -> Path:
+    target = {"command": ["server", "--api-key", TOKEN, "--verbose"]}
+    return make(tmp_path / "tape.db", talk(), talk(), note=f"uses {TOKEN}", target=target)
+
+
+def redact(tape: Path, *words: str) -> dict[str, Any]:
+    result = invoke("redact", tape, *words, "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_no_byte_of_the_file_or_beside_it_holds_what_was_hidden(tape: Path) -> None:
+    assert PASSWORD.encode() in tape.read_bytes() and TOKEN.encode() in tape.read_bytes()
+    redact(tape)
+    assert os.listdir(tape.parent) == ["tape.db"]
+    for secret in (PASSWORD, TOKEN, PASSWORD[:10], TOKEN[:20]):
+        assert secret.encode() not in tape.read_bytes()
+
+
+def test_it_is_hidden_as_recording_hides_it(tmp_path: Path) -> None:
+    said = b"\n".join(frame.text for frame in talk() if frame.sender == "client") + b"\n"
+    run(record(tmp_path / "then.db", ECHO), said)
+    run(record(tmp_path / "later.db", ECHO, "--no-redact"), said)
+    redact(tmp_path / "later.db")
+
+    def kept(name: str) -> list[tuple[object, ...]]:
+        return [
+            (f.sender, f.kind, f.text, f.redactions) for f in sorted(frames(tmp_path / name), key=lambda f: f.sender)
+        ]
+
+    def derived(name: str) -> Counter[tuple[object, ...]]:
+        with Cassette(tmp_path / name) as cassette:
+            return Counter(cassette.rows("SELECT sender, kind, method, rpc_id, name, status, key FROM messages"))
+
+    assert b"[redacted:" in kept("later.db")[0][2]  # type: ignore[operator]
+    assert kept("later.db") == kept("then.db")
+    assert derived("later.db") == derived("then.db")
+
+
+def test_nothing_else_changes(tape: Path) -> None:
+    before = [[frame._replace(head=None) for frame in frames(tape, session)] for session in (1, 2)]
+    redact(tape)
+    for session, old in enumerate(before, 1):
+        new = frames(tape, session)
+        assert new[7] == old[7]
+        assert b'"big": 123456789012345678901234567890' in new[1].text and "Zoë".encode() in new[1].text
+        for one, other in zip(old, new, strict=True):
+            assert other._replace(text=one.text, redactions=0, head=None) == one
+
+
+def test_what_was_hidden_is_counted_by_kind(tape: Path) -> None:
+    told = redact(tape)
+    assert told["hidden"] == {"key:password": 4, "shape:github": 8, "key:api-key": 2, "key:api_key": 2}
+    assert told["frames"] == 12
+    assert redact(tape) == told | {"hidden": {}, "frames": 0}
+
+
+def test_people_are_told_the_same(tape: Path) -> None:
+    result = invoke("redact", tape)
+    assert "      4  [redacted:key:password]\n" in result.stdout
+    assert result.stderr == f"mcp-tape: 16 values hidden in {tape}, in 12 frames\n"
+    assert invoke("redact", tape).stderr == f"mcp-tape: nothing to hide in {tape}\n"
+
+
+def test_the_derived_rows_and_the_session_are_those_of_the_new_texts(tape: Path) -> None:
+    redact(tape)
+    assert invoke("check", tape).exit_code == 0
+    with Cassette(tape) as cassette:
+        session = cassette.session(1)
+        assert session.note == "uses [redacted:shape:github]"
+        assert json.loads(session.target) == {"command": ["server", "--api-key", "[redacted:key:api-key]", "--verbose"]}
+        names = [name for (name,) in cassette.rows("SELECT name FROM messages WHERE method = 'resources/read'")]
+    assert names == ["https://x.example/?token=[redacted:shape:github]"] * 2
+
+
+def test_a_key_no_longer_tells_the_secret_and_requests_still_match(tape: Path) -> None:
+    before = {row[3]: row for row in table(tape, "messages", session=1)}
+    redact(tape)
+    with Cassette(tape) as cassette:
+        keys = dict(cassette.rows("SELECT seq, key FROM messages WHERE session = 1 AND key IS NOT NULL"))
+    assert keys[8] in before[8]  # nothing was hidden there
+    assert keys[2] in before[2]  # values under secret keys never count
+    assert keys[4] not in before[4]
+    asked = [json.loads(frame.text) for frame in talk()[1:4:2]]
+    done = invoke("replay", tape, "--session", "1", "-q", input="".join(json.dumps(m) + "\n" for m in asked))
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        (["--redact-key", "user"], "key:user"),
+        (["--redact-path", "$.params.arguments.big"], "path:$.params.arguments.big"),
+        (["--redact-value", "nothing to"], "value"),
+        (["--redact-with", "tests.test_redact_later:shout"], "failed"),
+    ],
+)
+def test_own_rules_hide_more(tape: Path, words: list[str], kind: str) -> None:
+    assert redact(tape, *words)["hidden"][kind] >= 2
+
+
+def shout(text: str) -> str:
+    if "nothing to hide" in text:
+        raise RuntimeError("a rule that breaks")
+    return text
+
+
+def test_it_fails_closed(tape: Path) -> None:
+    redact(tape, "--redact-with", "tests.test_redact_later:shout")
+    assert b"nothing to hide" not in tape.read_bytes()
+    with Cassette(tape) as cassette:
+        assert cassette.session(1).incomplete == "a frame could not be redacted and was left out"
+    assert frames(tape, 1)[7].kind == "noise"
+
+
+def test_a_dry_run_changes_nothing(tape: Path) -> None:
+    before = tape.read_bytes()
+    told = redact(tape, "--dry-run")
+    assert told["dry_run"] is True and told["hidden"]["key:password"] == 4
+    assert tape.read_bytes() == before
+    assert os.listdir(tape.parent) == ["tape.db"]
+    assert "16 values would be hidden" in invoke("redact", tape, "--dry-run").stderr
+
+
+def test_nothing_to_hide_leaves_the_file_as_it_is(tmp_path: Path) -> None:
+    tape = make(tmp_path / "tape.db", Frames().client(call(1, "plain")))
+    before = os.stat(tape).st_ino, tape.read_bytes()
+    assert redact(tape)["hidden"] == {}
+    assert (os.stat(tape).st_ino, tape.read_bytes()) == before
+
+
+def test_it_is_refused_while_somebody_records(tape: Path) -> None:
+    recording = Recording(tape)
+    try:
+        result = invoke("redact", tape)
+    finally:
+        recording.end()
+    assert result.exit_code == 3
+    assert "is in use" in result.stderr
+    assert PASSWORD.encode() in tape.read_bytes()
+    assert os.listdir(tape.parent) == ["tape.db"]
+
+
+def test_what_goes_wrong_leaves_the_cassette_whole(tape: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = tape.read_bytes()
+
+    def full(part: str, path: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(remaking, "put", full)
+    result = invoke("redact", tape)
+    assert result.exit_code == 3
+    assert "stays as it was: No space left on device" in result.stderr
+    assert tape.read_bytes() == before
+    assert os.listdir(tape.parent) == ["tape.db"]
+
+
+def test_a_link_stays_one_and_the_mode_is_kept(tape: Path) -> None:
+    os.chmod(tape, 0o640)
+    link = tape.parent / "link.db"
+    link.symlink_to(tape)
+    redact(link)
+    assert link.is_symlink() and PASSWORD.encode() not in tape.read_bytes()
+    assert os.stat(tape).st_mode & 0o777 == 0o640
+
+
+def test_what_was_deleted_before_is_gone_too(tape: Path) -> None:
+    from .decks import alter
+
+    shutil.copy(tape, tape.parent / "copy.db")
+    alter(tape, "PRAGMA secure_delete = OFF", "DELETE FROM frames WHERE session = 1 AND seq = 8")
+    hiding_later.hide(str(tape), Redactor({}))
+    assert tape.read_bytes().count(b"nothing to hide") == 1
