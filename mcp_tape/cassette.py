@@ -132,6 +132,7 @@ class Cassette:
         last = _BEFORE_ALL
         while block := self._block(session, last):
             yield from block
+            self.expect_onward(last, block[-1].seq)
             last = block[-1].seq
 
     def frame(self, session: int, seq: int) -> Frame | None:
@@ -159,6 +160,13 @@ class Cassette:
         """SQLite takes any type in any column, and a stranger may have put it there."""
         if not all(map(isinstance, row, types)):
             raise CassetteError(f"cannot read {self.path}: a row of its table {table} holds what does not belong there")
+
+    def expect_onward(self, before: Any, now: Any) -> None:
+        """Refuse a file whose blocks of rows do not follow each other, for those who read by them."""
+        try:
+            database.expect_onward(before, now)
+        except sqlite3.Error as error:
+            raise CassetteError(database.unreadable(self.path, error)) from None
 
     def rows(self, sql: str, values: Any = ()) -> list[Any]:
         """The rows of a query, as plain tuples."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+from typing import Any
 
 from . import schema
 from .errors import CassetteError
@@ -117,6 +118,12 @@ def objects(db: sqlite3.Connection) -> list[tuple[str, str]]:
 def header_says_wal(path: str) -> bool:
     with open(path, "rb") as file:
         return file.read(20)[18:20] == b"\x02\x02"
+
+
+def expect_onward(before: Any, now: Any) -> None:
+    """Whether one block of rows ends behind the one before; in a damaged file, reading on would never end."""
+    if type(now) is not type(before) or now <= before:
+        raise sqlite3.DatabaseError("its rows are out of order")
 
 
 def unreadable(path: str, error: sqlite3.Error) -> str:

@@ -132,6 +132,7 @@ def seqs(cassette: Cassette, session: int, kept: Filter) -> Iterator[int]:
     last = -(1 << 63)
     while block := cassette.rows(sql, (session, last, *values)):
         yield from (seq for (seq,) in block)
+        cassette.expect_onward(last, block[-1][0])
         last = block[-1][0]
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from . import frames, jsontext, match, rebuilding, storage
+from . import database, frames, jsontext, match, rebuilding, storage
 from .jsonpath import path_text
 from .redact import FAILED, Redacted, Redactor
 from .remaking import NoChange, remade
@@ -138,6 +138,7 @@ def _stored(db: sqlite3.Connection) -> Iterator[_Stored]:
     while block := db.execute(_FRAMES, (last, _BLOCK)).fetchall():
         for number, session, seq, channel, kind, text, head in block:
             yield _Stored(number, session, seq, channel, kind, _bytes(text), None if head is None else _bytes(head))
+        database.expect_onward(last, block[-1][0])
         last = block[-1][0]
 
 

@@ -29,10 +29,8 @@ def remade(path: str, check: Check = database.check) -> Iterator[sqlite3.Connect
     path = os.path.realpath(path)  # a link stays one
     if not database.may_write(path):
         raise CassetteError(f"{path} cannot be changed: it, or its directory, may not be written")
-    part = f"{path}.{os.getpid()}.part"
     try:
-        with closing(_held(path, check)):
-            _copy(path, part)
+        with closing(_held(path, check)), _copied(path) as part:
             with closing(changeable(part)) as db:
                 yield db
                 finish(db)
@@ -43,6 +41,16 @@ def remade(path: str, check: Check = database.check) -> Iterator[sqlite3.Connect
         raise CassetteError(f"{path} stays as it was: {error}") from None
     except OSError as error:
         raise CassetteError(f"{path} stays as it was: {error.strerror or error}") from None
+
+
+@contextmanager
+def _copied(path: str) -> Iterator[str]:
+    """The copy, for as long as it is needed. One that was killed may have left its own, under the same name."""
+    part = f"{path}.part"
+    drop(part)
+    try:
+        _copy(path, part)
+        yield part
     finally:
         drop(part)
 

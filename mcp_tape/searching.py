@@ -99,6 +99,7 @@ def _spans(cassette: Cassette, session: int) -> Iterator[tuple[int, int, int]]:
     first = _BEFORE_ALL
     while (found := cassette.rows(sql, (session, first, _SPAN))[0])[0] is not None:
         last, size = found
+        cassette.expect_onward(first, last)
         yield first, last, size
         first = last
 
@@ -113,6 +114,7 @@ def _candidates(
         AND (({likely}) OR typeof(text) <> 'text' OR instr(text, '\\u00')) ORDER BY seq LIMIT ?"""
     while block := cassette.rows(sql, (session, first, last, *needles, _BLOCK)):
         yield from block
+        cassette.expect_onward(first, block[-1][0])
         first = block[-1][0]
 
 

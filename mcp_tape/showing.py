@@ -84,6 +84,7 @@ def rows(cassette: Cassette, session: int, kept: Filter = EVERYTHING, after: int
     page, size = (after, after, 1 << 62), _FIRST_BLOCK
     while block := _block(cassette, sql, (session, *page, *values, size)):
         yield from block
+        cassette.expect_onward(page[1:], (block[-1].seq, block[-1].part or 0))
         page, size = (block[-1].seq, block[-1].seq, block[-1].part or 0), _BLOCK
 
 
@@ -103,6 +104,7 @@ def _by_frame(cassette: Cassette, sql: str, session: int, root: int) -> Iterator
     page = (_BEFORE_ALL, _BEFORE_ALL, 0)
     while block := _block(cassette, sql, (session, root, *page, _BLOCK)):
         yield from block
+        cassette.expect_onward(page[1:], (block[-1].frame, block[-1].part or 0))
         page = (block[-1].frame, block[-1].frame, block[-1].part or 0)
 
 

@@ -88,7 +88,7 @@ def test_every_command_has_help_with_an_example(command: str, flag: str) -> None
 def test_the_overview_lists_every_command() -> None:
     assert {"record", "ls", "show", "export", "demo"} <= set(COMMANDS)
     text = run([*MCP_TAPE, "--help"]).stdout.decode()
-    assert re.findall(r"^  ([\w-]+)  ", text.partition("Commands:")[2], re.M) == COMMANDS
+    assert re.findall(r"^  ([\w-]+)  ", text.partition("Record and replay:")[2], re.M) == COMMANDS
 
 
 def test_the_version_is_printed() -> None:

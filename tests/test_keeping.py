@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shutil
 import sqlite3
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from .reading import GOLDEN, invoke
+from .support import run
+from .test_cli import on_terminal
 
+SCHEMA = Path(__file__).parent.parent / "cassettes" / "schemas" / "1.db"  # has every kind of frame
+FLIPS = 300
 DEMO = next(path for path in GOLDEN if path.name == "demo.db")
 COMMANDS = {
     "query": ["query", "FILE", "SELECT * FROM frames"],
@@ -96,3 +102,39 @@ def test_what_is_no_cassette_is_refused_and_left_alone(
     assert any(part in result.output for part in hint.split("|")), result.output
     assert (file.read_bytes() if file.is_file() else None) == before
     assert set(os.listdir(tmp_path)) <= {"tape.db"}
+
+
+def test_flipped_bytes_give_a_clear_answer_and_leave_nothing_behind(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    file, out = tmp_path / "tape.db", tmp_path / "out.db"
+    place = {"FILE": str(file), "OUT": str(out)}
+    for _ in range(FLIPS):
+        data = bytearray(SCHEMA.read_bytes())
+        for _ in range(chance.choice([1, 2, 8, 40])):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        file.write_bytes(data)
+        words = COMMANDS[chance.choice(list(COMMANDS))]
+        result = invoke(*(place.get(word, word) for word in words))  # a traceback fails here
+        assert result.exit_code in (0, 1, 2, 3)
+        out.unlink(missing_ok=True)
+        assert os.listdir(tmp_path) == ["tape.db"]
+
+
+PROGRESS = """
+from mcp_tape.cli import progress
+progress._PATIENCE = progress._EVERY = 0
+with progress.Progress("looking", 4) as told:
+    told(1)
+    told.hide()
+    print("found")
+    told(3)
+"""
+
+
+def test_a_terminal_is_told_how_far_a_command_is() -> None:
+    output = on_terminal([sys.executable, "-c", PROGRESS])
+    assert output == b"\rlooking: 25 %\r\x1b[Kfound\r\n\rlooking: 75 %\r\x1b[K"
+
+
+def test_a_pipe_is_not() -> None:
+    assert run([sys.executable, "-c", PROGRESS]).stderr == b""

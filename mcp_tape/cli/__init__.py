@@ -12,40 +12,51 @@ import click
 from .. import __version__
 from ..errors import TapeError
 
-_COMMANDS = {
-    "record": "Record a server: stand between it and its client.",
-    "replay": "Be the recorded server.",
-    "use": "Replay, record, or both, as the mode says.",
-    "ls": "List the sessions on a cassette.",
-    "show": "Show a session, one line a message.",
-    "stats": "How often each tool was called, and how long it took.",
-    "export": "Write sessions out as JSON lines, Markdown or raw bytes.",
-    "load": "Make a cassette of JSON lines.",
-    "edit": "Change a recorded session in your editor.",
-    "dump": "A cassette as text that stays the same, for git diff.",
-    "git-setup": "Let git show changes of cassettes in words.",
-    "query": "Ask a cassette in SQL.",
-    "search": "Find messages by their words.",
-    "check": "Is a cassette whole, and without secrets?",
-    "redact": "Hide secrets on a cassette that is there.",
-    "rm": "Remove sessions from a cassette.",
-    "merge": "The sessions of several cassettes in one.",
-    "migrate": "Bring an older cassette up to date.",
-    "diff": "What changed between two recordings of a server.",
-    "breaking": "The gate for CI: does it break clients?",
-    "review": "Decide on the changes that verify has found.",
-    "verify": "Play the recorded client at a live server, and diff.",
-    "rules": "List the rules of diff, breaking and verify.",
-    "completion": "Let your shell complete commands and options.",
-    "demo": "Record a session, replay it, miss, and find a breaking change.",
+_SECTIONS = {
+    "Record and replay": {
+        "record": "Record a server: stand between it and its client.",
+        "replay": "Be the recorded server.",
+        "use": "Replay, record, or both, as the mode says.",
+    },
+    "Read": {
+        "ls": "List the sessions on a cassette.",
+        "show": "Show a session, one line a message.",
+        "stats": "How often each tool was called, and how long it took.",
+        "search": "Find messages by their words.",
+        "query": "Ask a cassette in SQL.",
+    },
+    "Compare": {
+        "diff": "What changed between two recordings of a server.",
+        "breaking": "The gate for CI: does it break clients?",
+        "verify": "Play the recorded client at a live server, and diff.",
+        "review": "Decide on the changes that verify has found.",
+        "rules": "List the rules of diff, breaking and verify.",
+    },
+    "Edit, share and keep": {
+        "export": "Write sessions out as JSON lines, Markdown or raw bytes.",
+        "load": "Make a cassette of JSON lines.",
+        "edit": "Change a recorded session in your editor.",
+        "dump": "A cassette as text that stays the same, for git diff.",
+        "git-setup": "Let git show changes of cassettes in words.",
+        "check": "Is a cassette whole, and without secrets?",
+        "redact": "Hide secrets on a cassette that is there.",
+        "rm": "Remove sessions from a cassette.",
+        "merge": "The sessions of several cassettes in one.",
+        "migrate": "Bring an older cassette up to date.",
+    },
+    "More": {
+        "demo": "Record a session, replay it, miss, and find a breaking change.",
+        "completion": "Let your shell complete commands and options.",
+    },
 }
+_COMMANDS = [name for commands in _SECTIONS.values() for name in commands]
 
 
 class _Lazy(click.Group):
     """Loads a command's module only when that command runs: start-up is the feature."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return _COMMANDS
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in _COMMANDS:
@@ -54,8 +65,9 @@ class _Lazy(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+        for section, commands in _SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl(list(commands.items()))
 
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> click.Context:
         return super().make_context("mcp-tape", args, *more, **extra)  # also as `python -m mcp_tape`

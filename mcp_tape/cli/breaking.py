@@ -8,7 +8,7 @@ import click
 
 from .diff import _TIMEOUT, compared
 from .diff_options import AfterDashes, fails, judging_options, project_from, show
-from .options import upstream_options
+from .options import files, upstream_options
 
 
 @click.command(
@@ -19,8 +19,8 @@ from .options import upstream_options
     "  mcp-tape breaking git:main:tapes/time.db tapes/time.db --format github\n"
     "  mcp-tape breaking time.db -- uvx mcp-server-time",
 )
-@click.argument("old", metavar="OLD")
-@click.argument("new", metavar="[NEW]", required=False)
+@click.argument("old", metavar="OLD", shell_complete=files)
+@click.argument("new", metavar="[NEW]", required=False, shell_complete=files)
 @judging_options
 @upstream_options
 @_TIMEOUT

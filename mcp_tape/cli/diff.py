@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .diff_options import AfterDashes, diff_options, fails, finite, project_from, show
-from .options import upstream_options
+from .options import files, upstream_options
 
 if TYPE_CHECKING:
     from ..diff import Part
@@ -53,8 +53,8 @@ def compared(old: str, given: dict[str, Any], project: Project, parts: Sequence[
     "  mcp-tape diff time.db -- uvx mcp-server-time\n"
     "  mcp-tape diff remote.db https://example.com/mcp --surface",
 )
-@click.argument("old", metavar="OLD")
-@click.argument("new", metavar="[NEW]", required=False)
+@click.argument("old", metavar="OLD", shell_complete=files)
+@click.argument("new", metavar="[NEW]", required=False, shell_complete=files)
 @click.option("--surface", is_flag=True, help="Only what the server says it offers.")
 @click.option("--calls", is_flag=True, help="Only what the recorded calls came to.")
 @diff_options

@@ -10,7 +10,16 @@ from .. import api
 from ..recorder import Summary
 from . import say
 from .naming import default_path, default_path_of
-from .options import common_options, count, listening_options, record_from, recording_options, web_from, web_options
+from .options import (
+    common_options,
+    count,
+    files,
+    listening_options,
+    record_from,
+    recording_options,
+    web_from,
+    web_options,
+)
 
 
 @click.command(
@@ -25,7 +34,8 @@ from .options import common_options, count, listening_options, record_from, reco
     '  "command": "mcp-tape", "args": ["record", "--", "npx", "-y", "@scope/server-x"]\n'
     "or, with --url, the URL that mcp-tape prints in place of the server's.",
 )
-@click.option("-o", "--output", metavar="FILE", help="The cassette. Default: cassettes/NAME.db in a project, else in "
+@click.option("-o", "--output", metavar="FILE", shell_complete=files,
+              help="The cassette. Default: cassettes/NAME.db in a project, else in "
               "your data directory; NAME is made from the command or the URL.")  # fmt: skip
 @web_options
 @listening_options

@@ -16,7 +16,7 @@ from ..diff.renderings.wording import View
 from ..diff.rules import CATEGORIES
 from ..project import here, load
 from ..reviewing import Decision, Decisions, Pending, Settled, compared, settle, spread, waiting
-from .options import clip, count, echo, echo_json, json_option
+from .options import clip, count, echo, echo_json, files, json_option
 
 F = TypeVar("F", bound=Callable[..., Any])
 _KEYS: dict[str, Decision] = {"a": "accept", "r": "reject", "i": "ignore"}
@@ -38,7 +38,7 @@ def _fingerprints(name: str, what: str) -> Callable[[F], F]:
     "  mcp-tape review time.db --list\n"
     "  mcp-tape review --accept a3f8c21b9d04 --reject 77c10e5512ab",
 )
-@click.argument("cassettes", metavar="[CASSETTE]...", nargs=-1)
+@click.argument("cassettes", metavar="[CASSETTE]...", nargs=-1, shell_complete=files)
 @_fingerprints("--accept", "This change is meant.")
 @_fingerprints("--reject", "This change is a fault of the server.")
 @_fingerprints("--ignore-path", "What changes at the place of this change never matters: a line in .mcp-tape-ignore.")

@@ -10,6 +10,7 @@ import click
 
 from .. import searching, showing
 from ..cassette import Cassette
+from ..errors import CassetteError
 from . import say
 from .lines import line_of, text_of
 from .options import cassette_argument, echo, echo_json, json_option, shows_colours
@@ -68,6 +69,8 @@ def _print(cassette: Cassette, hit: searching.Hit, terms: list[searching.Term], 
 def _row(cassette: Cassette, hit: searching.Hit, terms: list[searching.Term]) -> showing.Row:
     """Of a batch, the message that has the words, if one alone has them."""
     rows = showing.rows_of(cassette, hit.session, hit.seq)
+    if not rows:
+        raise CassetteError(f"cannot read {cassette.path}: its index does not know frame {hit.seq}, which it has")
     if len(rows) > 1:
         return next((row for row in rows if searching.fits(showing.whole(cassette, row), terms)), rows[0])
     return rows[0]

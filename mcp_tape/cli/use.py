@@ -11,6 +11,7 @@ from . import say
 from .options import (
     check_faults,
     common_options,
+    files,
     listening_options,
     record_from,
     recording_options,
@@ -33,7 +34,7 @@ from .replay import tell_played
     "In a client's configuration:\n"
     '  "command": "mcp-tape", "args": ["use", "time.db", "--", "uvx", "mcp-server-time"]',
 )
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", shell_complete=files)
 @click.option("--mode", type=click.Choice(get_args(Mode)), default="once", show_default=True,
               help="none: only replay. once: record if there is nothing to play. new_episodes: record what misses. "
               "all: always record. rewrite: record anew, and replace the cassette if that ends well.")  # fmt: skip

@@ -17,6 +17,7 @@ from . import say
 from .diff import _TIMEOUT
 from .diff_options import AfterDashes, diff_options, fails, is_text, project_from, show
 from .options import count, recording_options, web_options
+from .options import files as of_files
 
 if TYPE_CHECKING:
     from ..project import Project
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     "  mcp-tape verify remote.db --url https://example.com/mcp --header 'Authorization: Bearer …'\n"
     "  mcp-tape verify time.db --update -- uvx mcp-server-time",
 )
-@click.argument("files", metavar="CASSETTE...", nargs=-1, required=True)
+@click.argument("files", metavar="CASSETTE...", nargs=-1, required=True, shell_complete=of_files)
 @click.option("--session", default="latest", show_default=True, metavar="N",
               help="latest, all or a number; latest: the newest that is no probe, and what extends it.")  # fmt: skip
 @click.option("--allow-writes", is_flag=True, help="Call also tools that are not annotated as read-only.")

@@ -1,0 +1,225 @@
+"""mcp-tape rm and merge: sessions taken off a cassette, and put together on one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_tape.cassette import Cassette
+
+from .decks import alter
+from .reading import GOLDEN, Frames, Recording, call, invoke, make, objects, said
+from .support import frames, sessions
+
+
+def talk(word: str) -> Frames:
+    return Frames().client(call(1, "say", word=word)).server(said(1, f"{word} it is")).stderr(word * 500)
+
+
+def taken(tape: Path, *words: object, code: int = 0) -> str:
+    result = invoke(*words[:1], tape, *words[1:])
+    assert result.exit_code == code, result.output
+    return result.stderr
+
+
+@pytest.fixture
+def tape(tmp_path: Path) -> Path:
+    """Session 3 extends 1, and 4 extends 3."""
+    made = make(tmp_path / "tape.db", talk("apple"), talk("berry"), talk("cherry"), talk("date"))
+    alter(made, "UPDATE sessions SET extends = 1 WHERE id = 3", "UPDATE sessions SET extends = 3 WHERE id = 4")
+    return made
+
+
+# -- rm
+
+
+def test_a_removed_session_is_gone_from_the_bytes_and_its_space_is_freed(tape: Path) -> None:
+    before = tape.stat().st_size
+    kept = frames(tape, 1)
+    assert b"berry" in tape.read_bytes()
+    said = taken(tape, "rm", "--session", 2)
+    assert b"berry" not in tape.read_bytes()
+    assert f"freed {before - tape.stat().st_size} bytes" in said
+    assert [session.id for session in sessions(tape)] == [1, 3, 4]
+    assert frames(tape, 1) == kept
+    assert os.listdir(tape.parent) == ["tape.db"]
+    assert invoke("check", tape).exit_code == 0
+
+
+def test_several_sessions_are_removed_at_once_and_told_as_json(tape: Path) -> None:
+    (told,) = objects("rm", tape, "--session", 4, "--session", 2)
+    assert told["removed"] == [2, 4] and told["file"] == str(tape)
+    assert [session.id for session in sessions(tape)] == [1, 3]
+
+
+def test_what_others_extend_is_not_removed_without_them(tape: Path) -> None:
+    before = tape.read_bytes()
+    said = taken(tape, "rm", "--session", 1, code=2)
+    assert "session 3, 4 extends" in said
+    assert "--session 1 --session 3 --session 4" in said
+    assert tape.read_bytes() == before
+
+
+def test_force_removes_what_extends_it_too(tape: Path) -> None:
+    taken(tape, "rm", "--session", 1, "--force")
+    assert [session.id for session in sessions(tape)] == [2]
+    assert b"apple" not in tape.read_bytes() and b"date" not in tape.read_bytes()
+
+
+def test_all_sessions_can_be_removed(tape: Path) -> None:
+    taken(tape, "rm", *(word for number in (1, 2, 3, 4) for word in ("--session", number)))
+    assert sessions(tape) == []
+
+
+def test_a_session_that_is_not_there_removes_nothing(tape: Path) -> None:
+    before = tape.read_bytes()
+    assert "does not hold session 9" in taken(tape, "rm", "--session", 1, "--session", 9, code=3)
+    assert tape.read_bytes() == before
+
+
+def test_no_session_at_all_is_wrong_usage(tape: Path) -> None:
+    assert "--session" in taken(tape, "rm", code=2)
+
+
+def test_removing_is_refused_while_somebody_records(tape: Path) -> None:
+    recording = Recording(tape)
+    try:
+        assert "is in use" in taken(tape, "rm", "--session", 2, code=3)
+    finally:
+        recording.end()
+    assert b"berry" in tape.read_bytes()
+
+
+# -- merge
+
+
+def recorded(path: Path, day: int, *words: str) -> Path:
+    for hour, word in enumerate(words):
+        make(path, talk(word), started_at=f"2026-01-{day:02}T{hour:02}:00:00Z", note=word, run=f"run-{word}")
+    return path
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    one = recorded(tmp_path / "one.db", 1, "apple", "cherry")
+    other = recorded(tmp_path / "other.db", 2, "berry", "date")
+    alter(one, "UPDATE sessions SET started_at = '2026-01-09T00:00:00Z', extends = 1 WHERE id = 2")
+    return one, other
+
+
+def merged(*words: object) -> list[Any]:
+    return objects("merge", *words)
+
+
+def test_sessions_are_in_the_order_of_time_and_numbered_anew(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    before = [path.read_bytes() for path in pair]
+    out = tmp_path / "out.db"
+    told = merged(*pair, "-o", out)
+    assert [(row["session"], Path(row["file"]).name, row["was"]) for row in told] == [
+        (1, "one.db", 1), (2, "other.db", 1), (3, "other.db", 2), (4, "one.db", 2),
+    ]  # fmt: skip
+    found = sessions(out)
+    assert [(s.id, s.note, s.run, s.extends) for s in found] == [
+        (1, "apple", "run-apple", None), (2, "berry", "run-berry", None),
+        (3, "date", "run-date", None), (4, "cherry", "run-cherry", 1),
+    ]  # fmt: skip
+    for row in told:
+        assert frames(out, row["session"]) == frames(Path(row["file"]), row["was"])
+    assert [path.read_bytes() for path in pair] == before
+    assert invoke("check", out).exit_code == 0
+    assert sorted(os.listdir(tmp_path)) == ["one.db", "other.db", "out.db"]
+
+
+def test_people_are_told_where_each_session_came_from(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    result = invoke("merge", *pair, "-o", tmp_path / "out.db")
+    assert result.stdout.splitlines()[0] == f"  1  {pair[0]} session 1"
+    assert result.stderr == f"mcp-tape: 4 sessions in {tmp_path / 'out.db'}\n"
+
+
+def test_a_session_that_is_on_both_is_taken_once(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    copy = Path(shutil.copy(pair[0], tmp_path / "copy.db"))
+    make(copy, talk("elder"), note="elder", extends=2, started_at="2026-02-01T00:00:00Z")
+    merged(pair[0], copy, "-o", tmp_path / "out.db")
+    assert [(s.note, s.extends) for s in sessions(tmp_path / "out.db")] == [
+        ("apple", None), ("cherry", 1), ("elder", 2),
+    ]  # fmt: skip
+
+
+def test_sessions_of_one_cassette_are_never_copies_of_each_other(tmp_path: Path) -> None:
+    twins = make(tmp_path / "twins.db", talk("same"), talk("same"))
+    assert len(merged(twins, "-o", tmp_path / "out.db")) == 2
+
+
+def test_all_golden_cassettes_merge_and_replay(tmp_path: Path) -> None:
+    out = tmp_path / "out.db"
+    told = merged(*GOLDEN, "-o", out)
+    assert [row["session"] for row in told] == list(range(1, len(told) + 1))
+    assert invoke("check", out).exit_code == 0
+    with Cassette(out) as cassette:
+        for row in told:
+            with Cassette(row["file"]) as source:
+                assert cassette.counts(row["session"]) == source.counts(row["was"])
+                new, old = cassette.exchanges(row["session"]), source.exchanges(row["was"])
+                assert [e._replace(session=None) for e in new] == [e._replace(session=None) for e in old]
+
+
+@pytest.mark.parametrize("same", ["the file", "a link to it"])
+def test_the_output_may_not_be_one_of_the_inputs(pair: tuple[Path, Path], tmp_path: Path, same: str) -> None:
+    before = pair[0].read_bytes()
+    out = pair[0]
+    if same == "a link to it":
+        out = tmp_path / "link.db"
+        out.symlink_to(pair[0])
+    result = invoke("merge", *pair, "-o", out, "--force")
+    assert result.exit_code == 2 and "one of the cassettes to merge" in result.stderr
+    assert pair[0].read_bytes() == before
+
+
+def test_what_is_there_is_only_replaced_when_told_to(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    out = recorded(tmp_path / "out.db", 3, "elder")
+    result = invoke("merge", *pair, "-o", out)
+    assert result.exit_code == 2 and "--force" in result.stderr
+    assert [s.note for s in sessions(out)] == ["elder"]
+    assert len(merged(*pair, "-o", out, "--force")) == 4
+    assert len(sessions(out)) == 4
+
+
+def test_what_is_no_cassette_is_never_replaced(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("dear diary")
+    for out in (tmp_path / "notes.txt", tmp_path):
+        result = invoke("merge", *pair, "-o", out, "--force")
+        assert result.exit_code == 2 and "no cassette, and stays as it is" in result.stderr
+    assert (tmp_path / "notes.txt").read_text() == "dear diary"
+
+
+def test_what_is_being_recorded_can_be_merged_but_not_replaced(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    live = tmp_path / "live.db"
+    recording = Recording(live, started_at="2026-03-01T00:00:00Z")
+    recording.write(talk("elder"))
+    try:
+        assert len(merged(pair[0], live, "-o", tmp_path / "out.db")) == 3
+        result = invoke("merge", *pair, "-o", live, "--force")
+    finally:
+        recording.end()
+    assert result.exit_code == 2 and "in use" in result.stderr
+    assert len(frames(tmp_path / "out.db", 3)) == 3
+
+
+def test_a_place_that_cannot_be_written_is_told(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    result = invoke("merge", *pair, "-o", tmp_path / "nowhere" / "out.db")
+    assert result.exit_code == 3 and "was not made" in result.stderr
+
+
+def test_merging_needs_an_output(pair: tuple[Path, Path]) -> None:
+    result = invoke("merge", *pair)
+    assert result.exit_code == 2 and "--output" in result.stderr
+
+
+def test_json_of_merge_is_one_object_a_session(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    result = invoke("merge", pair[0], "-o", tmp_path / "out.db", "--json")
+    assert json.loads(result.stdout.splitlines()[0]) == {"session": 1, "file": str(pair[0]), "was": 1}
