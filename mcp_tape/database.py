@@ -108,6 +108,11 @@ def check(db: sqlite3.Connection, path: str) -> None:
         raise CassetteError(f"{path} holds SQL triggers, which a cassette never does; it was left alone")
 
 
+def is_ours(table: str) -> bool:
+    """Whether a table is a cassette's, or one that SQLite keeps for itself."""
+    return table in _TABLES or table.startswith("sqlite_")
+
+
 def objects(db: sqlite3.Connection) -> list[tuple[str, str]]:
     try:
         return db.execute("SELECT type, name FROM sqlite_master").fetchall()

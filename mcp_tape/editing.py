@@ -78,6 +78,8 @@ def _build(path: str, session: Session, lines: Iterable[str], builder: Builder) 
             seen.add(row.seq)
             changed += row.changed
         removed = cassette.counts(session.id)["frames"] - len(seen)
+    if removed and not builder.frames:  # an editor that was cut short, more likely than a wish
+        raise sheet.SheetError(1, f"no frame is left; to remove the session: mcp-tape rm --session {session.id} FILE")
     return Edit(changed, added, removed)
 
 

@@ -17,7 +17,7 @@ import orjson
 from . import database, frames, jsontext, match, rebuilding, storage
 from .jsonpath import path_text
 from .redact import FAILED, Redacted, Redactor
-from .remaking import NoChange, remade
+from .remaking import NoChange, only_ours, remade
 
 _FRAMES = "SELECT id, session, seq, channel, kind, text, head FROM frames WHERE id > ? ORDER BY id LIMIT ?"
 _BLOCK = 500
@@ -80,7 +80,7 @@ def secrets(db: sqlite3.Connection, redactor: Redactor, progress: Progress = lam
 
 def hide(path: str, redactor: Redactor, *, dry_run: bool = False, progress: Progress = lambda done: None) -> Hidden:
     """Hide what the redactor knows, in every page of the file."""
-    with remade(path) as db:
+    with remade(path, only_ours) as db:
         seen = 0
         for seen, stored in enumerate(_stored(db), 1):
             _redacted(redactor, stored.text, stored.channel)  # so it learns what stands under secret keys

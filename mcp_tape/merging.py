@@ -86,11 +86,17 @@ def _numbered(tapes: Sequence[Cassette]) -> list[_Found]:
     for file, tape, session in sorted(sessions, key=lambda entry: (entry[2].started_at, entry[0], entry[2].id)):
         same = (session._replace(id=0, extends=None), tape.counts(session.id)["frames"])
         original = known.get(same)
-        copy = original is not None and original.file != file
+        copy = original is not None and original.file != file and _alike(tapes[original.file], original, tape, session)
         number = original.number if original is not None and copy else len({entry.number for entry in found}) + 1
         found.append(_Found(file, session, number, copy))
         known.setdefault(same, found[-1])
     return found
+
+
+def _alike(other: Cassette, original: _Found, tape: Cassette, session: Session) -> bool:
+    """Whether two sessions hold the same frames: one of them may have been edited, or redacted."""
+    pairs = zip(other.frames(original.session.id), tape.frames(session.id), strict=False)
+    return all(one == another for one, another in pairs)
 
 
 def _fill(db: sqlite3.Connection, tapes: Sequence[Cassette], found: list[_Found]) -> None:

@@ -23,6 +23,17 @@ class NoChange(Exception):  # noqa: N818 - it is none
     """Raised within `remade`: leave the cassette as it is."""
 
 
+def only_ours(db: sqlite3.Connection, path: str) -> None:
+    """Refuse a cassette with tables of others, such as a full-text index: what is taken out may be in there, too."""
+    database.check(db, path)
+    others = [name for kind, name in database.objects(db) if kind == "table" and not database.is_ours(name)]
+    if others:
+        raise CassetteError(
+            f"{path} stays as it was: its table {others[0]} is none of a cassette's, and may hold what is to go; "
+            f"if you do not need it: sqlite-utils drop-table {path} {others[0]}"
+        )
+
+
 @contextmanager
 def remade(path: str, check: Check = database.check) -> Iterator[sqlite3.Connection]:
     """A connection to the copy. When all went well, what is left in it is the cassette."""
@@ -90,6 +101,7 @@ def drop(part: str) -> None:
 
 def _held(path: str, check: Check) -> sqlite3.Connection:
     """A connection that keeps everybody else from writing to the cassette."""
+    before = database.identity(path)
     db = database.connect(path)
     try:
         database.guard(db)
@@ -101,6 +113,8 @@ def _held(path: str, check: Check) -> sqlite3.Connection:
             db.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             raise (_in_use(path) if database.is_locked(error) else error) from None
+        if database.identity(path) != before:  # somebody else remade it while we waited, and we hold the old one
+            raise _in_use(path)
     except BaseException:
         db.close()
         raise

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from .cassette import Cassette
 from .errors import TapeError
-from .remaking import remade
+from .remaking import only_ours, remade
 
 
 class ExtendedError(TapeError):
@@ -27,7 +27,7 @@ def remove(path: str, sessions: Iterable[int], *, with_extending: bool = False) 
             f"nothing was removed: session {_list(more)} extends what is to go, and plays only with it.\n"
             f"To remove all of them: mcp-tape rm {path} {' '.join(f'--session {n}' for n in sorted(gone))}"
         )
-    with remade(path) as db:
+    with remade(path, only_ours) as db:
         for number in sorted(gone):
             db.execute("DELETE FROM messages WHERE session = ?", (number,))
             db.execute("DELETE FROM frames WHERE session = ?", (number,))

@@ -25,7 +25,7 @@ _START, _END = "\x02", "\x03"  # around a hit
 _NO_MARKS = str.maketrans({_START: " ", _END: " "})
 _BEFORE_ALL = -(1 << 63)
 _SPAN, _BLOCK, _BLOCK_BYTES = 10_000, 500, 4 << 20
-_BEFORE_HIT, _EXCERPT = 40, 4_000  # characters
+_BEFORE_HIT, _EXCERPT, _LONG = 40, 4_000, 1 << 16  # characters
 
 Matcher = Callable[[list[str]], dict[int, str]]  # which of some texts fit, with marks around the hits
 Progress = Callable[[int], None]  # told how many frames were looked at
@@ -152,13 +152,17 @@ def _unescaped(text: str) -> str:
 
 
 def _indexed(db: sqlite3.Connection, terms: list[Term]) -> Matcher:
+    either = _either(terms)
     wanted = " ".join(f'"{_without_quotes(term.text)}"{" *" if term.prefix else ""}' for term in terms)
 
     def fits(texts: list[str]) -> dict[int, str]:
         db.execute("DELETE FROM texts")
         db.executemany("INSERT INTO texts (rowid, text) VALUES (?, ?)", enumerate(texts))
-        sql = "SELECT rowid, highlight(texts, 0, ?, ?) FROM texts WHERE texts MATCH ?"
-        return dict(db.execute(sql, (_START, _END, wanted)))
+        # With many hits in a long text, highlight() copies all of it for each.
+        sql = """SELECT rowid, CASE WHEN length(text) < ? THEN highlight(texts, 0, ?, ?) END
+            FROM texts WHERE texts MATCH ?"""
+        found = db.execute(sql, (_LONG, _START, _END, wanted))
+        return {n: _around(texts[n], either) if marked is None else marked for n, marked in found}
 
     return fits
 
@@ -166,16 +170,27 @@ def _indexed(db: sqlite3.Connection, terms: list[Term]) -> Matcher:
 def _compared(terms: list[Term]) -> Matcher:
     """The same without FTS5."""
     patterns = [_pattern(term) for term in terms]
-    either = re.compile("|".join(pattern.pattern for pattern in patterns), re.I)
+    either = _either(terms)
 
     def fits(texts: list[str]) -> dict[int, str]:
         return {
-            n: either.sub(lambda found: f"{_START}{found[0]}{_END}", text)
+            n: _around(text, either)
             for n, text in enumerate(texts)
             if all(pattern.search(text) for pattern in patterns)
         }
 
     return fits
+
+
+def _around(text: str, either: re.Pattern[str]) -> str:
+    """As much of the text as is shown, with its hits marked; a little more before it tells that it is not the start."""
+    first = either.search(text)
+    start = max(0, first.start() - _BEFORE_HIT - 1) if first else 0
+    return either.sub(lambda hit: f"{_START}{hit[0]}{_END}", text[start : start + 2 * _EXCERPT])
+
+
+def _either(terms: list[Term]) -> re.Pattern[str]:
+    return re.compile("|".join(_pattern(term).pattern for term in terms), re.I)
 
 
 def _pattern(term: Term) -> re.Pattern[str]:

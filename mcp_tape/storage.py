@@ -26,10 +26,13 @@ class Writer:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        before = database.identity(path)
         self._db = database.connect(path)
         try:
             self.warning = self._prepare(path)
             self._file = database.identity(path)
+            if before not in (None, self._file):  # while we waited for those who made it anew: ours is the old one
+                raise sqlite3.OperationalError("database is locked: another file has taken its place; try again")
         except BaseException:
             self._db.close()
             raise

@@ -238,3 +238,29 @@ def test_the_benchmark_of_diff_names_every_bar_and_writes_its_samples(diff_repor
         assert f": {bar}: " in diff_report
     figures = {"seconds, made-up ids", "found, made-up ids", "peak, 100 calls, made-up ids"}
     assert figures_in(diff_samples) == figures
+
+
+@pytest.fixture(scope="module")
+def reading_samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bench") / "reading.json"
+
+
+@pytest.fixture(scope="module")
+def reading_report(reading_samples: Path) -> str:
+    return run("reading.py", reading_samples)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["ls", "show, ten lines", "show SEQ", "show", "stats", "search, a rare word", "export --format jsonl", "check"],
+)
+def test_the_benchmark_of_reading_measures_every_command_and_names_its_bars(reading_report: str, command: str) -> None:
+    assert f"| {command} " in reading_report
+    for bar in (f"seconds, {command}", f"peak, {command}"):
+        assert f": {bar}: " in reading_report
+    assert "failed" not in reading_report.lower()
+
+
+def test_the_benchmark_of_reading_writes_its_samples(reading_report: str, reading_samples: Path) -> None:
+    figures = {f"{figure}, {messages} messages" for figure in ("seconds", "peak") for messages in (20, 200)}
+    assert figures_in(reading_samples) == figures

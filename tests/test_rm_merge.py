@@ -150,6 +150,13 @@ def test_a_session_that_is_on_both_is_taken_once(pair: tuple[Path, Path], tmp_pa
     ]  # fmt: skip
 
 
+def test_a_copy_that_was_edited_is_a_session_of_its_own(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    copy = Path(shutil.copy(pair[0], tmp_path / "copy.db"))
+    assert invoke("edit", copy, "--session", 1, "--editor", "perl -pi -e s/apple/pear/").exit_code == 0
+    told = merged(pair[0], copy, "-o", tmp_path / "out.db")
+    assert [(Path(row["file"]).name, row["was"]) for row in told] == [("one.db", 1), ("copy.db", 1), ("one.db", 2)]
+
+
 def test_sessions_of_one_cassette_are_never_copies_of_each_other(tmp_path: Path) -> None:
     twins = make(tmp_path / "twins.db", talk("same"), talk("same"))
     assert len(merged(twins, "-o", tmp_path / "out.db")) == 2

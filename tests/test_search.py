@@ -167,3 +167,10 @@ def test_without_fts5_the_same_is_found(texts: list[str], words: list[str], pref
             pytest.skip("this SQLite has no FTS5")
         assert set(searching._indexed(db, terms)(texts)) == set(searching._compared(terms)(texts))
     db.close()
+
+
+def test_a_long_text_full_of_hits_is_told_by_its_first(tmp_path: Path) -> None:
+    text = "x " * 100_000 + "rain and rain " * 500_000
+    tape = make(tmp_path / "tape.db", Frames().client(call(1, "sky")).server(said(1, text)))
+    (hit,) = objects("search", tape, "rain")
+    assert "x rain and rain" in json.dumps(hit) and len(json.dumps(hit)) < 20_000

@@ -78,6 +78,8 @@ class _Lazy(click.Group):
         except TapeError as error:
             say(str(error))
             ctx.exit(error.exit_code)
+        except KeyboardInterrupt:
+            ctx.exit(130)  # as a shell has it; 1 would mean that something was found
         except BrokenPipeError:
             # Whoever read our output has seen enough, as with `| head`; nothing more goes there.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -12,10 +12,9 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.command(
     "completion",
     epilog="\b\nExamples:\n"
-    "  bash:  mcp-tape completion bash > ~/.local/share/bash-completion/completions/mcp-tape\n"
-    '  zsh:   mcp-tape completion zsh > "${fpath[1]}/_mcp-tape"\n'
-    "  fish:  mcp-tape completion fish > ~/.config/fish/completions/mcp-tape.fish\n"
-    '  now:   eval "$(mcp-tape completion bash)"',
+    '  bash:  eval "$(mcp-tape completion bash)"       in ~/.bashrc\n'
+    '  zsh:   eval "$(mcp-tape completion zsh)"        in ~/.zshrc, after compinit\n'
+    "  fish:  mcp-tape completion fish > ~/.config/fish/completions/mcp-tape.fish",
 )
 @click.argument("shell", type=click.Choice(_SHELLS))
 def command(shell: str) -> None:

@@ -80,7 +80,7 @@ def _write(attributes: str, paths: Sequence[str]) -> bool:
 
 def _undo(attributes: str) -> bool:
     there = _read(attributes)
-    left = [line for line in there if line != _NOTE and _DRIVER not in line.split()[1:]]
+    left = [kept for line in there if line != _NOTE and (kept := _without(line)) is not None]
     if left == there:
         return False
     if left:
@@ -88,6 +88,15 @@ def _undo(attributes: str) -> bool:
     else:
         os.unlink(attributes)
     return True
+
+
+def _without(line: str) -> str | None:
+    """The line without our attribute; None where nothing else was on it."""
+    pattern, *words = line.split() or [""]
+    others = [word for word in words if word != _DRIVER]
+    if others == words:
+        return line
+    return " ".join([pattern, *others]) if others else None
 
 
 def _read(attributes: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterable
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from ..formats import building, loading
 from ..modes import put_in_place
 from . import say
 from .options import count, echo_json, files
+from .stopping import tidy_up_when_stopped
 
 
 @click.command(
@@ -42,6 +44,7 @@ def command(file: str, output: str, force: bool, as_json: bool) -> None:
         raise CassetteError(f"{output} is there already; add --force to replace it, or name another file with -o")
     if not os.path.isdir(os.path.dirname(output) or "."):
         raise CassetteError(f"cannot write {output}: there is no directory {os.path.dirname(output)}")
+    tidy_up_when_stopped()
     loaded = load(file, output)
     for session, extends in loaded.sessions.items():
         if extends is not None and extends not in loaded.sessions:
@@ -54,10 +57,13 @@ def command(file: str, output: str, force: bool, as_json: bool) -> None:
 
 def load(file: str, output: str) -> loading.Loaded:
     """Beside the cassette, which it replaces only when it is whole."""
+    output = os.path.realpath(output)  # a link stays one
     part = f"{output}.{os.getpid()}.part"
     try:
         with _lines(file) as lines, building.building(part) as builder:
             loaded = loading.load(lines, "stdin" if file == "-" else file, builder, _defaults())
+        if os.path.exists(output):
+            shutil.copymode(output, part)
         put_in_place(part, output)
     except OSError as error:
         raise CassetteError(f"cannot write {output}: {error.strerror}") from None
@@ -74,7 +80,8 @@ def _lines(file: str) -> Any:
     try:
         source: Iterable[bytes] = open(file, "rb")  # noqa: SIM115 - closed below
     except OSError as error:
-        raise CassetteError(f"cannot read {file}: {error.strerror}") from None
+        hint = "give a file that mcp-tape export wrote, or - for stdin"
+        raise CassetteError(f"cannot read {file}: {error.strerror}; {hint}") from None
     try:
         yield source
     finally:

@@ -6,6 +6,7 @@ import click
 
 from . import say
 from .options import count, echo_json, files, json_option
+from .stopping import tidy_up_when_stopped
 from .terminal import harmless
 
 
@@ -26,6 +27,7 @@ def command(paths: tuple[str, ...], output: str, force: bool, as_json: bool) -> 
     """
     from ..merging import merge
 
+    tidy_up_when_stopped()
     merged = merge(paths, output, overwrite=force)
     for entry in merged:
         if as_json:

@@ -6,6 +6,7 @@ import click
 
 from . import say
 from .options import cassette_argument, echo_json, json_option
+from .stopping import tidy_up_when_stopped
 
 
 @click.command("migrate", epilog="\b\nExamples:\n  mcp-tape migrate tape.db\n  mcp-tape migrate tape.db --json")
@@ -19,6 +20,7 @@ def command(file: str, as_json: bool) -> None:
     """
     from ..migrations import migrate
 
+    tidy_up_when_stopped()
     versions = migrate(file)
     if as_json:
         echo_json({"file": file, "from": versions[0], "to": versions[-1]})

@@ -17,7 +17,7 @@ from .terminal import fit, harmless, pad, wide, writable
 
 _LOOKED_AT = 200  # rows, for the width of the columns; the others follow as they come
 _LONGEST = 1 << 12  # characters of a value that are looked at, to show it in a column
-_NARROWEST = 8
+_NARROWEST = 4
 
 
 @click.command(

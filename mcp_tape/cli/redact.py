@@ -14,6 +14,7 @@ from ..redact import Redactor
 from . import say
 from .options import cassette_argument, count, echo_json, json_option, redacting_options
 from .progress import Progress, frames_of
+from .stopping import tidy_up_when_stopped
 from .terminal import harmless
 
 
@@ -37,13 +38,14 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Hide secrets on a cassette that was recorded without, or by fewer rules.
+    """Hide secrets that are on a cassette: recorded without hiding, or by fewer rules.
 
     By the rules of recording, the options and the values in this environment. A value that stands under a
     secret key is hidden everywhere on the cassette, also before it. Placeholders are those of recording, and
     requests still match. The file is written anew, and takes its place at once: no page of it holds what was
     hidden. Backups, copies and the history of git still do. Nobody may record into it meanwhile.
     """
+    tidy_up_when_stopped()
     with Cassette(file) as cassette:
         total = 2 * frames_of(cassette)
     with Progress(f"redacting {file}", total) as progress:

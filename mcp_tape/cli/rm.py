@@ -8,6 +8,7 @@ import click
 
 from . import say
 from .options import cassette_argument, echo_json, json_option
+from .stopping import tidy_up_when_stopped
 
 
 @click.command(
@@ -27,6 +28,7 @@ def command(file: str, sessions: tuple[int, ...], force: bool, as_json: bool) ->
     """
     from ..removing import remove
 
+    tidy_up_when_stopped()
     before = os.path.getsize(file) if os.path.exists(file) else 0
     gone = remove(file, sessions, with_extending=force)
     freed = before - os.path.getsize(file)

@@ -18,7 +18,7 @@ from .progress import Progress, frames_of
 from .terminal import can_write, columns, fit, wide, writable
 
 _NO_LIMIT = 1_000
-_LEAST_EXCERPT = 20  # columns
+_LEAST_EXCERPT = 60  # columns; where there are fewer, it has a line of its own
 
 
 @click.command(
@@ -39,7 +39,8 @@ def command(file: str, words: tuple[str, ...], session: int | None, limit: int |
     All words must be there, in any order; upper and lower case are the same. '"two words"' in quotes must
     follow each other; 'tool*' is any word that starts so. get_weather is two words: weather finds it.
 
-    A line is as in show, after the number of the session, with the text around the hit.
+    A line is as in show, after the number of the session, with the text around the hit; on a narrow
+    terminal that has a line of its own.
     """
     terms = searching.parse(" ".join(words))
     with Cassette(file) as cassette:
@@ -61,9 +62,11 @@ def _print(cassette: Cassette, hit: searching.Hit, terms: list[searching.Term], 
         echo_json(line.as_json() | {"excerpt": hit.excerpt, "hits": [list(span) for span in hit.spans]})
         return
     left = f"{hit.session:>3} {text_of(line._replace(detail=''), _NO_LIMIT)}"
-    left = fit(left, columns() - _LEAST_EXCERPT)
     room = columns() - wide(left) - 2
-    echo(f"{writable(left)}  {_marked(hit, room)}")
+    if room < _LEAST_EXCERPT:
+        echo(writable(fit(left, columns())))
+        left, room = "  ", columns() - 4
+    echo(f"{writable(left)}  {_marked(_in_sight(hit, room), room)}")
 
 
 def _row(cassette: Cassette, hit: searching.Hit, terms: list[searching.Term]) -> showing.Row:
@@ -74,6 +77,16 @@ def _row(cassette: Cassette, hit: searching.Hit, terms: list[searching.Term]) ->
     if len(rows) > 1:
         return next((row for row in rows if searching.fits(showing.whole(cassette, row), terms)), rows[0])
     return rows[0]
+
+
+def _in_sight(hit: searching.Hit, room: int) -> searching.Hit:
+    """The hit, with less before it where it would be cut off."""
+    start, end = hit.spans[0] if hit.spans else (0, 0)
+    less = start - room // 4
+    if wide(hit.excerpt[:end]) + 3 <= room or less <= 1:
+        return hit
+    spans = [(start - less + 1, end - less + 1) for start, end in hit.spans]
+    return hit._replace(excerpt="…" + hit.excerpt[less:], spans=spans)
 
 
 def _marked(hit: searching.Hit, room: int) -> str:

@@ -12,6 +12,7 @@ from .. import filters, showing
 from ..cassette import Cassette
 from ..filters import EVERYTHING, Filter
 from ..showing import Row
+from . import say
 from .filtering import filter_option
 from .lines import echo_line, is_narrow, line_of
 from .options import cassette_argument, echo, echo_json, json_option, session_option
@@ -74,7 +75,8 @@ def show(file: str, session: int | None, as_json: bool, kept: Filter = EVERYTHIN
     """What the command prints."""
     with Cassette(file) as cassette, closing(_rows(cassette, session, kept)) as rows:
         width, last, several = columns(), None, kept.names_sessions and session is None
-        for row in rows:
+        fitting = shown = 0
+        for fitting, row in enumerate(rows, 1):  # noqa: B007 - used below
             if as_json:
                 echo_json(line_of(cassette, row, full=True).as_json())
                 continue
@@ -83,7 +85,12 @@ def show(file: str, session: int | None, as_json: bool, kept: Filter = EVERYTHIN
             last = row.session
             if everything or not goes_without_saying(row):
                 echo_line(line_of(cassette, row, brief=is_narrow(width)), width)
+                shown += 1
         sys.stdout.flush()
+    if kept.terms and not fitting:
+        say(f"nothing in {file if several else f'this session of {file}'} fits the filter")
+    elif kept.terms and not shown and not as_json:
+        say("what fits the filter goes without saying; to see it, add --all")
 
 
 def _rows(cassette: Cassette, session: int | None, kept: Filter) -> Generator[Row, None, None]:

@@ -14,7 +14,7 @@ from . import say
 from .filtering import filter_option
 from .lines import duration
 from .options import cassette_argument, count, echo, echo_json, json_option
-from .terminal import can_write, columns, fit, harmless, writable
+from .terminal import can_write, columns, fit, harmless, wide, writable
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _LONGEST_BAR = 40
@@ -55,7 +55,7 @@ def command(file: str, session: int | None, kept: Filter, as_json: bool) -> None
     width = columns()
     echo(fit(_HEAD, width), bold=True)
     for row in rows:
-        echo(writable(fit(_line(row), width)), fg="red" if row.errors or row.unanswered else None)
+        echo(writable(fit(_line(row, width), width)), fg="red" if row.errors or row.unanswered else None)
     _echo_bars(measuring.histogram(found), max(1, min(_LONGEST_BAR, width - 30)))
 
 
@@ -64,12 +64,14 @@ def _as_json(row: Figures) -> dict[str, Any]:
     return {name: value for name, value in row._asdict().items() if name not in ("p50", "p95", "max")} | times
 
 
-def _line(row: Figures) -> str:
+def _line(row: Figures, width: int) -> str:
     times = "  ".join(f"{duration(took) or '-':>8}" for took in (row.p50, row.p95, row.max))
     arrow = "→" if row.sender == "client" else "←"
     what = harmless(" ".join(filter(None, (row.method, row.name))))
     counts = f"{row.calls:>7}  {row.errors or '-':>6}  {row.unanswered or '-':>5}"
-    return f"{counts}  {times}  {_size(row.bytes):>7}  {arrow}  {what}"
+    left = f"{counts}  {times}  {_size(row.bytes):>7}  {arrow}  "
+    # Where there is no room for both, the name says more than the method.
+    return left + (what if wide(left + what) <= width else harmless(row.name or what))
 
 
 def _size(size: int) -> str:

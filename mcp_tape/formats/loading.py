@@ -68,6 +68,8 @@ def kind_of(kind: str | None, channel: str, text: bytes, whole: bool) -> tuple[F
 
 
 def _object(line: bytes) -> dict[str, Any]:
+    if line.startswith(b"SQLite format 3\0"):
+        raise _WrongError("this is a database, not JSON lines; write them first: mcp-tape export tape.db > tape.jsonl")
     try:
         row = jsontext.loads(line.decode())
     except UnicodeDecodeError as error:

@@ -19,6 +19,7 @@ from .pretty import harmless, laid_out_members
 _ARROWS = {"client": "→", "server": "←"}
 _FAILED = ("error", "tool-error", "refused", "noise")
 _LONGEST = 200  # of a heading's words
+_OURS = re.compile("[a-z][a-z-]{0,30}")
 
 
 def dump(cassette: Cassette, session: Session, frames: Iterable[Frame]) -> Iterator[str]:
@@ -82,12 +83,17 @@ def _role(label: Label, asked: list[Label], answers: list[Label]) -> str:
 
 def _strong(word: str) -> str:
     """What needs a look stands out."""
-    return f"**{word}**" if word in _FAILED else word
+    return f"**{word}**" if word in _FAILED else _word(word)
+
+
+def _word(word: str) -> str:
+    """Our own words as they are; a stranger may have put others in their place."""
+    return word if _OURS.fullmatch(word) else _code(word)
 
 
 def _alone(frame: Frame, label: Label) -> Iterator[str]:
     """A message that belongs to no exchange."""
-    what = f"{_strong(label.kind)} from the {label.sender} {_call(label)}".rstrip()
+    what = f"{_strong(label.kind)} from the {_word(label.sender)} {_call(label)}".rstrip()
     yield f"## {label.seq}. {_marked(what, label)}\n\n"
     yield from _message(frame, label, "")
 
@@ -96,15 +102,15 @@ def _aside(frame: Frame) -> Iterator[str]:
     """What is no message: noise, stderr, and what happened."""
     if frame.kind == "control":
         event, told = labels.happened(frame)
-        yield f"*{frame.seq}. {frame.sender}: {event}* {_code(told) if told else ''}".rstrip() + "\n\n"
+        yield f"*{frame.seq}. {_word(frame.sender)}: {_word(event)}* {_code(told) if told else ''}".rstrip() + "\n\n"
         return
-    yield f"**{frame.seq}. {'stderr' if frame.kind == 'stderr' else f'noise from the {frame.sender}'}**\n\n"
+    yield f"**{frame.seq}. {'stderr' if frame.kind == 'stderr' else f'noise from the {_word(frame.sender)}'}**\n\n"
     yield _fenced(frame.text.decode("utf-8", "backslashreplace"), "text")
 
 
 def _message(frame: Frame, label: Label, what: str) -> Iterator[str]:
     if what:
-        yield f"{_ARROWS.get(label.sender, '?')} {label.sender}: {_marked(what, label)}\n\n"
+        yield f"{_ARROWS.get(label.sender, '?')} {_word(label.sender)}: {_marked(what, label)}\n\n"
     text = frame.text.decode("utf-8", "backslashreplace")
     body = _body(text, label, frame.kind == "batch")
     if body is None:

@@ -1,0 +1,149 @@
+"""What keeps a cassette whole, and a secret gone, when somebody else is at it or something comes in between."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from mcp_tape import remaking
+from mcp_tape.errors import CassetteError
+from mcp_tape.storage import Writer
+
+from .decks import alter
+from .reading import Frames, call, invoke, make, said
+from .support import ECHO, MCP_TAPE, WAIT, record, run, sessions, started, until
+
+SECRET = "hunter2-hunter2"
+# A function for --redact-with: says that it is reached, and then takes its time.
+SLOW = (
+    "import pathlib, time\ndef slow(text):\n    pathlib.Path('reached').touch()\n    time.sleep(60)\n    return text\n"
+)
+
+
+@pytest.fixture
+def tape(tmp_path: Path) -> Path:
+    talk = Frames().client(call(1, "login", password=SECRET)).server(said(1, "hello"))
+    return make(tmp_path / "tape.db", talk, talk)
+
+
+def another(path: Path) -> None:
+    """The same cassette in another file, which takes its place, as when it was redacted."""
+    copy = path.with_suffix(".new")
+    copy.write_bytes(path.read_bytes())
+    os.replace(copy, path)
+
+
+def test_a_recorder_that_waited_for_a_redaction_records_into_the_new_file(tape: Path) -> None:
+    with closing(sqlite3.connect(tape, isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        with started(record(tape, ECHO)) as process:
+            until(lambda: holds(process, tape), "the recorder has opened the cassette")
+            another(tape)
+            db.execute("COMMIT")
+            _, said = process.communicate(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n', WAIT)
+    assert process.returncode == 0 and b"INCOMPLETE" not in said
+    assert [session.incomplete for session in sessions(tape)][2:] == [None]
+
+
+def holds(process: subprocess.Popen[bytes], path: Path) -> bool:
+    """Whether a process, or one that it has started, has a file open."""
+    tree = run(["ps", "-o", "pid=", "--ppid", str(process.pid)]).stdout.split()
+    return any(path in links(pid) for pid in [str(process.pid), *(pid.decode() for pid in tree)])
+
+
+def links(pid: str) -> list[Path]:
+    try:
+        return [Path(os.readlink(f"/proc/{pid}/fd/{name}")) for name in os.listdir(f"/proc/{pid}/fd")]
+    except OSError:
+        return []
+
+
+def test_a_writer_does_not_take_a_file_that_was_replaced_under_it(tape: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare = Writer._prepare
+
+    def late(self: Writer, path: str) -> str | None:
+        another(tape)
+        return prepare(self, path)
+
+    monkeypatch.setattr(Writer, "_prepare", late)
+    with pytest.raises(sqlite3.OperationalError, match="lock"):
+        Writer(str(tape))
+
+
+def test_a_cassette_that_was_replaced_meanwhile_is_not_remade(tape: Path) -> None:
+    def late(db: sqlite3.Connection, path: str) -> None:
+        another(tape)
+
+    before = tape.read_bytes()
+    with pytest.raises(CassetteError, match="in use"), remaking.remade(str(tape), late):
+        pytest.fail("it holds a file that nobody can see")
+    assert tape.read_bytes() == before
+
+
+@pytest.mark.parametrize("words", [("redact",), ("rm", "--session", "1")])
+def test_tables_that_may_hold_the_same_are_no_reason_to_say_it_is_gone(tape: Path, words: tuple[str, ...]) -> None:
+    alter(tape, "CREATE VIRTUAL TABLE found USING fts5(text)", "INSERT INTO found SELECT text FROM frames")
+    before = tape.read_bytes()
+    result = invoke(words[0], tape, *words[1:])
+    assert result.exit_code == 3 and "found" in result.stderr and "drop-table" in result.stderr
+    assert tape.read_bytes() == before
+    alter(tape, "DROP TABLE found")
+    assert invoke(words[0], tape, *words[1:]).exit_code == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_redaction_that_is_stopped_leaves_no_copy_behind(tape: Path, number: signal.Signals) -> None:
+    (tape.parent / "slowly.py").write_text(SLOW)
+    before = tape.read_bytes()
+    command = [*MCP_TAPE, "redact", str(tape), "--redact-with", "slowly:slow"]
+    with started(command, cwd=tape.parent, env=os.environ | {"PYTHONPATH": str(tape.parent)}) as process:
+        until((tape.parent / "reached").exists, "the redaction is under way")
+        assert (tape.parent / "tape.db.part").exists()
+        process.send_signal(number)
+        assert process.wait(WAIT) != 0
+    assert sorted(file.name for file in tape.parent.glob("tape*")) == ["tape.db"]
+    assert tape.read_bytes() == before
+
+
+def test_an_editor_that_empties_the_text_does_not_empty_the_session(
+    tape: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tape.parent))
+    before = tape.read_bytes()
+    empties = f"{sys.executable} -c 'import sys; open(sys.argv[1], \"w\")'"
+    result = invoke("edit", tape, "--editor", empties)
+    assert result.exit_code == 1 and "mcp-tape rm" in result.stderr
+    assert tape.read_bytes() == before
+
+
+def test_load_keeps_a_link_and_who_may_read_what_it_leads_to(tape: Path) -> None:
+    lines, link = tape.with_suffix(".jsonl"), tape.with_name("link.db")
+    lines.write_text(invoke("export", tape).stdout)
+    link.symlink_to(tape)
+    tape.chmod(0o600)
+    assert invoke("load", lines, "-o", link, "--force").exit_code == 0
+    assert link.is_symlink() and tape.stat().st_mode & 0o777 == 0o600
+    assert len(sessions(tape)) == 1
+
+
+def test_markdown_of_a_stranger_moves_no_cursor_and_leaves_no_heading(tape: Path) -> None:
+    escape = "char(27) || '[2J' || char(10) || '# no'"
+    alter(tape, f"UPDATE messages SET status = {escape}, kind = {escape} WHERE answers IS NOT NULL")
+    alter(tape, f"UPDATE frames SET sender = {escape}", f"UPDATE messages SET sender = {escape} WHERE answers IS NULL")
+    text = invoke("export", tape, "--format", "md").stdout
+    assert "\x1b" not in text and "\n# no" not in text
+
+
+def test_taking_back_git_setup_leaves_what_others_wrote_on_the_line(tmp_path: Path) -> None:
+    run(["git", "init", "-q", str(tmp_path)])
+    attributes = tmp_path / ".gitattributes"
+    attributes.write_text("a.db diff=mcp-tape -text\n*.x  text\n*.db diff=mcp-tape\n")
+    assert invoke("git-setup", tmp_path, "--undo").exit_code == 0
+    assert attributes.read_text() == "a.db -text\n*.x  text\n"
