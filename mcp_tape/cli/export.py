@@ -39,6 +39,7 @@ def _which(ctx: click.Context, param: click.Parameter, value: str | None) -> int
 @click.option("--session", metavar="N|all", callback=_which, help="Which session, or all; default: the newest.")
 @click.option("--format", "form", type=_FORMATS, default="jsonl", show_default=True,
               help="jsonl: one frame a line. raw: one side's byte stream. md: for people.")  # fmt: skip
+@click.option("--json", "form", flag_value="jsonl", help="The same as --format jsonl.")
 @click.option("--side", type=click.Choice(["client", "server"]), help="Only what this side sent. raw needs it.")
 @filter_option
 def command(file: str, session: int | str | None, form: str, side: str | None, kept: Filter) -> None:
