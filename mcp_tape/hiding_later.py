@@ -83,7 +83,7 @@ def hide(path: str, redactor: Redactor, *, dry_run: bool = False, progress: Prog
     with remade(path, only_ours) as db:
         seen = 0
         for seen, stored in enumerate(_stored(db), 1):
-            _redacted(redactor, stored.text, stored.channel)  # so it learns what stands under secret keys
+            _learn(redactor, stored)
             progress(seen)
         db.execute("BEGIN")
         hidden = _hide_in_frames(db, redactor, lambda done: progress(seen + done))
@@ -93,6 +93,13 @@ def hide(path: str, redactor: Redactor, *, dry_run: bool = False, progress: Prog
         if dry_run or not hidden.kinds:
             raise NoChange
     return hidden
+
+
+def _learn(redactor: Redactor, stored: _Stored) -> None:
+    try:
+        redactor.learn(stored.text, stored.channel)
+    except Exception:  # the frame is looked at again, and left out if it fails then
+        pass
 
 
 def _hide_in_frames(db: sqlite3.Connection, redactor: Redactor, progress: Progress) -> Hidden:

@@ -81,6 +81,7 @@ class Redactor:
         self._patterns = (*(hiding.pattern_rule(re.compile(value)) for value in values), *functions)
         # The quick look knows the built-in rules only.
         self._always_look = bool(self._paths or self._patterns or keys)
+        self._more_names = bool(keys)
         self._environ = _environment(environ)
         for name, value in headers:
             for word in (value, value.rpartition(" ")[2]):  # Bearer TOKEN
@@ -95,7 +96,7 @@ class Redactor:
         if self._in_pem and self._is_private_key_line(text, channel):
             hidden = mark("shape:private-key").encode()
             return Redacted(hidden, hidden, 1)
-        look = self._look(text)
+        look = self._look(text, self._always_look)
         if look is None:
             return Redacted(text, text, 0)
         source = text.decode("utf-8", "surrogateescape")
@@ -111,6 +112,11 @@ class Redactor:
             return Redacted(text, text, 0)
         count = max(1, stored.count(MARK) - source.count(MARK))
         return Redacted(_bytes(stored), _bytes(static), count)
+
+    def learn(self, text: bytes, channel: str = "") -> None:
+        """See what stands under secret names, to hide it elsewhere. Own paths and patterns teach nothing."""
+        if self._in_pem or self._look(text, self._more_names) is not None:
+            self.redact(text, channel)
 
     def text(self, text: str) -> str:
         """A remark, a diagnostic: any text without its secrets."""
@@ -137,8 +143,8 @@ class Redactor:
         hidden = {name: self.text(value) if isinstance(value, str) else value for name, value in target.items()}
         return hidden | ({"command": self.arguments(target["command"])} if "command" in target else {})
 
-    def _look(self, text: bytes) -> _Look | None:
-        """What a closer look has to look for; None, and that quickly, where there is nothing to find."""
+    def _look(self, text: bytes, always: bool) -> _Look | None:
+        """What to look for; None, and that quickly, where there is nothing to find, unless to look `always`."""
         probe = _PAYLOADS.sub(b'""', text) if len(text) > _LONG else text
         literal = self._environ.occur(text)
         if b"\\" in probe:
@@ -146,8 +152,8 @@ class Redactor:
             literal = literal or self._environ.occur(probe)
         named = secrecy.may_name_secrets(probe)
         found = shapes.hinted(probe, named)
-        if named or found or literal or self._always_look:
-            return self._rules(found, named or self._always_look)
+        if named or found or literal or always:
+            return self._rules(found, named or always)
         return _Look((), ()) if self._seen.occur(text) or self._seen.occur(probe) else None
 
     def _rules(self, found: Iterable[shapes.Shape], named: bool) -> _Look:
