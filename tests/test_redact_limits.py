@@ -22,7 +22,7 @@ EVERY_SHAPE = (*shapes.NAMED, *shapes.SHORT, *shapes.LONG)
 class Thorough(Redactor):
     """Looks at everything closely, whatever the quick look would say."""
 
-    def _look(self, text: bytes) -> Any:
+    def _look(self, text: bytes, always: bool) -> Any:
         return self._rules(EVERY_SHAPE, True)
 
 
