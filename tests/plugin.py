@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+# Loaded once: a run within this process forgets what it has loaded, and httpx2 knows the errors of one httpcore2 only.
+import httpcore2  # noqa: F401
 import pytest
 
-# Loaded once, as a run within this process forgets what it has loaded.
 import mcp_tape.pytest_tapes
 import mcp_tape.transports.local
 import mcp_tape.using.playing

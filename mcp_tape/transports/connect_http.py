@@ -138,6 +138,8 @@ class Http:
                 self._make_up(waiting, "the response ended before the answer")
         except httpx2.HTTPError as error:
             self._make_up(waiting, f"cannot reach {self._url}: {why(error)}")
+        except Exception as error:  # of a library, or ours: an answer that never comes would tell nobody
+            self._make_up(waiting, f"the answer cannot be read: {type(error).__name__}: {error}")
 
     async def _resume(self, mark: _Mark, waiting: set[str]) -> None:
         """Some servers close a stream and want it to be taken up again."""

@@ -81,9 +81,11 @@ class _Link:
 
     def hear(self, message: frames.Message, headers: Headers, text: bytes) -> None:
         """Remember how the client began; what it tells everybody is told the live server too."""
+        is_last = message.method in protocol.notification_names("initialized")
         if message.kind == "notification" and self._ready is not None:
-            self._tell(headers, text)
-        elif message.method in (protocol.INITIALIZE, *protocol.notification_names("initialized")):
+            told = self._tell(headers, text)
+            self._ready = told if is_last else self._ready  # a strict server takes no call before it
+        elif message.method == protocol.INITIALIZE or is_last:
             self._handshake.append((headers, text))
 
     def takes(self, answer: frames.Message, headers: Headers, body: bytes) -> bool:
@@ -105,8 +107,8 @@ class _Link:
         ready = self._begun(headers)
         self._start(_after(ready, lambda: self._ask(headers, call, left)))
 
-    def _tell(self, headers: Headers, text: bytes) -> None:
-        self._start(_after(self._begun(headers), lambda: self._post(headers, text)))
+    def _tell(self, headers: Headers, text: bytes) -> asyncio.Task[None]:
+        return self._start(_after(self._begun(headers), lambda: self._post(headers, text)))
 
     async def _post(self, headers: Headers, text: bytes) -> None:
         await self._through.ask("POST", headers, text, self._heard)
