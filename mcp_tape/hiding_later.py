@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from . import database, frames, jsontext, match, rebuilding, storage
+from .json_strings import is_json
 from .jsonpath import path_text
 from .redact import FAILED, Redacted, Redactor
 from .remaking import NoChange, only_ours, remade
@@ -111,8 +112,8 @@ def _hide_in_frames(db: sqlite3.Connection, redactor: Redactor, progress: Progre
         new = _hide(redactor, stored)
         if (new.redacted.text, new.head) != (stored.text, stored.head):
             count += 1
-            kinds.update(kind for _, kind in _places(stored.text, new.redacted.text))
-            kinds.update(_added(_plain(stored.head or b""), _plain(new.head or b"")))
+            for before, after in ((stored.text, new.redacted.text), (stored.head or b"", new.head or b"")):
+                kinds.update(_added(_plain(before), _plain(after)))
             changed.setdefault(stored.session, []).extend(_store(db, stored, new))
     for session, keys in changed.items():
         rebuilding.rebuild_session(db, session)
@@ -205,7 +206,7 @@ def _places(old: bytes, new: bytes) -> Iterator[tuple[str, str]]:
 
 def _strings(text: str) -> dict[jsontext.Path, str]:
     """The strings of a JSON text by their paths; the text itself where it is none."""
-    if not jsontext.is_well_formed(text):
+    if not is_json(text, deep=False) and not jsontext.is_well_formed(text):
         return {(): text}
     return {path: text[start:end] for path, start, end in jsontext.values(text) if text[start] == '"'}
 

@@ -39,6 +39,11 @@ def read_path(source: str) -> Path:
     return tuple(step for step in steps if not isinstance(step, _Wild))
 
 
+def names_of(source: str) -> list[str]:
+    """The keys that a JSONPath names, in their order."""
+    return [step for step in _steps(source) if isinstance(step, str)]
+
+
 def _steps(source: str) -> tuple[_Step, ...]:
     if not source.startswith("$"):
         raise ValueError(f"a JSONPath starts with $, this one does not: {source!r}")

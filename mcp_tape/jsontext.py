@@ -127,9 +127,12 @@ def unquote(token: str) -> str:
     """The text that a JSON string token stands for."""
     if "\\" not in token:
         return token[1:-1]
-    import json
+    try:
+        return str(orjson.loads(token))
+    except orjson.JSONDecodeError:  # half a character, or a control character as it is
+        import json
 
-    return str(json.loads(token, strict=False))
+        return str(json.loads(token, strict=False))
 
 
 def is_well_formed(text: str) -> bool:

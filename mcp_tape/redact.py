@@ -7,14 +7,16 @@ else stays as it crossed the wire. It fails closed: what cannot be redacted is n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from . import hiding, jsontext, protocol, secrecy, shapes
 from .hiding import MARK, Literals, Rule, mark
-from .jsonpath import compile_path
+from .json_strings import is_json, json_within, names_in, replace_strings
 from .jsontext import Path, Splice
+from .own_rules import OwnRules
+from .private_keys import PrivateKeys
 
 FAILED = b"[redacted:failed]"
 STDERR = "stderr"
@@ -27,9 +29,6 @@ _PAYLOAD = re.compile(r"(?:data:[\w/+.;=-]{0,100},)?[A-Za-z0-9+/]{1000,}={0,2}")
 _PAYLOADS = re.compile(rb'"[A-Za-z0-9+/]{1000,}={0,2}"')
 _ESCAPED_ASCII = re.compile(rb"(?<!\\)\\+(?:u00([2-7][0-9A-Fa-f])|/)")
 _URL_PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s@]{8,})@")
-_PEM = re.compile(r"----[- ](BEGIN|END) (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY")
-_PEM_BODY = re.compile(r"[A-Za-z0-9+/]{20}|(?:\A|[\s|:>\]])[A-Za-z0-9+/]*={0,2}\s*\Z|Proc-Type:|DEK-Info:")
-_PEM_LINES = 400  # a key that never ends must not swallow the rest of the log
 _LABELS = ("name", "key", "header")  # {"name": "X-Api-Key", "value": V}
 
 
@@ -52,8 +51,8 @@ class _Look(NamedTuple):
 class _SecretNames(dict[str, bool]):
     """Remembers which names are secret: traffic repeats the same few keys."""
 
-    def __init__(self, more: Iterable[str]) -> None:
-        self._more = frozenset(map(secrecy.fold, more))
+    def __init__(self, more: frozenset[str]) -> None:
+        self._more = more
 
     def __missing__(self, name: str) -> bool:
         bare = name.removeprefix(protocol.PARAM_HEADER)
@@ -75,13 +74,8 @@ class Redactor:
         functions: Iterable[Rule] = (),
         headers: Iterable[tuple[str, str]] = (),
     ) -> None:
-        keys = tuple(keys)
-        self._names = _SecretNames(keys)
-        self._paths = [(mark(f"path:{path}"), compile_path(path)) for path in paths]
-        self._patterns = (*(hiding.pattern_rule(re.compile(value)) for value in values), *functions)
-        # The quick look knows the built-in rules only.
-        self._always_look = bool(self._paths or self._patterns or keys)
-        self._more_names = bool(keys)
+        self._own = OwnRules(keys, paths, values, functions)
+        self._names = _SecretNames(self._own.names)
         self._environ = _environment(environ)
         for name, value in headers:
             for word in (value, value.rpartition(" ")[2]):  # Bearer TOKEN
@@ -89,14 +83,14 @@ class Redactor:
                     self._environ.add(word, f"header:{name}")
         self._seen = Literals(_MOST_SEEN)
         self._assignments = hiding.assignment_rule(self._names.__getitem__, self._see)
-        self._in_pem: dict[str, int] = {}  # per channel within a private key: lines left
+        self._private_keys = PrivateKeys()
 
     def redact(self, text: bytes, channel: str = "") -> Redacted:
         """The text without its secrets."""
-        if self._in_pem and self._is_private_key_line(text, channel):
+        if self._private_keys and self._private_keys.holds(text, channel):
             hidden = mark("shape:private-key").encode()
             return Redacted(hidden, hidden, 1)
-        look = self._look(text, self._always_look)
+        look = self._look(text)
         if look is None:
             return Redacted(text, text, 0)
         source = text.decode("utf-8", "surrogateescape")
@@ -105,7 +99,7 @@ class Redactor:
         static = self._static(source, look, within)
         document = static is not None
         if static is None:
-            self._watch_private_key(source, channel)
+            self._private_keys.watch(source, channel)
             static = self._free_text(source, look, within)
         stored = self._hide_seen(static, within, document)
         if stored == source:
@@ -115,7 +109,7 @@ class Redactor:
 
     def learn(self, text: bytes, channel: str = "") -> None:
         """See what stands under secret names, to hide it elsewhere. Own paths and patterns teach nothing."""
-        if self._in_pem or self._look(text, self._more_names) is not None:
+        if self._private_keys or self._look(text, names_only=True) is not None:
             self.redact(text, channel)
 
     def text(self, text: str) -> str:
@@ -143,38 +137,45 @@ class Redactor:
         hidden = {name: self.text(value) if isinstance(value, str) else value for name, value in target.items()}
         return hidden | ({"command": self.arguments(target["command"])} if "command" in target else {})
 
-    def _look(self, text: bytes, always: bool) -> _Look | None:
-        """What to look for; None, and that quickly, where there is nothing to find, unless to look `always`."""
+    def _look(self, text: bytes, names_only: bool = False) -> _Look | None:
+        """What to look for; None, and that quickly, where there is nothing to find. Of own rules, all or the names."""
         probe = _PAYLOADS.sub(b'""', text) if len(text) > _LONG else text
         literal = self._environ.occur(text)
         if b"\\" in probe:
             probe = _ESCAPED_ASCII.sub(_unescaped, probe)
+            if _ESCAPED_ASCII.search(
+                probe
+            ):  # an escaped backslash: nobody writes that, and nobody shall hide behind it
+                return self._rules(shapes.ALL, True)
             literal = literal or self._environ.occur(probe)
         named = secrecy.may_name_secrets(probe)
         found = shapes.hinted(probe, named)
-        if named or found or literal or always:
-            return self._rules(found, named or always)
+        own = self._own.may_name(probe) if names_only else self._own.may_hide(text, probe)
+        if named or found or literal or own:
+            return self._rules(found, named or own)
         return _Look((), ()) if self._seen.occur(text) or self._seen.occur(probe) else None
 
     def _rules(self, found: Iterable[shapes.Shape], named: bool) -> _Look:
         # What hides more comes first: a token within a cookie must not cut the cookie in two.
         by_name = [hiding.shape_rule(shape) for shape in found if shape in shapes.NAMED]
         by_shape = [hiding.shape_rule(shape) for shape in found if shape not in shapes.NAMED]
-        exact = (self._environ.hide, *self._patterns, *by_shape)
+        exact = (self._environ.hide, *self._own.rules, *by_shape)
         return _Look((*by_name, *([self._assignments] if named else ()), *exact), (*by_name, *exact))
 
     def _static(self, source: str, look: _Look, within: Path) -> str | None:
         """A JSON text without what it alone tells to be secret; None if it is no JSON."""
-        if not _is_json(source):
+        if not is_json(source):
             return None
         try:
-            return self._document(self._hide_paths(source) if self._paths else source, look, within)
+            return self._document(self._hide_places(source) if self._own.places else source, look, within)
         except (IndexError, ValueError):
             return None  # too deep to be parsed, and no JSON after all
 
     def _document(self, source: str, look: _Look, within: Path) -> str:
         labels = self._labelled(source) if self._assignments in look.rules else {}
-        return _each_string(source, within, lambda value, path, named: self._string(value, path, named, look, labels))
+        return replace_strings(
+            source, within, lambda value, path, named: self._string(value, path, named, look, labels)
+        )
 
     def _string(self, value: str, path: Path, named: Path, look: _Look, labels: Mapping[Path, str]) -> str:
         in_schema = not protocol.SCHEMA_KEYS.isdisjoint(named)
@@ -185,7 +186,7 @@ class Redactor:
             label = labels.get(path)
             if label and (secrecy.looks_issued(value) or (label[0] == "-" and not secrecy.is_flag(value))):
                 return self._under(label.lstrip("-"), value)
-        if len(value) < _SHORTEST and not self._patterns:
+        if len(value) < _SHORTEST and not self._own.rules:
             return value
         if _PAYLOAD.fullmatch(value):
             return self._environ.hide(value)  # an image: what looks like a token in it is chance
@@ -203,7 +204,7 @@ class Redactor:
         before = None
         while text != before:
             before = text
-            start, end = _json_within(text)
+            start, end = json_within(text)
             if start < end:
                 inner = self._document(text[start:end], look, (*named, ""))
                 text = hiding.settle(text[:start], look.rules) + inner + hiding.settle(text[end:], look.rules)
@@ -229,13 +230,13 @@ class Redactor:
                 labels[(*path[:-1], int(step) + 1)] = word
         return labels
 
-    def _hide_paths(self, source: str) -> str:
+    def _hide_places(self, source: str) -> str:
         splices: list[Splice] = []
         for path, start, end in jsontext.values(source):
             inner = path[1:] if path and isinstance(path[0], int) else path  # a message of a batch
-            if _names_in(path) in protocol.UNTOUCHED:
+            if names_in(path) in protocol.UNTOUCHED:
                 continue
-            splices += [(start, end, jsontext.quote(hidden)) for hidden, fits in self._paths if fits(inner)][:1]
+            splices += [(start, end, jsontext.quote(hidden)) for hidden, fits in self._own.places if fits(inner)][:1]
         return jsontext.splice(source, splices)
 
     def _see(self, value: str, name: str) -> None:
@@ -247,21 +248,7 @@ class Redactor:
         if not self._seen.occur(_bytes(source)):
             return source
         hide = self._seen.hide
-        return _each_string(source, within, lambda value, *_: hide(value)) if document else hide(source)
-
-    def _watch_private_key(self, source: str, channel: str) -> None:
-        edges = _PEM.findall(source)
-        if edges and edges[-1] == "BEGIN":
-            self._in_pem[channel] = _PEM_LINES
-
-    def _is_private_key_line(self, text: bytes, channel: str) -> bool:
-        """A key printed over several lines is hidden line by line, as each line is a frame."""
-        left = self._in_pem.pop(channel, 0)
-        source = text.decode("utf-8", "surrogateescape")
-        edges = _PEM.findall(source)
-        if left > 1 and "END" not in edges:
-            self._in_pem[channel] = left - 1
-        return left > 0 and not _is_json(source) and bool(edges or _PEM_BODY.search(source))
+        return replace_strings(source, within, lambda value, *_: hide(value)) if document else hide(source)
 
 
 def _environment(environ: Mapping[str, str]) -> Literals:
@@ -273,45 +260,6 @@ def _environment(environ: Mapping[str, str]) -> Literals:
         elif password and secrecy.is_distinctive(password[1]):
             literals.add(password[1], f"env:{name}")
     return literals
-
-
-def _each_string(source: str, within: Path, hide: Callable[[str, Path, Path], str]) -> str:
-    """The JSON text with its strings replaced, but for those that the protocol needs."""
-    splices: list[Splice] = []
-    for path, start, end in jsontext.values(source):
-        if source[start] != '"':
-            continue
-        named = (*within, *_names_in(path))
-        if named not in protocol.UNTOUCHED:
-            value = jsontext.unquote(source[start:end])
-            hidden = hide(value, path, named)
-            if hidden != value:
-                splices.append((start, end, jsontext.quote(hidden)))
-    return jsontext.splice(source, splices)
-
-
-def _names_in(path: Path) -> Path:
-    return tuple([step for step in path if type(step) is str])  # a list: this runs for each string of a document
-
-
-def _json_within(text: str) -> tuple[int, int]:
-    """Where a JSON object, or a text that is an array, stands in a text."""
-    if text.startswith("[") and _is_json(text, deep=False):
-        return 0, len(text)
-    start, end = text.find("{"), text.rfind("}") + 1
-    return (start, end) if 0 <= start < end and _is_json(text[start:end], deep=False) else (0, 0)
-
-
-def _is_json(source: str, deep: bool = True) -> bool:
-    if not source.lstrip(" \t\r\n").startswith(("{", "[")):
-        return False
-    try:
-        jsontext.loads(source)
-    except ValueError:
-        return False
-    except RecursionError:  # too deep to parse, not to scan
-        return deep
-    return True
 
 
 def _unescaped(found: re.Match[bytes]) -> bytes:

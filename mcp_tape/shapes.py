@@ -168,6 +168,7 @@ LONG = (
     Shape("age", "AGE-SECRET", r"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
     Shape("salesforce", "00D", rf"00D{_free(3)}[A-Za-z0-9]{{12,15}}!\w{{20,}}[\w.]{{40,}}"),
 )
+ALL = (*NAMED, *SHORT, *LONG)
 
 _RUN = b"a" * 20
 _RUN_CHARACTERS = bytes(ord("a") if re.match(rb"[A-Za-z0-9_+/=-]", bytes([byte])) else 32 for byte in range(256))

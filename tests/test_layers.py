@@ -14,7 +14,8 @@ PACKAGE = Path(__file__).parent.parent / "mcp_tape"
 # From the bottom up; a module may import only what stands before it.
 STACK = """
     errors naming jsontext jsonpath protocol frames framing compression secrecy shapes hiding
-    schema redact match database cassette filters showing measuring querying searching storage
+    json_strings own_rules private_keys redact match
+    schema database cassette filters showing measuring querying searching storage
     replacing remaking removing merging controls ahead selection
     streams ledger rebuilding migrations hiding_later checking tape sessions formats
     finding rewrite minted_spots minted calls playback stand_ins ordering misses deck client_script client_deck

@@ -1,0 +1,57 @@
+"""The strings of a JSON text, and JSON that stands within a string: what redaction looks at, and replaces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from . import jsontext, protocol
+from .jsontext import Path, Splice
+
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.S)
+
+
+def strings(source: str) -> Iterator[str]:
+    """Each string of a JSON text, keys too."""
+    return map(jsontext.unquote, _STRING.findall(source))
+
+
+def replace_strings(source: str, within: Path, hide: Callable[[str, Path, Path], str]) -> str:
+    """The JSON text with its strings replaced, but for those that the protocol needs."""
+    splices: list[Splice] = []
+    for path, start, end in jsontext.values(source):
+        if source[start] != '"':
+            continue
+        named = (*within, *names_in(path))
+        if named not in protocol.UNTOUCHED:
+            value = jsontext.unquote(source[start:end])
+            hidden = hide(value, path, named)
+            if hidden != value:
+                splices.append((start, end, jsontext.quote(hidden)))
+    return jsontext.splice(source, splices)
+
+
+def names_in(path: Path) -> Path:
+    """The keys of a path."""
+    return tuple([step for step in path if type(step) is str])  # a list: this runs for each string of a document
+
+
+def json_within(text: str) -> tuple[int, int]:
+    """Where a JSON object, or a text that is an array, stands in a text."""
+    if text.startswith("[") and is_json(text, deep=False):
+        return 0, len(text)
+    start, end = text.find("{"), text.rfind("}") + 1
+    return (start, end) if 0 <= start < end and is_json(text[start:end], deep=False) else (0, 0)
+
+
+def is_json(source: str, deep: bool = True) -> bool:
+    """Whether a text is a JSON object or array. `deep`: also what is too deep to be parsed, and may be none."""
+    if not source.lstrip(" \t\r\n").startswith(("{", "[")):
+        return False
+    try:
+        jsontext.loads(source)
+    except ValueError:
+        return False
+    except RecursionError:  # too deep to parse, not to scan
+        return deep
+    return True

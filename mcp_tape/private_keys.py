@@ -1,0 +1,36 @@
+"""A private key printed over several lines: each line is a frame, and only the first tells what they are."""
+
+from __future__ import annotations
+
+import re
+
+from .json_strings import is_json
+
+_EDGE = re.compile(r"----[- ](BEGIN|END) (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY")
+_BODY = re.compile(r"[A-Za-z0-9+/]{20}|(?:\A|[\s|:>\]])[A-Za-z0-9+/]*={0,2}\s*\Z|Proc-Type:|DEK-Info:")
+_LINES = 400  # a key that never ends must not swallow the rest of the log
+
+
+class PrivateKeys:
+    """The channels that are within a private key."""
+
+    def __init__(self) -> None:
+        self._left: dict[str, int] = {}  # lines, by channel
+
+    def __bool__(self) -> bool:
+        return bool(self._left)
+
+    def watch(self, source: str, channel: str) -> None:
+        """A text that is no JSON: a key may begin in it."""
+        edges = _EDGE.findall(source)
+        if edges and edges[-1] == "BEGIN":
+            self._left[channel] = _LINES
+
+    def holds(self, text: bytes, channel: str) -> bool:
+        """Whether the next text of a channel is a line of a key."""
+        left = self._left.pop(channel, 0)
+        source = text.decode("utf-8", "surrogateescape")
+        edges = _EDGE.findall(source)
+        if left > 1 and "END" not in edges:
+            self._left[channel] = left - 1
+        return left > 0 and not is_json(source) and bool(edges or _BODY.search(source))
