@@ -6,10 +6,11 @@ import contextlib
 import json
 import shutil
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from sqlite_utils import Database, Migrations
 
 from mcp_tape import schema
 from mcp_tape.cassette import Cassette
@@ -44,7 +45,15 @@ def make_older(tape: Path) -> None:
     )
 
 
-def from_0(db: Any) -> None:
+def steps(*functions: Callable[[Database], None]) -> Migrations:
+    """From version 0 on."""
+    found = Migrations("test")
+    for number, function in enumerate(functions):
+        found(name=str(number))(function)
+    return found
+
+
+def from_0(db: Database) -> None:
     """A step as a new schema would bring it."""
     db.execute("ALTER TABLE messages ADD COLUMN exchange INTEGER")
     db.execute("ALTER TABLE messages ADD COLUMN cue INTEGER")
@@ -64,32 +73,47 @@ def version(tape: Path) -> int:
 def test_an_older_cassette_becomes_what_todays_would_be(tape: Path) -> None:
     before = everything(tape)
     make_older(tape)
-    assert migrate(str(tape), {0: from_0}) == [0, 1]
+    assert migrate(str(tape), steps(from_0)) == [0, 1]
     assert version(tape) == schema.VERSION
     assert everything(tape) == before
     assert invoke("check", tape).exit_code == 0
 
 
 def test_steps_are_taken_one_after_the_other(tape: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    alter(tape, "PRAGMA user_version = 0")
-    taken: list[int] = []
-    steps = {n: lambda db: taken.append(db.execute("PRAGMA user_version").fetchone()[0]) for n in range(3)}
+    alter(tape, "PRAGMA user_version = 1")
     monkeypatch.setattr(schema, "VERSION", 3)
-    assert migrate(str(tape), steps, 3) == [0, 1, 2, 3]
-    assert taken == [0, 1, 2]
+    taken: list[str] = []
+    known = steps(lambda _: taken.append("0 to 1"), lambda _: taken.append("1 to 2"), lambda _: taken.append("2 to 3"))
+    assert migrate(str(tape), known, 3) == [1, 2, 3]
+    assert taken == ["1 to 2", "2 to 3"]
     assert version(tape) == 3
+
+
+def test_what_sqlite_utils_counts_steps_by_does_not_stay(tape: Path) -> None:
+    alter(tape, "PRAGMA user_version = 0")
+    migrate(str(tape), steps(lambda _: None))
+    assert invoke("check", tape).exit_code == 0
+    assert invoke("rm", tape, "--session", "1").exit_code == 0
+
+
+def test_the_same_table_of_somebody_else_is_not_touched(tape: Path) -> None:
+    alter(tape, "PRAGMA user_version = 0", "CREATE TABLE _sqlite_migrations (name TEXT)")
+    before = tape.read_bytes()
+    with pytest.raises(CassetteError, match=f"drop-table {tape} _sqlite_migrations"):
+        migrate(str(tape), steps(lambda _: None))
+    assert tape.read_bytes() == before
 
 
 def test_a_step_that_fails_leaves_the_cassette_as_it_was(tape: Path) -> None:
     alter(tape, "PRAGMA user_version = 0")
     before = tape.read_bytes()
 
-    def broken(db: Any) -> None:
+    def broken(db: Database) -> None:
         db.execute("DELETE FROM frames")
         db.execute("SELECT * FROM nowhere")
 
     with pytest.raises(CassetteError, match="stays as it was: no such table"):
-        migrate(str(tape), {0: broken})
+        migrate(str(tape), steps(broken))
     assert tape.read_bytes() == before
 
 
@@ -130,11 +154,11 @@ def test_triggers_of_a_stranger_do_not_run(tape: Path) -> None:
         "CREATE TRIGGER t AFTER UPDATE ON sessions BEGIN DELETE FROM frames; END",
     )
     with pytest.raises(CassetteError, match="SQL triggers"):
-        migrate(str(tape), {0: lambda db: None})
+        migrate(str(tape), steps(lambda _: None))
 
 
 def test_there_is_a_step_from_every_version_and_a_cassette_of_each() -> None:
-    assert set(STEPS) == set(VERSIONS) - {schema.VERSION}
+    assert [step.name for step in STEPS.pending(Database(memory=True))] == [str(number) for number in VERSIONS[:-1]]
     assert sorted(path.name for path in SCHEMAS.glob("*.db")) == sorted(f"{number}.db" for number in VERSIONS)
 
 

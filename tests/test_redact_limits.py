@@ -74,6 +74,10 @@ def test_the_quick_look_misses_nothing_in_running_text(text: str) -> None:
     assert Redactor(ENVIRON).redact(text.encode()) == Thorough(ENVIRON).redact(text.encode())
 
 
+def without_z(text: str) -> str:
+    return text.replace("z", "[redacted:z]")
+
+
 # What a user may want hidden: each rule alone, as together they would hide what one of them misses.
 OWN: list[dict[str, Any]] = [
     {"keys": ["x"]},
@@ -89,7 +93,7 @@ OWN: list[dict[str, Any]] = [
     {"values": [r"(?<!\w)x|0+1"]},
     {"values": ['"']},
     {"values": ["\u00e9"]},
-    {"functions": [lambda text: text.replace("z", "[redacted:z]")]},
+    {"functions": [without_z]},
 ]
 
 
@@ -148,7 +152,7 @@ def test_nobody_hides_behind_an_escaped_backslash(name: str) -> None:
 SLOW: list[dict[str, Any]] = [{"keys": ["\u00e9"]}, {"keys": ["a/b"]}, {"paths": ["$.document[0]"]}]
 
 
-@pytest.mark.parametrize("own", [own for own in OWN if own not in SLOW], ids=str)
+@pytest.mark.parametrize("own", [own for own in OWN if own not in SLOW])
 def test_what_holds_nothing_for_the_users_rules_is_not_looked_at_closely(own: dict[str, Any]) -> None:
     class Quick(Redactor):
         def _static(self, *_: Any) -> str | None:
