@@ -48,6 +48,19 @@ def node() -> Callable[[], Path]:
 
 
 @pytest.fixture(scope="session")
+def chromium() -> Callable[[], str]:
+    """The program of a real browser. Without one a test is skipped, but never in CI."""
+
+    def program() -> str:
+        found = provision.chromium()
+        if found is None and os.environ.get("CI"):
+            pytest.fail("chromium is not installed, and CI must have it")
+        return found or pytest.skip("needs chromium")
+
+    return program
+
+
+@pytest.fixture(scope="session")
 def sdk_client(node: Callable[[], Path]) -> Callable[[str, str], list[str]]:
     """The command of a client program for a server, both by the names in `provision`."""
 

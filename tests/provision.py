@@ -36,6 +36,12 @@ HTTP_SERVERS = {"everything-http": "/mcp", "everything-sse": "/sse", "fast": "/m
 FASTMCP = "fastmcp>=4,<5"
 
 
+def chromium() -> str | None:
+    """A browser that is there, by one of its names."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    return next(filter(None, map(shutil.which, names)), None)
+
+
 def has_node() -> bool:
     return all(shutil.which(name) for name in ("node", "npm"))
 
