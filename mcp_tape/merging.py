@@ -44,7 +44,7 @@ def merge(paths: Sequence[str], output: str, *, overwrite: bool = False) -> list
     """Make a cassette of the sessions of others. One that is on several of them, copied, is taken once."""
     _check_place(paths, output, overwrite)
     output = os.path.realpath(output)
-    part = f"{output}.{os.getpid()}.part"
+    part = remaking.beside(output)
     try:
         with ExitStack() as stack:
             tapes = [stack.enter_context(Cassette(path)) for path in paths]
@@ -70,10 +70,12 @@ def _check_place(paths: Sequence[str], output: str, overwrite: bool) -> None:
     if there is not None and not overwrite:
         raise MergeError(f"{output} is there already, and stays as it is; choose another name, or add --force")
     try:
-        schema.check_header(output)
-        database.tidy(output)
+        version = schema.version_of(output)
     except CassetteError:
         raise MergeError(f"{output} is no cassette, and stays as it is; choose another name") from None
+    if version is not None:
+        schema.check_version(output, version)
+    database.tidy(output)
     if there is not None and os.path.getsize(output) and database.header_says_wal(output):
         raise MergeError(f"{output} is in use, and stays as it is; end what records or reads it, then try again")
 

@@ -7,10 +7,11 @@ journal behind. While it is made, nobody can record into the cassette.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 from . import database
 from .errors import CassetteError
@@ -64,6 +65,31 @@ def _copied(path: str) -> Iterator[str]:
         yield part
     finally:
         drop(part)
+
+
+def beside(path: str) -> str:
+    """A name for what is to take the place of a file. What killed commands have left under such names goes first."""
+    name = re.compile(rf"{re.escape(os.path.basename(path))}\.([1-9][0-9]{{0,6}})\.making")
+    with suppress(OSError), os.scandir(os.path.dirname(path)) as entries:
+        for entry in entries:
+            found = name.fullmatch(entry.name)
+            if found and entry.is_file(follow_symlinks=False) and _is_left(entry.path, int(found[1])):
+                drop(entry.path)
+    return f"{path}.{os.getpid()}.making"
+
+
+def _is_left(part: str, pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        pass
+    except PermissionError:
+        return False  # somebody else's
+    else:
+        if pid != os.getpid():
+            return False
+    database.tidy(part)
+    return not database.header_says_wal(part)  # else a process of another machine, or container, records into it
 
 
 def changeable(part: str) -> sqlite3.Connection:

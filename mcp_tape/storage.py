@@ -104,6 +104,7 @@ class Writer:
         database.check(db, path)
         if database.switch_to_wal(db):
             db.execute("PRAGMA synchronous = NORMAL")
+            db.execute("SELECT 1 FROM sessions").fetchone()  # from the first look on, nobody can make it anew under us
             return None
         db.execute("PRAGMA journal_mode = TRUNCATE")
         return "this file system does not allow SQLite's WAL; recording works, readers may have to wait"

@@ -29,6 +29,8 @@ from .tape import Tape
 
 _T = TypeVar("_T")
 _BATCH_FRAMES, _BATCH_BYTES = 2_000, 4 << 20  # per transaction, at the most
+_TRIES = 3  # of 5 seconds each, to write to a file that somebody else holds
+_TRIES_TO_OPEN = 12  # a large cassette may just be redacted; what comes meanwhile is in the backlog
 
 
 class _Session(NamedTuple):
@@ -76,12 +78,19 @@ class Recording:
 
     def _open(self) -> None:
         try:
-            self._writer = _patiently(lambda: Writer(self._path))
+            self._writer = _patiently(lambda: Writer(self._path), _TRIES_TO_OPEN, self._wait)
         except (Error, CassetteError) as error:
             self._fail(f"cannot write {self._path}: {error}")
             return
         if self._writer.warning:
             self._say(f"warning {self._writer.warning}")
+
+    def _wait(self, times: int) -> None:
+        """Somebody else holds the cassette."""
+        if times == 1:
+            self._say(f"warning {self._path} is in use: it is recorded as soon as that is over")
+        elif self._backlog.closed:
+            self._say("alive")  # the relay waits for us to finish
 
     def _begin(self, at: int, transport: str, legacy: bool) -> Tape:
         """The tape of a new session. What has no session id is of the modern era, or might as well be."""
@@ -210,14 +219,15 @@ class Recording:
             pass  # the relay is gone; the cassette is what counts now
 
 
-def _patiently(write: Callable[[], _T]) -> _T:
+def _patiently(write: Callable[[], _T], tries: int = _TRIES, waited: Callable[[int], None] = lambda times: None) -> _T:
     """Another process may hold the file longer than SQLite waits: try again, then give up."""
-    for _ in range(2):
+    for times in range(1, tries):
         try:
             return write()
         except OperationalError as error:
             if not is_locked(error):
                 raise
+        waited(times)
     return write()
 
 

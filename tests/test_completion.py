@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -38,6 +39,12 @@ def test_the_script_is_accepted_by_the_shell(shell: str, tmp_path: Path) -> None
     (tmp_path / "script").write_text(script)
     done = run([program, "-n", str(tmp_path / "script")])
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_json_has_the_same_script(shell: str) -> None:
+    (line,) = lines("completion", shell, "--json")
+    assert json.loads(line) == {"shell": shell, "script": invoke("completion", shell).stdout.removesuffix("\n")}
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")

@@ -11,7 +11,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
+
+from mcp_tape.cli import cli
 
 from .reading import GOLDEN, invoke
 from .support import run
@@ -102,6 +105,13 @@ def test_what_is_no_cassette_is_refused_and_left_alone(
     assert any(part in result.output for part in hint.split("|")), result.output
     assert (file.read_bytes() if file.is_file() else None) == before
     assert set(os.listdir(tmp_path)) <= {"tape.db"}
+
+
+def test_every_command_but_those_that_talk_to_clients_has_json() -> None:
+    context = click.Context(cli)
+    commands = {name: cli.get_command(context, name) for name in cli.list_commands(context)}
+    without = {name for name, found in commands.items() if found and not any("--json" in p.opts for p in found.params)}
+    assert without == {"record", "replay", "use", "demo"}
 
 
 def test_flipped_bytes_give_a_clear_answer_and_leave_nothing_behind(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -15,11 +16,13 @@ import pytest
 from mcp_tape import remaking
 from mcp_tape.errors import CassetteError
 from mcp_tape.storage import Writer
+from mcp_tape.writer import _patiently
 
 from .decks import alter
-from .reading import Frames, call, invoke, make, said
+from .reading import Frames, Recording, call, invoke, make, said
 from .support import ECHO, MCP_TAPE, WAIT, record, run, sessions, started, until
 
+NOTE = b"# Cassettes in git diff; every clone runs once: mcp-tape git-setup"
 SECRET = "hunter2-hunter2"
 # A function for --redact-with: says that it is reached, and then takes its time.
 SLOW = (
@@ -50,6 +53,27 @@ def test_a_recorder_that_waited_for_a_redaction_records_into_the_new_file(tape: 
             _, said = process.communicate(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n', WAIT)
     assert process.returncode == 0 and b"INCOMPLETE" not in said
     assert [session.incomplete for session in sessions(tape)][2:] == [None]
+
+
+def test_a_recorder_that_waits_for_its_first_client_keeps_its_file(tape: Path) -> None:
+    with closing(Writer(str(tape))):  # no session has begun
+        result = invoke("rm", tape, "--session", 1)
+    assert (result.exit_code, "is in use" in result.stderr) == (3, True)
+    assert len(sessions(tape)) == 2
+
+
+def test_a_recorder_waits_for_a_cassette_that_is_held_for_long() -> None:
+    tries: list[int] = []
+
+    def write() -> str:
+        tries.append(len(tries))
+        if len(tries) < 12:
+            raise sqlite3.OperationalError("database is locked")
+        return "written"
+
+    waits: list[int] = []
+    assert _patiently(write, 12, waits.append) == "written"
+    assert waits == list(range(1, 12))
 
 
 def holds(process: subprocess.Popen[bytes], path: Path) -> bool:
@@ -112,6 +136,47 @@ def test_a_redaction_that_is_stopped_leaves_no_copy_behind(tape: Path, number: s
     assert tape.read_bytes() == before
 
 
+def ended(command: list[str], *, first: bytes, reached: Callable[[int], bool]) -> int:
+    """The number of a process that was killed when it had reached something."""
+    with started(command) as process:
+        assert process.stdin
+        process.stdin.write(first)
+        process.stdin.flush()
+        until(lambda: reached(process.pid), "the process is where it is to be killed")
+        process.kill()
+        process.wait(WAIT)
+        return process.pid
+
+
+@pytest.mark.parametrize("command", ["load", "merge"])
+def test_what_a_killed_command_left_is_removed_by_the_next(tape: Path, command: str) -> None:
+    out, lines = tape.with_name("out.db"), tape.with_name("tape.jsonl")
+    lines.write_text(invoke("export", tape).stdout)
+    load = [*MCP_TAPE, "load", "-", "-o", str(out)]
+    ended(load, first=lines.read_bytes(), reached=lambda pid: tape.with_name(f"out.db.{pid}.making-wal").exists())
+    assert list(tape.parent.glob("out.db.*.making"))
+    tape.with_name(f"out.db.{os.getpid()}.making").write_text("of one that had our number")
+    assert invoke(command, lines if command == "load" else tape, "-o", out).exit_code == 0
+    assert [file.name for file in tape.parent.glob("out.db*")] == ["out.db"]
+
+
+def test_what_may_be_somebody_elses_is_not_removed(tape: Path) -> None:
+    gone, other = (ended(["cat"], first=b"", reached=lambda pid: True) for _ in range(2))
+    out, part = tape.with_name("out.db"), f"out.db.{gone}.making"
+    names = [f"out.db.{os.getppid()}.making", f"{part}s", f"an-{part}", f"out.db.0{gone}.making", "out.db.1-1.making"]
+    for name in names:
+        tape.with_name(name).touch()
+    tape.with_name(f"out.db.{other}.making").symlink_to(tape)
+    recording = Recording(tape.with_name(part))  # as by a process of another container
+    try:
+        assert invoke("merge", tape, "-o", out).exit_code == 0
+        assert {*names, f"out.db.{other}.making", part} < set(os.listdir(tape.parent))
+    finally:
+        recording.end()
+    assert invoke("merge", tape, "-o", out, "--force").exit_code == 0
+    assert not tape.with_name(part).exists()
+
+
 def test_an_editor_that_empties_the_text_does_not_empty_the_session(
     tape: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,3 +212,25 @@ def test_taking_back_git_setup_leaves_what_others_wrote_on_the_line(tmp_path: Pa
     attributes.write_text("a.db diff=mcp-tape -text\n*.x  text\n*.db diff=mcp-tape\n")
     assert invoke("git-setup", tmp_path, "--undo").exit_code == 0
     assert attributes.read_text() == "a.db -text\n*.x  text\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"*.png binary\r\n*.x text\n", b"*.png binary\r\n*.x text\n{note}\r\n*.db diff=mcp-tape\r\n"),
+        (b"*.png binary\n*.x text", b"*.png binary\n*.x text\n{note}\n*.db diff=mcp-tape"),
+        (b"\r\n*.x text", b"\r\n*.x text\r\n{note}\r\n*.db diff=mcp-tape"),
+        (b"# \xff\x0c\n", b"# \xff\x0c\n{note}\n*.db diff=mcp-tape\n"),
+    ],
+    ids=["mixed", "no newline at the end", "CRLF and no newline", "odd bytes"],
+)
+def test_git_setup_leaves_line_ends_as_they_are(tmp_path: Path, before: bytes, after: bytes) -> None:
+    run(["git", "init", "-q", str(tmp_path)])
+    attributes = tmp_path / ".gitattributes"
+    attributes.write_bytes(before)
+    assert invoke("git-setup", tmp_path).exit_code == 0
+    assert attributes.read_bytes() == after.replace(b"{note}", NOTE)
+    assert invoke("git-setup", tmp_path).stderr == "mcp-tape: git already shows cassettes in words here\n"
+    assert run(["git", "-C", str(tmp_path), "check-attr", "diff", "a.db"]).stdout == b"a.db: diff: mcp-tape\n"
+    assert invoke("git-setup", tmp_path, "--undo").exit_code == 0
+    assert attributes.read_bytes() == before

@@ -114,6 +114,7 @@ def test_a_step_that_fails_leaves_the_cassette_as_it_was(tape: Path) -> None:
 
     with pytest.raises(CassetteError, match="stays as it was: no such table"):
         migrate(str(tape), steps(broken))
+    assert [file.name for file in tape.parent.iterdir()] == ["tape.db"]
     assert tape.read_bytes() == before
 
 

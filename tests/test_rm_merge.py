@@ -204,6 +204,18 @@ def test_what_is_no_cassette_is_never_replaced(pair: tuple[Path, Path], tmp_path
     assert (tmp_path / "notes.txt").read_text() == "dear diary"
 
 
+@pytest.mark.parametrize(("version", "hint"), [(99, "newer mcp-tape (schema 99"), (0, "mcp-tape migrate")])
+def test_a_cassette_of_another_schema_is_called_what_it_is(
+    pair: tuple[Path, Path], tmp_path: Path, version: int, hint: str
+) -> None:
+    out = recorded(tmp_path / "out.db", 3, "elder")
+    alter(out, f"PRAGMA user_version = {version}")
+    before = out.read_bytes()
+    result = invoke("merge", *pair, "-o", out, "--force")
+    assert result.exit_code == 3 and hint in result.stderr and "no cassette" not in result.stderr
+    assert out.read_bytes() == before
+
+
 def test_what_is_being_recorded_can_be_merged_but_not_replaced(pair: tuple[Path, Path], tmp_path: Path) -> None:
     live = tmp_path / "live.db"
     recording = Recording(live, started_at="2026-03-01T00:00:00Z")

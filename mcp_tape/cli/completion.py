@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from . import cli
+from .options import echo_json
 
 _SHELLS = ("bash", "zsh", "fish")
 
@@ -17,7 +18,8 @@ _SHELLS = ("bash", "zsh", "fish")
     "  fish:  mcp-tape completion fish > ~/.config/fish/completions/mcp-tape.fish",
 )
 @click.argument("shell", type=click.Choice(_SHELLS))
-def command(shell: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="The shell and the script as a JSON object.")
+def command(shell: str, as_json: bool) -> None:
     """Print what lets a shell complete commands, options and files."""
     from click.shell_completion import get_completion_class
 
@@ -25,4 +27,8 @@ def command(shell: str) -> None:
     assert found is not None
     completion = found(cli, {}, "mcp-tape", "_MCP_TAPE_COMPLETE")
     # Not source(), which starts a shell to ask how old it is.
-    click.echo(completion.source_template % completion.source_vars())
+    script = completion.source_template % completion.source_vars()
+    if as_json:
+        echo_json({"shell": shell, "script": script})
+    else:
+        click.echo(script)

@@ -68,21 +68,31 @@ def _say(attributes: str, changed: bool, configured: bool, undo: bool) -> None:
 
 def _write(attributes: str, paths: Sequence[str]) -> bool:
     """Behind what is there; whether anything was missing."""
-    there = _read(attributes)
-    wanted = [f"{path} {_DRIVER}" for path in paths]
-    missing = [line for line in wanted if line not in there]
+    text = _read(attributes)
+    there = text.splitlines()
+    missing = [line for path in paths if (line := f"{path} {_DRIVER}") not in there]
     if not missing:
         return False
     note = [] if _NOTE in there else [_NOTE]
-    _replace(attributes, [*there, *note, *missing])
+    _replace(attributes, _with(text, [*note, *missing]))
     return True
 
 
+def _with(text: str, lines: Sequence[str]) -> str:
+    """Lines end as those before them do; without a newline behind the last one if there was none."""
+    end = "\r\n" if "\r\n" in text else "\n"
+    if text and not text.endswith("\n"):
+        return text + "".join(f"{end}{line}" for line in lines)
+    return text + "".join(f"{line}{end}" for line in lines)
+
+
 def _undo(attributes: str) -> bool:
-    there = _read(attributes)
-    left = [kept for line in there if line != _NOTE and (kept := _without(line)) is not None]
-    if left == there:
+    text = _read(attributes)
+    left = "".join(map(_without, text.splitlines(keepends=True)))
+    if left == text:
         return False
+    if not text.endswith("\n"):
+        left = left.removesuffix("\n").removesuffix("\r")
     if left:
         _replace(attributes, left)
     else:
@@ -90,29 +100,30 @@ def _undo(attributes: str) -> bool:
     return True
 
 
-def _without(line: str) -> str | None:
-    """The line without our attribute; None where nothing else was on it."""
-    pattern, *words = line.split() or [""]
+def _without(line: str) -> str:
+    """The line without our attribute; nothing where nothing else was on it."""
+    body = line.rstrip("\r\n")
+    pattern, *words = body.split() or [""]
     others = [word for word in words if word != _DRIVER]
-    if others == words:
-        return line
-    return " ".join([pattern, *others]) if others else None
+    if body == _NOTE or (words and not others):
+        return ""
+    return line if others == words else " ".join([pattern, *others]) + line[len(body) :]
 
 
-def _read(attributes: str) -> list[str]:
+def _read(attributes: str) -> str:
     try:
         with open(attributes, encoding="utf-8", errors="surrogateescape", newline="") as file:
-            return file.read().splitlines()
+            return file.read()
     except FileNotFoundError:
-        return []
+        return ""
     except OSError as error:
         raise TapeError(f"cannot read {attributes}: {error.strerror}") from None
 
 
-def _replace(attributes: str, lines: Sequence[str]) -> None:
+def _replace(attributes: str, text: str) -> None:
     try:
         with open(attributes, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-            file.write("".join(f"{line}\n" for line in lines))
+            file.write(text)
     except OSError as error:
         raise TapeError(f"cannot write {attributes}: {error.strerror}") from None
 

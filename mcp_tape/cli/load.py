@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from .. import __version__, schema
+from .. import __version__, remaking, schema
 from ..errors import CassetteError
 from ..formats import building, loading
 from ..modes import put_in_place
@@ -58,7 +58,7 @@ def command(file: str, output: str, force: bool, as_json: bool) -> None:
 def load(file: str, output: str) -> loading.Loaded:
     """Beside the cassette, which it replaces only when it is whole."""
     output = os.path.realpath(output)  # a link stays one
-    part = f"{output}.{os.getpid()}.part"
+    part = remaking.beside(output)
     try:
         with _lines(file) as lines, building.building(part) as builder:
             loaded = loading.load(lines, "stdin" if file == "-" else file, builder, _defaults())
