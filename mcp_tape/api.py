@@ -188,7 +188,8 @@ class Stage:
         self._reporter = report.Reporter(say, options.report, options.run)
         self._finders: list[Finder] = []
         self._decks: list[Deck] = []
-        self._chosen = selection.select(cassette, options.session)
+        self._until = selection.newest(cassette)
+        self._chosen = selection.select(cassette, options.session, until=self._until)
         _say_incomplete(cassette, self._chosen.sessions, say)
 
     def deck(
@@ -205,7 +206,7 @@ class Stage:
 
         options = self._options
         nth = next(self._clients) if self._clients else None
-        chosen = selection.select(self._cassette, options.session, legacy, nth)
+        chosen = selection.select(self._cassette, options.session, legacy, nth, self._until)
         repeats = options.repeats or repeats
         finder = finding.Finder(chosen, finding.rule(options.ignore, options.match_on), repeats, options.rules)
         faulty = _faulty(options)

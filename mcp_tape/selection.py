@@ -234,21 +234,32 @@ def _padded(row: tuple[object, ...]) -> tuple[object, ...]:
     return row + _NOT_READ
 
 
-def select(cassette: Cassette, which: str, legacy: bool | None = None, nth: int | None = None) -> Selection:
+def newest(cassette: Cassette) -> int:
+    """The number of the newest session; 0 if there is none."""
+    ((number,),) = cassette.rows("SELECT coalesce(max(id), 0) FROM sessions")
+    return int(number)
+
+
+def select(
+    cassette: Cassette, which: str, legacy: bool | None = None, nth: int | None = None, until: int | None = None
+) -> Selection:
     """`latest`, `all` or a session's number; the latest of an era where there is one.
 
-    For the `nth` client of a test, the latest is what its nth client had said when the test was recorded.
+    For the `nth` client of a test, the latest is what its nth client had said when the test was recorded. `until`: the
+    newest session that counts, so that what is recorded meanwhile does not change what plays.
     """
-    rows = cassette.rows("SELECT id, extends FROM sessions ORDER BY id DESC")
+    last = newest(cassette) if until is None else until
+    rows = cassette.rows("SELECT id, extends FROM sessions WHERE id <= ? ORDER BY id DESC", (last,))
     if which == "all":
         chosen = [number for number, _ in rows]
     elif which == "latest":
         # One that is still being recorded, or only a probe, plays where there is no other.
         own = [number for number, extends in rows if extends is None]
         unfinished = (number for number in own if _has_an_exchange(cassette, number))
-        of_era = (n for n in finished(cassette) if legacy is not None and _is_legacy(cassette, n) == legacy)
-        base = next(of_era, None) or next(finished(cassette), None) or next(unfinished, None) or next(iter(own), None)
-        mates = _of_same_run(cassette, base) if base and nth is not None else [base] if base else []
+        of_era = (n for n in finished(cassette, last) if legacy is not None and _is_legacy(cassette, n) == legacy)
+        whole = finished(cassette, last)
+        base = next(of_era, None) or next(whole, None) or next(unfinished, None) or next(iter(own), None)
+        mates = _of_same_run(cassette, base, last) if base and nth is not None else [base] if base else []
         first = mates[min(nth or 0, len(mates) - 1)] if mates else None
         chosen = [] if first is None else [first, *(number for number in mates if number != first)]
         chosen += sorted(number for number, extends in rows if extends in chosen)
@@ -261,17 +272,18 @@ def select(cassette: Cassette, which: str, legacy: bool | None = None, nth: int 
     return Selection(cassette, chosen)
 
 
-def finished(cassette: Cassette) -> Iterator[int]:
+def finished(cassette: Cassette, until: int | None = None) -> Iterator[int]:
     """The sessions that can be played and are closed, newest first."""
-    rows = cassette.rows("SELECT id FROM sessions WHERE extends IS NULL AND ended_at IS NOT NULL ORDER BY id DESC")
+    sql = "SELECT id FROM sessions WHERE extends IS NULL AND ended_at IS NOT NULL AND id <= ? ORDER BY id DESC"
+    rows = cassette.rows(sql, (newest(cassette) if until is None else until,))
     return (session for (session,) in rows if _has_an_exchange(cassette, session))
 
 
-def _of_same_run(cassette: Cassette, session: int) -> list[int]:
+def _of_same_run(cassette: Cassette, session: int, until: int) -> list[int]:
     """The sessions that were recorded in the same run of a test, in order."""
     sql = """SELECT other.id FROM sessions s JOIN sessions other ON other.run = s.run AND other.extends IS NULL
-             WHERE s.id = ? ORDER BY other.id"""
-    same = [number for (number,) in cassette.rows(sql, (session,)) if _has_an_exchange(cassette, number)]
+             WHERE s.id = ? AND other.id <= ? ORDER BY other.id"""
+    same = [number for (number,) in cassette.rows(sql, (session, until)) if _has_an_exchange(cassette, number)]
     return same or [session]
 
 

@@ -194,6 +194,8 @@ def test_each_client_in_turn_has_a_session_at_the_live_server(vcr: Vcr) -> None:
             assert client.ask(call(number, "b"))[0] == "b"
             with client.send("DELETE") as response:
                 assert response.status == 200
+            # What one has recorded plays in the next run, not in this one: when it is there is a matter of luck.
+            until(lambda n=number: sum('["b",' in text for text in vcr.all_said()) == n, "the answer is recorded")
     sent = [body["headers"].get("mcp-session-id") for body in vcr.live.heard if body["method"] == "tools/call"]
     assert len(set(sent)) == 2
     assert [session.extends for session in sessions(vcr.tape)] == [None, 1, 1]
