@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -41,6 +42,8 @@ def _with(constant: dict[str, Any], more: st.SearchStrategy[dict[str, Any]]) -> 
 
 
 PATTERNS = st.sampled_from(["^a", "^[0-9]+$", "b"])
+# The last one is not tried on names: it would be too dangerous.
+NAME_PATTERNS = st.sampled_from(["^a", "[bc]", "^.*$", "^(a|b)*$"])
 LEAVES: st.SearchStrategy[Schema] = st.one_of(
     _with({"type": "string"}, _some(minLength=st.integers(0, 2), maxLength=st.integers(1, 8), pattern=PATTERNS)),
     _with(
@@ -48,7 +51,9 @@ LEAVES: st.SearchStrategy[Schema] = st.one_of(
         _some(minimum=st.integers(0, 3), maximum=st.integers(5, 20), multipleOf=st.sampled_from([1, 2, 3, 5])),
     ),
     _with({"type": "number"}, _some(exclusiveMinimum=st.integers(0, 3), maximum=st.integers(5, 20))),
-    st.sampled_from([{"type": "boolean"}, {"type": "null"}, {"type": ["string", "integer"]}, {}]),
+    st.sampled_from(
+        [{"type": "boolean"}, {"type": "null"}, {"type": ["string", "integer"]}, {"enum": [False, True]}, {}]
+    ),
     st.lists(st.sampled_from(["a", "b", "c", 1, 2]), min_size=1, max_size=3, unique=True).map(lambda v: {"enum": v}),
     st.sampled_from(["a", "b", 1]).map(lambda value: {"const": value}),
 )
@@ -64,7 +69,10 @@ def objects(inner: st.SearchStrategy[Schema]) -> st.SearchStrategy[Schema]:
         },
         st.dictionaries(st.sampled_from(NAMES), inner, max_size=3),
         st.lists(st.sampled_from(NAMES), unique=True),
-        _some(additionalProperties=st.one_of(st.just(False), LEAVES)),
+        _some(
+            additionalProperties=st.one_of(st.just(False), LEAVES),
+            patternProperties=st.dictionaries(NAME_PATTERNS, LEAVES, min_size=1, max_size=2),
+        ),
     )
 
 
@@ -101,7 +109,7 @@ def _moved_into_all_of(schema: dict[str, Any]) -> Schema:
 
 
 def _split_into_all_of(schema: dict[str, Any]) -> Schema:
-    if "additionalProperties" in schema or "properties" not in schema:
+    if schema.keys() & {"additionalProperties", "patternProperties"} or "properties" not in schema:
         return schema
     rest = {key: value for key, value in schema.items() if key not in ("properties", "required")}
     return {**rest, "allOf": [{"properties": schema["properties"]}, {"required": schema["required"]}]}
@@ -110,6 +118,17 @@ def _split_into_all_of(schema: dict[str, Any]) -> Schema:
 def _const_as_enum(schema: dict[str, Any]) -> Schema:
     rest = {key: value for key, value in schema.items() if key != "const"}
     return {**rest, "enum": [schema["const"]]} if "const" in schema else schema
+
+
+def _type_as_values(schema: dict[str, Any]) -> Schema:
+    return {**schema, "enum": [True, False]} if schema.get("type") == "boolean" else schema
+
+
+def _all_names_by_pattern(schema: dict[str, Any]) -> Schema:
+    if schema.get("properties") or "additionalProperties" not in schema or "patternProperties" in schema:
+        return schema
+    rest = {key: value for key, value in schema.items() if key != "additionalProperties"}
+    return {**rest, "patternProperties": {".*": schema["additionalProperties"]}}
 
 
 def _types_as_alternatives(schema: dict[str, Any]) -> Schema:
@@ -140,6 +159,8 @@ REWRITES: tuple[Callable[[dict[str, Any]], Schema], ...] = (
     _moved_into_all_of,
     _split_into_all_of,
     _const_as_enum,
+    _type_as_values,
+    _all_names_by_pattern,
     _types_as_alternatives,
     _null_as_type,
     _exclusive,
@@ -190,8 +211,8 @@ def _within(schema: dict[str, Any], again: Callable[[Schema], Schema]) -> dict[s
         made[key] = again(schema[key])
     for key in schema.keys() & {"anyOf", "oneOf", "allOf"}:
         made[key] = [again(part) for part in schema[key]]
-    if "properties" in schema:
-        made["properties"] = {name: again(part) for name, part in schema["properties"].items()}
+    for key in schema.keys() & {"properties", "patternProperties"}:
+        made[key] = {name: again(part) for name, part in schema[key].items()}
     return made
 
 
@@ -235,6 +256,10 @@ def _chosen(draw: st.DrawFn, schema: dict[str, Any]) -> dict[str, Schema]:
     if isinstance(schema.get("additionalProperties"), dict) and draw(st.booleans()):
         name = draw(st.sampled_from(["more", *(name for name in NAMES if name not in known)]))
         chosen[name] = schema["additionalProperties"]
+    for pattern, part in schema.get("patternProperties", {}).items():
+        name = draw(st.sampled_from(NAMES))
+        if name not in known and re.search(pattern, name) and draw(st.booleans()):
+            chosen[name] = part
     return chosen
 
 
@@ -351,7 +376,7 @@ def placed(draw: st.DrawFn, family: Family) -> tuple[Schema, Schema]:
     for _ in range(draw(st.integers(0, 2))):
         around = draw(st.sampled_from([_as_item, _as_member, _as_definition]))
         wide, narrow = around(wide), around(narrow)
-    root = draw(objects(LEAVES))
+    root = {key: value for key, value in draw(objects(LEAVES)).items() if key != "patternProperties"}
     return tuple({**root, "properties": {**root["properties"], "it": one}, "required": [*root["required"], "it"]}
                  for one in (wide, narrow))  # type: ignore[return-value]  # fmt: skip
 

@@ -95,6 +95,17 @@ def test_pages_of_two_sessions_are_not_one_list(tmp_path: Path) -> None:
     assert not compare_cassettes(str(old), str(new)).changes
 
 
+def test_things_of_one_name_are_told_of_and_never_taken_for_one() -> None:
+    twice = tools(tool("a", title="One"), tool("b"), tool("a", title="Two"))
+    said = "2 tools have the name a; only the first is compared"
+    once = tools(tool("a", title="One"), tool("b"))
+    assert compared(once, twice).unknown == (("tools", f"NEW: {said}", True),)
+    assert compared(twice, once).unknown == (("tools", f"OLD: {said}", False),)
+    assert not compared(twice, twice).unknown
+    one, two = ([*once, listing("resources/list", *[{"uri": "a:b"}] * number)] for number in (1, 2))
+    assert [entry.what for entry in compared(one, two).unknown] == ["resources"]
+
+
 def test_both_eras_tell_the_same_surface() -> None:
     modern = [discovered(), listing("tools/list", tool("a"), resultType="complete", ttlMs=1000, cacheScope="public")]
     found = compared(WHOLE, modern)

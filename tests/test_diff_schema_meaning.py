@@ -87,6 +87,13 @@ def renamed() -> Schema:
         (of({"type": "array", "items": [STRING], "additionalItems": False}),
          of({"type": "array", "prefixItems": [STRING], "items": False})),
         (of(True), of({})),
+        (of({"type": "boolean"}), of({"enum": [True, False]})),
+        (of({"type": ["boolean", "null"]}), of({"enum": [None, False, True]})),
+        (of({"type": "boolean"}), of({"oneOf": [{"const": True, "title": "Yes"}, {"const": False, "title": "No"}]})),
+        (of({"type": ["boolean", "string"]}), of({"anyOf": [{"enum": [True, False]}, STRING]})),
+        (of({"type": "null"}), of({"const": None})),
+        (of({"type": "string", "enum": ["x", "y"]}), of({"enum": ["y", "x"]})),
+        (of({"const": "x"}), of({"type": "string", "enum": ["x"]})),
         ({**STRING, "minLength": 3, "allOf": [{"minLength": 2}]}, {**STRING, "minLength": 3}),
     ],
 )  # fmt: skip

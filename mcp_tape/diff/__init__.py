@@ -93,9 +93,21 @@ def _unknown(old: Version, new: Version) -> Iterator[Unknown]:
         missing = [f"{side}: {why}" for side, why in whys.items() if why]
         if missing and (kind.what == "tools" or len(missing) == 1):
             yield Unknown(kind.what, "; ".join(missing), kind.what == "tools" or whys["OLD"] is None)
+    yield from (entry for kind in _known(old, new) for entry in _repeated(kind, old, new))
     silent = [side for side, version in (("OLD", old), ("NEW", new)) if version.surface.capabilities is None]
     if len(silent) == 1:
         yield Unknown("capabilities", f"{silent[0]}: there is no handshake", False)
+
+
+def _repeated(kind: Kind, old: Version, new: Version) -> Iterator[Unknown]:
+    """Things of the same name: nobody knows which of them a client gets. It is no news if both sides have the same."""
+    lists = {"OLD": old.surface.lists[kind.method].again, "NEW": new.surface.lists[kind.method].again}
+    for side, again in lists.items():
+        other = lists["NEW" if side == "OLD" else "OLD"]
+        for key, more in again.items():
+            if more != other.get(key):
+                why = f"{side}: {len(more) + 1} {kind.what} have the {kind.key} {key}; only the first is compared"
+                yield Unknown(kind.what, why, side == "NEW")
 
 
 def _calls(old: Version, new: Version, settings: Settings) -> tuple[list[Found], int]:

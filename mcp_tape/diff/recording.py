@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from heapq import merge
+from itertools import chain
 from typing import Any, NamedTuple
 
 from .. import frames, jsontext, match, protocol
@@ -24,6 +26,11 @@ _ASKED = """SELECT q.session, q.seq, q.part, q.method, q.name, q.key, q.frame,
     LEFT JOIN frames af ON af.id = a.frame
     WHERE q.session = ? AND q.sender = 'client' AND q.kind = 'request' AND +q.key IS NOT NULL
         AND (q.seq, q.part) > (?, ?) ORDER BY q.seq, q.part LIMIT ?"""
+# What the server never got, or was to be asked again: those have no key.
+_TRIED = """SELECT q.session, q.seq, q.part, q.method, q.name, q.frame FROM messages a
+    JOIN messages q ON q.session = a.session AND q.seq = a.answers AND q.sender = 'client' AND q.kind = 'request'
+    WHERE a.session = ? AND a.status = 'retry' AND +q.key IS NULL GROUP BY q.seq, q.part ORDER BY q.seq, q.part"""
+_MADE_AGAIN = "SELECT 1 FROM messages WHERE session = ? AND key = ? AND (session, seq) > (?, ?) LIMIT 1"
 _BLOCK = 1_000  # rows read at once
 _LONG = b"0" * 16  # digits that a float may not tell apart
 _AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)  # ten times as fast as an expression
@@ -69,8 +76,9 @@ class Recording:
         return [f"session {number} is incomplete: {every[number]}" for number in self.sessions if every[number]]
 
     def asked(self) -> Iterator[Asked]:
-        """Every request of the client, in order."""
-        rows = (row for session in self.sessions for row in self._rows(session))
+        """Every request of the client, in order; of what was tried again only the last try."""
+        each = (merge(self._rows(session), self._in_vain(session), key=_place) for session in self.sessions)
+        rows = chain.from_iterable(each)
         if self._counts is None and self._stale.isdisjoint(self.sessions):
             return rows
         return (row._replace(key=self.key(row.method, self.params(row))) for row in rows)
@@ -134,6 +142,21 @@ class Recording:
                 yield Asked._make((*place, method, name, key, frame, at, answer, of, status, took))
             seq, part = block[-1][1:3]
 
+    def _in_vain(self, session: int) -> list[Asked]:
+        """The last tries of requests that never got to the server and were not made again: they have no answer."""
+        found: dict[bytes, Asked] = {}
+        for *place, method, name, frame in self._cassette.rows(_TRIED, (session,)):
+            asked = Asked._make((*place, method, name, b"", frame, *(None,) * 5))
+            key = match.request_key(method, self.params(asked))
+            found[key] = asked._replace(key=key)
+        return sorted(one for one in found.values() if not self._made_again(one))
+
+    def _made_again(self, asked: Asked) -> bool:
+        if not self._stale.isdisjoint(self.sessions):
+            return True  # keys of other rules: nobody knows
+        place = asked.key, asked.session, asked.seq
+        return any(self._cassette.rows(_MADE_AGAIN, (session, *place)) for session in self.sessions)
+
     def _beside(self, kind: str) -> dict[tuple[int, int | None], Counter[str]]:
         found: dict[tuple[int, int | None], Counter[str]] = {}
         for session in self.sessions:
@@ -157,6 +180,10 @@ class Recording:
     def _read(self, frame: int) -> bytes:
         rows = self._cassette.rows("SELECT CAST(text AS BLOB) FROM frames WHERE id = ?", (frame,))
         return bytes(rows[0][0] or b"") if rows else b""
+
+
+def _place(asked: Asked) -> tuple[int, int]:
+    return asked[1:3]
 
 
 def newest_handshake(cassette: Cassette, before: int) -> list[Answer]:

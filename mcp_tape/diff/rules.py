@@ -70,7 +70,8 @@ _INPUT = (
     Rule("input-enum-value-added", "info", "call", "There are more values to choose from.", True),
     Rule("input-constraint-tightened", "error", "call",
          "A limit (range, length, number of items, multiple) is narrower."),
-    Rule("input-constraint-set", "error", "call", "There is a limit where there was none."),
+    Rule("input-constraint-set", "error", "call", "There is a limit where there was none.",
+         otherwise="warn", when="for the limits of exact integers, which some libraries always set"),
     Rule("input-constraint-loosened", "info", "call", "A limit is wider, or gone."),
     Rule("input-pattern-added", "error", "call", "A text must fit a pattern or format now.",
          otherwise="warn", when="for a format that few validators check"),
@@ -112,7 +113,7 @@ _OUTPUT = (
          otherwise="warn", when="where another one may have given the same"),
     Rule("output-constraint-loosened", "error", "call",
          "A limit on a result (range, length, pattern, number of items) is wider, or gone.",
-         otherwise="warn", when="for a format that few validators check"),
+         otherwise="warn", when="for a format that few validators check, or the limits of exact integers"),
     Rule("output-constraint-tightened", "info", "call", "A limit on a result is narrower."),
     Rule("output-schema-changed", "warn", "call", "A result's schema differs in a way that no other rule can judge."),
 )  # fmt: skip

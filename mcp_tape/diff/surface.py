@@ -5,7 +5,7 @@ Read from a recording or from a live server alike, as answers in their order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -65,6 +65,7 @@ class Listed(NamedTuple):
     items: dict[str, dict[str, Any]]
     pages: int = 0
     why: str | None = None
+    again: Mapping[str, list[Any]] = {}  # what has the key of an item before it
 
 
 class Surface(NamedTuple):
@@ -152,12 +153,13 @@ def _listed(kind: Kind, walks: list[Walk], capabilities: dict[str, Any] | None) 
         if capabilities is not None and kind.capability not in capabilities:
             return Listed({})  # it has none, and says so
         return Listed({}, why=walks[-1].why if walks else f"there is no {kind.method}")
-    items: dict[str, dict[str, Any]] = {}
+    items: dict[str, list[Any]] = {}
     for item in whole[-1].items:
         key = protocol.member(item, kind.key)
         if isinstance(key, str):
-            items.setdefault(key, item)
-    return Listed(items, whole[-1].pages)
+            items.setdefault(key, []).append(item)
+    again = {key: found[1:] for key, found in items.items() if len(found) > 1}
+    return Listed({key: found[0] for key, found in items.items()}, whole[-1].pages, again=again)
 
 
 def _is_unsteady(walks: list[Walk], told: Sequence[tuple[int, int]]) -> bool:

@@ -42,7 +42,7 @@ def _walked(old: Any, new: Any) -> list[Fact]:
     # What two places refer to is told for both, unless there are too many such places.
     for each_once in (False, True):
         try:
-            return Walk(old, new, CHECKS, choose, each_once).compare(old, new, ())
+            return Walk(old, new, CHECKS, choose, each_once).whole(old, new, ())
         except (TooLargeError, RecursionError):  # one as hostile as the other
             continue
     return [Fact("changed", "other", (), note="too large to compare")]

@@ -9,8 +9,9 @@ from ... import jsontext
 from ...jsontext import Path
 from ..changes import ABSENT
 from .facts import Fact, way
-from .limits import LIMITS, Limit, common_multiple, multiple, multiple_value, whole
-from .nodes import NULL, NUMBER, TYPES, Node, by_value, describe, type_value
+from .limits import LIMITS, Limit, common_multiple, is_of_numbers, multiple, multiple_value, whole
+from .nodes import BOOLEANS, NULL, NUMBER, TYPES, Node, by_value, describe, type_value
+from .reading import DEEPER
 from .walk import Walk, refer
 
 # What validators may look at; any other format is a remark.
@@ -18,7 +19,7 @@ FORMATS = frozenset(
     """date-time date time duration email idn-email hostname idn-hostname ipv4 ipv6 uri uri-reference iri
     iri-reference uuid uri-template json-pointer relative-json-pointer regex""".split()
 )
-_SCHEMAS = ("not", "contains", "unevaluatedProperties", "unevaluatedItems")  # opaque, and schemas themselves
+_SCHEMAS = ("not", "contains", "unevaluatedProperties", "unevaluatedItems", DEEPER)  # opaque, and schemas themselves
 _Opaque = Mapping[bytes, tuple[str, Any]]
 _NULL_KEY = next(iter(by_value([None])))
 
@@ -65,8 +66,13 @@ def values(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
             yield Fact("value-lost", "narrower", at, before=mine[key], note=f"{_short(mine[key])} is gone")
         for key in (key for key in yours if key not in mine):
             yield Fact("value-gained", "wider", at, after=yours[key], note=f"{_short(yours[key])} is new")
-    elif (old.types & new.types) - NULL:
+    elif (old.types & new.types) - NULL and not _every(old.types & new.types, mine or yours or {}):
         yield from _choice(mine, yours, path)
+
+
+def _every(types: frozenset[str], listed: Mapping[bytes, Any]) -> bool:
+    """Whether all values of the types that both have are listed, among others."""
+    return types - NULL == {"boolean"} and listed.keys() >= BOOLEANS
 
 
 def _choice(mine: Mapping[bytes, Any] | None, yours: Mapping[bytes, Any] | None, path: Path) -> Iterator[Fact]:
@@ -100,10 +106,12 @@ def _limit(node: Node, name: str, common: frozenset[str]) -> Limit | None:
 def _limited(mine: Limit | None, yours: Limit | None, path: Path) -> Fact:
     if mine is None and yours is not None:
         at = (*path, yours.keyword)
-        return Fact("limit-set", "narrower", at, after=yours.value, note=f"{yours.keyword} {yours.value}")
+        note, doubt = f"{yours.keyword} {yours.value}", is_of_numbers(yours)
+        return Fact("limit-set", "narrower", at, after=yours.value, note=note, doubt=doubt)
     if mine is not None and yours is None:
         at = (*path, mine.keyword)
-        return Fact("limit-loosened", "wider", at, before=mine.value, note=f"{mine.keyword} {mine.value} is gone")
+        note, doubt = f"{mine.keyword} {mine.value} is gone", is_of_numbers(mine)
+        return Fact("limit-loosened", "wider", at, before=mine.value, note=note, doubt=doubt)
     assert mine is not None and yours is not None
     tight = yours.rank > mine.rank
     kind = "limit-tightened" if tight else "limit-loosened"
@@ -199,7 +207,9 @@ def _opaque(walk: Walk, keyword: str, befores: list[Any], afters: list[Any], pat
     elif keyword in ("not", "contains") and not afters:
         yield Fact("condition-removed", "wider", *ends, f"a condition is gone ({keyword})")
     else:
-        yield Fact("changed", "other", *ends, f"{keyword} differs")
+        yield Fact(
+            "changed", "other", *ends, f"what lies {DEEPER} differs" if keyword == DEEPER else f"{keyword} differs"
+        )
 
 
 def words(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:

@@ -1,15 +1,14 @@
-"""Alternatives: which of the old is which of the new, what is lost, what is gained, and what overlaps."""
+"""Alternatives: which of the old is which of the new, what is lost, and what is gained."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import combinations
-from typing import NamedTuple
 
 from ...jsontext import Path
-from .checks import choices, differ, nulls, words
-from .facts import Fact, Way, way
-from .nodes import NULL, NUMBER, TYPES, Alternative, Group, Node, both, describe, type_names
+from .checks import differ, nulls, words
+from .facts import Fact, Way, narrows, way, widens
+from .nodes import NULL, NUMBER, TYPES, Alternative, Choice, Group, Node, both, describe, type_names
+from .overlaps import overlapping, overlaps, tagged_apart, tags
 from .walk import Walk, refer
 
 
@@ -41,8 +40,8 @@ def _groups(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
                 if one.key != other.key or refer(one.key) or old.types != new.types:
                     yield from _alternatives(walk, _choice(old, one), _choice(new, other), path)
     # What follows from the others is no condition of its own.
-    yours = [one for one in yours if all(_narrows(_tried(walk, old, new, kept, one)) for kept in old.groups)]
-    mine = [one for one in mine if all(_widens(_tried(walk, old, new, one, kept)) for kept in new.groups)]
+    yours = [one for one in yours if all(narrows(_tried(walk, old, new, kept, one)) for kept in old.groups)]
+    mine = [one for one in mine if all(widens(_tried(walk, old, new, one, kept)) for kept in new.groups)]
     yield from _conditions(yours, "narrower", path)
     yield from _conditions(mine, "wider", path)
 
@@ -103,39 +102,34 @@ def _vacuous(walk: Walk, bases: list[Node], group: Group, way: str) -> bool:
     """Whether one of the alternatives always holds, and the others do not matter."""
     old, new = bases
     choice = _choice(new if way == "narrower" else old, group)
-    if _overlapping(choice):
+    if overlapping(choice, walk.new_node if way == "narrower" else walk.old_node):
         return False
     if way == "narrower":
-        return any(not _narrows(walk.attempt(old, both(new, one.node))) for one in choice.alternatives)
-    return any(not _widens(walk.attempt(both(old, one.node), new)) for one in choice.alternatives)
+        return any(not narrows(walk.attempt(old, both(new, one.node))) for one in choice.alternatives)
+    return any(not widens(walk.attempt(both(old, one.node), new)) for one in choice.alternatives)
 
 
-class _Choice(NamedTuple):
-    keyword: str
-    alternatives: tuple[Alternative, ...]
-
-
-def _choice(node: Node, group: Group) -> _Choice:
+def _choice(node: Node, group: Group) -> Choice:
     """The alternatives of a group, of the types that the rest allows."""
     allowed = Node(types=node.types - NULL)
     found = (one._replace(node=both(one.node, allowed)) for one in group.alternatives)
-    return _Choice(group.keyword, tuple(one for one in found if one.node.reach))
+    return Choice(group.keyword, tuple(one for one in found if one.node.reach))
 
 
-def _split(node: Node) -> _Choice:
+def _split(node: Node) -> Choice:
     """A node as alternatives: its own with all that holds besides, else one for each of its types."""
     silent = node._replace(notes={}, groups=())
     if node.groups:
         group = node.groups[0]
         found = (one._replace(node=both(one.node, silent)) for one in group.alternatives)
-        return _Choice(group.keyword, tuple(found))
+        return Choice(group.keyword, tuple(found))
     kinds = [frozenset({name}) for name in sorted(node.types - NULL - NUMBER)]
     kinds += [node.types & NUMBER] if node.types & NUMBER else []
     parts = (both(silent, Node(types=kind)) for kind in kinds)
-    return _Choice("", tuple(Alternative((), {"type": describe(part)}, part) for part in parts))
+    return Choice("", tuple(Alternative((), {"type": describe(part)}, part) for part in parts))
 
 
-def _alternatives(walk: Walk, old: _Choice, new: _Choice, path: Path) -> Iterator[Fact]:
+def _alternatives(walk: Walk, old: Choice, new: Choice, path: Path) -> Iterator[Fact]:
     mine, yours = old.alternatives, new.alternatives
     walk.spend(len(mine) * len(yours) // 4)  # to look at two is less than to read one
     tried: dict[tuple[int, int], list[Fact]] = {}
@@ -145,7 +139,7 @@ def _alternatives(walk: Walk, old: _Choice, new: _Choice, path: Path) -> Iterato
             tried[i, j] = walk.attempt(mine[i].node, yours[j].node)
         return tried[i, j]
 
-    pairs = _pairs(mine, yours, facts)
+    pairs = _pairs(walk, mine, yours, facts)
     told = {
         i: walk.nodes(mine[i].node, yours[j].node, (*path, *(yours[j].path or mine[i].path))) for i, j in pairs.items()
     }
@@ -155,7 +149,7 @@ def _alternatives(walk: Walk, old: _Choice, new: _Choice, path: Path) -> Iterato
     for j in (j for j in range(len(yours)) if j not in pairs.values()):
         yield from _gained(yours[j], new.keyword or old.keyword, [facts(i, j) for i in range(len(mine))], path)
     if "oneOf" in (old.keyword, new.keyword):
-        yield from _overlaps(old, new, pairs, told, path)
+        yield from overlaps(walk, old, new, pairs, told, path)
 
 
 _KINDS = {"anyOf": "any-of", "oneOf": "one-of"}
@@ -163,16 +157,16 @@ _KINDS = {"anyOf": "any-of", "oneOf": "one-of"}
 
 def _lost(one: Alternative, keyword: str, tried: list[list[Fact]], path: Path) -> Iterator[Fact]:
     """An alternative is lost if none of the others takes what it took, or at least knows all of its members."""
-    doubt = not all(_narrows(facts) for facts in tried)
-    if all(_narrows(facts) or _about(facts, "property-removed") for facts in tried):
+    doubt = not all(narrows(facts) for facts in tried)
+    if all(narrows(facts) or _about(facts, "property-removed") for facts in tried):
         kind, note = f"{_KINDS[keyword]}-lost", f"alternative is gone ({describe(one.node)})"
         yield Fact(kind, way(not doubt, False), (*path, *one.path), before=one.written, note=note, doubt=doubt)
 
 
 def _gained(one: Alternative, keyword: str, tried: list[list[Fact]], path: Path) -> Iterator[Fact]:
     """The same the other way."""
-    doubt = not all(_widens(facts) for facts in tried)
-    if all(_widens(facts) or _about(facts, "property-added") for facts in tried):
+    doubt = not all(widens(facts) for facts in tried)
+    if all(widens(facts) or _about(facts, "property-added") for facts in tried):
         kind, note = f"{_KINDS[keyword]}-gained", f"new alternative ({describe(one.node)})"
         yield Fact(kind, way(False, not doubt), (*path, *one.path), after=one.written, note=note, doubt=doubt)
 
@@ -182,21 +176,28 @@ def _about(facts: list[Fact], kind: str) -> bool:
 
 
 def _pairs(
-    mine: tuple[Alternative, ...], yours: tuple[Alternative, ...], facts: Callable[[int, int], list[Fact]]
+    walk: Walk,
+    mine: tuple[Alternative, ...],
+    yours: tuple[Alternative, ...],
+    facts: Callable[[int, int], list[Fact]],
 ) -> dict[int, int]:
     """Which old alternative is which new one: written the same first, then the same, then what takes it, then alike."""
     pairs: dict[int, int] = {}
+    old, new = [tags(one.node, walk.old_node) for one in mine], [tags(one.node, walk.new_node) for one in yours]
+
+    def like(i: int, j: int) -> int:
+        return 0 if tagged_apart(old[i], new[j]) else likeness(mine[i].node, yours[j].node)
 
     def pair(fits: Callable[[int, int], bool]) -> None:
         for i in (i for i in range(len(mine)) if i not in pairs):
-            alike = {j: likeness(mine[i].node, yours[j].node) for j in range(len(yours)) if j not in pairs.values()}
+            alike = {j: like(i, j) for j in range(len(yours)) if j not in pairs.values()}
             likely = [j for j in alike if alike[j] and alike[j] == max(alike.values())]  # the others are not tried
             best = next((j for j in sorted(likely, key=lambda j: abs(i - j)) if fits(i, j)), None)
             pairs.update({} if best is None else {i: best})
 
     pair(lambda i, j: not differ(mine[i].written, yours[j].written))
     pair(lambda i, j: all(fact.way == "words" for fact in facts(i, j)))
-    pair(lambda i, j: not _narrows(facts(i, j)))
+    pair(lambda i, j: not narrows(facts(i, j)))
     pair(lambda i, j: True)
     return pairs
 
@@ -204,88 +205,10 @@ def _pairs(
 def likeness(one: Node, other: Node) -> int:
     """How much two alternatives look alike; 0 if one cannot be the other."""
     common = one.reach & other.reach
-    if not common or tagged_apart(one, other):
+    if not common:
         return 0
     shared = len(one.properties.keys() & other.properties.keys())
     named = one.notes.get("name") is not None and one.notes.get("name") == other.notes.get("name")
     if common == {"object"} and one.properties and other.properties and not shared and not named:
         return 0
     return 1 + 1000 * named + 100 * (one.reach == other.reach) + shared
-
-
-def tagged_apart(one: Node, other: Node) -> bool:
-    """Whether a member tells two objects apart: it must be there, and have another value in each."""
-    if one.reach & other.reach != {"object"}:
-        return False
-    required = (one.required | other.required) & one.properties.keys() & other.properties.keys()
-    return any(_apart(one.properties[name], other.properties[name]) for name in required)
-
-
-def _apart(one: object, other: object) -> bool:
-    mine, yours = _constants(one), _constants(other)
-    return bool(mine and yours and not mine & yours)
-
-
-def _constants(schema: object) -> set[str]:
-    """The texts a member must be one of, at first sight."""
-    if not isinstance(schema, dict):
-        return set()
-    found = [schema["const"]] if "const" in schema else schema.get("enum")
-    return set(found) if isinstance(found, list) and all(isinstance(value, str) for value in found) else set()
-
-
-_Pairs = list[tuple[int, ...]]
-
-
-def _overlaps(
-    old: _Choice, new: _Choice, pairs: dict[int, int], told: dict[int, list[Fact]], path: Path
-) -> Iterator[Fact]:
-    """With oneOf, what fits two alternatives fits none: it counts where they overlap more, or less."""
-    mine, yours = _overlapping(old), _overlapping(new)
-    wider = {i for i, facts in told.items() if _widens(facts)}
-    narrower = {pairs[i] for i, facts in told.items() if _narrows(facts)}
-    for one in _more(yours, mine, {j: i for i, j in pairs.items()}, wider):
-        written = [new.alternatives[j].written for j in one]
-        note = "alternatives overlap, and what fits two fits none"
-        yield Fact("one-of-lost", "narrower", (*path, "oneOf"), after=written, note=note)
-    for one in _more(mine, yours, pairs, narrower):
-        written = [old.alternatives[i].written for i in one]
-        yield Fact("one-of-gained", "wider", (*path, "oneOf"), before=written, note="alternatives overlap less")
-
-
-def _more(overlaps: _Pairs, others: _Pairs, partner: dict[int, int], grown: set[int]) -> _Pairs:
-    """The overlaps that the other side has not, or that have grown; not those between two that it knows nothing of."""
-    found = []
-    for one in overlaps:
-        there = tuple(sorted(partner[index] for index in one if index in partner))
-        if there and (there not in others or grown.intersection(there)):
-            found.append(one)
-    return found
-
-
-def _overlapping(choice: _Choice) -> _Pairs:
-    nodes = [one.node for one in choice.alternatives] if choice.keyword == "oneOf" else []
-    return [pair for pair in combinations(range(len(nodes)), 2) if not _disjoint(nodes[pair[0]], nodes[pair[1]])]
-
-
-def _disjoint(one: Node, other: Node) -> bool:
-    """Whether nothing fits both, as long as only members are sent that the schema speaks of."""
-    if not one.reach & other.reach or tagged_apart(one, other):
-        return True
-    mine, yours = choices(one), choices(other)
-    if mine is not None and yours is not None:
-        return not mine.keys() & yours.keys()
-    return one.reach & other.reach == {"object"} and _asks_more(one, other) and _asks_more(other, one)
-
-
-def _asks_more(one: Node, other: Node) -> bool:
-    """Whether one needs a member that is not in the other."""
-    return bool(one.required - set(other.declared))
-
-
-def _narrows(facts: list[Fact]) -> bool:
-    return any(fact.narrows for fact in facts)
-
-
-def _widens(facts: list[Fact]) -> bool:
-    return any(fact.widens for fact in facts)

@@ -50,6 +50,14 @@ class Fact(NamedTuple):
         return self.way in ("wider", "other")
 
 
+def narrows(facts: Iterable[Fact]) -> bool:
+    return any(fact.narrows for fact in facts)
+
+
+def widens(facts: Iterable[Fact]) -> bool:
+    return any(fact.widens for fact in facts)
+
+
 _INPUT = {
     "required-property-added": "input-required-property-added",
     "optional-property-added": "input-optional-property-added",

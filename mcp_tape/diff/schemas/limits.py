@@ -21,6 +21,7 @@ LIMITS: dict[str, tuple[int, frozenset[str]]] = {
     "maxProperties": (-1, frozenset({"object"})),
     "uniqueItems": (1, frozenset({"array"})),
 }
+EXACT = 2**53 - 1
 _EXCLUSIVE = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
 
 
@@ -87,6 +88,21 @@ def whole(limit: Limit) -> Limit:
     """A limit of integers: more than 0 is at least 1."""
     value, strict = limit.rank
     return limit._replace(rank=(math.floor(value) + 1 if strict else math.ceil(value), False))
+
+
+def is_above(low: Limit | None, high: Limit | None, kind: str) -> bool:
+    """Whether nothing of this type is at least the one and at most the other."""
+    if low is None or high is None:
+        return False
+    if kind == "integer":
+        low, high = whole(low), whole(high)
+    least, most = low.rank[0], -high.rank[0]
+    return least > most or (least == most and (low.rank[1] or high.rank[1]))
+
+
+def is_of_numbers(limit: Limit) -> bool:
+    """Whether a limit is only that of the integers every program holds exactly: some libraries always set it."""
+    return limit.keyword in ("minimum", "maximum") and limit.rank[0] <= -EXACT
 
 
 def multiple(value: Any) -> Fraction | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ...jsontext import Path
 from ..changes import ABSENT
@@ -16,12 +17,11 @@ def members(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
     """The members both schemas speak of, and those only one does."""
     if "object" not in old.types & new.types:
         return
-    mine, yours = set(old.declared), set(new.declared)
     for name in dict.fromkeys((*old.declared, *new.declared)):
         at = (*path, "properties", name)
-        if name in mine and name in yours:
+        if old.speaks_of(name) and new.speaks_of(name):
             yield from _kept(walk, old, new, name, at)
-        elif name in yours:
+        elif new.speaks_of(name):
             yield from _added(walk, old, new, name, at)
         else:
             yield from _removed(walk, old, new, name, at)
@@ -32,19 +32,21 @@ def _kept(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[Fac
         yield Fact("became-required", "narrower", at, False, True, "optional → required")
     elif name in old.required - new.required:
         yield Fact("became-optional", "wider", at, True, False, "required → optional")
-    yield from walk.compare(old.at(name), new.at(name), at)
-    yield from _said(walk, old, new, name, at)
+    was, now = old.at(name), new.at(name)
+    if not walk.unchanged(was, now):
+        yield from walk.compare(was, now, at)
+        as_needed = (name in old.required) == (name in new.required)
+        yield from _said(walk.old_node(was).notes, walk.new_node(now).notes, as_needed, at)
 
 
-def _said(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[Fact]:
-    """What a schema says of a member and no validator looks at."""
-    mine, yours = walk.old_node(old.at(name)).notes, walk.new_node(new.at(name)).notes
+def _said(mine: Mapping[str, Any], yours: Mapping[str, Any], as_needed: bool, at: Path) -> Iterator[Fact]:
+    """What a schema says of a member and no validator looks at. `as_needed`: it may be left out as before."""
     before, after = mine.get("x-mcp-header", ABSENT), yours.get("x-mcp-header", ABSENT)
     if differ(before, after):
         yield Fact("header-changed", "words", (*at, "x-mcp-header"), before, after, "sent in another header")
     # To leave out what could not be left out before means nothing new; and a default of null is like none.
     before, after = (None if notes.get("default") is None else notes["default"] for notes in (mine, yours))
-    if (name in old.required) == (name in new.required) and differ(before, after):
+    if as_needed and differ(before, after):
         ends = mine.get("default", ABSENT), yours.get("default", ABSENT)
         yield Fact("default-changed", "words", (*at, "default"), *ends, "another default")
     before, after = mine.get("title", ABSENT), yours.get("title", ABSENT)
@@ -54,7 +56,7 @@ def _said(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[Fac
 
 def _added(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[Fact]:
     was, now = old.at(name), new.at(name)
-    inner = [] if was is False or is_open(was) else walk.compare(was, now, at)
+    inner = [] if was is False or is_open(was) else walk.whole(was, now, at)
     required = name in new.required
     kind = "required" if required else "optional"
     note = f"new {kind} property ({describe(walk.new_node(now))})"
@@ -64,7 +66,7 @@ def _added(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[Fa
 
 def _removed(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[Fact]:
     was, now = old.at(name), new.at(name)
-    inner = [] if now is False or is_open(now) else walk.compare(was, now, at)
+    inner = [] if now is False or is_open(now) else walk.whole(was, now, at)
     required = name in old.required
     kind = "required" if required else "optional"
     refused = now is False or any(fact.narrows for fact in inner)
@@ -81,12 +83,22 @@ def others(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
     for pattern in dict.fromkeys((*old.patterned, *new.patterned)):
         mine, yours = (node.patterned.get(pattern, node.additional) for node in (old, new))
         yield from _beyond(walk, mine, yours, (*path, "patternProperties", pattern))
+        yield from _doubtful(walk, old, new, pattern, (*path, "patternProperties", pattern))
     mine, yours = (together({"type": "string"}, node.names) for node in (old, new))
     yield from walk.compare(mine, yours, (*path, "propertyNames"))
 
 
+def _doubtful(walk: Walk, old: Node, new: Node, pattern: str, path: Path) -> Iterator[Fact]:
+    """A pattern that is not tried may speak of members that are known by name."""
+    if (old.tries(pattern) and new.tries(pattern)) or not (old.declared or new.declared):
+        return
+    before, after = (node.patterned.get(pattern, ABSENT) for node in (old, new))
+    if before is ABSENT or after is ABSENT or not walk.same(before, after):
+        yield Fact("changed", "other", path, before, after, "which names this pattern fits cannot be told")
+
+
 def _beyond(walk: Walk, old: Schema, new: Schema, path: Path) -> Iterator[Fact]:
-    facts = walk.compare(old, new, path)
+    facts = walk.whole(old, new, path)
     if all(fact.way == "words" for fact in facts):
         return
     if new is False or is_open(old):

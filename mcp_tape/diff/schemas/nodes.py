@@ -14,6 +14,7 @@ from ... import jsontext
 from ...jsontext import Path
 from ..changes import ABSENT
 from .limits import Limit, common_multiple, stricter
+from .names import fits, fits_any, is_plain
 
 Schema = Any  # as it is written: an object, a boolean, or what is no schema at all
 _Item = TypeVar("_Item")
@@ -22,6 +23,8 @@ _Item = TypeVar("_Item")
 TYPES = frozenset({"null", "boolean", "object", "array", "string", "integer", "fraction"})
 NUMBER = frozenset({"integer", "fraction"})
 NULL = frozenset({"null"})
+_FEW = frozenset({"null", "boolean"})  # all their values can be listed
+_MOST_PATTERNS = 4  # that are tried on names: each on each may take long
 
 
 class Alternative(NamedTuple):
@@ -39,6 +42,13 @@ class Group(NamedTuple):
     alternatives: tuple[Alternative, ...]
     null: bool
     key: bytes
+
+
+class Choice(NamedTuple):
+    """Alternatives that are compared with others."""
+
+    keyword: str  # empty where there was no choice to begin with
+    alternatives: tuple[Alternative, ...]
 
 
 class Condition(NamedTuple):
@@ -87,10 +97,27 @@ class Node(NamedTuple):
         return (*self.properties, *sorted(self.required - self.properties.keys()))
 
     def at(self, name: str) -> Schema:
-        """What holds for a member. Which patterns fit a name is not tried out: patterns may be hostile."""
-        if name in self.properties:
-            return self.properties[name]
-        return True if self.patterned else self.additional
+        """What holds for a member; what cannot be told is left open."""
+        if not self.patterned:
+            return self.properties.get(name, self.additional)
+        fitting = [self.patterned[pattern] for pattern in self.patterned if self._fits(pattern, name)]
+        if name in self.properties or fitting:
+            return together(self.properties.get(name, True), *fitting)
+        return self.additional if self.speaks_of(name) is False else True
+
+    def speaks_of(self, name: str) -> bool | None:
+        """Whether a member is spoken of, by its name or by a pattern; None if that cannot be told."""
+        if name in self.properties or name in self.required:
+            return True
+        found = {self._fits(pattern, name) for pattern, schema in self.patterned.items() if schema is not False}
+        return True if True in found else None if None in found else False
+
+    def tries(self, pattern: str) -> bool:
+        """Whether a pattern is tried on names."""
+        return len(self.patterned) <= _MOST_PATTERNS and is_plain(pattern)
+
+    def _fits(self, pattern: str, name: str) -> bool | None:
+        return fits(pattern, name) if self.tries(pattern) else None
 
     def item(self, index: int) -> Schema:
         return self.prefix[index] if index < len(self.prefix) else self.items
@@ -102,6 +129,10 @@ NOTHING = Node(types=frozenset())
 
 def both(one: Node, other: Node) -> Node:
     """The node of what holds where both hold; what the first says is heard first."""
+    notes = {**other.notes, **one.notes}
+    for this, that in ((one, other), (other, one)):
+        if this._replace(notes={}) == ANYTHING:
+            return that._replace(notes=notes)
     properties = dict.fromkeys((*one.properties, *other.properties))
     merged = Node(
         types=one.types & other.types,
@@ -112,7 +143,7 @@ def both(one: Node, other: Node) -> Node:
         formats=one.formats | other.formats,
         properties={name: together(one.at(name), other.at(name)) for name in properties},
         required=one.required | other.required,
-        patterned=_each(one.patterned, other.patterned),
+        patterned=_patterned(one, other),
         additional=together(one.additional, other.additional),
         names=together(one.names, other.names),
         prefix=tuple(together(one.item(n), other.item(n)) for n in range(max(len(one.prefix), len(other.prefix)))),
@@ -125,17 +156,32 @@ def both(one: Node, other: Node) -> Node:
         conditions={**one.conditions, **other.conditions},
         groups=tuple({group.key: group for group in (*one.groups, *other.groups)}.values()),
         opaque={**one.opaque, **other.opaque},
-        notes={**other.notes, **one.notes},
+        notes=notes,
     )
     return settled(merged)
 
 
 def settled(node: Node) -> Node:
-    """The node without values of types that do not fit, and without types that no value is of."""
+    """The node without values of types that do not fit, and without types that no value is of. To list all values of
+    a type is to name the type."""
     if node.values is None:
         return node
     values = {key: value for key, value in node.values.items() if type_of(value) in node.types}
-    return node._replace(values=values, types=frozenset(type_of(value) for value in values.values()))
+    types = frozenset(type_of(value) for value in values.values())
+    every = types and types <= _FEW and (values.keys() >= BOOLEANS or "boolean" not in types)
+    return node._replace(values=None if every else values, types=types)
+
+
+def of_any_name(node: Node) -> Node:
+    """A pattern that every name fits leaves nothing that is additional."""
+    every = [schema for pattern, schema in node.patterned.items() if fits_any(pattern)]
+    if not every:
+        return node
+    return node._replace(
+        properties={name: together(schema, *every) for name, schema in node.properties.items()},
+        patterned={name: together(node.patterned[name], *every) for name in node.patterned if not fits_any(name)},
+        additional=together(*every),
+    )
 
 
 def together(*schemas: Schema) -> Schema:
@@ -175,6 +221,9 @@ def by_value(values: Iterable[Any]) -> dict[bytes, Any]:
     }
 
 
+BOOLEANS = by_value([True, False]).keys()
+
+
 def type_of(value: Any) -> str:
     """The type of a JSON value."""
     if value is None or isinstance(value, bool):
@@ -208,6 +257,13 @@ def _common(one: Mapping[bytes, Any] | None, other: Mapping[bytes, Any] | None) 
     if one is None or other is None:
         return other if one is None else one
     return {key: value for key, value in one.items() if key in other}
+
+
+def _patterned(one: Node, other: Node) -> dict[str, Schema]:
+    """What only one has a pattern for is beyond what the other knows of, if that has no patterns at all."""
+    mine, yours = (True if node.patterned else node.additional for node in (one, other))
+    names = dict.fromkeys((*one.patterned, *other.patterned))
+    return {name: together(one.patterned.get(name, mine), other.patterned.get(name, yours)) for name in names}
 
 
 def _each(one: Mapping[str, Schema], other: Mapping[str, Schema]) -> dict[str, Schema]:

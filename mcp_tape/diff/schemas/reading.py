@@ -26,11 +26,13 @@ from .nodes import (
     both,
     by_value,
     nullable,
+    of_any_name,
     settled,
     type_of,
 )
 
 DEEPEST = 40  # references and allOf within each other, at one place
+DEEPER = "deeper"  # a schema that is left for later
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _NOTES = ("description", "title", "default", "x-mcp-header")
 
@@ -38,21 +40,27 @@ _NOTES = ("description", "title", "default", "x-mcp-header")
 class Reader:
     """Reads the schemas of one document. `spend` is called for each, and may stop it all."""
 
-    def __init__(self, document: Document, spend: Callable[[], None]) -> None:
+    def __init__(self, document: Document, spend: Callable[[int], None]) -> None:
         self._document = document
         self._spend = spend
         self._targets: dict[str, Node] = {}
+        self._read: dict[bytes, Node] = {}
 
     def node(self, schema: Schema) -> Node:
-        return self._node(schema, ())
+        written = jsontext.canonical(schema)
+        if written not in self._read:
+            self._read[written] = self._node(schema, ())
+        return self._read[written]
 
     def _node(self, schema: Schema, within: tuple[str, ...]) -> Node:
         """The node of a schema; `within`: the references that are being followed."""
-        self._spend()
+        self._spend(1)
         if isinstance(schema, bool):
             return ANYTHING if schema else NOTHING
-        if not isinstance(schema, dict) or len(within) > DEEPEST:
+        if not isinstance(schema, dict):
             return _opaque(("schema", schema))
+        if len(within) > DEEPEST:
+            return _opaque((DEEPER, schema))
         node = _own(schema)
         for keyword in _REFERENCES:
             if keyword in schema:
@@ -89,16 +97,17 @@ class Reader:
         )
 
     def _alternatives(self, keyword: str, written: list[Schema], within: tuple[str, ...]) -> list[Alternative]:
-        found = []
+        found: list[Alternative] = []
         for index, one in enumerate(written):
             node = self._node(one, (*within, ""))
             inner = _only_choice(node)
             if keyword == "anyOf" and inner is not None and inner.keyword == "anyOf":
+                self._spend(len(inner.alternatives) // 4)
                 nested = [part._replace(path=(keyword, index, *part.path)) for part in inner.alternatives]
                 found += nested + [Alternative((keyword, index), None, Node(types=NULL))] * inner.null
             else:
                 found.append(Alternative((keyword, index), one, node))
-        return found
+        return found if keyword == "oneOf" else list({jsontext.canonical(one.written): one for one in found}.values())
 
 
 def _own(schema: Mapping[str, Any]) -> Node:
@@ -121,7 +130,7 @@ def _own(schema: Mapping[str, Any]) -> Node:
     if not isinstance(schema.get("allOf", []), list):
         opaque["allOf"] = schema["allOf"]
     node = Node(limits=found, opaque=_opaque(*opaque.items()).opaque, notes=_notes(schema), **fields)
-    return settled(node)
+    return settled(of_any_name(node))
 
 
 def _types(value: Any) -> frozenset[str] | None:
@@ -275,7 +284,7 @@ def _one_of_values(keyword: str, others: list[Alternative], null: bool) -> Node 
         if keyword == "oneOf" and values.keys() & one.node.values.keys():
             return None
         values |= one.node.values
-    return Node(types=frozenset(map(type_of, values.values())), values=values)
+    return settled(Node(types=frozenset(map(type_of, values.values())), values=values))
 
 
 def _only_one(others: list[Alternative], null: bool) -> Node | None:

@@ -6,6 +6,7 @@ place is for the checks to say.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 
 from ... import jsontext
@@ -17,7 +18,9 @@ from .reading import Reader
 
 DEEPEST = 40  # places within each other
 MOST = 20_000  # schemas that are read, of both
+MOST_ONCE = 50_000  # where each is told once
 
+_Pair = tuple[bytes, bytes]
 Check = Callable[["Walk", Node, Node, Path], Iterator[Fact]]
 
 
@@ -42,13 +45,18 @@ class Walk:
         self._checks = checks
         self._choose = choose
         self._each_once = each_once
-        self._met: set[tuple[bytes, bytes]] = set()
-        self._known: dict[tuple[bytes, bytes], list[Fact]] = {}
+        self._left = MOST_ONCE if each_once else MOST
+        self._met: set[_Pair] = set()
+        self._later: deque[tuple[Schema, Schema, Path]] = deque()
+        self._known: dict[_Pair, list[Fact]] = {}
         self._depth = 0
-        self._spent = 0
+
+    def whole(self, old: Schema, new: Schema, path: Path) -> list[Fact]:
+        """The facts about two schemas, with all that they refer to."""
+        return self._with_later(lambda: self.compare(old, new, path))
 
     def compare(self, old: Schema, new: Schema, path: Path) -> list[Fact]:
-        """The facts about two schemas as they are written."""
+        """The facts about two schemas as they are written. What they refer to may be left for later."""
         pair = jsontext.canonical(old), jsontext.canonical(new)
         if refer(pair[0]) or refer(pair[1]):
             return self._referring(pair, old, new, path)
@@ -56,21 +64,33 @@ class Walk:
             return []
         if pair not in self._known:  # where nothing is referred to, the place does not matter
             self._known[pair] = self._deeper(old, new, ())
-        self.spend(len(self._known[pair]) // 4)  # nobody reads thousands of findings
+        self.spend(4 * len(self._known[pair]))  # nobody reads thousands of findings
         return [fact._replace(path=(*path, *fact.path)) for fact in self._known[pair]]
 
-    def _referring(self, pair: tuple[bytes, bytes], old: Schema, new: Schema, path: Path) -> list[Fact]:
+    def _referring(self, pair: _Pair, old: Schema, new: Schema, path: Path) -> list[Fact]:
         # A schema that contains itself comes by again, and would for ever. The first time counts.
         if pair in self._met:
             return []
         self._met.add(pair)
+        if self._each_once:  # and the shortest way there: along another it may be too deep
+            self._later.append((old, new, path))
+            return []
         found = self._deeper(old, new, path)
-        if not self._each_once:
-            self._met.discard(pair)
+        self._met.discard(pair)
+        return found
+
+    def _with_later(self, look: Callable[[], list[Fact]]) -> list[Fact]:
+        outer, self._later = self._later, deque()
+        found = look()
+        while self._later:
+            found += self._deeper(*self._later.popleft())
+        self._later = outer
         return found
 
     def _deeper(self, old: Schema, new: Schema, path: Path) -> list[Fact]:
         if self._depth > DEEPEST:
+            if not self._each_once:
+                raise TooLargeError
             return [Fact("changed", "other", path, note="nested too deep to compare")]
         self._depth += 1
         found = self.nodes(self._old.node(old), self._new.node(new), path)
@@ -89,16 +109,21 @@ class Walk:
     def attempt(self, old: Node, new: Node) -> list[Fact]:
         """What the facts would be; what has been met on the way may be met again."""
         met = set(self._met)
-        found = self.nodes(old, new, ())
+        found = self._with_later(lambda: self.nodes(old, new, ()))
         self._met = met
         return found
 
     def same(self, old: Schema, new: Schema) -> bool:
         """Whether two schemas mean the same."""
         met = set(self._met)
-        found = self.compare(old, new, ())
+        found = self.whole(old, new, ())
         self._met = met
         return all(fact.way == "words" for fact in found)
+
+    def unchanged(self, old: Schema, new: Schema) -> bool:
+        """Whether two schemas are the same at first sight, words and all."""
+        written = jsontext.canonical(old)
+        return not refer(written) and written == jsontext.canonical(new)
 
     def new_node(self, schema: Schema) -> Node:
         return self._new.node(schema)
@@ -108,6 +133,6 @@ class Walk:
 
     def spend(self, count: int = 1) -> None:
         """Count what is looked at, and stop where it is too much."""
-        self._spent += count
-        if self._spent > MOST:
+        self._left -= count
+        if self._left < 0:
             raise TooLargeError
