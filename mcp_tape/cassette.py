@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import database, jsontext, schema
-from .errors import CassetteError
+from .errors import CassetteError, pasted
 from .frames import Exchange, Frame
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _BEFORE_ALL = -(1 << 63)
 _BLOCK_FRAMES, _BLOCK_BYTES = 1_000, 4 << 20
+_BLOCK_SESSIONS = 500
 
 
 class Session(NamedTuple):
@@ -40,6 +42,16 @@ class Session(NamedTuple):
     key_version: int
 
 
+class Counts(NamedTuple):
+    """How much a session holds, and when its last frame came."""
+
+    frames: int = 0
+    exchanges: int = 0
+    open: int = 0
+    errors: int = 0
+    microseconds: int | None = None
+
+
 _TEXT, _NUMBER, _DATA, _NONE = (str,), (int,), (str, bytes), type(None)
 _FRAME_TYPES = (_NUMBER, _NUMBER, _TEXT, _TEXT, _TEXT, _DATA, _TEXT, (*_DATA, _NONE), _NUMBER)
 _SESSION_TYPES = tuple(
@@ -50,12 +62,15 @@ _SESSION_TYPES = tuple(
 
 
 # A request that was made again has lost its key: it does not count, whatever it was answered with.
-_COUNTS = """WITH again AS (SELECT seq FROM messages WHERE session = :s AND kind = 'request' AND key IS NULL)
-    SELECT (SELECT count(*) FROM frames WHERE session = :s),
-    count(CASE WHEN kind = 'request' AND key IS NOT NULL THEN 1 END),
-    count(CASE WHEN answers IS NOT NULL AND status <> 'retry' AND answers NOT IN again THEN 1 END),
+_COUNTS = """WITH again AS (SELECT session, seq FROM messages
+        WHERE session BETWEEN :first AND :last AND kind = 'request' AND key IS NULL)
+    SELECT session, count(CASE WHEN kind = 'request' AND key IS NOT NULL THEN 1 END),
+    count(CASE WHEN answers IS NOT NULL AND status <> 'retry' AND (session, answers) NOT IN again THEN 1 END),
     count(CASE WHEN status IN ('error', 'tool-error', 'refused') THEN 1 END)
-    FROM messages WHERE session = :s"""
+    FROM messages WHERE session BETWEEN :first AND :last GROUP BY session"""
+# In SQLite, `at` is then that of the frame with the greatest number.
+_SIZES = """SELECT session, count(*), max(seq), at FROM frames
+    WHERE session BETWEEN :first AND :last GROUP BY session"""
 _EXCHANGES = """SELECT q.session, q.seq, q.sender, q.method, q.name, q.rpc_id,
     af.at - qf.at, qf.text, q.part, af.text, a.part
     FROM messages q JOIN frames qf ON qf.id = q.frame
@@ -99,23 +114,52 @@ class Cassette:
         return os.path.join(self._copy.name, "cassette.db") if self._copy else self.path
 
     def sessions(self) -> list[Session]:
-        rows = self.rows(f"SELECT {', '.join(Session._fields)} FROM sessions ORDER BY id")
+        return list(self.each_session())
+
+    def each_session(self) -> Iterator[Session]:
+        """The same for those who need one at a time."""
+        return chain.from_iterable(self.session_blocks())
+
+    def session_blocks(self) -> Iterator[list[Session]]:
+        """The same, some at a time: there may be very many."""
+        last = _BEFORE_ALL
+        while block := self._sessions("id > ? ORDER BY id LIMIT ?", (last, _BLOCK_SESSIONS)):
+            yield block
+            self.expect_onward(last, block[-1].id)
+            last = block[-1].id
+
+    def session(self, number: int | None = None) -> Session:
+        """One session; without a number the newest."""
+        # As text: it may be beyond SQLite's numbers.
+        which, values = ("1", ()) if number is None else ("id = ?", (str(number),))
+        found = self._sessions(f"{which} ORDER BY id DESC LIMIT 1", values)
+        if found:
+            return found[0]
+        which = "a session" if number is None else f"session {number}"
+        raise CassetteError(f"{self.path} does not hold {which}; see: mcp-tape ls {pasted(self.path)}")
+
+    def _sessions(self, which: str, values: tuple[Any, ...]) -> list[Session]:
+        rows = self.rows(f"SELECT {', '.join(Session._fields)} FROM sessions WHERE {which}", values)
         for row in rows:
             self._expect(row, _SESSION_TYPES, "sessions")
         return [Session(*row) for row in rows]
 
-    def session(self, number: int | None = None) -> Session:
-        """One session; without a number the newest."""
-        found = [s for s in self.sessions() if number in (None, s.id)]
-        if found:
-            return found[-1]
-        which = "a session" if number is None else f"session {number}"
-        raise CassetteError(f"{self.path} does not hold {which}; see: mcp-tape ls {self.path}")
-
     def counts(self, session: int) -> dict[str, int]:
         """Frames, exchanges, open requests and errors of a session."""
-        frames, requests, exchanges, errors = self.rows(_COUNTS, {"s": session})[0]
-        return {"frames": frames, "exchanges": exchanges, "open": requests - exchanges, "errors": errors}
+        *counts, _ = self.counts_of(session, session).get(session, Counts())
+        return dict(zip(Counts._fields, counts, strict=False))
+
+    def counts_of(self, first: int, last: int) -> dict[int, Counts]:
+        """The same for all sessions from one to another that have something to count."""
+        span = {"first": first, "last": last}
+        found = {
+            session: Counts(frames, microseconds=at if isinstance(at, int) else None)
+            for session, frames, _, at in self.rows(_SIZES, span)
+        }
+        for session, requests, exchanges, errors in self.rows(_COUNTS, span):
+            counts = found.get(session, Counts())
+            found[session] = counts._replace(exchanges=exchanges, open=requests - exchanges, errors=errors)
+        return found
 
     def exchanges(self, session: int) -> list[Exchange]:
         """Every request of a session, of either side, with its answer."""
@@ -232,9 +276,11 @@ def _outcome(text: Any, part: int) -> tuple[Any, Any]:
 
 def _check_readable(path: str) -> None:
     if not os.path.exists(path):
-        raise CassetteError(f"there is no cassette at {path}; record one with: mcp-tape record -o {path} -- SERVER")
+        raise CassetteError(
+            f"there is no cassette at {path}; record one with: mcp-tape record -o {pasted(path)} -- SERVER"
+        )
     if os.path.isfile(path) and not os.path.getsize(path):
-        raise CassetteError(f"{path} is empty; record into it with: mcp-tape record -o {path} -- SERVER")
+        raise CassetteError(f"{path} is empty; record into it with: mcp-tape record -o {pasted(path)} -- SERVER")
     schema.check_header(path)
 
 

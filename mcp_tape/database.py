@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from . import schema
-from .errors import CassetteError
+from .errors import CassetteError, pasted
 
 _MOST_BYTES = 1 << 30  # per value: a cassette may come from a stranger
 _TABLES = {"sessions", "frames", "messages"}
@@ -133,7 +133,7 @@ def expect_onward(before: Any, now: Any) -> None:
 
 def unreadable(path: str, error: sqlite3.Error) -> str:
     """What to tell of a file that SQLite cannot read."""
-    return f"cannot read {path}: {error}; if it is damaged, try: sqlite3 {path} .recover"
+    return f"cannot read {path}: {error}; if it is damaged, try: sqlite3 {pasted(path)} .recover"
 
 
 def storable(text: str | None) -> str | None:

@@ -33,3 +33,10 @@ class ServerError(TapeError):
     """The server could not be started or reached."""
 
     exit_code = 4
+
+
+def pasted(path: str) -> str:
+    """A path in a command that a message says to try, as it can be pasted into a shell."""
+    import shlex  # only where something went wrong
+
+    return shlex.quote(path)

@@ -56,6 +56,7 @@ _STATUSES = {
 _OF_MESSAGES = ("request", "response", "notification")
 _OF_FRAMES = ("batch", "noise", "stderr", "control")
 _MOST_CHARACTERS = 10_000
+_FEW = 100
 _MOST = 1 << 62  # beyond it SQLite cannot compare as a whole number
 _TERM = re.compile(r'(?P<minus>-?)(?:(?P<field>[A-Za-z_]+):)?(?P<value>"(?:[^"\\]|\\.)*"(?=\s|$)|[^\s"]\S*|)', re.S)
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([a-zA-Zµμ]*)")
@@ -79,10 +80,19 @@ class Filter(NamedTuple):
 
     def sql(self) -> Sql:
         """A WHERE expression over `ROWS` that is true for what the filter keeps, and its values."""
-        return " AND ".join(sql for sql, _ in self.terms) or "1", tuple(v for _, values in self.terms for v in values)
+        terms = tuple(dict.fromkeys(self.terms))  # a word that is said twice says nothing more
+        return _all([sql for sql, _ in terms]) or "1", tuple(v for _, values in terms for v in values)
 
 
 EVERYTHING = Filter()
+
+
+def _all(conditions: list[str]) -> str:
+    """One expression, as a tree that is not deep: SQLite goes no further down than a thousand levels."""
+    if len(conditions) <= _FEW:
+        return " AND ".join(conditions)
+    half = len(conditions) // 2
+    return f"({_all(conditions[:half])}) AND ({_all(conditions[half:])})"
 
 
 def parse(text: str) -> Filter:
@@ -107,7 +117,7 @@ def sessions(cassette: Cassette, kept: Filter, number: int | None = None) -> lis
     """The sessions to look at: the one asked for, those that the filter is about, or the newest."""
     if number is not None or not kept.names_sessions:
         return [cassette.session(number).id]
-    return [session.id for session in cassette.sessions()]
+    return [session.id for session in cassette.each_session()]
 
 
 def frames(cassette: Cassette, session: int, kept: Filter = EVERYTHING) -> Iterator[Frame]:

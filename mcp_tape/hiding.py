@@ -25,8 +25,9 @@ _NAMED = re.compile(
     r"|(?<![\w-])--?(?P<option>[A-Za-z][\w-]{1,63})[ \t]{1,3}(?!-)",
     re.ASCII,
 )
+# What has no second quote was cut off: whoever wrote it has crashed.
 _VALUE = re.compile(
-    r"(?P<quote>\\{0,7}[\"'`])(?P<quoted>[^\r\n]{1,4096}?)(?<!\\)(?P=quote)"
+    r"(?P<quote>\\{0,7}[\"'`])(?P<quoted>[^\r\n]{1,4096}?)(?:(?<!\\)(?P=quote)|\Z)"
     r"|(?P<bare>[^\s\"'&,;<>()\[\]{}\\|`]{6,})(?P<next>[(\[{]?)"
 )
 # A line of an .env file: the value goes on to the end of the line, whatever is in it.

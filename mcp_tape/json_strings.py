@@ -45,7 +45,7 @@ def json_within(text: str) -> tuple[int, int]:
 
 
 def is_json(source: str, deep: bool = True) -> bool:
-    """Whether a text is a JSON object or array. `deep`: also what is too deep to be parsed, and may be none."""
+    """Whether a text is a JSON object or array. `deep`: also one that is too deep to be parsed."""
     if not source.lstrip(" \t\r\n").startswith(("{", "[")):
         return False
     try:
@@ -53,5 +53,5 @@ def is_json(source: str, deep: bool = True) -> bool:
     except ValueError:
         return False
     except RecursionError:  # too deep to parse, not to scan
-        return deep
+        return deep and jsontext.is_well_formed(source)
     return True

@@ -9,7 +9,8 @@ The standard json module serves the odd cases only, and is imported where they o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import orjson
@@ -20,7 +21,9 @@ Splice = tuple[int, int, str]
 DEEPEST = 200  # levels of nesting that are parsed
 _SPACE = " \t\r\n"
 _VALUE = "{[s"  # what a value may start with; s is a scalar, k a key
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.S)
+_ONCE = "+" if sys.version_info >= (3, 11) else ""  # never tried in another way, which needs memory for each escape
+# A string that does not end goes on to the end of the text: nothing is looked at twice, and nothing is left out.
+TOKEN = re.compile(rf'"[^"\\]*(?:\\.[^"\\]*)*{_ONCE}(?:"|\\?\Z)|[{{}}\[\],:]|[^\s{{}}\[\],:"]+', re.S)
 
 
 def loads(text: str | bytes) -> Any:
@@ -45,6 +48,13 @@ def loads_exact(text: str) -> Any:
 
     value = json.loads(text, parse_constant=_refuse, parse_int=_integer, parse_float=_number)
     return _not_too_deep(value, text)
+
+
+def loads_frugally(text: str, number: Callable[[str], Any] | None = None) -> Any:
+    """Like loads, with half of its memory and half of its speed; a number is what the function makes of its text."""
+    import json
+
+    return _not_too_deep(json.loads(text, parse_constant=_refuse, parse_int=number, parse_float=number), text)
 
 
 def _not_too_deep(value: Any, text: str | bytes) -> Any:
@@ -139,7 +149,7 @@ def is_well_formed(text: str) -> bool:
     """Whether a text is JSON, found without recursion: for what is nested too deep to parse."""
     stack: list[str] = []  # per open container: what may follow a value in it
     expected, at = _VALUE, 0
-    for token in _TOKEN.finditer(text):
+    for token in TOKEN.finditer(text):
         kind = _kind(token[0], expected)
         if kind not in expected or text[at : token.start()].strip(_SPACE):
             return False
@@ -166,7 +176,7 @@ def values(text: str, depth: int | None = None) -> Iterator[tuple[Path, int, int
     stack: list[tuple[int, bool]] = []  # where a container starts, and whether it is an object
     path: list[str | int] = []  # one step per open container
     key: tuple[int, int] | None = None  # a string in an object: a key or a value, the next token tells
-    for token in _TOKEN.finditer(text):
+    for token in TOKEN.finditer(text):
         start, end = token.span()
         first = text[start]
         if first in "{[":

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from . import database, schema
 from .cassette import Cassette
-from .errors import CassetteError, TapeError
+from .errors import CassetteError, TapeError, pasted
 
 _VIEW = re.compile(r"^CREATE VIEW .*?;$", re.S | re.M)
 _STEPS = 10_000  # of SQLite, between two looks at whether somebody has pressed Ctrl-C
@@ -110,4 +110,4 @@ def _told(path: str, error: sqlite3.Error | sqlite3.Warning) -> BaseException:
     if "did not supply a value" in text:
         return QueryError(f"a parameter of the query has no value: {text} Try: -p NAME VALUE")
     names = "SELECT type, name FROM sqlite_master"
-    return QueryError(f'the query cannot be run: {text}\nWhat there is to ask: mcp-tape query {path} "{names}"')
+    return QueryError(f'the query cannot be run: {text}\nWhat there is to ask: mcp-tape query {pasted(path)} "{names}"')

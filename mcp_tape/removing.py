@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .cassette import Cassette
-from .errors import TapeError
+from .errors import TapeError, pasted
 from .remaking import only_ours, remade
 
 
@@ -25,7 +25,7 @@ def remove(path: str, sessions: Iterable[int], *, with_extending: bool = False) 
         more = gone - named
         raise ExtendedError(
             f"nothing was removed: session {_list(more)} extends what is to go, and plays only with it.\n"
-            f"To remove all of them: mcp-tape rm {path} {' '.join(f'--session {n}' for n in sorted(gone))}"
+            f"To remove all of them: mcp-tape rm {pasted(path)} {' '.join(f'--session {n}' for n in sorted(gone))}"
         )
     with remade(path, only_ours) as db:
         for number in sorted(gone):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 
-from .errors import CassetteError
+from .errors import CassetteError, pasted
 
 APPLICATION_ID = 0x4D435054  # "MCPT"
 VERSION = 1
@@ -158,7 +158,7 @@ def check_version(path: str, version: int) -> None:
     if version < VERSION:
         raise CassetteError(
             f"{path} was made by an older mcp-tape (schema {version}, this one reads {VERSION}); "
-            f"bring it up to date with: mcp-tape migrate {path}"
+            f"bring it up to date with: mcp-tape migrate {pasted(path)}"
         )
     if version > VERSION:
         raise CassetteError(

@@ -9,7 +9,7 @@ from . import database, match, protocol
 from .ahead import Ahead
 from .cassette import Cassette
 from .controls import Controls
-from .errors import CassetteError
+from .errors import CassetteError, pasted
 from .frames import FrameKind, MessageKind, Side
 
 _SMALL = 16_384  # longer texts are read when they are played
@@ -267,7 +267,8 @@ def select(
         chosen = [cassette.session(int(which)).id]
     if not chosen:
         raise CassetteError(
-            f"{cassette.path} has no session to play; record one with: mcp-tape record -o {cassette.path} -- SERVER"
+            f"{cassette.path} has no session to play; "
+            f"record one with: mcp-tape record -o {pasted(cassette.path)} -- SERVER"
         )
     return Selection(cassette, chosen)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from mcp_tape import checking
 
 from .decks import alter
 from .reading import GOLDEN, Frames, Recording, call, invoke, make, message, said
+from .support import MCP_TAPE, WAIT
 
 TOKEN = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
 
@@ -168,3 +171,14 @@ def test_several_files_are_checked_although_one_cannot_be_read(tape: Path, tmp_p
 def test_names_in_a_strangers_file_are_printed_harmlessly(tape: Path) -> None:
     alter(tape, 'CREATE TABLE "a\x1b[31m" (x)')
     assert "\x1b" not in invoke("check", tape).output
+
+
+@pytest.mark.parametrize(("first", "code"), [("odd", 1), ("missing", 3)])
+def test_what_was_found_counts_although_nobody_reads_it(tape: Path, first: str, code: int) -> None:
+    alter(tape, "CREATE TABLE extra (a)")
+    odd = [*[tape.with_name("missing.db")] * (first == "missing"), tape, tape]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*MCP_TAPE, "check", *odd], stdout=writer, stderr=subprocess.PIPE, timeout=WAIT)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (code, b"")

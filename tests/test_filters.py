@@ -154,6 +154,13 @@ def test_the_command_line_points_at_the_place(tape: Path, command: str) -> None:
     assert pointer == " " * 14 + "^"  # 日 and 本 take two columns each
 
 
+def test_thousands_of_words_are_no_limit(tape: Path) -> None:
+    nowhere = [f"-w{number}" for number in range(1500)]
+    assert kept(tape, " ".join(["bern", *nowhere])) == kept(tape, "bern")
+    assert kept(tape, " ".join(["bern", *nowhere, "w1"])) == []
+    assert kept(tape, "status:ok " * 999) == kept(tape, "status:ok")
+
+
 def test_a_value_beyond_all_numbers_is_no_crash(tape: Path) -> None:
     assert kept(tape, f"size:<{'9' * 400}g dur:..{'9' * 400}s") == [1, 2, 3, 5, 6, 7, 8, 9, 10, 11]
 

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from mcp_tape import cassette
+from mcp_tape.cassette import Counts
+
 from .reading import GOLDEN, Frames, Recording, call, invoke, lines, make, message, objects, said
 
 TALK = Frames().client(call(1, "add")).server(said(1, "3"), at=1_234_000)
@@ -54,6 +57,16 @@ def test_errors_and_open_calls_are_counted(tmp_path: Path) -> None:
     frames = Frames().client(call(1, "add")).server(message(id=1, error={})).client(call(2, "add"))
     (line,) = lines("ls", make(tmp_path / "tape.db", frames))
     assert "1 exchange  1 open  1 error" in line
+
+
+def test_very_many_sessions_are_counted_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = make(tmp_path / "tape.db", TALK, Frames(), Frames().client(call(1, "add")), TALK, TALK)
+    listed = objects("ls", path)
+    counted = [tuple(row[name] for name in Counts._fields) for row in listed]
+    whole = (2, 1, 0, 0, 1_234_000)
+    assert counted == [whole, (0, 0, 0, 0, None), (1, 0, 1, 0, counted[2][4]), whole, whole]
+    monkeypatch.setattr(cassette, "_BLOCK_SESSIONS", 2)
+    assert objects("ls", path) == listed
 
 
 def test_a_directory_lists_the_cassettes_in_it_and_below(shelf: Path) -> None:

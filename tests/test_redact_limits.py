@@ -140,6 +140,12 @@ def test_the_quick_look_misses_nothing_in_odd_texts(text: str, own: dict[str, An
     assert Redactor({}, **own).redact(raw) == Thorough({}, **own).redact(raw)
 
 
+@pytest.mark.parametrize("end", ['"', "", '"' + "]" * 300])
+def test_what_is_nested_deep_and_may_be_no_json_is_looked_at(end: str) -> None:
+    text = "[" * 300 + '{"password":"kJ8mN2pQ4' + end
+    assert b"kJ8mN2pQ4" not in Redactor({}).redact(text.encode()).text
+
+
 @pytest.mark.parametrize(
     "name", ["password", "\\u0070assword", "\\u005cu0070assword", "\\u005c\\u005c\\u0075005cu0070assword"]
 )

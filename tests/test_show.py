@@ -8,6 +8,7 @@ import os
 import pty
 import random
 import re
+import shlex
 import signal
 import struct
 import subprocess
@@ -22,7 +23,8 @@ import pytest
 from mcp_tape import showing
 from mcp_tape.cassette import Cassette
 from mcp_tape.cli.terminal import fit, pad, wide, wrap
-from mcp_tape.cli.whole import pretty
+from mcp_tape.formats import pretty
+from mcp_tape.formats.pretty import laid_out
 
 from .decks import alter
 from .reading import GOLDEN, Frames, Recording, call, invoke, lines, make, message, objects, said
@@ -267,7 +269,30 @@ VALUES = [{}, [], {"a": []}, [1, [2, {"b": None}], {}], "x", 5, {"a": {"b": {"c"
 
 @pytest.mark.parametrize("value", VALUES, ids=str)
 def test_pretty_json_is_what_the_standard_library_makes(value: Any) -> None:
-    assert "\n".join(pretty(json.dumps(value, separators=(",", ":")))) == json.dumps(value, indent=2)
+    assert laid_out(json.dumps(value, separators=(",", ":"))) == json.dumps(value, indent=2)
+
+
+@pytest.mark.parametrize(
+    "value", [*VALUES, {"z": -0.0, "a": {"b": ["\ud800", 1e300, {"y": "é" * 99}], "x": "x" * 99}}], ids=str
+)
+def test_a_large_text_in_pieces_is_what_a_small_one_is_at_once(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = json.dumps({"id": 1, "result": value, "a": [], "\u0065rror": 1.0})
+    members = ("error", "result")
+
+    def texts() -> list[str]:
+        found = pretty.pieces(text), pretty.pieces_of_members(text, members), pretty.canonical(text.encode()) or ()
+        return ["".join(pieces) for pieces in found]
+
+    at_once = texts()
+    monkeypatch.setattr(pretty, "LARGE", 0)
+    monkeypatch.setattr(pretty, "_PIECE", 7)
+    assert texts() == at_once
+
+
+def test_a_text_that_is_no_json_keeps_all_but_white_space() -> None:
+    for text in ('{"a": [1, "b\\"', '}]{"a" "b"::,', '{"result"', "[" * 300 + ']"\\'):
+        assert "".join(laid_out(text).split()) == "".join(text.split())
+        assert isinstance("".join(pretty.pieces_of_members(text, ("result",))), str)
 
 
 def test_a_large_message_is_cut_in_the_list_and_whole_on_its_own(tmp_path: Path) -> None:
@@ -306,6 +331,14 @@ def test_a_number_that_is_not_there_points_to_the_list(tape: Path) -> None:
     result = invoke("show", tape, 99)
     assert result.exit_code == 3
     assert f"session 1 of {tape} has no frame 99; see: mcp-tape show {tape}" in result.stderr
+
+
+def test_a_command_to_try_can_be_pasted_into_a_shell(tape: Path, tmp_path: Path) -> None:
+    odd = tmp_path / "it's my tape.db"
+    odd.write_bytes(tape.read_bytes())
+    for words in (["show", odd, 99], ["show", odd, "--session", 9], ["show", tmp_path / "it's gone.db"]):
+        hint = invoke(*words).stderr.rpartition(": mcp-tape ")[2]
+        assert str(words[1]) in shlex.split(hint)
 
 
 @pytest.mark.parametrize("column", ["sender", "channel", "kind"])

@@ -7,9 +7,14 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
+
+from mcp_tape.cli import cli
 
 from .reading import Frames, call, invoke, make, message, said
 from .support import MCP_TAPE, WAIT
@@ -124,3 +129,30 @@ def test_a_cassette_in_place_of_json_lines_is_told(original: Path, tmp_path: Pat
     loaded = invoke("load", original / "tape.db", "-o", tmp_path / "new.db")
     assert loaded.exit_code == 3
     assert "this is a database, not JSON lines" in loaded.stderr
+
+
+@pytest.mark.parametrize("words", [[], *([name] for name in cli.list_commands(click.Context(cli)))], ids=str)
+def test_no_help_is_wider_than_80_columns(words: list[str]) -> None:
+    text = invoke(*words, "--help", terminal_width=80).stdout
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+
+
+# From a small process: what a process has needed so far counts for those that it starts.
+PEAK = """if True:
+    import os, subprocess, sys
+    process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    print(status, used.ru_maxrss)
+    process.returncode = 0
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="its regular expressions take memory for each escape")
+@pytest.mark.parametrize("words", [["show", 2], ["dump"], ["export", "--format", "md"]], ids=str)
+def test_a_large_message_is_not_in_memory_many_times(tmp_path: Path, words: list[Any]) -> None:
+    size = 16 << 20
+    tape = make(tmp_path / "tape.db", Frames().client(call(1, "big")).server(said(1, "line\n" * (size // 6))))
+    command = [sys.executable, "-c", PEAK, *MCP_TAPE, words[0], tape, *map(str, words[1:])]
+    code, peak = map(int, subprocess.check_output(command, timeout=WAIT).split())
+    assert code == 0
+    assert peak * (1 if sys.platform == "darwin" else 1024) < 5 * size + (24 << 20)

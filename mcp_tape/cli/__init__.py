@@ -49,6 +49,7 @@ _SECTIONS = {
         "completion": "Let your shell complete commands and options.",
     },
 }
+_FOUND = f"{__name__}.found"
 _COMMANDS = [name for commands in _SECTIONS.values() for name in commands]
 
 
@@ -83,13 +84,19 @@ class _Lazy(click.Group):
         except BrokenPipeError:
             # Whoever read our output has seen enough, as with `| head`; nothing more goes there.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            ctx.exit(0)
+            ctx.exit(ctx.meta.get(_FOUND, 0))
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered would fail again
             say(f"cannot write the output: {error.strerror}; free some space, or write it elsewhere")
             ctx.exit(1)
+
+
+def has_found(code: int) -> None:
+    """What the exit code is at least, also when whoever reads our output has seen enough."""
+    meta = click.get_current_context().meta
+    meta[_FOUND] = max(code, meta.get(_FOUND, 0))
 
 
 def say(text: str) -> None:

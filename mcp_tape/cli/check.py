@@ -9,8 +9,9 @@ import click
 from ..cassette import Cassette
 from ..checking import Finding, check
 from ..errors import CassetteError
-from . import say
-from .options import count, echo, echo_json, files, json_option, redacting_options
+from . import has_found, say
+from .options import files, json_option, redacting_options
+from .printing import count, echo, echo_json
 from .progress import Progress, frames_of
 from .redact import redactor
 from .terminal import harmless, writable
@@ -49,10 +50,11 @@ def command(
             found += _check(path, own, as_json)
         except CassetteError as error:
             unreadable += 1
+            has_found(error.exit_code)
             _print(path, Finding("file", str(error)), as_json)
     if not as_json:
         say(f"{count(len(paths), 'file')}, {count(found, 'finding')}{_and_unreadable(unreadable)}")
-    raise SystemExit(3 if unreadable else 1 if found else 0)
+    raise SystemExit(CassetteError.exit_code if unreadable else 1 if found else 0)
 
 
 def _check(path: str, own: tuple[Sequence[str], ...], as_json: bool) -> int:
@@ -60,6 +62,7 @@ def _check(path: str, own: tuple[Sequence[str], ...], as_json: bool) -> int:
         findings = 0
         for finding in check(cassette, redactor(*own), progress):
             findings += 1
+            has_found(1)
             progress.hide()
             _print(path, finding, as_json)
     return findings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from . import cli
-from .options import echo_json
+from .printing import echo_json
 
 _SHELLS = ("bash", "zsh", "fish")
 

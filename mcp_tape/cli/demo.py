@@ -10,7 +10,7 @@ import click
 
 from ..demo import client
 from ..errors import ServerError
-from .options import echo
+from .printing import echo
 
 _MODULE = [sys.executable, "-m", "mcp_tape"]
 _SERVER = [sys.executable, "-m", "mcp_tape.demo.server"]

@@ -12,7 +12,8 @@ from .. import __version__
 from ..cassette import Cassette
 from ..errors import CassetteError
 from ..formats import dump
-from .options import cassette_argument, echo_json, json_option
+from .options import cassette_argument, json_option
+from .printing import echo_json
 
 
 @click.command(
@@ -50,10 +51,10 @@ def _dump(file: str, session: int | None, times: bool, as_json: bool) -> None:
         if as_json:
             for one in sessions:
                 for block in dump.blocks(cassette, one.id):
-                    echo_json(block._asdict())
+                    echo_json(block._asdict() | {"text": "".join(block.text)})
             return
-        for line in dump.dump(cassette, sessions, times):
-            _write(line)
+        for text in dump.dump(cassette, sessions, times):
+            _write(text)
 
 
 def _write(text: str) -> None:

@@ -17,7 +17,8 @@ from ..editing import Edit
 from ..errors import CassetteError, TapeError
 from ..formats.sheet import SheetError
 from . import say
-from .options import cassette_argument, count, echo_json, session_option
+from .options import cassette_argument, session_option
+from .printing import count, echo_json
 
 
 @click.command(

@@ -32,7 +32,7 @@ def _which(ctx: click.Context, param: click.Parameter, value: str | None) -> int
     "export",
     epilog="\b\nExamples:\n"
     "  mcp-tape export tape.db --session all > tape.jsonl\n"
-    "  mcp-tape export tape.db --format md --filter 'tool:search status:error' > calls.md\n"
+    "  mcp-tape export tape.db --format md --filter 'status:error' > errors.md\n"
     "  mcp-tape export tape.db --format raw --side server > stdout.bin",
 )
 @cassette_argument

@@ -13,7 +13,7 @@ from ..filters import Filter
 from ..showing import Row
 from . import say
 from .lines import echo_line, is_narrow, line_of
-from .options import echo, echo_json
+from .printing import echo, echo_json
 from .show import goes_without_saying
 from .terminal import columns
 

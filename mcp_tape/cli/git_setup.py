@@ -13,7 +13,7 @@ import click
 
 from ..errors import TapeError
 from . import say
-from .options import echo_json
+from .printing import echo_json
 
 _DRIVER = "diff=mcp-tape"
 _KEY = "diff.mcp-tape.textconv"

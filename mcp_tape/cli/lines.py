@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import Any, NamedTuple
 
 from .. import jsontext, showing
 from ..cassette import Cassette
 from ..showing import Row
-from .options import echo
+from .printing import echo_one_of_many
 from .terminal import fit, harmless, pad, wide, writable
 
 _WHAT, _ID = 34, 8  # columns
@@ -165,9 +164,6 @@ def text_of(line: Line, width: int) -> str:
 
 
 def echo_line(line: Line, width: int, *, bold: bool = False) -> None:
-    """Print a line, in the colour of what it is. Into a pipe, without a flush: it may be one of millions."""
-    if not sys.stdout.isatty():
-        sys.stdout.write(writable(text_of(line, width)) + "\n")
-        return
+    """Print a line, in the colour of what it is."""
     colour = "red" if line.odd else None
-    echo(writable(text_of(line, width)), fg=colour, dim=line.dim or None, bold=bold or None)
+    echo_one_of_many(writable(text_of(line, width)), fg=colour, dim=line.dim or None, bold=bold or None)

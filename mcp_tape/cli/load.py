@@ -17,7 +17,8 @@ from ..errors import CassetteError
 from ..formats import building, loading
 from ..modes import put_in_place
 from . import say
-from .options import count, echo_json, files
+from .options import files
+from .printing import count, echo_json
 from .stopping import tidy_up_when_stopped
 
 

@@ -10,15 +10,15 @@ from typing import Any
 import click
 
 from .. import jsontext, schema
-from ..cassette import Cassette, Session
+from ..cassette import Cassette, Counts, Session
 from ..errors import CassetteError
 from . import say
 from .lines import duration
-from .options import count, echo, echo_json, files, json_option
+from .options import files, json_option
+from .printing import count, echo, echo_json, echo_one_of_many
 from .terminal import columns, fit, pad, wrap, writable
 
 _WIDTH_OF_A_PIPE = 400  # a note may be long
-_LAST_AT = "SELECT at FROM frames WHERE session = ? ORDER BY seq DESC LIMIT 1"
 
 
 @click.command(
@@ -79,26 +79,27 @@ def _may_be_cassette(path: str) -> bool:
 
 def _list(path: str, as_json: bool, heading: bool = False) -> None:
     with Cassette(path) as cassette:
-        sessions = cassette.sessions()
         if heading and not as_json:
             echo(writable(fit(path, columns())), bold=True)
-        for session in sessions:
-            counts = cassette.counts(session.id) | {"microseconds": _microseconds(cassette, session.id)}
-            if as_json:
-                echo_json({"file": path} | session._asdict() | {"target": _target(session)} | counts)
-            else:
-                echo(writable(_line(session, counts)), fg="red" if session.incomplete else None)
-    if not sessions:
+        found = False
+        for block in cassette.session_blocks():
+            found = True
+            counts = cassette.counts_of(block[0].id, block[-1].id)
+            for session in block:
+                _print(path, session, counts.get(session.id, Counts()), as_json)
+        sys.stdout.flush()
+    if not found:
         say(f"{path} holds no session yet")
 
 
-def _microseconds(cassette: Cassette, session: int) -> int | None:
-    """How long a session lasted, up to what was recorded last."""
-    ((at,),) = cassette.rows(_LAST_AT, (session,)) or [(None,)]
-    return at if isinstance(at, int) else None
+def _print(path: str, session: Session, counts: Counts, as_json: bool) -> None:
+    if as_json:
+        echo_json({"file": path} | session._asdict() | {"target": _target(session)} | counts._asdict())
+    else:
+        echo_one_of_many(writable(_line(session, counts)), fg="red" if session.incomplete else None)
 
 
-def _line(session: Session, counts: dict[str, int | None]) -> str:
+def _line(session: Session, counts: Counts) -> str:
     server = " ".join(filter(None, (session.server_name, session.server_version))) or _command(session)
     parts = [
         f"{session.id:>3}",
@@ -106,11 +107,11 @@ def _line(session: Session, counts: dict[str, int | None]) -> str:
         pad(fit(server, 40), 24),
         session.protocol_version or "-",
         session.transport,
-        count(counts["frames"] or 0, "frame"),
-        count(counts["exchanges"] or 0, "exchange"),
-        f"{counts['open']} open" if counts["open"] else "",
-        count(counts["errors"], "error") if counts["errors"] else "",
-        duration(counts["microseconds"]),
+        count(counts.frames, "frame"),
+        count(counts.exchanges, "exchange"),
+        f"{counts.open} open" if counts.open else "",
+        count(counts.errors, "error") if counts.errors else "",
+        duration(counts.microseconds),
         f"INCOMPLETE: {session.incomplete}" if session.incomplete else "complete",
         f"extends {session.extends}" if session.extends else "",
         fit(session.note or "", 60),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from . import say
-from .options import count, echo_json, files, json_option
+from .options import files, json_option
+from .printing import count, echo_json
 from .stopping import tidy_up_when_stopped
 from .terminal import harmless
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from . import say
-from .options import cassette_argument, echo_json, json_option
+from .options import cassette_argument, json_option
+from .printing import echo_json
 from .stopping import tidy_up_when_stopped
 
 

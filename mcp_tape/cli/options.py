@@ -1,10 +1,8 @@
-"""What several commands share: options, and how they print."""
+"""Options that several commands share, and what is made of them."""
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -289,29 +287,3 @@ def check_faults(options: Replay, listen: object) -> None:
 
         if not listen and parse(source).kind in ONLY_HTTP:
             raise click.UsageError(f"--fault {source} is for HTTP: add --listen, or try disconnect or error:CODE")
-
-
-def echo_json(value: dict[str, Any]) -> None:
-    """One JSON object on its own line."""
-    from ..formats.jsonl import line
-
-    click.echo(line(value), nl=False)
-
-
-def echo(text: str, **style: Any) -> None:
-    """A line for people, coloured only where they can see colours."""
-    click.secho(text, color=shows_colours(), **style)
-
-
-def shows_colours() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def clip(text: str, width: int) -> str:
-    """One line of text, cut to a width, with what a terminal would act on made visible."""
-    short = text if len(text) <= width else text[: max(0, width - 1)] + "…"
-    return short if short.isprintable() else "".join(c if c.isprintable() else "\N{MIDDLE DOT}" for c in short)
-
-
-def count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from .options import cassette_argument, clip, echo
+from .options import cassette_argument
+from .printing import clip, echo
 from .terminal import columns as columns_of_terminal
 from .terminal import fit, harmless, pad, wide, writable
 
@@ -23,8 +24,8 @@ _NARROWEST = 4
 @click.command(
     "query",
     epilog="\b\nExamples:\n"
-    "  mcp-tape query tape.db 'SELECT tool, count(*) AS n FROM tool_calls GROUP BY tool'\n"
-    "  mcp-tape query tape.db 'SELECT * FROM exchanges WHERE method = :m' -p m tools/list --json\n"
+    "  mcp-tape query tape.db 'SELECT tool, count(*) FROM tool_calls GROUP BY tool'\n"
+    "  mcp-tape query tape.db 'SELECT * FROM tool_calls WHERE tool = :t' -p t add\n"
     "  mcp-tape query tape.db - --csv < slow.sql > slow.csv",
 )
 @cassette_argument

@@ -12,7 +12,6 @@ from . import say
 from .naming import default_path, default_path_of
 from .options import (
     common_options,
-    count,
     files,
     listening_options,
     record_from,
@@ -20,6 +19,7 @@ from .options import (
     web_from,
     web_options,
 )
+from .printing import count
 
 
 @click.command(
@@ -27,11 +27,11 @@ from .options import (
     context_settings={"allow_interspersed_args": False},
     epilog="\b\nExamples:\n"
     "  mcp-tape record -- uvx mcp-server-time\n"
-    "  mcp-tape record -o git.db --note 'before 2.0' -- uvx mcp-server-git --repository .\n"
+    "  mcp-tape record -o git.db --note 'before 2.0' -- uvx mcp-server-git -r .\n"
     "  mcp-tape record --url https://example.com/mcp -o example.db\n"
     "\n\b\n"
     "In a client's configuration put mcp-tape in front of the server's command:\n"
-    '  "command": "mcp-tape", "args": ["record", "--", "npx", "-y", "@scope/server-x"]\n'
+    '  "command": "mcp-tape", "args": ["record", "--", "uvx", "mcp-server-time"]\n'
     "or, with --url, the URL that mcp-tape prints in place of the server's.",
 )
 @click.option("-o", "--output", metavar="FILE", shell_complete=files,

@@ -12,7 +12,8 @@ from ..hiding_later import Hidden, hide
 from ..naming import named_function
 from ..redact import Redactor
 from . import say
-from .options import cassette_argument, count, echo_json, json_option, redacting_options
+from .options import cassette_argument, json_option, redacting_options
+from .printing import count, echo_json
 from .progress import Progress, frames_of
 from .stopping import tidy_up_when_stopped
 from .terminal import harmless

@@ -24,7 +24,7 @@ from .options import (
     epilog="\b\nExamples:\n"
     "  mcp-tape replay time.db\n"
     "  mcp-tape replay time.db --ignore '$.params.arguments.now' --strict\n"
-    "  mcp-tape replay time.db --speed 1 --fault 'tools/call:convert_time@2=error:-32000'\n"
+    "  mcp-tape replay time.db --speed 1 --fault 'tools/call:search@2=error:-32000'\n"
     "  mcp-tape replay time.db --listen 127.0.0.1:8000\n"
     "\n\b\n"
     "In a client's configuration:\n"

@@ -16,7 +16,8 @@ from ..diff.renderings.wording import View
 from ..diff.rules import CATEGORIES
 from ..project import here, load
 from ..reviewing import Decision, Decisions, Pending, Settled, compared, settle, spread, waiting
-from .options import clip, count, echo, echo_json, files, json_option
+from .options import files, json_option
+from .printing import clip, count, echo, echo_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 _KEYS: dict[str, Decision] = {"a": "accept", "r": "reject", "i": "ignore"}

@@ -7,7 +7,8 @@ import os
 import click
 
 from . import say
-from .options import cassette_argument, echo_json, json_option
+from .options import cassette_argument, json_option
+from .printing import echo_json
 from .stopping import tidy_up_when_stopped
 
 

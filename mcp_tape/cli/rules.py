@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from ..diff.rules import RULES, SECTIONS, Rule
-from .options import echo, echo_json, json_option
+from .options import json_option
+from .printing import echo, echo_json
 
 
 @click.command("rules", epilog="\b\nExamples:\n  mcp-tape rules\n  mcp-tape rules --json")

@@ -13,7 +13,8 @@ from ..cassette import Cassette
 from ..errors import CassetteError
 from . import say
 from .lines import line_of, text_of
-from .options import cassette_argument, echo, echo_json, json_option, shows_colours
+from .options import cassette_argument, json_option
+from .printing import echo, echo_json, shows_colours
 from .progress import Progress, frames_of
 from .terminal import can_write, columns, fit, wide, writable
 
@@ -44,7 +45,7 @@ def command(file: str, words: tuple[str, ...], session: int | None, limit: int |
     """
     terms = searching.parse(" ".join(words))
     with Cassette(file) as cassette:
-        sessions = [found.id for found in ([cassette.session(session)] if session else cassette.sessions())]
+        sessions = [s.id for s in cassette.each_session()] if session is None else [cassette.session(session).id]
         with Progress(f"searching {file}", frames_of(cassette, sessions)) as progress:
             found = 0
             with closing(searching.search(cassette, terms, sessions, progress)) as hits:

@@ -15,7 +15,8 @@ from ..showing import Row
 from . import say
 from .filtering import filter_option
 from .lines import echo_line, is_narrow, line_of
-from .options import cassette_argument, echo, echo_json, json_option, session_option
+from .options import cassette_argument, json_option, session_option
+from .printing import echo, echo_json
 from .terminal import columns
 
 
@@ -25,17 +26,17 @@ from .terminal import columns
     "  mcp-tape show tape.db\n"
     "  mcp-tape show tape.db 12\n"
     "  mcp-tape show tape.db -f\n"
-    "  mcp-tape show tape.db --filter 'tool:search status:error -method:ping dur:>50'\n"
+    "  mcp-tape show tape.db --filter 'tool:search status:error -id:7 dur:>50'\n"
     "  mcp-tape show tape.db --session 2 --json\n\n"
     "\b\nFilters: every word must fit; a - before it leaves out what fits.\n"
-    "  method:tools/* tool:search     method; tool, prompt or resource; * is anything\n"
-    "  status:error                   error, ok, tool-error, rpc-error, refused,\n"
-    "                                 input-required, retry, cancelled, unanswered\n"
-    "  dur:>50 dur:1s.. size:10k..2M  how long it took, in ms; how many bytes it has\n"
-    "  from:server kind:notification  who sent it; request, response, notification,\n"
-    "                                 message, batch, noise, stderr, control\n"
-    "  id:7 session:2                 the id of the call; the session\n"
-    '  Bern "no such"                 the text itself, in any case',
+    "  method:tools/* tool:search    method; tool, prompt or resource; * is any\n"
+    "  status:error                  error, ok, tool-error, rpc-error, refused,\n"
+    "                                input-required, retry, cancelled, unanswered\n"
+    "  dur:>50 dur:1s.. size:1k..2M  how long it took, in ms; how many bytes it has\n"
+    "  from:server kind:response     who sent it; request, response, notification,\n"
+    "                                message, batch, noise, stderr, control\n"
+    "  id:7 session:2                the id of the call; the session\n"
+    '  Bern "no such"                the text itself, in any case',
 )
 @cassette_argument
 @click.argument("seq", required=False, type=click.IntRange(min=0))

@@ -13,7 +13,8 @@ from ..measuring import Figures
 from . import say
 from .filtering import filter_option
 from .lines import duration
-from .options import cassette_argument, count, echo, echo_json, json_option
+from .options import cassette_argument, json_option
+from .printing import count, echo, echo_json
 from .terminal import can_write, columns, fit, harmless, wide, writable
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -41,7 +42,7 @@ def command(file: str, session: int | None, kept: Filter, as_json: bool) -> None
     show` says of their requests.
     """
     with Cassette(file) as cassette:
-        sessions = [s.id for s in cassette.sessions()] if session is None else [cassette.session(session).id]
+        sessions = [s.id for s in cassette.each_session()] if session is None else [cassette.session(session).id]
         found = measuring.tallies(cassette, sessions, kept)
     rows = measuring.figures(found)
     if as_json:

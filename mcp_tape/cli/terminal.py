@@ -57,6 +57,9 @@ def pad(text: str, width: int) -> str:
 
 def wrap(parts: Sequence[str], width: int, indent: int) -> str:
     """Parts on one line where they fit, else on more; none is broken in two."""
+    line = "  ".join(parts)
+    if len(line) <= width and wide(line := harmless(line)) <= width:
+        return line  # as nearly all are
     lines = [""]
     for part in parts:
         longer = f"{lines[-1]}  {part}" if lines[-1] else part

@@ -32,7 +32,8 @@ from .replay import tell_played
     "  mcp-tape use remote.db --url https://example.com/mcp --listen 127.0.0.1:8000\n"
     "\n\b\n"
     "In a client's configuration:\n"
-    '  "command": "mcp-tape", "args": ["use", "time.db", "--", "uvx", "mcp-server-time"]',
+    '  "command": "mcp-tape",\n'
+    '  "args": ["use", "time.db", "--", "uvx", "mcp-server-time"]',
 )
 @click.argument("file", metavar="FILE", shell_complete=files)
 @click.option("--mode", type=click.Choice(get_args(Mode)), default="once", show_default=True,

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..diff.comparison import Comparison
-from ..errors import TapeError
+from ..errors import TapeError, pasted
 from . import say
 from .diff import _TIMEOUT
 from .diff_options import AfterDashes, diff_options, fails, is_text, project_from, show
-from .options import count, recording_options, web_options
 from .options import files as of_files
+from .options import recording_options, web_options
+from .printing import count
 
 if TYPE_CHECKING:
     from ..project import Project
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     epilog="\b\nExamples:\n"
     "  mcp-tape verify time.db -- uvx mcp-server-time\n"
     "  mcp-tape verify tapes/*.db --skip-writes -- python server.py\n"
-    "  mcp-tape verify remote.db --url https://example.com/mcp --header 'Authorization: Bearer …'\n"
+    "  mcp-tape verify remote.db --url https://example.com/mcp --header 'X-Key: …'\n"
     "  mcp-tape verify time.db --update -- uvx mcp-server-time",
 )
 @click.argument("files", metavar="CASSETTE...", nargs=-1, required=True, shell_complete=of_files)
@@ -187,7 +188,7 @@ def _keep(file: str, done: Sequence[Verified], differs: bool, quiet: bool) -> No
     except TapeError as error:
         said = str(error)
     else:
-        said = f"to decide on these changes: mcp-tape review {file}"
+        said = f"to decide on these changes: mcp-tape review {pasted(file)}"
     if not quiet:
         say(said)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from heapq import merge
@@ -10,16 +9,17 @@ from itertools import islice
 
 from .. import showing
 from ..cassette import Cassette
-from ..errors import CassetteError
+from ..errors import CassetteError, pasted
+from ..formats import pretty
 from ..showing import Row
 from . import say
 from .lines import echo_line, line_of
-from .options import echo, echo_json
+from .printing import echo_json
 from .terminal import columns, harmless, writable
 
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+|"', re.S)
 _ONE_LINE = ("notifications/progress",)  # there may be thousands
 _MEANWHILE = 1_000  # lines of stderr
+_MARGIN = "    "
 _BEFORE = 10  # frames: the HTTP request comes before what it carries
 
 
@@ -29,7 +29,7 @@ def show_whole(file: str, session: int | None, seq: int, as_json: bool) -> None:
         number = cassette.session(session).id
         rows = showing.rows_of(cassette, number, seq)
         if not rows:
-            raise CassetteError(f"session {number} of {file} has no frame {seq}; see: mcp-tape show {file}")
+            raise CassetteError(f"session {number} of {file} has no frame {seq}; see: mcp-tape show {pasted(file)}")
         width = columns()
         for row in _belonging(cassette, rows):
             if as_json:
@@ -93,36 +93,17 @@ def _echo(cassette: Cassette, row: Row, width: int) -> None:
         return echo_line(line, width)
     echo_line(line._replace(detail=""), width, bold=True)
     text = showing.whole(cassette, row)
-    lines = pretty(text) if row.is_message and row.frame_kind != "noise" else iter(text.splitlines())
-    for part in lines:
-        echo(writable("    " + harmless(part)))
+    if row.is_message and row.frame_kind != "noise":
+        _write(pretty.pieces(text))
+    elif text:
+        _write(pretty.in_pieces(f"\n{line}" if number else line for number, line in enumerate(text.splitlines())))
     return None
 
 
-def pretty(text: str) -> Iterator[str]:
-    """JSON over several lines, every token verbatim. Without recursion, so that nesting is no limit."""
-    depth, line, before = 0, "", ""
-    for token in _tokens(text):
-        if token in "}]" and before not in "{[":
-            yield line
-            depth -= 1
-            line = _indent(depth) + token
-        elif token in "}]":  # an empty one stays on its line
-            depth -= 1
-            line += token
-        else:
-            if before in ("{", "[", ","):
-                yield line
-                line = _indent(depth)
-            line += ": " if token == ":" else token
-            depth += token in "{["
-        before = token
-    yield line
-
-
-def _tokens(text: str) -> Iterable[str]:
-    return (found[0] for found in _TOKEN.finditer(text))
-
-
-def _indent(depth: int) -> str:
-    return "  " * min(depth, 40)  # deeper than anybody reads
+def _write(pieces: Iterable[str]) -> None:
+    """Behind a margin, without a flush for each line: there may be millions of them."""
+    sys.stdout.write(_MARGIN)
+    for piece in pieces:
+        sys.stdout.write(writable(f"\n{_MARGIN}".join(map(harmless, piece.split("\n")))))
+    sys.stdout.write("\n")
+    sys.stdout.flush()  # lines for a terminal take another way there

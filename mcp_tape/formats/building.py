@@ -27,6 +27,7 @@ class Builder:
         self._writer = Writer(path)
         self._row: dict[str, Any] = {}
         self._open = False
+        self._highest = 0  # of the numbers of sessions
         self.frames = 0
         self.sessions: dict[int, int | None] = {}  # by number, the one that each extends
 
@@ -34,7 +35,8 @@ class Builder:
         """The next session; what its row does not say is left to its frames."""
         self.end()
         self._row = {name: value for name, value in row.items() if name in _COLUMNS}
-        number = self._row.get("id", max(self.sessions, default=0) + 1)
+        number = self._row.get("id", self._highest + 1)
+        self._highest = max(self._highest, number)
         first = {name: self._row[name] for name in ("started_at", "target", "recorder")}
         self._writer.begin(first | {"id": number, "transport": "stdio"})
         self._number, self._open = number, True

@@ -31,7 +31,7 @@ class Block(NamedTuple):
     at: int
     sender: str
     what: str
-    text: str
+    text: Iterable[str]  # in pieces, since it may be large
 
 
 def dump(cassette: Cassette, sessions: Iterable[Session], times: bool = False) -> Iterator[str]:
@@ -42,7 +42,8 @@ def dump(cassette: Cassette, sessions: Iterable[Session], times: bool = False) -
         for block in blocks(cassette, session.id):
             time = f"  {block.at / 1000:.3f} ms" if times else ""
             yield f"\n{ARROWS.get(block.sender, '?')} {block.what}{time}\n"
-            yield f"{block.text}\n" if block.text else ""
+            yield from block.text
+            yield "\n"
         yield "\n"
 
 
@@ -67,8 +68,8 @@ def _row(session: Session) -> Iterator[str]:
             yield f"  {name}: {harmless(_one_line(str(row[name])))}\n"
 
 
-def _block(session: int, frame: Frame, what: str, text: str) -> Block:
-    return Block(session, frame.at, frame.sender, harmless(_one_line(what)), harmless(text))
+def _block(session: int, frame: Frame, what: str, text: Iterable[str]) -> Block:
+    return Block(session, frame.at, frame.sender, harmless(_one_line(what)), map(harmless, text))
 
 
 def _what(frame: Frame, labels: list[Label]) -> str:
@@ -83,20 +84,20 @@ def _channel(frame: Frame) -> str:
     return "" if frame.channel in ("stdio", "stderr") else f" on {frame.channel}"
 
 
-def _facts(frame: Frame) -> str:
+def _facts(frame: Frame) -> Iterable[str]:
     """Of what happened over HTTP, the rest: headers and more."""
     return canonical(frame.text) or _margin(frame.text)
 
 
-def _body(frame: Frame) -> str:
+def _body(frame: Frame) -> Iterable[str]:
     text = canonical(frame.text) if frame.kind in ("message", "batch") else None
-    return text if text is not None else _margin(frame.text)
+    return text or _margin(frame.text)
 
 
-def _margin(text: bytes) -> str:
+def _margin(text: bytes) -> Iterator[str]:
     """Free text behind a margin, so that none of its lines looks like one of ours."""
-    lines = text.decode("utf-8", "backslashreplace").split("\n")
-    return "\n".join(f"| {line}".rstrip() for line in lines)
+    for number, line in enumerate(text.decode("utf-8", "backslashreplace").split("\n")):
+        yield ("\n" if number else "") + f"| {line}".rstrip()
 
 
 def _one_line(text: str) -> str:

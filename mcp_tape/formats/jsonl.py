@@ -30,10 +30,10 @@ def dump(frames: Iterable[Frame], out: BinaryIO, keys: Keys | None = None) -> No
 def line(row: dict[str, Any]) -> bytes:
     """One JSON object and a newline, safe to print."""
     try:
-        data = orjson.dumps(row)
+        data = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # a lone surrogate
-        data = json.dumps(row, separators=(",", ":")).encode()
-    return _CONTROL.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), data) + b"\n"
+        data = json.dumps(row, separators=(",", ":")).encode() + b"\n"
+    return _CONTROL.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), data)
 
 
 def header(session: Session) -> bytes:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from functools import lru_cache
+from itertools import chain, groupby
 
 from .. import jsontext
 from ..cassette import Cassette, Session
 from ..frames import Frame
 from . import labels
 from .labels import Label, labelled
-from .pretty import harmless, laid_out_members
+from .pretty import LARGE, harmless, pieces_of_members
 
 _ARROWS = {"client": "→", "server": "←"}
 _FAILED = ("error", "tool-error", "refused", "noise")
@@ -61,9 +62,11 @@ def _exchange(cassette: Cassette, session: int, number: int) -> Iterator[str]:
     yield f"## {number}. {', '.join(map(_call, asked or members[:1]))}: {_ending(asked, answers)}\n\n"
     for seq, group in groupby(members, key=lambda label: label.seq):
         frame = cassette.frame(session, seq)
-        for label in group:
-            if frame is not None:
-                yield from _message(frame, label, _role(label, asked, answers))
+        if frame is not None:
+            text, kind = _text(frame), frame.kind
+            del frame  # it may be large
+            for label in group:
+                yield from _message(text, kind, label, _role(label, asked, answers))
 
 
 def _ending(asked: list[Label], answers: list[Label]) -> str:
@@ -95,7 +98,7 @@ def _alone(frame: Frame, label: Label) -> Iterator[str]:
     """A message that belongs to no exchange."""
     what = f"{_strong(label.kind)} from the {_word(label.sender)} {_call(label)}".rstrip()
     yield f"## {label.seq}. {_marked(what, label)}\n\n"
-    yield from _message(frame, label, "")
+    yield from _message(_text(frame), frame.kind, label, "")
 
 
 def _aside(frame: Frame) -> Iterator[str]:
@@ -105,18 +108,22 @@ def _aside(frame: Frame) -> Iterator[str]:
         yield f"*{frame.seq}. {_word(frame.sender)}: {_word(event)}* {_code(told) if told else ''}".rstrip() + "\n\n"
         return
     yield f"**{frame.seq}. {'stderr' if frame.kind == 'stderr' else f'noise from the {_word(frame.sender)}'}**\n\n"
-    yield _fenced(frame.text.decode("utf-8", "backslashreplace"), "text")
+    yield from _fenced(_text(frame), "text")
 
 
-def _message(frame: Frame, label: Label, what: str) -> Iterator[str]:
+def _message(text: str, kind: str, label: Label, what: str) -> Iterator[str]:
     if what:
         yield f"{_ARROWS.get(label.sender, '?')} {_word(label.sender)}: {_marked(what, label)}\n\n"
-    text = frame.text.decode("utf-8", "backslashreplace")
-    body = _body(text, label, frame.kind == "batch")
+    text = _part(text, label.part) if kind == "batch" else text
+    body = _body(text, label)
     if body is None:
-        yield _fenced(text, "text")
-    elif body:
-        yield _fenced(body, "json")
+        yield from _fenced(text, "text")
+    elif first := next(body, ""):
+        yield from _fenced(text, "json", chain((first,), body))
+
+
+def _text(frame: Frame) -> str:
+    return frame.text.decode("utf-8", "backslashreplace")
 
 
 def _marked(what: str, label: Label) -> str:
@@ -127,13 +134,26 @@ def _call(label: Label) -> str:
     return " ".join(_code(part) for part in (label.method, label.name) if part)
 
 
-def _body(text: str, label: Label, batch: bool) -> str | None:
+def _part(batch: str, number: int) -> str:
+    parts = _parts(batch)
+    return parts[number] if 0 <= number < len(parts) else batch
+
+
+@lru_cache(maxsize=1)  # they are asked for one after the other
+def _parts(batch: str) -> list[str]:
+    """The texts of the messages in a batch."""
+    try:
+        return [batch[start:end] for path, start, end in jsontext.values(batch, 1) if path]
+    except (IndexError, ValueError):
+        return []  # a stranger's, which is no JSON
+
+
+def _body(text: str, label: Label) -> Iterator[str] | None:
     """Of a message, what it carries; empty where it carries nothing, None where it is no JSON."""
-    if label.kind == "noise" or not _is_json(text):
+    if label.kind == "noise" or not (len(text) > LARGE or _is_json(text)):  # it was, when it was recorded
         return None
-    within = (label.part,) if batch else ()
     names = ("params",) if label.kind != "response" else ("error", "result")
-    return "\n".join(laid_out_members(text, within, names))
+    return pieces_of_members(text, names)
 
 
 def _is_json(text: str) -> bool:
@@ -155,10 +175,14 @@ def _code(text: str) -> str:
     return f"{ticks}{space}{short}{space}{ticks}"
 
 
-def _fenced(text: str, language: str) -> str:
+def _fenced(text: str, language: str, body: Iterable[str] | None = None) -> Iterator[str]:
+    """A text, or what is made of it, within a fence that is longer than any in it."""
     fence = "`" * max(3, _longest_run(text) + 1)
-    return f"{fence}{language}\n{harmless(text)}\n{fence}\n\n"
+    yield f"{fence}{language}\n"
+    yield from map(harmless, (text,) if body is None else body)
+    yield f"\n{fence}\n\n"
 
 
 def _longest_run(text: str) -> int:
-    return max(map(len, re.findall("`+", text)), default=0)
+    """Of backticks; the white space between them may go when it is laid out."""
+    return max((found[0].count("`") for found in re.finditer(r"`[`\s]*", text)), default=0)

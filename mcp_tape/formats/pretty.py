@@ -1,17 +1,24 @@
-"""JSON texts laid out for people, and back. Tokens stay as they are written; only white space changes."""
+"""JSON texts laid out for people, and back. Tokens stay as they are written; only white space changes.
+
+What may be large comes in pieces: a frame of a hundred megabytes is never there in several forms at once.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import orjson
 
 from .. import jsontext
 
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.S)
+LARGE = 1 << 20  # characters; what has more is not parsed in order to be laid out
+_PIECE = 1 << 16
+_OUTER = 5  # levels: down to the rows of a table in a result
 _DEEPEST = 60  # levels that are indented: what is nested a thousand deep would be mostly white space
+_LINE_BREAKS = tuple("\n" + "  " * depth for depth in range(_DEEPEST + 1))
 # Where there may be numbers that parsers change: fractions, exponents, and integers beyond a double.
 _ODD_NUMBER = re.compile(rb"(?:^|[\[:,\s])-?(?:\d+[.eE]|\d{16}|(?<=-)0)")
 _ODD_ESCAPE = re.compile(rb"\\[u/]")
@@ -22,24 +29,32 @@ _SORTED = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
 
 
 def laid_out(text: str) -> str:
-    """A valid JSON text with one member a line, each token as it was."""
-    value = _plain_value(text.encode("utf-8", "surrogatepass"))
-    return _slowly(text) if value is _ODD else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    """A JSON text with one member a line, each token as it was."""
+    return "".join(pieces(text))
 
 
-def laid_out_members(text: str, within: tuple[int, ...], names: tuple[str, ...]) -> list[str]:
-    """The same for some members of an object, which may be an item of an array; those that it has."""
-    value = _plain_value(text.encode("utf-8", "surrogatepass"))
+def pieces(text: str) -> Iterator[str]:
+    """The same in pieces. Of a text that is no JSON, nothing is lost but white space."""
+    value = _plain_value(text)
     if value is _ODD:
-        spans = filter(None, (jsontext.find(text, (*within, name)) for name in names))
-        return [_slowly(text[start:end]) for start, end in spans]
-    for step in within:
-        value = value[step]
-    return [orjson.dumps(value[name], option=orjson.OPT_INDENT_2).decode() for name in names if name in value]
+        return in_pieces(_parts(_tokens(text)))
+    return iter((orjson.dumps(value, option=orjson.OPT_INDENT_2).decode(),))
 
 
-def _plain_value(text: bytes) -> Any:
+def pieces_of_members(text: str, names: tuple[str, ...]) -> Iterator[str]:
+    """The same for some members of an object, those that it has; each begins on a line of its own."""
+    value = _plain_value(text)
+    if value is _ODD:
+        return in_pieces(_parts_of_members(text, names))
+    found = (orjson.dumps(value[name], option=orjson.OPT_INDENT_2).decode() for name in names if name in value)
+    return iter(("\n".join(found),))
+
+
+def _plain_value(source: str) -> Any:
     """A value that is written in C as it was, token by token; _ODD where it might not be."""
+    if len(source) > LARGE:
+        return _ODD
+    text = source.encode("utf-8", "surrogatepass")
     if _ODD_NUMBER.search(text) or _ODD_ESCAPE.search(text.replace(b"\\\\", b"")):
         return _ODD
     try:
@@ -50,51 +65,96 @@ def _plain_value(text: bytes) -> Any:
     return value if same else _ODD
 
 
-def _slowly(text: str) -> str:
-    out: list[str] = []
+def _tokens(text: str) -> Iterator[str]:
+    if len(text) <= LARGE:
+        return iter(jsontext.TOKEN.findall(text))  # quicker, and larger
+    return (found[0] for found in jsontext.TOKEN.finditer(text))
+
+
+def _parts(tokens: Iterator[str], just_one: bool = False) -> Iterator[str]:
+    """Tokens, of all values or of one, and line breaks. Without recursion, so that nesting is no limit."""
     depth, before = 0, ""
-    for token in _TOKEN.findall(text):
+    for token in tokens:
         if token in ("}", "]"):
             depth -= 1
             if before not in ("{", "["):
-                out.append(_line_break(depth))
+                yield _line_break(depth)
         elif before in ("{", "[", ","):
-            out.append(_line_break(depth))
-        out.append(": " if token == ":" else token)
+            yield _line_break(depth)
+        yield ": " if token == ":" else token
         if token in ("{", "["):
             depth += 1
+        elif just_one and depth <= 0:
+            return
         before = token
-    return "".join(out)
 
 
 def _line_break(depth: int) -> str:
-    return "\n" + "  " * depth if depth <= _DEEPEST else ""
+    return _LINE_BREAKS[max(0, depth)] if depth <= _DEEPEST else ""
+
+
+def _parts_of_members(text: str, names: tuple[str, ...]) -> Iterator[str]:
+    """In one go, since the text may be large. Of one that is no JSON, this may be anything."""
+    tokens = _tokens(text)
+    line_break = ""
+    while next(tokens, "}") in ("{", ","):
+        name, _ = next(tokens, ""), next(tokens, "")
+        wanted = _says(name) in names
+        for part in _parts(tokens, just_one=True):
+            if wanted:
+                yield line_break + part
+                line_break = ""
+        line_break = "\n" if wanted else line_break
+
+
+def _says(token: str) -> str:
+    try:
+        return jsontext.unquote(token)
+    except ValueError:
+        return token
+
+
+def in_pieces(parts: Iterable[str]) -> Iterator[str]:
+    """Many parts joined, and long ones cut, to what is worth a call."""
+    piece: list[str] = []
+    size = 0
+    for part in parts:
+        piece.append(part)
+        size += len(part)
+        if size >= _PIECE:
+            whole = part if len(piece) == 1 else "".join(piece)
+            yield from (whole[at : at + _PIECE] for at in range(0, size, _PIECE))
+            piece, size = [], 0
+    yield "".join(piece)
 
 
 def in_one_line(text: str) -> str:
     """A JSON text without the white space between its tokens."""
-    return "".join(_TOKEN.findall(text))
+    return "".join(jsontext.TOKEN.findall(text))
 
 
-def canonical(text: bytes) -> str | None:
+def canonical(text: bytes) -> Iterator[str] | None:
     """One member a line, in the order of their names; strings by what they say. None where it is no JSON."""
+    odd = _ODD_NUMBER.search(text) is not None
     try:
-        if not _ODD_NUMBER.search(text):
-            return orjson.dumps(orjson.loads(text), option=_SORTED).decode()
+        if not odd and len(text) <= LARGE:
+            return iter((orjson.dumps(orjson.loads(text), option=_SORTED).decode(),))
     except (ValueError, TypeError):
         pass  # half a character, or no JSON: the slow way tells
     try:
         source = text.decode()
-        jsontext.loads(source)
-        return _written(json.loads(source, parse_float=_Number, parse_int=_Number), "\n")
+        value = jsontext.loads_frugally(source, _Number if odd else None)
     except RecursionError:
-        return laid_out(source) if jsontext.is_well_formed(source) else None
+        return pieces(source) if jsontext.is_well_formed(source) else None
     except ValueError:  # also: not UTF-8
         return None
+    return in_pieces(_written_in_parts(value, "\n")) if len(text) > LARGE else iter((_written(value, "\n"),))
 
 
 class _Number(str):
     """A number as it is written."""
+
+    __slots__ = ()
 
 
 def _written(value: Any, margin: str) -> str:
@@ -107,6 +167,24 @@ def _written(value: Any, margin: str) -> str:
     if isinstance(value, _Number):
         return value
     return _string(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _written_in_parts(value: Any, margin: str, levels: int = _OUTER) -> Iterator[str]:
+    """The same for a large one: its outer levels are taken apart, and so are long strings."""
+    inner = margin + "  "
+    if isinstance(value, (dict, list)) and value and levels:
+        before, after = "{}" if isinstance(value, dict) else "[]"
+        for key in sorted(value) if isinstance(value, dict) else range(len(value)):
+            yield f"{before}{inner}" + (f"{_string(key)}: " if isinstance(key, str) else "")
+            yield from _written_in_parts(value[key], inner, levels - 1)
+            before = ","
+        yield margin + after
+    elif type(value) is str and len(value) > _PIECE:
+        yield '"'
+        yield from (_string(value[at : at + _PIECE])[1:-1] for at in range(0, len(value), _PIECE))
+        yield '"'
+    else:
+        yield _written(value, margin)
 
 
 def _string(text: str) -> str:
