@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from . import secrecy, shapes
 from .shapes import Shape
@@ -34,6 +35,8 @@ _VALUE = re.compile(
 _ENV_LINE = re.compile(
     r"^[ \t]*(?:export |set |ENV |-e |- )?(?P<name>[A-Z][A-Z0-9_]{2,63})=(?P<bare>[^\s\"'`][^\s]{5,})$", re.M
 )
+_FEW = 300  # spellings that are tried one by one
+_FIRST, _CHUNK = 8, 1 << 16
 _CALL = re.compile(r"[\w.]+[(\[].*[)\]]")
 
 
@@ -70,13 +73,25 @@ def outside_marks(text: str, rule: Rule) -> str:
     return "".join(out)
 
 
+class _Spelling(NamedTuple):
+    """One way to write a value to be hidden."""
+
+    text: str
+    wire: str  # the same as bytes, a character for a byte
+    placeholder: str
+
+
 class Literals:
-    """Exact values to hide, in each spelling that a text may hold them in; of too many the newest count."""
+    """Exact values to hide, in each spelling that a text may hold them in; of too many the newest count.
+
+    None is shorter than _FIRST characters. Where there are many, only those are tried whose first characters occur.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._known: dict[str, list[tuple[str, str, str]]] = {}  # value: spelling, the same as bytes, placeholder
-        self._spelled: list[tuple[str, str, str]] = []
+        self._known: dict[str, list[_Spelling]] = {}  # by value
+        self._spelled: list[_Spelling] = []
+        self._first: dict[str, list[_Spelling]] = {}  # by first characters, as text and as bytes
         self._changed = False
         self._escapable = False
 
@@ -85,7 +100,9 @@ class Literals:
             return
         if len(self._known) >= self._most:
             del self._known[next(iter(self._known))]
-        self._known[value] = [(how, _encoded(how).decode("latin-1"), mark(source)) for how in _spellings(value)]
+        self._known[value] = [
+            _Spelling(how, _encoded(how).decode("latin-1"), mark(source)) for how in _spellings(value)
+        ]
         self._escapable = self._escapable or json.dumps(value) != f'"{value}"'
         self._changed = True
 
@@ -93,23 +110,38 @@ class Literals:
         """Whether one may be in a text: quick, and never wrong when it says no."""
         if not self._known:
             return False
-        wire = text.decode("latin-1")  # a character for a byte, as `in` is several times faster on str
-        for _, needle, _ in self._longest_first():
-            if needle in wire:
+        wire = text.decode("latin-1")  # as `in` is several times faster on str
+        for spelling in self._worth_trying(wire):
+            if spelling.wire in wire:
                 return True
         return self._escapable and "\\" in wire
 
     def hide(self, text: str) -> str:
-        for how, _, placeholder in self._longest_first():
+        for how, _, placeholder in self._worth_trying(text):
             if how in text:
                 text = outside_marks(text, lambda part: part.replace(how, placeholder))  # noqa: B023  # used at once
         return text
 
-    def _longest_first(self) -> list[tuple[str, str, str]]:
-        if self._changed:  # one value may hold another
-            self._spelled = sorted((how for hows in self._known.values() for how in hows), key=lambda how: -len(how[0]))
+    def _worth_trying(self, text: str) -> list[_Spelling]:
+        """Longest first: one value may hold another."""
+        if self._changed:
+            self._spelled = sorted((how for hows in self._known.values() for how in hows), key=_length)
+            self._first = {}
+            for how in self._spelled if len(self._spelled) > _FEW else ():
+                for first in {how.text[:_FIRST], how.wire[:_FIRST]}:
+                    self._first.setdefault(first, []).append(how)
             self._changed = False
-        return self._spelled
+        if not self._first:
+            return self._spelled
+        found: set[str] = set()
+        for start in range(0, len(text), _CHUNK):
+            places = range(start, min(start + _CHUNK, len(text) - _FIRST + 1))
+            found |= {text[at : at + _FIRST] for at in places} & self._first.keys()
+        return sorted({how for first in found for how in self._first[first]}, key=_length)
+
+
+def _length(spelling: _Spelling) -> int:
+    return -len(spelling.text)
 
 
 def shape_rule(shape: Shape) -> Rule:

@@ -151,7 +151,7 @@ def _stored(db: sqlite3.Connection) -> Iterator[_Stored]:
 
 
 def _hide(redactor: Redactor, stored: _Stored) -> _New:
-    return _New(_redacted(redactor, stored.text, stored.channel), _hidden_head(redactor, stored))
+    return _New(_redacted(redactor, stored.text, stored), _hidden_head(redactor, stored))
 
 
 def _hidden_head(redactor: Redactor, stored: _Stored) -> bytes | None:
@@ -159,14 +159,12 @@ def _hidden_head(redactor: Redactor, stored: _Stored) -> bytes | None:
     if not stored.head:
         return stored.head
     lines = stored.head.splitlines(keepends=True)
-    return b"".join(
-        line if line.startswith(_FIELDS) else _redacted(redactor, line, stored.channel).text for line in lines
-    )
+    return b"".join(line if line.startswith(_FIELDS) else _redacted(redactor, line, stored).text for line in lines)
 
 
-def _redacted(redactor: Redactor, text: bytes, channel: str) -> Redacted:
+def _redacted(redactor: Redactor, text: bytes, stored: _Stored) -> Redacted:
     try:
-        return redactor.redact(text, channel)
+        return redactor.redact(text, stored.channel, stored.session)
     except Exception:  # fails closed: whatever went wrong, the text must not be kept
         return Redacted(FAILED, FAILED, 1)
 

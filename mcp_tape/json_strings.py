@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from . import jsontext, protocol
 from .jsontext import Path, Splice
 
+_BYTES = re.compile("[\udc80-\udcff]")
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.S)
 
 
@@ -27,8 +28,17 @@ def replace_strings(source: str, within: Path, hide: Callable[[str, Path, Path],
             value = jsontext.unquote(source[start:end])
             hidden = hide(value, path, named)
             if hidden != value:
-                splices.append((start, end, jsontext.quote(hidden)))
+                splices.append((start, end, _quote(hidden, source[start:end])))
     return jsontext.splice(source, splices)
+
+
+def _quote(text: str, token: str) -> str:
+    """A string in the place of a token. Bytes that are no UTF-8 stay; here they are halves of characters."""
+    if _BYTES.search(token):
+        import json
+
+        return json.dumps(text, ensure_ascii=False)
+    return jsontext.quote(text)
 
 
 def names_in(path: Path) -> Path:

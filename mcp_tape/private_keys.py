@@ -11,26 +11,29 @@ _BODY = re.compile(r"[A-Za-z0-9+/]{20}|(?:\A|[\s|:>\]])[A-Za-z0-9+/]*={0,2}\s*\Z
 _LINES = 400  # a key that never ends must not swallow the rest of the log
 
 
+Place = tuple[int, str]  # a session and a channel
+
+
 class PrivateKeys:
     """The channels that are within a private key."""
 
     def __init__(self) -> None:
-        self._left: dict[str, int] = {}  # lines, by channel
+        self._left: dict[Place, int] = {}  # lines
 
     def __bool__(self) -> bool:
         return bool(self._left)
 
-    def watch(self, source: str, channel: str) -> None:
+    def watch(self, source: str, place: Place) -> None:
         """A text that is no JSON: a key may begin in it."""
         edges = _EDGE.findall(source)
         if edges and edges[-1] == "BEGIN":
-            self._left[channel] = _LINES
+            self._left[place] = _LINES
 
-    def holds(self, text: bytes, channel: str) -> bool:
+    def holds(self, text: bytes, place: Place) -> bool:
         """Whether the next text of a channel is a line of a key."""
-        left = self._left.pop(channel, 0)
+        left = self._left.pop(place, 0)
         source = text.decode("utf-8", "surrogateescape")
         edges = _EDGE.findall(source)
         if left > 1 and "END" not in edges:
-            self._left[channel] = left - 1
+            self._left[place] = left - 1
         return left > 0 and not is_json(source) and bool(edges or _BODY.search(source))

@@ -62,10 +62,7 @@ def rebuild_session(db: sqlite3.Connection, session: int, *, keep_keys: bool = T
         db.executemany(storage.INSERT_MESSAGE, storage.message_rows(number, session, frame, entries))
         db.executemany(storage.FORGET, [(session, seq) for seq in storage.to_be_retried(entries)])
     db.executemany("UPDATE messages SET key = ? WHERE frame = ? AND part = ? AND key IS NOT NULL", keys)
-    facts = {name: database.storable(value) for name, value in ledger.facts.items()} | {
-        "key_version": match.KEY_VERSION
-    }
-    storage.update_session(db, session, facts)
+    storage.update_session(db, session, ledger.facts | {"key_version": match.KEY_VERSION})
 
 
 def stored_frames(db: sqlite3.Connection, session: int) -> Iterator[Frame]:

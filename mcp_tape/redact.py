@@ -73,6 +73,7 @@ class Redactor:
         values: Iterable[str] = (),
         functions: Iterable[Rule] = (),
         headers: Iterable[tuple[str, str]] = (),
+        most_seen: int = _MOST_SEEN,
     ) -> None:
         self._own = OwnRules(keys, paths, values, functions)
         self._names = _SecretNames(self._own.names)
@@ -81,27 +82,23 @@ class Redactor:
             for word in (value, value.rpartition(" ")[2]):  # Bearer TOKEN
                 if secrecy.is_distinctive(word):
                     self._environ.add(word, f"header:{name}")
-        self._seen = Literals(_MOST_SEEN)
+        self._seen = Literals(most_seen)
         self._assignments = hiding.assignment_rule(self._names.__getitem__, self._see)
         self._private_keys = PrivateKeys()
 
-    def redact(self, text: bytes, channel: str = "") -> Redacted:
-        """The text without its secrets."""
-        if self._private_keys and self._private_keys.holds(text, channel):
+    def redact(self, text: bytes, channel: str = "", session: int = 0) -> Redacted:
+        """The text without its secrets. `session`: where one redactor is for several."""
+        if self._private_keys and self._private_keys.holds(text, (session, channel)):
             hidden = mark("shape:private-key").encode()
             return Redacted(hidden, hidden, 1)
         look = self._look(text)
         if look is None:
             return Redacted(text, text, 0)
         source = text.decode("utf-8", "surrogateescape")
-        # Nothing on stderr is the protocol's own.
-        within: Path = (STDERR,) if channel == STDERR else ()
-        static = self._static(source, look, within)
-        document = static is not None
-        if static is None:
-            self._private_keys.watch(source, channel)
-            static = self._free_text(source, look, within)
-        stored = self._hide_seen(static, within, document)
+        static, is_document = self._hidden(source, look, channel)
+        if not is_document:
+            self._private_keys.watch(source, (session, channel))
+        stored = self._hide_seen(static, _within(channel), is_document)
         if stored == source:
             return Redacted(text, text, 0)
         count = max(1, stored.count(MARK) - source.count(MARK))
@@ -109,8 +106,9 @@ class Redactor:
 
     def learn(self, text: bytes, channel: str = "") -> None:
         """See what stands under secret names, to hide it elsewhere. Own paths and patterns teach nothing."""
-        if self._private_keys or self._look(text, names_only=True) is not None:
-            self.redact(text, channel)
+        look = self._look(text, names_only=True)
+        if look is not None:
+            self._hidden(text.decode("utf-8", "surrogateescape"), look, channel)
 
     def text(self, text: str) -> str:
         """A remark, a diagnostic: any text without its secrets."""
@@ -143,9 +141,8 @@ class Redactor:
         literal = self._environ.occur(text)
         if b"\\" in probe:
             probe = _ESCAPED_ASCII.sub(_unescaped, probe)
-            if _ESCAPED_ASCII.search(
-                probe
-            ):  # an escaped backslash: nobody writes that, and nobody shall hide behind it
+            # An escaped backslash: nobody writes that, and nobody shall hide behind it.
+            if _ESCAPED_ASCII.search(probe):
                 return self._rules(shapes.ALL, True)
             literal = literal or self._environ.occur(probe)
         named = secrecy.may_name_secrets(probe)
@@ -153,6 +150,8 @@ class Redactor:
         own = self._own.may_name(probe) if names_only else self._own.may_hide(text, probe)
         if named or found or literal or own:
             return self._rules(found, named or own)
+        if names_only:
+            return None
         return _Look((), ()) if self._seen.occur(text) or self._seen.occur(probe) else None
 
     def _rules(self, found: Iterable[shapes.Shape], named: bool) -> _Look:
@@ -161,6 +160,11 @@ class Redactor:
         by_shape = [hiding.shape_rule(shape) for shape in found if shape not in shapes.NAMED]
         exact = (self._environ.hide, *self._own.rules, *by_shape)
         return _Look((*by_name, *([self._assignments] if named else ()), *exact), (*by_name, *exact))
+
+    def _hidden(self, source: str, look: _Look, channel: str) -> tuple[str, bool]:
+        """A text without what it alone tells to be secret, and whether it is JSON."""
+        static = self._static(source, look, _within(channel))
+        return (static, True) if static is not None else (self._free_text(source, look, _within(channel)), False)
 
     def _static(self, source: str, look: _Look, within: Path) -> str | None:
         """A JSON text without what it alone tells to be secret; None if it is no JSON."""
@@ -246,6 +250,10 @@ class Redactor:
             return source
         hide = self._seen.hide
         return replace_strings(source, within, lambda value, *_: hide(value)) if document else hide(source)
+
+
+def _within(channel: str) -> Path:
+    return (STDERR,) if channel == STDERR else ()  # nothing on stderr is the protocol's own
 
 
 def _environment(environ: Mapping[str, str]) -> Literals:

@@ -6,9 +6,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any
 
-import orjson
-
-from . import database, match, schema
+from . import database, jsontext, match, schema
 from .frames import Entry, Frame
 
 Batch = list[tuple[int, Frame, list[Entry]]]  # with the session that each belongs to
@@ -40,7 +38,7 @@ class Writer:
     def begin(self, facts: dict[str, Any]) -> int:
         """A new session's number."""
         row = facts | {"incomplete": _NEVER_CLOSED, "key_version": match.KEY_VERSION}
-        row["target"] = orjson.dumps(row["target"]).decode()
+        row["target"] = jsontext.dumps(row["target"])
         db = self._db
         db.execute("BEGIN IMMEDIATE")
         try:
@@ -123,13 +121,17 @@ def mark_incomplete(path: str, sessions: Iterable[int], why: str) -> None:
 
 def _insert(db: sqlite3.Connection, table: str, row: dict[str, Any]) -> int:
     marks = ", ".join("?" * len(row))
-    cursor = db.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", tuple(row.values()))
+    cursor = db.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", _values(row))
     return int(cursor.lastrowid or 0)
 
 
 def update_session(db: sqlite3.Connection, session: int, facts: dict[str, Any]) -> None:
     sets = ", ".join(f"{name} = ?" for name in facts)
-    db.execute(f"UPDATE sessions SET {sets} WHERE id = ?", (*facts.values(), session))
+    db.execute(f"UPDATE sessions SET {sets} WHERE id = ?", (*_values(facts), session))
+
+
+def _values(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(database.storable(value) if isinstance(value, str) else value for value in row.values())
 
 
 def _rollback(db: sqlite3.Connection) -> None:

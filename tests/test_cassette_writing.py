@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 import sys
 import threading
@@ -275,3 +276,31 @@ def test_what_is_not_a_whole_cassette_is_not_written_to(tmp_path: Path, harm: ob
     with pytest.raises(CassetteError):
         OneSession(path, FACTS)
     assert path.read_bytes() == before and is_one_file(path)
+
+
+@linux_only
+def test_a_command_line_that_is_no_utf8_is_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "tape.db"
+    command = [*MCP_TAPE, "record", "-o", str(path), "--note", b"na\xefve", "--", "cat", "-", b"/no-such-caf\xe9"]
+    done = run(command, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+    assert b"INCOMPLETE" not in done.stderr
+    (session,) = sessions(path)
+    assert json.loads(session.target)["command"][-1] == "/no-such-caf\udce9"
+    assert session.note == "na?ve"
+    listed = run([*MCP_TAPE, "ls", str(path), "--json"])
+    assert json.loads(listed.stdout)["target"]["command"][-1] == "/no-such-caf\udce9"
+
+
+def test_a_server_that_calls_itself_by_half_a_character_is_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "tape.db"
+    name = (
+        r'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"1","serverInfo":{"name":"a\ud800","version":"\udfff"}}}'
+    )
+    ask = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'
+    done = run([*MCP_TAPE, "record", "-o", str(path), "--", *python(f"input(); print({name!r})")], f"{ask}\n".encode())
+    assert b"INCOMPLETE" not in done.stderr
+    (session,) = sessions(path)
+    assert (session.server_name, session.server_version) == ("a?", "?")
+    assert [
+        frame.text.decode() for frame in frames(path, 1) if frame.sender == "server" and frame.kind == "message"
+    ] == [name]

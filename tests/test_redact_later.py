@@ -233,3 +233,32 @@ def test_what_one_that_was_killed_left_beside_it_is_removed_by_the_next(tape: Pa
         shutil.copy(tape, f"{tape}{ending}")
     redact(tape)
     assert os.listdir(tape.parent) == ["tape.db"]
+
+
+@pytest.mark.parametrize("number", [300, 3000])
+def test_however_many_secrets_there_are_each_is_hidden_everywhere(tmp_path: Path, number: int) -> None:
+    secrets = [f"Zq7-Secret-{n:05}" for n in range(number)]
+    talked = Frames().stderr(" ".join(secrets))
+    for n, secret in enumerate(secrets):
+        talked.client(call(n, "login", password=secret)).server(said(n, f"hello {secrets[n - 1]}"))
+    tape = make(tmp_path / "tape.db", talked)
+    redact(tape)
+    assert b"Zq7-Secret" not in tape.read_bytes()
+    assert invoke("check", tape).exit_code == 0
+
+
+def test_a_private_key_that_was_cut_off_hides_nothing_of_other_sessions_or_before_it(tmp_path: Path) -> None:
+    first = (
+        Frames().stderr("hello from the start").stderr("-----BEGIN PRIVATE KEY-----").stderr("MIIEvQIBADANBgkqhkiG9w0B")
+    )
+    second = Frames().stderr("session two begins").stderr("ok")
+    tape = make(tmp_path / "tape.db", first, second)
+    redact(tape)
+    texts = [[frame.text for frame in frames(tape, session)] for session in (1, 2)]
+    hidden = b"[redacted:shape:private-key]"
+    assert texts == [[b"hello from the start", hidden, hidden], [b"session two begins", b"ok"]]
+
+
+def test_bytes_that_are_no_utf8_stay_beside_what_is_hidden() -> None:
+    redacted = Redactor({}, values=["C-[0-9]+"]).redact(b'{"a":"caf\xe9 C-17","b":"\\udce9 C-18"}')
+    assert redacted.text == b'{"a":"caf\xe9 [redacted:value]","b":"\\udce9 [redacted:value]"}'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 
 import click
@@ -69,5 +70,6 @@ def _summary(file: str, hidden: Hidden, dry_run: bool) -> str:
 
 
 def redactor(keys: Sequence[str], paths: Sequence[str], values: Sequence[str], functions: Sequence[str]) -> Redactor:
-    """The rules of recording, and those given."""
-    return Redactor(os.environ, keys, paths, values, [named_function(name) for name in functions])
+    """The rules of recording, and those given. Unlike there, all that is seen is remembered: nobody is kept waiting."""
+    named = [named_function(name) for name in functions]
+    return Redactor(os.environ, keys, paths, values, named, most_seen=sys.maxsize)
