@@ -20,6 +20,7 @@ from .formats import jsonl, sheet
 from .formats.building import Builder, building
 from .formats.labels import labelled
 from .frames import Frame
+from .ledger import Ledger
 
 
 class Edit(NamedTuple):
@@ -78,9 +79,19 @@ def _build(path: str, session: Session, lines: Iterable[str], builder: Builder) 
             seen.add(row.seq)
             changed += row.changed
         removed = cassette.counts(session.id)["frames"] - len(seen)
+        if untold := builder.untold():
+            builder.forget(untold & _told_by(cassette.frames(session.id)))
     if removed and not builder.frames:  # an editor that was cut short, more likely than a wish
         raise sheet.SheetError(1, f"no frame is left; to remove the session: mcp-tape rm --session {session.id} FILE")
     return Edit(changed, added, removed)
+
+
+def _told_by(frames: Iterable[Frame]) -> set[str]:
+    """What frames tell of their session: the names of both sides, and so on."""
+    ledger = Ledger()
+    for frame in frames:
+        ledger.derive(frame)
+    return set(ledger.facts)
 
 
 def _swap(path: str, session: int, look: str, new: str) -> None:

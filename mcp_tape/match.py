@@ -22,6 +22,7 @@ for _module in ("_sha2", "_sha256", "hashlib"):
 KEY_VERSION = 1
 _HIDDEN = "[redacted]"
 _PLACEHOLDER = re.compile(r"\[redacted:[^\]]{0,200}\]")
+_PLACE = re.compile(r"\[redacted:path:[^\]]{0,200}\]")
 _ABSENT = object()
 
 Rule = Callable[[Path], bool]  # whether what stands at this path counts
@@ -81,7 +82,10 @@ def counted(counts: Rule, what: Any) -> Any:
 
 
 def fits_redacted(recorded: Any, live: Any) -> bool:
-    """Whether a live value is the recorded one, each placeholder standing for any text that is not empty."""
+    """Whether a live value is the recorded one, each placeholder standing for any text that is not empty.
+
+    That of a place stands for any value: whatever stood there was hidden, also what is no text.
+    """
     if isinstance(recorded, dict):
         return (
             isinstance(live, dict)
@@ -90,8 +94,8 @@ def fits_redacted(recorded: Any, live: Any) -> bool:
         )
     if isinstance(recorded, list):
         return isinstance(live, list) and len(recorded) == len(live) and all(map(fits_redacted, recorded, live))
-    if isinstance(recorded, str) and isinstance(live, str) and _PLACEHOLDER.search(recorded):
-        return _fits(_PLACEHOLDER.split(recorded), live)
+    if isinstance(recorded, str) and _PLACEHOLDER.search(recorded):
+        return bool(_PLACE.fullmatch(recorded)) or (isinstance(live, str) and _fits(_PLACEHOLDER.split(recorded), live))
     return type(recorded) is type(live) and bool(recorded == live)
 
 

@@ -14,6 +14,7 @@ from .errors import CassetteError, TapeError
 from .replacing import attached, take_over
 from .storage import Writer
 
+_Place = tuple[int, int]  # which of the files, and the session's number there
 _KEPT = ", ".join(name for name in Session._fields if name not in ("id", "extends"))
 
 
@@ -32,12 +33,25 @@ class Merged(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A session, the file that it is in, and its new number."""
+    """A session, and which of the files it is in."""
 
     file: int
+    tape: Cassette
     session: Session
-    number: int
-    copy: bool  # of a session that another file has, too
+
+    @property
+    def place(self) -> _Place:
+        return self.file, self.session.id
+
+    @property
+    def base(self) -> _Place | None:
+        """The place of what it extends."""
+        return None if self.session.extends is None else (self.file, self.session.extends)
+
+    @property
+    def look(self) -> object:
+        """What copies have in common. It tells nearly all others apart: times have microseconds."""
+        return self.session._replace(id=0, extends=None), self.tape.counts(self.session.id)["frames"]
 
 
 def merge(paths: Sequence[str], output: str, *, overwrite: bool = False) -> list[Merged]:
@@ -48,10 +62,12 @@ def merge(paths: Sequence[str], output: str, *, overwrite: bool = False) -> list
     try:
         with ExitStack() as stack:
             tapes = [stack.enter_context(Cassette(path)) for path in paths]
-            found = _numbered(tapes)
+            found = [_Found(file, tape, session) for file, tape in enumerate(tapes) for session in tape.sessions()]
+            origins = _origins(found)
+            taken = sorted((entry for entry in found if origins[entry.place] == entry.place), key=_in_time)
             Writer(part).close()
             with closing(remaking.changeable(part)) as db:
-                _fill(db, tapes, found)
+                _fill(db, taken, origins)
                 remaking.finish(db)
             remaking.put(part, output)
     except sqlite3.Error as error:
@@ -60,7 +76,7 @@ def merge(paths: Sequence[str], output: str, *, overwrite: bool = False) -> list
         raise CassetteError(f"{output} was not made: {error.strerror or error}") from None
     finally:
         remaking.drop(part)
-    return [Merged(entry.number, paths[entry.file], entry.session.id) for entry in found if not entry.copy]
+    return [Merged(number, paths[entry.file], entry.session.id) for number, entry in enumerate(taken, 1)]
 
 
 def _check_place(paths: Sequence[str], output: str, overwrite: bool) -> None:
@@ -80,34 +96,60 @@ def _check_place(paths: Sequence[str], output: str, overwrite: bool) -> None:
         raise MergeError(f"{output} is in use, and stays as it is; end what records or reads it, then try again")
 
 
-def _numbered(tapes: Sequence[Cassette]) -> list[_Found]:
-    """Every session of every file, in the order of time. A copy has the number of the one that it is a copy of."""
-    sessions = [(file, tape, session) for file, tape in enumerate(tapes) for session in tape.sessions()]
-    found: list[_Found] = []
-    known: dict[object, _Found] = {}  # by what tells sessions apart: their times have microseconds
-    for file, tape, session in sorted(sessions, key=lambda entry: (entry[2].started_at, entry[0], entry[2].id)):
-        same = (session._replace(id=0, extends=None), tape.counts(session.id)["frames"])
-        original = known.get(same)
-        copy = original is not None and original.file != file and _alike(tapes[original.file], original, tape, session)
-        number = original.number if original is not None and copy else len({entry.number for entry in found}) + 1
-        found.append(_Found(file, session, number, copy))
-        known.setdefault(same, found[-1])
-    return found
+def _in_time(entry: _Found) -> tuple[str, _Place]:
+    return entry.session.started_at, entry.place
 
 
-def _alike(other: Cassette, original: _Found, tape: Cassette, session: Session) -> bool:
+def _origins(found: Sequence[_Found]) -> dict[_Place, _Place]:
+    """By session, the one that it is a copy of: itself, where it is none."""
+    copies = _Copies({entry.place for entry in found})
+    # Those come last whose files do not have what they extend: a copy in another file may have it.
+    for entry in sorted(found, key=lambda entry: (copies.is_alone(entry), entry.place)):
+        copies.add(entry)
+    return copies.origins
+
+
+class _Copies:
+    """Finds copies, file by file. A session is one only if what it extends is one, too."""
+
+    def __init__(self, there: set[_Place]) -> None:
+        self.origins: dict[_Place, _Place] = {}
+        self._there = there
+        self._known: dict[object, list[_Found]] = {}
+        self._claimed: set[tuple[int, _Place]] = set()  # no two sessions of a file are copies of the same
+
+    def add(self, entry: _Found) -> None:
+        same = self._known.setdefault(entry.look, [])
+        origin = next((other for other in same if self._is_copy(entry, other)), entry)
+        self.origins[entry.place] = origin.place
+        self._claimed.add((entry.file, origin.place))
+        if origin is entry:
+            same.append(entry)
+
+    def is_alone(self, entry: _Found) -> bool:
+        """Whether it extends what is not there."""
+        return entry.base is not None and entry.base not in self._there
+
+    def _is_copy(self, entry: _Found, other: _Found) -> bool:
+        if (entry.file, other.place) in self._claimed:
+            return False
+        return (self.is_alone(entry) or self._extended(entry) == self._extended(other)) and _alike(entry, other)
+
+    def _extended(self, entry: _Found) -> _Place | None:
+        return None if entry.base is None else self.origins.get(entry.base, entry.base)
+
+
+def _alike(entry: _Found, other: _Found) -> bool:
     """Whether two sessions hold the same frames: one of them may have been edited, or redacted."""
-    pairs = zip(other.frames(original.session.id), tape.frames(session.id), strict=False)
+    pairs = zip(entry.tape.frames(entry.session.id), other.tape.frames(other.session.id), strict=False)
     return all(one == another for one, another in pairs)
 
 
-def _fill(db: sqlite3.Connection, tapes: Sequence[Cassette], found: list[_Found]) -> None:
-    numbers = {(entry.file, entry.session.id): entry.number for entry in found}
-    for file, session, number, copy in found:
-        if copy:
-            continue
-        extends = None if session.extends is None else numbers.get((file, session.extends))
-        with attached(db, database.read_only_uri(tapes[file].source)):
+def _fill(db: sqlite3.Connection, taken: Sequence[_Found], origins: dict[_Place, _Place]) -> None:
+    numbers = {entry.place: number for number, entry in enumerate(taken, 1)}
+    for number, entry in enumerate(taken, 1):
+        extends = numbers.get(origins.get(entry.base, entry.base)) if entry.base else None
+        with attached(db, database.read_only_uri(entry.tape.source)):
             sql = f"INSERT INTO sessions (id, extends, {_KEPT}) SELECT ?, ?, {_KEPT} FROM new.sessions WHERE id = ?"
-            db.execute(sql, (number, extends, session.id))
-            take_over(db, number, session.id)
+            db.execute(sql, (number, extends, entry.session.id))
+            take_over(db, number, entry.session.id)

@@ -266,11 +266,18 @@ def select(
     else:
         chosen = [cassette.session(int(which)).id]
     if not chosen:
-        raise CassetteError(
-            f"{cassette.path} has no session to play; "
-            f"record one with: mcp-tape record -o {pasted(cassette.path)} -- SERVER"
-        )
+        raise CassetteError(_nothing_to_play(cassette.path, rows))
     return Selection(cassette, chosen)
+
+
+def _nothing_to_play(path: str, rows: Sequence[tuple[int, int]]) -> str:
+    if not rows:
+        return f"{path} has no session to play; record one with: mcp-tape record -o {pasted(path)} -- SERVER"
+    number, extends = rows[0]
+    return (
+        f"{path} holds session {number}, which extends session {extends}, and that is not here; "
+        f"to play it alone: mcp-tape replay {pasted(path)} --session {number}"
+    )
 
 
 def finished(cassette: Cassette, until: int | None = None) -> Iterator[int]:

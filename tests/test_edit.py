@@ -19,9 +19,10 @@ from mcp_tape.cassette import Cassette
 from mcp_tape.errors import CassetteError
 from mcp_tape.formats import sheet
 
+from .decks import alter
 from .support import ECHO, MCP_TAPE, WAIT, frames, is_recording, receive_line, record, send, sessions, started, until
 from .test_golden_cassettes import GOLDEN
-from .texts import everything, hidden, odd, over_http, several, table, tape
+from .texts import everything, hidden, odd, over_http, recorded, several, table, tape
 
 MAKERS = [odd, hidden, over_http, several]
 
@@ -120,6 +121,33 @@ def test_an_edited_message_keeps_every_other_token(place: Path) -> None:
     )
     (row,) = [row for row in table(path, "messages") if row[6] == b"tools/call"]
     assert row[8] == b"total"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (',\n      "version": "1.0"', "", ("odd", None, "2025-11-25")),
+        ('"serverInfo"', '"theirInfo"', (None, None, "2025-11-25")),
+        ('"protocolVersion"', '"version"', ("odd", "1.0", None)),
+    ],
+)
+def test_what_the_frames_no_longer_tell_of_the_session_goes(
+    place: Path, old: str, new: str, told: tuple[str | None, ...]
+) -> None:
+    path = odd(place / "tape.db")
+    before = sessions(path)[0]
+    edit(path, old, new)
+    after = sessions(path)[0]
+    assert (after.server_name, after.server_version, after.protocol_version) == told
+    assert after == before._replace(server_name=told[0], server_version=told[1], protocol_version=told[2])
+
+
+def test_what_the_frames_never_told_of_the_session_stays(place: Path) -> None:
+    path = recorded(place / "tape.db", b'{"jsonrpc":"2.0","id":1,"method":"x"}\n', b"")
+    alter(path, "UPDATE sessions SET server_name = 'known', client_version = '7', note = 'a note'")
+    before = sessions(path)
+    edit(path, '"x"', '"y"')
+    assert sessions(path) == before
 
 
 def test_what_was_edited_out_is_nowhere_in_the_file(place: Path) -> None:

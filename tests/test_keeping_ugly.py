@@ -164,6 +164,7 @@ def test_what_may_be_somebody_elses_is_not_removed(tape: Path) -> None:
     gone, other = (ended(["cat"], first=b"", reached=lambda pid: True) for _ in range(2))
     out, part = tape.with_name("out.db"), f"out.db.{gone}.making"
     names = [f"out.db.{os.getppid()}.making", f"{part}s", f"an-{part}", f"out.db.0{gone}.making", "out.db.1-1.making"]
+    names += [f"out.db.{gone}.part", "out.db.part", f"out.db.{gone}.part-journal"]  # of other commands
     for name in names:
         tape.with_name(name).touch()
     tape.with_name(f"out.db.{other}.making").symlink_to(tape)

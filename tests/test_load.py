@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,9 @@ def test_a_session_that_extends_one_that_is_not_here_is_told_of(tmp_path: Path) 
     told = tape("load", "-", "-o", tmp_path / "new.db", stdin=out).stderr
     assert "session 3 extends session 1, which is not here" in told
     assert "--session 3" in told
+    refused = tape("replay", tmp_path / "new.db", code=3).stderr
+    assert f"{tmp_path / 'new.db'} holds session 3, which extends session 1, and that is not here" in refused
+    assert "--session 3" in refused
 
 
 def test_lines_by_hand_need_a_sender_and_a_text_only(tmp_path: Path) -> None:
@@ -168,6 +172,40 @@ def test_what_the_frames_tell_of_a_session_wins_over_its_line(tmp_path: Path) ->
     out = tape("export", odd(tmp_path / "tape.db")).stdout_bytes
     (session,) = sessions(loaded(tmp_path, out.replace(b'\\"name\\":\\"odd\\"', b'\\"name\\":\\"even\\"')))
     assert session.server_name == "even"
+
+
+@pytest.mark.parametrize(
+    ("told", "name", "version"),
+    [
+        ({"serverInfo": {"name": "told", "version": "2"}}, "told", "2"),
+        ({"serverInfo": {"name": "told"}}, "told", None),
+        ({"serverInfo": {"version": "2"}}, None, "2"),
+        ({"serverInfo": {}}, "given", "1"),
+        ({}, "given", "1"),
+    ],
+)
+def test_a_server_that_the_frames_tell_of_is_not_mixed_with_that_of_the_line(
+    tmp_path: Path, told: dict[str, Any], name: str | None, version: str | None
+) -> None:
+    given = {"kind": "session", "server_name": "given", "server_version": "1", "client_name": "mine", "note": "n"}
+    asks = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
+    answer = {"jsonrpc": "2.0", "id": 1, "result": told}
+    rows = given, {"sender": "client", "message": asks}, {"sender": "server", "message": answer}
+    (session,) = sessions(loaded(tmp_path, lines(*rows)))
+    assert (session.server_name, session.server_version) == (name, version)
+    assert (session.client_name, session.note) == ("mine", "n")
+
+
+def test_a_cassette_that_cannot_be_written_is_called_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(Writer, "append", full)
+    said = tape("load", "-", "-o", tmp_path / "new.db", stdin=lines(GOOD), code=3).stderr
+    assert said == f"mcp-tape: cannot write {tmp_path / 'new.db'}: database or disk is full\n"
+    assert not list(tmp_path.iterdir())
 
 
 SESSION = {"kind": "session"}

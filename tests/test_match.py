@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_tape import frames, match
+from mcp_tape.redact import Redactor
+from mcp_tape.tape import Tape
+
+from .decks import FACTS, OneSession, Player
+from .reading import invoke
+from .support import frames as frames_of
 
 CALL = "tools/call"
 
@@ -139,6 +146,53 @@ def test_a_value_under_a_secret_key_counts_as_one_constant() -> None:
     assert arguments('{"api_key":"a","q":1}') != arguments('{"api_key":"a","q":2}')
     assert arguments('{"api_key":"a"}') != arguments("{}")
     assert arguments('{"progressToken":"a"}') != arguments('{"progressToken":"b"}')
+
+
+PIN = "[redacted:path:$.params.arguments.pin]"
+
+
+@pytest.mark.parametrize("live", [1234, 0, 1.5, True, False, None, "", "1234", [1, 2], [], {"a": 1}, {}])
+def test_a_place_that_was_hidden_fits_whatever_stands_there(live: Any) -> None:
+    assert match.fits_redacted({"pin": PIN, "door": 7}, {"pin": live, "door": 7})
+    assert match.fits_redacted([PIN, 7], [live, 7])
+    assert not match.fits_redacted({"pin": PIN, "door": 7}, {"pin": live, "door": 8})
+
+
+@pytest.mark.parametrize(
+    ("recorded", "live"),
+    [
+        ({"pin": PIN}, {}),
+        ({"pin": f"{PIN}!"}, {"pin": 1234}),
+        ({"pin": "[redacted:key:pin]"}, {"pin": 1234}),
+        ({"pin": "[redacted:value]"}, {"pin": ""}),
+        ({"pin": "[redacted:shape:jwt]"}, {"pin": None}),
+    ],
+)
+def test_a_text_that_was_hidden_fits_texts_only(recorded: Any, live: Any) -> None:
+    assert not match.fits_redacted(recorded, live)
+
+
+def recorded(path: Path, asked: str, answer: str, redactor: Redactor | None) -> None:
+    writer = OneSession(path, {"started_at": "2026-01-01T00:00:00Z"} | FACTS)
+    tape = Tape(lambda frame, entries: writer.append([(frame, entries)], {}), redactor)
+    tape.feed("client", "stdio", asked.encode() + b"\n", 0)
+    tape.feed("server", "stdio", answer.encode() + b"\n", 1)
+    writer.finish({"ended_at": "2026-01-01T00:00:01Z"})
+    writer.close()
+
+
+@pytest.mark.parametrize("pin", ["1234", "true", "[1,2]", '{"a":{"b":1}}', "1e400", '"text"', "null"])
+@pytest.mark.parametrize("when", ["recorded", "later"])
+def test_a_request_matches_whatever_was_hidden_at_a_place(tmp_path: Path, pin: str, when: str) -> None:
+    asked = f'{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"open","arguments":{{"pin":{pin}}}}}}}'
+    path, answer = tmp_path / "tape.db", '{"jsonrpc":"2.0","id":1,"result":{}}'
+    place = "$.params.arguments.pin"
+    recorded(path, asked, answer, Redactor({}, paths=[place]) if when == "recorded" else None)
+    if when == "later":
+        assert invoke("redact", path, "--redact-path", place).exit_code == 0
+    assert frames_of(path)[0].text.decode() == asked.replace(pin, json.dumps(PIN))
+    assert Player(path).say(asked) == [answer]
+    assert "-32010" in Player(path).say(asked.replace("open", "shut"))[0]
 
 
 @pytest.mark.parametrize("levels", [100, 300, 600, 900, 1000, 1020, 1100, 2000, 20_000])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from .decks import alter, make_cassette
-from .support import MCP_TAPE, WAIT, run, started
+from .support import MCP_TAPE, WAIT, receive_line, run, send, started
 from .test_deck import CONCURRENT, call, progress, request, result, tell
 
 CASSETTES = Path(__file__).parent.parent / "cassettes"
@@ -62,6 +62,40 @@ def test_how_the_input_is_cut_up_makes_no_difference(tmp_path: Path) -> None:
 def test_a_line_end_is_the_recorded_one(tmp_path: Path) -> None:
     tape = make_cassette(tmp_path / "tape.db", [("client", call(1)), ("server", result(1) + "\r")])
     assert run(replay(tape), lines(call(1))).stdout == result(1).encode() + b"\r\n"
+
+
+PARTING: list[Any] = [
+    ("client", call(1, n=1)), ("server", result(1)), ("client", call(2, n=2)), ("server", result(2)), ("server", "bye"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "written"),
+    [
+        ([call(1, n=1), call(2, n=2)], [result(1), result(2), "bye"]),
+        ([call(2, n=2), call(1, n=1)], [result(2), "bye", result(1)]),
+        ([call(2, n=2), request(3, "ping")], [result(2), "bye", '{"jsonrpc":"2.0","id":3,"result":{}}']),
+    ],
+)
+def test_noise_without_a_line_end_is_the_last_or_gets_one(tmp_path: Path, asked: list[str], written: list[str]) -> None:
+    tape = make_cassette(tmp_path / "tape.db", PARTING)
+    alter(tape, "UPDATE frames SET eol = '' WHERE seq = 5")
+    expected = "\n".join(written) + ("" if written[-1] == "bye" else "\n")
+    assert run(replay(tape), lines(*asked)).stdout.decode() == expected
+    with started(replay(tape)) as process:  # the second is asked for when the first was answered
+        assert process.stdin and process.stdout
+        send(process.stdin, lines(asked[0]))
+        first = receive_line(process.stdout)
+        send(process.stdin, lines(asked[1]))
+        process.stdin.close()
+        assert (first + process.stdout.read()).decode() == expected
+
+
+def test_a_line_that_was_recorded_in_pieces_is_written_as_one(tmp_path: Path) -> None:
+    said: list[Any] = [("client", call(1)), *[("server", piece) for piece in ("no ", "message ", "at all")]]
+    tape = make_cassette(tmp_path / "tape.db", [*said, ("server", result(1))])
+    alter(tape, "UPDATE frames SET eol = '' WHERE seq IN (2, 3)")
+    assert run(replay(tape), lines(call(1))).stdout == lines("no message at all", result(1))
 
 
 def test_a_last_request_without_a_newline_is_answered(tmp_path: Path) -> None:

@@ -150,16 +150,62 @@ def test_a_session_that_is_on_both_is_taken_once(pair: tuple[Path, Path], tmp_pa
     ]  # fmt: skip
 
 
-def test_a_copy_that_was_edited_is_a_session_of_its_own(pair: tuple[Path, Path], tmp_path: Path) -> None:
-    copy = Path(shutil.copy(pair[0], tmp_path / "copy.db"))
+def edited(original: Path, name: str) -> Path:
+    copy = Path(shutil.copy(original, original.with_name(name)))
     assert invoke("edit", copy, "--session", 1, "--editor", "perl -pi -e s/apple/pear/").exit_code == 0
-    told = merged(pair[0], copy, "-o", tmp_path / "out.db")
+    return copy
+
+
+def test_a_copy_that_was_edited_is_a_session_of_its_own(tmp_path: Path) -> None:
+    one = recorded(tmp_path / "one.db", 1, "apple", "cherry")
+    told = merged(one, edited(one, "copy.db"), "-o", tmp_path / "out.db")
     assert [(Path(row["file"]).name, row["was"]) for row in told] == [("one.db", 1), ("copy.db", 1), ("one.db", 2)]
 
 
+def test_what_extends_a_copy_that_was_edited_is_taken_with_it(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    make(pair[0], talk("elder"), note="elder", extends=2, started_at="2026-02-01T00:00:00Z")
+    told = merged(pair[0], edited(pair[0], "copy.db"), "-o", tmp_path / "out.db")
+    assert [(row["session"], Path(row["file"]).name, row["was"]) for row in told] == [
+        (1, "one.db", 1), (2, "copy.db", 1), (3, "one.db", 2), (4, "copy.db", 2), (5, "one.db", 3), (6, "copy.db", 3),
+    ]  # fmt: skip
+    assert [s.extends for s in sessions(tmp_path / "out.db")] == [None, None, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (1, 2, 0)])
+def test_two_copies_of_the_same_edited_session_are_one(
+    pair: tuple[Path, Path], tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    copy = edited(pair[0], "copy.db")
+    paths = (pair[0], copy, Path(shutil.copy(copy, tmp_path / "again.db")))
+    merged(*(paths[at] for at in order), "-o", tmp_path / "out.db")
+    assert [(s.note, s.extends) for s in sessions(tmp_path / "out.db")] == [
+        ("apple", None), ("apple", None), ("cherry", 1), ("cherry", 2),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_copy_without_what_it_extends_is_no_other_session(
+    pair: tuple[Path, Path], tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    alone = tmp_path / "alone.db"
+    exported = invoke("export", pair[0], "--session", 2).stdout
+    assert invoke("load", "-", "-o", alone, input=exported).exit_code == 0
+    merged(*((pair[0], alone)[at] for at in order), "-o", tmp_path / "out.db")
+    assert [(s.note, s.extends) for s in sessions(tmp_path / "out.db")] == [("apple", None), ("cherry", 1)]
+
+
+def test_a_copy_that_began_before_what_it_extends_is_still_one(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    alter(pair[0], "UPDATE sessions SET started_at = '2025-01-01T00:00:00Z' WHERE id = 2")
+    copy = shutil.copy(pair[0], tmp_path / "copy.db")
+    merged(pair[0], copy, "-o", tmp_path / "out.db")
+    assert [(s.note, s.extends) for s in sessions(tmp_path / "out.db")] == [("cherry", 2), ("apple", None)]
+
+
 def test_sessions_of_one_cassette_are_never_copies_of_each_other(tmp_path: Path) -> None:
+    one = make(tmp_path / "one.db", talk("same"))
     twins = make(tmp_path / "twins.db", talk("same"), talk("same"))
     assert len(merged(twins, "-o", tmp_path / "out.db")) == 2
+    assert len(merged(one, twins, "-o", tmp_path / "both.db")) == 2
 
 
 def test_all_golden_cassettes_merge_and_replay(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def load(file: str, output: str) -> loading.Loaded:
     output = os.path.realpath(output)  # a link stays one
     part = remaking.beside(output)
     try:
-        with _lines(file) as lines, building.building(part) as builder:
+        with _lines(file) as lines, building.building(part, output) as builder:
             loaded = loading.load(lines, "stdin" if file == "-" else file, builder, _defaults())
         if os.path.exists(output):
             shutil.copymode(output, part)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,6 +18,8 @@ from ..storage import Batch, Writer
 
 _BATCH_FRAMES, _BATCH_BYTES = 1_000, 4 << 20
 _COLUMNS = frozenset(Session._fields) - {"key_version"}  # keys are made anew, as this version makes them
+# What frames may tell of their session; where they tell one of a group, all of the group is theirs.
+_TOLD = (("protocol_version",), ("client_name", "client_version"), ("server_name", "server_version"))
 
 
 class Builder:
@@ -54,14 +56,24 @@ class Builder:
         if len(self._batch) >= _BATCH_FRAMES or self._size >= _BATCH_BYTES:
             self._flush()
 
+    def untold(self) -> set[str]:
+        """What the row says of the session that its frames might have told, and do not."""
+        return {name for group in _TOLD for name in group if self._row.get(name) and name not in self._ledger.facts}
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Leave this out of the session's row."""
+        for name in names:
+            del self._row[name]
+
     def end(self) -> None:
-        """The session is whole, unless its row says otherwise."""
+        """The session is whole, unless its row says otherwise. What its frames tell wins over its row."""
         if not self._open:
             return
         self._flush()
         self._open = False
-        row = {"transport": "http" if self._http else "stdio", "ended_at": self._ended_at()} | self._row
         told = {name: database.storable(value) for name, value in self._ledger.facts.items()}
+        self.forget(self.untold() & {name for group in _TOLD if not told.keys().isdisjoint(group) for name in group})
+        row = {"transport": "http" if self._http else "stdio", "ended_at": self._ended_at()} | self._row
         row["target"] = _target(row["target"])
         self._writer.finish(self._number, row | told)
 
@@ -82,8 +94,8 @@ class Builder:
 
 
 @contextlib.contextmanager
-def building(path: str) -> Iterator[Builder]:
-    """A builder of the file at `path`, which is whole at the end, or gone."""
+def building(path: str, name: str | None = None) -> Iterator[Builder]:
+    """A builder of the file at `path`, which is whole at the end, or gone. `name`: what an error calls it."""
     try:
         builder = Builder(path)
         try:
@@ -96,7 +108,7 @@ def building(path: str) -> Iterator[Builder]:
     except BaseException as error:
         remove(path)
         if isinstance(error, sqlite3.Error):
-            raise CassetteError(f"cannot write {path}: {error}") from None
+            raise CassetteError(f"cannot write {name or path}: {error}") from None
         raise
 
 

@@ -21,6 +21,7 @@ from ..rewrite import single_line
 if TYPE_CHECKING:
     from ..calls import Call
     from ..playback import Player
+    from ..selection import Recorded
 
 CHUNK = 1 << 16
 CHANNEL = "stdio"
@@ -59,6 +60,7 @@ class _Session:
         self._ended = False
         self._reads = True  # whether the client takes what we write, as far as we know
         self._told: set[Call] = set()  # unanswered calls that something was sent for
+        self._open: Recorded | None = None  # noise that was sent last and has no line end
         self._writable = select.poll()
         self._writable.register(target, select.POLLOUT)
 
@@ -87,7 +89,8 @@ class _Session:
                 if answer is None:
                     break
                 answers.append(answer)
-            self._write(b"".join(answers))
+            if answers:
+                self._write(self._line_end() + b"".join(answers))
             rest = b"\n".join(texts[len(answers) :])
             if rest or not answers:
                 arrived[0] = rest  # for the long way
@@ -141,7 +144,7 @@ class _Session:
         texts: list[bytes] = []
         for action in actions:
             if isinstance(action, bytes):
-                texts.append(action)
+                texts += [self._line_end(), action]
                 continue
             if not isinstance(action, Send):
                 self._write(b"".join(texts))
@@ -152,9 +155,25 @@ class _Session:
                 self._told.discard(action.call)
                 self._write_to_be_read(b"".join(texts))
                 texts.clear()
-            texts.append(_line(action))
+            texts.append(self._continued(action))
         self._write(b"".join(texts))
         return None
+
+    def _continued(self, send: Send) -> bytes:
+        """A line on its own, unless it goes on with noise: a long line may have been recorded in pieces."""
+        text = _line(send)
+        if not text:
+            return b""
+        noise = send.recorded if send.recorded and send.recorded.kind == "noise" else None
+        if noise is None or not _goes_on(self._open, noise):
+            text = self._line_end() + text
+        self._open = None if text.endswith(b"\n") else noise
+        return text
+
+    def _line_end(self) -> bytes:
+        """What has to stand before the next line."""
+        before, self._open = self._open, None
+        return b"\n" if before else b""
 
     def _write_to_be_read(self, data: bytes) -> None:
         """Write, and wait until the client has taken it, within bounds.
@@ -198,6 +217,10 @@ def _line(send: Send) -> bytes:
     if recorded.kind == "noise":
         return b""
     return single_line(send.text.rstrip(b"\r\n")) + b"\n"
+
+
+def _goes_on(before: Recorded | None, noise: Recorded) -> bool:
+    return before is not None and before.session == noise.session and before.seq < noise.seq
 
 
 def unread(target: int) -> int:
