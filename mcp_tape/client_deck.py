@@ -3,15 +3,19 @@
 A request or notification of ours waits until every answer recorded before it has arrived or was given up; an answer
 of ours waits for its request. For what else the server had said before, a message of ours waits a moment at most:
 a server that no longer says it must not stop the play. What was cancelled, or never answered, holds up nothing.
+
+What the server asks gets the answer to the same question. Where none is the same, a model or a program is given what
+was said to the one most like it in the same call: their questions hold data. A person is not answered for: who said
+yes to one thing may say no to another.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from . import client_script, frames, rewrite
+from . import client_script, frames, minted_spots, rewrite
 from .client_script import Asked, Patience, Turn
 from .frames import Message
 from .playback import NOT_FOUND, Send
@@ -19,6 +23,9 @@ from .selection import Recorded, Selection
 
 Prepare = Callable[[Recorded, bytes], bytes | None]  # what to send for a recorded message; None: nothing
 Hear = Callable[[Recorded, Message], None]  # a request of ours, and its answer
+Same = Callable[[Any, Any], bool]  # whether two questions are one: recorded and live params
+
+_OF_PEOPLE = "elicitation/create"
 
 
 class _Reply(NamedTuple):
@@ -32,8 +39,8 @@ class _Reply(NamedTuple):
 class ClientDeck:
     """Plays the client of one session. Does no I/O and reads no clock.
 
-    `patience` is how many seconds a message waits for what the server says of its own accord; `noise` is what else
-    the client wrote, by seq, line ends included.
+    `patience` is how many seconds a message waits for what the server says of its own accord; `same` tells whether
+    questions that are not equal are one; `noise` is what else the client wrote, by seq, line ends included.
     """
 
     def __init__(
@@ -43,11 +50,13 @@ class ClientDeck:
         patience: float = 0.0,
         prepare: Prepare = lambda row, text: text,
         hear: Hear = lambda row, message: None,
+        same: Same = lambda then, now: False,
         noise: Iterable[tuple[int, bytes]] = (),
     ) -> None:
         self._selection = selection
         self._prepare = prepare
         self._hear = hear
+        self._same = same
         session = selection.sessions[0]
         mine, server = selection.of_client(session), selection.of_server(session)
         script = client_script.turns(mine, noise)
@@ -57,6 +66,7 @@ class ClientDeck:
         self._expected = deque(row for row in server if (row.answers, row.rpc_id) in self._blocking)
         self._patience = Patience(selection, script, server, patience)
         self._asked = [row for row in server if row.kind == "request"]
+        self._names: dict[int, dict[str, str]] = {}  # by request of ours, what it calls otherwise than recorded
         self._settled: set[Asked] = set()
         self._in_flight: dict[str, tuple[Recorded, float]] = {}  # by the id it went out with; when that was
         self._last_answer = float("-inf")
@@ -156,6 +166,8 @@ class ClientDeck:
             if part is None:
                 self._settled.add((row.seq, row.rpc_id))
             else:
+                if part != whole[row.part]:
+                    self._names[row.seq] = minted_spots.names_of(_params_in(whole[row.part]), _params_in(part))
                 kept[row] = self._with_free_id(row, part, now) if row.kind == "request" else part
         if not kept:
             return []
@@ -189,13 +201,10 @@ class ClientDeck:
         return sends
 
     def _answer(self, message: Message, channel: str, now: float) -> None:
-        """As recorded for the next request of this method, the same params first."""
-        same = [row for row in self._asked if row.method == message.method]
-        if not same:
+        asked = self._question(message)
+        if asked is None:
             self._replies.append(_Reply(0, now, _no_answer(message, channel)))
             return
-        alike = [row for row in same if self._params(row) == message.body.get("params")]
-        asked = (alike or same)[0]
         self._asked.remove(asked)
         answer = self._selection.answer(asked)
         if answer is None:
@@ -203,6 +212,29 @@ class ClientDeck:
         text = self._prepare(answer, self._text_of(answer, message.rpc_id or "null"))
         if text is not None:
             self._replies.append(_Reply(answer.seq, now, Send(text + self._eol(answer), channel, recorded=answer)))
+
+    def _question(self, message: Message) -> Recorded | None:
+        """The recorded one that this is. Those of open calls go first."""
+        now = _about(message.body.get("params"))
+        of_calls = {row.seq for row, _ in self._in_flight.values()}
+        left = [row for row in self._asked if row.method == message.method]
+        here = [row for row in left if row.exchange is None or row.exchange in of_calls]
+        elsewhere = [row for row in left if row.exchange is not None and row.exchange not in of_calls]
+        found = self._like(here, now) or self._like(elsewhere, now)
+        if found is None and message.method != _OF_PEOPLE:
+            words = minted_spots.words_in(now)
+            found = max(here, key=lambda row: (words & minted_spots.words_in(self._params(row))).total(), default=None)
+        return found
+
+    def _like(self, asked: Iterable[Recorded], now: Any) -> Recorded | None:
+        """The first that is equal, or else the first that is the same but for what the server made up."""
+        same = None
+        for row in asked:
+            thens = self._named(row)
+            if now in thens:
+                return row
+            same = same or (row if any(self._same(then, now) for then in thens) else None)
+        return same
 
     def _text_of(self, answer: Recorded, rpc_id: str) -> bytes:
         text = self._selection.text(answer)
@@ -217,8 +249,24 @@ class ClientDeck:
         facts = self._selection.facts(row)
         return (facts.eol or "\n").encode() if facts.channel == "stdio" else b"\n"
 
-    def _params(self, row: Recorded) -> object:
-        return frames.parse(self._selection.text(row))[1][row.part].body.get("params")
+    def _params(self, row: Recorded) -> Any:
+        """What a question was about."""
+        return _about(frames.parse(self._selection.text(row))[1][row.part].body.get("params"))
+
+    def _named(self, row: Recorded) -> list[Any]:
+        """The same, as recorded, and by the names that the live call has for things."""
+        names, params = self._names.get(row.exchange or 0), self._params(row)
+        return [minted_spots.renamed(params, names), params] if names else [params]
+
+
+def _params_in(text: bytes) -> Any:
+    messages = frames.parse(text)[1]
+    return messages[0].body.get("params") if messages else None
+
+
+def _about(params: Any) -> Any:
+    """Params without what is between the two programs."""
+    return {k: v for k, v in params.items() if k != "_meta"} if isinstance(params, dict) else params
 
 
 def _is_batch(text: bytes) -> bool:

@@ -1,7 +1,8 @@
 """Values that a server made up and its client used later: found on a tape, read from another answer, put in place.
 
 A cursor, a task, a request's state, the id of what a call created: another run of the same server makes up others.
-They are found from their use: what a request holds, an earlier answer held, and the client had not said before.
+They are found from their use: what a request holds, as a value or as a word within one, an earlier answer held, and
+the client had not said before.
 Knows messages, not cassettes: serves a live server as well as a second recording.
 """
 
@@ -13,11 +14,12 @@ from typing import Any, NamedTuple
 from . import jsontext, protocol, rewrite, secrecy
 from .frames import MessageKind, Side
 from .jsontext import Path
-from .minted_spots import Spot, alike, holds, id_like, leaves, read, spots
+from .minted_spots import Spot, alike, holds, id_like, ids_in, leaves, read, renamed, spots
 
 Key = tuple[int, int, int]  # where a message stands: session, seq, part
 Lookup = Callable[[Key], Any]  # the body of an answer; None where there is none
 
+_LONG = 8  # characters of a word that is no plain one, wherever it stands
 _MOST_SPOTS = 3  # where a value is looked for, if the first place does not have it
 # What the protocol lets the server make up, by its place in a request, and where an answer has it.
 _OPAQUE: dict[Path, str] = {
@@ -46,11 +48,12 @@ class Use(NamedTuple):
     value: Any
     opaque: bool
     spots: tuple[tuple[Key, Spot], ...]  # where it came from, the best first
+    within: str | None = None  # the text that it is a word of
 
 
 def uses(said: Callable[[], Iterable[Said]]) -> dict[Key, list[Use]]:
     """By request, what of it the server had made up. Reads the tape three times, and keeps little of it."""
-    wanted = {text for one in said() for _, _, text in _candidates(one)}
+    wanted = {candidate.text for one in said() for candidate in _candidates(one)}
     first_said: dict[str, Key] = {}  # by the client
     found: dict[str, list[tuple[Key, Spot]]] = {}
     inputs: list[tuple[Key, frozenset[str]]] = []  # what requests for input are called
@@ -61,7 +64,7 @@ def uses(said: Callable[[], Iterable[Said]]) -> dict[Key, list[Use]]:
             inputs.append((one.key, frozenset(asked)))
     out = {}
     for one in said():
-        own = [_use(one.key, *candidate, first_said, found) for candidate in _candidates(one)]
+        own = [_use(one.key, candidate, first_said, found) for candidate in _candidates(one)]
         kept = [use for use in own if use.spots] + _inputs(one, inputs)
         if kept:
             out[one.key] = kept
@@ -74,15 +77,25 @@ def bound(text: bytes, found: Iterable[Use], recorded: Lookup, live: Lookup, *, 
     `careful`: only with values that look made up as the recorded ones do. What writes must not hit something else.
     """
     values: dict[Path, str] = {}
+    words: dict[tuple[Path, str], dict[str, str]] = {}
     for use in found:
-        value = live_value(use, recorded, live)
-        if careful and not use.opaque and value is not None and not alike(_text(use.value), _text(value)):
-            continue
-        if value is not None and value != use.value and use.path != _INPUTS:
-            values[use.path] = jsontext.dumps(value)
-        elif use.path == _INPUTS:
+        if use.path == _INPUTS:
             text = _renamed(text, use, recorded, live)
+            continue
+        value = live_value(use, recorded, live)
+        if value in (None, use.value) or not _may_stand_for(use, value, careful):
+            continue
+        if use.within is None:
+            values[use.path] = jsontext.dumps(value)
+        else:
+            words.setdefault((use.path, use.within), {})[use.value] = value
+    values = {path: jsontext.dumps(renamed(whole, names)) for (path, whole), names in words.items()} | values
     return rewrite.with_values(text, values) if values else text
+
+
+def _may_stand_for(use: Use, value: Any, careful: bool) -> bool:
+    careful = (careful and not use.opaque) or use.within is not None
+    return not careful or alike(_text(use.value), _text(value))
 
 
 def live_value(use: Use, recorded: Lookup, live: Lookup) -> Any:
@@ -107,11 +120,10 @@ def is_lost(use: Use, recorded: Lookup, live: Lookup) -> bool:
     return use.opaque and bool(answers) and live_value(use, recorded, live) is None
 
 
-def _use(
-    key: Key, path: Path, value: Any, text: str, said: dict[str, Key], found: dict[str, list[tuple[Key, Spot]]]
-) -> Use:
+def _use(key: Key, asked: _Candidate, said: dict[str, Key], found: dict[str, list[tuple[Key, Spot]]]) -> Use:
+    path, value, text, within = asked
     earlier = [(source, spot) for source, spot in found.get(text, ()) if source < key]
-    member = _OPAQUE.get(path)
+    member = _OPAQUE.get(path) if within is None else None
     if member is not None:
         own = [(source, spot) for source, spot in earlier if spot.name == member]
         return Use(path, value, True, tuple(reversed(own))[:_MOST_SPOTS])  # the newest is what a client goes on with
@@ -119,23 +131,39 @@ def _use(
         earlier = [(source, spot) for source, spot in earlier if id_like(spot.name) or (spot.words and len(text) > 1)]
     if not earlier or said.get(text, key) < earlier[0][0]:
         return Use(path, value, False, ())  # the client had it first
-    return Use(path, value, False, tuple(earlier[:_MOST_SPOTS]))
+    if within is not None and len(text) < _LONG:  # a short word is one if the server gave it alone
+        earlier = [(source, spot) for source, spot in earlier if spot.words is None]
+    own = sorted(earlier, key=lambda one: one[0][0] != key[0])  # those of the same session first
+    return Use(path, value, False, tuple(own[:_MOST_SPOTS]), within)
 
 
-def _candidates(one: Said) -> Iterator[tuple[Path, Any, str]]:
-    """What of a client's request may have been made up by the server: path, value, and the value as text."""
+class _Candidate(NamedTuple):
+    """What of a client's request may have been made up by the server. `text`: the value as text."""
+
+    path: Path
+    value: Any
+    text: str
+    within: str | None = None
+
+
+def _candidates(one: Said) -> Iterator[_Candidate]:
     if one.sender != "client" or one.kind != "request" or one.method == protocol.INITIALIZE:
         return
     for (path, *inner), value in leaves(one.body.get("params"), ("params",)):
-        if not inner and _may_be_minted(path, value):
-            yield path, value, _text(value)
+        if not inner and not _is_fixed(path):
+            if _may_be_minted(path, value):
+                yield _Candidate(path, value, _text(value))
+            if isinstance(value, str) and path not in _OPAQUE:
+                yield from (_Candidate(path, word, word, value) for word in ids_in(value))
+
+
+def _is_fixed(path: Path) -> bool:
+    return path not in _OPAQUE and (path[1:2] == ("_meta",) or path == ("params", "name"))
 
 
 def _may_be_minted(path: Path, value: Any) -> bool:
     if path in _OPAQUE:
         return isinstance(value, str) and bool(value)
-    if path[1:2] == ("_meta",) or path == ("params", "name"):
-        return False
     name = next((step for step in reversed(path) if isinstance(step, str)), "")
     if isinstance(value, str):
         return id_like(name) if value.isdigit() else _looks_made_up(value)

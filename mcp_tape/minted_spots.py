@@ -4,16 +4,20 @@ in another message."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from . import jsontext
+from . import jsontext, match
 from .jsontext import Path
 
 Paths = tuple[Path, ...]  # each but the first within the JSON text that stands at the one before it
 
 _DEEPEST = 3  # texts of JSON within texts of JSON
 _LONGEST = 1 << 20  # characters of running text that are looked through
+_SHORT = 4096  # characters of a text that may be an address
+_BRIEF = 512  # characters of a text that a client puts a few ids into; more is content
+_MOST_WORDS = 16  # of such a text
 _NEAR = 24  # characters before a value that tell its place
 _ID_KEY = re.compile(r"(?:.*[_-])?(?:id|iid|uuid|number)s?|.*[a-z](?:I[dD]|Uuid|Number)s?")
 # Words as a client would copy them: the strict one ends at punctuation, the other keeps addresses whole.
@@ -81,8 +85,8 @@ def spots(body: Any, wanted: set[str]) -> dict[str, list[Spot]]:
         if isinstance(value, str):
             if value in wanted:
                 found.setdefault(value, []).append(Spot(paths))
-            elif " " in value or "\n" in value:
-                for text, words in _words(value[:_LONGEST], wanted):
+            else:
+                for text, words in _words_of(value, wanted):
                     found.setdefault(text, []).append(Spot(paths, words))
         elif isinstance(value, int) and not isinstance(value, bool) and str(value) in wanted:
             spot = Spot(paths)
@@ -139,6 +143,58 @@ def _likeness(one: Any, other: Any) -> int:
     if not isinstance(one, dict) or not isinstance(other, dict):
         return 0
     return sum(not isinstance(value, (dict, list)) and other.get(key) == value for key, value in one.items())
+
+
+def ids_in(text: str) -> list[str]:
+    """The words with digits within a text of a client that is not long: an address, a query."""
+    if len(text) > _BRIEF:
+        return []
+    words = dict.fromkeys(word for word in _GRAINS[0].findall(text) if word != text and _is_id(word))
+    return list(words)[:_MOST_WORDS]
+
+
+def _is_id(word: str) -> bool:
+    return len(word) >= 4 and not word.isdigit() and any(c.isdigit() for c in word)
+
+
+def renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """A copy in which texts, and whole words of texts that are not long, have other names."""
+    if isinstance(value, dict):
+        return {key: renamed(item, names) for key, item in value.items()}
+    if isinstance(value, list):
+        return [renamed(item, names) for item in value]
+    if not isinstance(value, str) or not names or value in names or len(value) > _SHORT:
+        return names.get(value, value) if isinstance(value, str) else value
+    return _GRAINS[0].sub(lambda found: names.get(found[0], found[0]), value)
+
+
+def names_of(old: Any, new: Any) -> dict[str, str]:
+    """What one message calls otherwise than another: whole values, and words of texts that are not long."""
+    found: dict[str, str] = {}
+    for _, before, after in match.differences(old, new):
+        if all(isinstance(value, (str, int)) for value in (before, after)):
+            found[str(before)] = str(after)
+            found |= {word: other for word, other in word_pairs(str(before), str(after)) if word != other}
+    return found
+
+
+def words_in(value: Any) -> Counter[str]:
+    """How often each word stands in a message, names and values alike."""
+    return Counter(_GRAINS[0].findall(jsontext.dumps(value)))
+
+
+def word_pairs(old: str, new: str) -> Iterator[tuple[str, str]]:
+    """Word by word, if there are as many, of texts that are not long."""
+    words, others = ([] if len(text) > _SHORT else _GRAINS[0].findall(text) for text in (old, new))
+    return zip(words, others, strict=True) if len(words) == len(others) else iter(())
+
+
+def _words_of(text: str, wanted: set[str]) -> Iterator[tuple[str, Words]]:
+    """Those of running text; of an address, those that are no mere numbers."""
+    if " " in text or "\n" in text:
+        return _words(text[:_LONGEST], wanted)
+    short = text if len(text) <= _SHORT else ""
+    return (found for found in _words(short, wanted) if not found[0].isdigit())
 
 
 def _words(text: str, wanted: set[str]) -> Iterator[tuple[str, Words]]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from .cassette import Cassette
 from .diff.versions import Version, recorded
-from .errors import CassetteError
+from .errors import CassetteError, pasted
 
 _GIT = "git:"
 _LFS = b"version https://git-lfs"
@@ -45,9 +45,27 @@ def opened(reference: str, ignore_paths: Sequence[str] = ()) -> Iterator[Version
     """The version that a reference names, for as long as it is compared."""
     place = parse(reference)
     with ExitStack() as stack:
-        path = place.path if place.revision is None else _from_git(stack, place)
+        if place.revision is not None:
+            path = _from_git(stack, place)
+            stack.enter_context(_named(path, place))
+        else:
+            path = place.path
         cassette = stack.enter_context(Cassette(path))
-        yield recorded(cassette, place.session, ignore_paths)
+        version = recorded(cassette, place.session, ignore_paths)
+        yield version._replace(title=reference) if version.title == path else version
+
+
+@contextmanager
+def _named(copy: str, place: Place) -> Iterator[None]:
+    """Errors name the file in git, and not a copy that nobody will find."""
+    try:
+        yield
+    except CassetteError as error:
+        told, _, hint = str(error).rpartition("; ")
+        name = f"{place.revision}:{place.path}"
+        if told and copy in hint:
+            hint = f"to look at it: git show {pasted(name)} > {pasted(os.path.basename(copy))}"
+        raise CassetteError("; ".join(filter(None, (told, hint))).replace(copy, _GIT + name)) from None
 
 
 def _from_git(stack: ExitStack, place: Place) -> str:
@@ -68,11 +86,22 @@ def _blob(place: Place) -> bytes:
     for name in (f"{revision}:{place.path}", f"{revision}:./{place.path}"):
         done = _git("cat-file", "blob", name)
         if done.returncode == 0:
-            return _git("cat-file", "--filters", name).stdout if done.stdout.startswith(_LFS) else done.stdout
+            return _fetched(name, revision) if done.stdout.startswith(_LFS) else done.stdout
         whys.append(done.stderr.decode("utf-8", "replace").strip().partition("\n")[0])
     raise CassetteError(
         f"git has no {place.path} at {revision}: {whys[0]}\nTry: git ls-tree -r --name-only {revision} | grep db"
     )
+
+
+def _fetched(name: str, revision: str) -> bytes:
+    """The file that a pointer of git LFS stands for."""
+    found = _git("cat-file", "--filters", name).stdout
+    if not found or found.startswith(_LFS):
+        raise CassetteError(
+            f"{_GIT}{name} is a pointer of git LFS, and the cassette itself is not here\n"
+            f"With git-lfs installed, try: git lfs fetch origin {pasted(revision)}"
+        )
+    return found
 
 
 def _git(*words: str) -> subprocess.CompletedProcess[bytes]:

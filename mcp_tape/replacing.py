@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
 
 from . import database
-from .cassette import Session
-from .errors import CassetteError
+from .cassette import Cassette, Session
+from .errors import CassetteError, TapeError
 
 # A session keeps what places it among the others; all else is the new recording's.
 _KEPT = ("id", "extends", "run", "note")
@@ -19,10 +20,61 @@ _FRAME = "seq, at, sender, channel, kind, head, eol, redactions, text"
 _MESSAGE = "part, seq, sender, kind, method, rpc_id, name, status, answers, key, exchange, cue"
 
 
-def replace(path: str, part: str, new: Mapping[int, tuple[str, int]]) -> None:
-    """Write the copy to `part`. `new`: by session, the cassette that has the one to take its place, and its number."""
+New = Mapping[int, tuple[str, int]]  # by session, the cassette that has the one to take its place, and its number
+Looks = Mapping[int, str]  # by session, what it holds
+
+
+class ChangedError(TapeError):
+    """A session is not what it was when it was to be replaced."""
+
+
+def look(cassette: Cassette, session: int) -> str:
+    """A digest of all that a session holds."""
+    digest = hashlib.sha256(repr(cassette.session(session)).encode())
+    for frame in cassette.frames(session):
+        digest.update(repr(frame).encode())
+    return digest.hexdigest()
+
+
+def expect(cassette: Cassette, looks: Looks, name: str) -> None:
+    """Refuse a cassette whose sessions are not those that are known."""
+    there = {session.id for session in cassette.each_session()}
+    gone = [f"session {number} is gone" for number in looks if number not in there]
+    other = [
+        f"session {number} is not what it was"
+        for number, known in looks.items()
+        if number in there and look(cassette, number) != known
+    ]
+    if gone or other:
+        raise ChangedError(f"{name} has changed since it was verified: {', '.join([*gone, *other])}")
+
+
+@contextlib.contextmanager
+def beside(path: str, new: New, otherwise: str, looks: Mapping[int, str] = {}) -> Iterator[str]:
+    """The copy, in the same directory, until it is put somewhere. `otherwise` is what an error begins with."""
+    with Cassette(path):
+        pass  # opening it tidies up what a killed recorder left
+    part = f"{path}.{os.getpid()}.part"
+    try:
+        before = _stat(path)
+        replace(path, part, new, looks)
+        if _stat(path) != before:
+            raise CassetteError(f"{otherwise}: somebody else has changed {path} meanwhile")
+        yield part
+        _sync(os.path.dirname(path))
+    finally:
+        for leftover in (part, f"{part}-journal"):
+            if os.path.exists(leftover):
+                os.unlink(leftover)
+
+
+def replace(path: str, part: str, new: New, looks: Mapping[int, str] = {}) -> None:
+    """Write the copy to `part`. `looks`: what must not have changed."""
     try:
         _copy(path, part)
+        if looks:
+            with Cassette(part) as copy:
+                expect(copy, looks, os.path.relpath(path))
         db = database.connect(part)
         with contextlib.closing(db):
             db.execute("PRAGMA trusted_schema = OFF")
@@ -41,6 +93,20 @@ def _copy(path: str, part: str) -> None:
     source, target = sqlite3.connect(database.read_only_uri(path), uri=True), sqlite3.connect(part)
     with contextlib.closing(source), contextlib.closing(target):
         source.backup(target)
+
+
+def _stat(path: str) -> tuple[int, ...]:
+    found = os.stat(path)
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _sync(directory: str) -> None:
+    """The new name of the file is kept, too, should the machine stop now."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _swap(db: sqlite3.Connection, session: int, source: str, number: int) -> None:

@@ -1,27 +1,31 @@
 """Changes that wait for a decision: `verify` leaves the new recording beside the cassette, as `time.db.new`.
 
-All accepted, or ignored from now on: it takes the cassette's place. One rejected: the server is at fault, and the
-cassette stays.
+All accepted, or ignored from now on: its sessions take the place of those that were verified, if these are still what
+they were then. What was recorded since stays. One rejected: the server is at fault, and the cassette stays.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
-from . import api, modes, project
+from . import api, database, modes, project, replacing
 from .cassette import Cassette
 from .diff.changes import Change
 from .diff.comparison import Comparison, Settings
 from .diff.ignores import line_for, parse
-from .errors import CassetteError
+from .errors import CassetteError, TapeError, pasted
 
 ENDING = ".new"
 Decision = Literal["accept", "reject", "ignore"]
 Decisions = Mapping[str, Decision]  # by fingerprint
 _SKIPPED_DIRECTORIES = ("node_modules", "__pycache__")
 _BESIDE = ("", "-wal", "-shm", "-journal")
+_NOTED = "CREATE TABLE verified (session INTEGER PRIMARY KEY, look TEXT NOT NULL)"
+# What is found only where something breaks.
+_FOLLOWING = ("server-version-not-bumped", "server-version-decreased", "server-major-not-bumped")
 
 
 class Pending(NamedTuple):
@@ -59,19 +63,45 @@ def waiting(cassettes: Iterable[str] = ()) -> list[str]:
     return [name for name in named or _below() if os.path.exists(name + ENDING) and os.path.exists(name)]
 
 
+def note(new: str, looks: replacing.Looks) -> None:
+    """Write into a new recording which sessions it has anew, and what they were."""
+    with contextlib.closing(database.connect(new)) as db:
+        db.execute(_NOTED)
+        db.executemany("INSERT INTO verified VALUES (?, ?)", looks.items())
+
+
 def compared(cassette: str, settings: Settings) -> Pending:
     """The sessions that were recorded anew, with what they were."""
     from .diff import compare
-    from .diff.versions import of_sessions, recorded
+    from .diff.versions import of_sessions
 
     with Cassette(cassette) as one, Cassette(cassette + ENDING) as other:
-        then, now = ({session.id: session for session in tape.sessions()} for tape in (one, other))
-        anew = [number for number in now if number in then and now[number] != then[number]]
-        old, new = (
-            of_sessions(tape, anew, settings.ignore_paths) if anew else recorded(tape, "latest", settings.ignore_paths)
-            for tape in (one, other)
-        )
+        looks = _looks(other)
+        with _told(cassette):
+            replacing.expect(one, looks, cassette)
+        old, new = (of_sessions(tape, list(looks), settings.ignore_paths) for tape in (one, other))
         return Pending(cassette, compare(old, new, settings))
+
+
+def _looks(new: Cassette) -> dict[int, str]:
+    """What was noted."""
+    noted = new.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'verified'")
+    looks = dict(new.rows("SELECT session, look FROM verified ORDER BY session")) if noted else {}
+    if not looks:
+        raise TapeError(f"{new.path} does not say which sessions were verified\n{_again(new.path)}")
+    return looks
+
+
+@contextlib.contextmanager
+def _told(cassette: str) -> Iterator[None]:
+    try:
+        yield
+    except replacing.ChangedError as error:
+        raise TapeError(f"{error}\n{_again(cassette + ENDING)}") from None
+
+
+def _again(new: str) -> str:
+    return f"Nothing was touched. Verify it again, or remove what is pending: rm {pasted(new)}"
 
 
 def spread(changes: Iterable[Change], decisions: Decisions) -> dict[str, Decision]:
@@ -83,36 +113,57 @@ def spread(changes: Iterable[Change], decisions: Decisions) -> dict[str, Decisio
     return {**following, **decisions}
 
 
+def remaining(changes: tuple[Change, ...], decisions: Decisions) -> tuple[Change, ...]:
+    """Without those that go with what is ignored: where nothing breaks any more, no version number is too low."""
+    breaks = [change for change in changes if change.level == "error" and change.rule not in _FOLLOWING]
+    if any(decisions.get(change.fingerprint) != "ignore" for change in breaks):
+        return changes
+    return tuple(change for change in changes if change.rule not in _FOLLOWING or change.fingerprint in decisions)
+
+
 def settle(pending: Pending, decisions: Decisions, ignore_path: str, *, whole: bool = False) -> Settled:
     """Do what was decided. `whole`: also what cannot be known is accepted."""
-    changes = pending.comparison.changes
+    changes = remaining(pending.comparison.changes, decisions)
     accepted, rejected, ignored = (
         [change for change in changes if decisions.get(change.fingerprint) == decision]
         for decision in ("accept", "reject", "ignore")
     )
     undecided = len(changes) - len(accepted) - len(rejected) - len(ignored)
+    grave = pending.grave and not whole and not rejected
+    outcome = _outcome(bool(rejected), bool(undecided) or grave)
+    if outcome == "replaced":
+        _replace(pending.cassette)
     lines = [(line_for(change), "ignored in a review") for change in ignored]
     if rejected:
         # The old recording stays, so these would be found again.
         lines += [(change.fingerprint, f"accepted: {change.rule}") for change in accepted]
     project.ignore(ignore_path, lines)
-    grave = pending.grave and not whole and not rejected
-    outcome = _carry_out(pending.cassette, bool(rejected), bool(undecided) or grave)
+    if not undecided and not grave:
+        _forget(pending.cassette + ENDING)
     return Settled(pending.cassette, outcome, len(accepted), len(rejected), len(ignored), undecided, grave)
 
 
-def _carry_out(cassette: str, rejected: bool, waits: bool) -> Literal["replaced", "rejected", "pending"]:
-    new = cassette + ENDING
-    if not waits and not rejected:
-        if os.path.exists(f"{new}-wal"):
-            raise CassetteError(f"{new} is in use; end what records it, then try again")
-        api.check_writable(os.path.abspath(cassette))
-        modes.put_in_place(new, cassette)
-    if not waits:
-        for leftover in _BESIDE:
-            if os.path.exists(new + leftover):
-                os.unlink(new + leftover)
+def _outcome(rejected: bool, waits: bool) -> Literal["replaced", "rejected", "pending"]:
     return "rejected" if rejected else "pending" if waits else "replaced"
+
+
+def _replace(cassette: str) -> None:
+    """Put the new sessions in their place. It may have been changed while somebody decided."""
+    new, path = cassette + ENDING, os.path.abspath(cassette)
+    if os.path.exists(f"{new}-wal"):
+        raise CassetteError(f"{new} is in use; end what records it, then try again")
+    api.check_writable(path)
+    with Cassette(new) as tape:
+        looks = _looks(tape)
+    anew = {number: (new, number) for number in looks}
+    with _told(cassette), replacing.beside(path, anew, f"{cassette} stays as it was", looks) as part:
+        modes.put_in_place(part, path)
+
+
+def _forget(new: str) -> None:
+    for leftover in _BESIDE:
+        if os.path.exists(new + leftover):
+            os.unlink(new + leftover)
 
 
 def _below() -> list[str]:

@@ -131,6 +131,8 @@ def version_of(path: str) -> int | None:
     head = _first_bytes(path)
     if not head:
         return None
+    if head.startswith(b"version https://git-lfs"):
+        raise CassetteError(f"{path} is a pointer of git LFS, and not the cassette itself. Try: git lfs pull")
     if not head.startswith(b"SQLite format 3\0") or len(head) < 100:
         raise CassetteError(f"{path} is not a cassette, and was left alone. {_TRY}")
     if int.from_bytes(head[68:72], "big") != APPLICATION_ID:

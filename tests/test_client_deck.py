@@ -12,7 +12,10 @@ import pytest
 
 from mcp_tape.cassette import Cassette
 from mcp_tape.client_deck import ClientDeck
+from mcp_tape.diff.questions import same
 from mcp_tape.selection import select
+from mcp_tape.verifying import Options, planned
+from mcp_tape.verifying.role import Role
 
 from .decks import Said, alter, make_cassette
 from .test_deck import request, result, tell
@@ -169,6 +172,87 @@ def test_the_servers_questions_get_the_recorded_answers_the_same_question_first(
         ("r", {"value": "x"}),
         ("s", {"code": -32601, "message": "the tape has no answer to this"}),
     ]
+
+
+def elicit(rpc_id: Any, message: str) -> str:
+    return request(rpc_id, "elicitation/create", message=message)
+
+
+def answered(played: Played, *questions: str) -> dict[Any, Any]:
+    """By the id of a question, what it was answered; None: that there is no answer."""
+    for question in questions:
+        played.deck.receive(question.encode(), "stdio", 0)
+    answers = [json.loads(send.text) for send in played.deck.due(0)]
+    return {answer["id"]: answer["result"]["value"] if "result" in answer else None for answer in answers}
+
+
+TWO_CALLS: list[Said] = [
+    ("client", request(1, "x", of="a")), ("client", request(2, "x", of="b")),
+    ("server", elicit(10, "Delete a? (6f1c1f0e9a5b)")), ("client", result(10, "yes")),
+    ("server", elicit(11, "Delete b? (0a0a0a0a9a5b)")), ("client", result(11, "no")),
+    ("server", result(1)), ("server", result(2)),
+]  # fmt: skip
+
+
+def test_the_same_question_may_hold_what_the_server_made_up(tmp_path: Path) -> None:
+    with playing(tmp_path, TWO_CALLS, same=same) as played:
+        played.at(0)
+        asked = elicit("q", "Delete b? (b4c1d2e3aaaa)"), elicit("r", "Delete a? (11112222bbbb)")
+        assert answered(played, *asked) == {"q": "no", "r": "yes"}
+
+
+def test_nobody_answers_for_a_person_who_was_asked_something_else(tmp_path: Path) -> None:
+    with playing(tmp_path, TWO_CALLS, same=same) as played:
+        played.at(0)
+        assert answered(played, elicit("q", "Delete everything?")) == {"q": None}
+        assert answered(played, elicit("r", "Delete a? (11112222bbbb)")) == {"r": "yes"}
+
+
+def sample(rpc_id: Any, text: str) -> str:
+    return request(rpc_id, "sampling/createMessage", text=text, maxTokens=5)
+
+
+def test_a_model_is_given_what_was_said_to_the_likest_question_of_an_open_call(tmp_path: Path) -> None:
+    conversation: list[Said] = [
+        *HELLO, ("client", request(1, "x")),
+        ("server", sample(10, "sum up the first page")), ("client", result(10, "one")),
+        ("server", sample(11, "sum up the second page")), ("client", result(11, "two")),
+        ("server", result(1)), ("client", request(2, "y")),
+        ("server", sample(12, "sum up the third page")), ("client", result(12, "three")), ("server", result(2)),
+    ]  # fmt: skip
+    with playing(tmp_path, conversation) as played:
+        played.at(0)
+        played.at(0, result(0, "a"))
+        asked = [
+            sample(name, f"sum up the {page} leaf") for name, page in (("q", "second"), ("r", "third"), ("s", "x"))
+        ]
+        assert answered(played, *asked) == {"q": "two", "r": "one", "s": None}
+
+
+def test_a_question_may_hold_what_was_put_into_the_call(tmp_path: Path) -> None:
+    conversation = [
+        ("client", request(1, "x", of=17)), ("server", elicit(10, "Delete 17?")), ("client", result(10, "yes")),
+        ("server", result(1)),
+    ]  # fmt: skip
+    with playing(tmp_path, conversation, prepare=lambda row, text: text.replace(b"17", b"40")) as played:
+        played.at(0)
+        assert answered(played, elicit("q", "Delete 23?"), elicit("r", "Delete 40?")) == {"q": None, "r": "yes"}
+
+
+def test_a_session_that_extends_another_uses_what_the_live_server_gave_in_that(tmp_path: Path) -> None:
+    first = [("client", request(1, "make")), ("server", result(1, {"id": "id-12"}))]
+    second = [("client", request(1, "get", id="id-12", uri="job://id-12/log")), ("server", result(1))]
+    tape = make_cassette(tmp_path / "tape.db", first, second)
+    alter(tape, "UPDATE sessions SET extends = 1 WHERE id = 2")
+    base, more = planned(str(tape), Options())
+    with Cassette(tape) as cassette:
+        deck = Role(cassette, base, Options(), {}).deck
+        deck.due(0)
+        deck.receive(result(1, {"id": "id-34"}).encode(), "stdio", 0)
+        (sent,) = Role(cassette, more, Options(), {}).deck.due(0)
+        assert json.loads(sent.text)["params"] == {"id": "id-34", "uri": "job://id-34/log"}
+        (alone,) = Role(cassette, planned(f"{tape}", Options("2"))[0], Options(), {}).deck.due(0)
+        assert json.loads(alone.text)["params"] == {"id": "id-12", "uri": "job://id-12/log"}
 
 
 def test_answers_go_out_in_recorded_order_unless_that_takes_too_long(tmp_path: Path) -> None:

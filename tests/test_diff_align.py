@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from mcp_tape.diff import compare_cassettes
+from mcp_tape.cassette import Cassette
+from mcp_tape.diff import compare, compare_cassettes
+from mcp_tape.diff.versions import of_sessions
 
-from .decks import Said
+from .decks import Said, alter
 from .diffs import (
     SAMPLED,
     SAMPLING,
@@ -75,6 +77,32 @@ def test_an_id_in_running_text_is_known_again() -> None:
         return [wrote(f"Created note {number}."), gave({"a": 1}, note=number)]
 
     assert "call-missing" not in rules(talk("n17"), talk("n99"))
+
+
+@pytest.mark.parametrize("member", ["id", "handle"])
+@pytest.mark.parametrize(("one", "other"), [(IDS[0], OTHERS[0]), ("job-17", "job-4711")])
+@pytest.mark.parametrize("within", ["job://{}/log", "http://x.org/jobs/{}?all", "job={} and x", '{{"job": "{}"}}'])
+def test_an_id_within_a_longer_text_is_known_again(within: str, one: str, other: str, member: str) -> None:
+    def talk(name: str) -> Talk:
+        return [gave({member: name}, new=1), gave({"a": 1}, of=within.format(name))]
+
+    assert "call-missing" not in rules(talk(one), talk(other))
+
+
+def test_words_that_differ_for_other_reasons_make_no_call_another() -> None:
+    old, new = ([gave({"colour": word}), gave({"a": 1}, about=f"{word} cars")] for word in ("green", "black"))
+    assert rules(old, new)[:1] == ["call-missing"]
+
+
+@pytest.mark.parametrize(("one", "other", "paired"), [(IDS[0], OTHERS[0], True), ("n-17", "n-99", True),
+                                                      ("Bern", "Basel", False)])  # fmt: skip
+def test_a_session_that_extends_another_may_use_ids_of_that(one: str, other: str, paired: bool, tmp_path: Path) -> None:
+    old, new = taped(tmp_path / "old.db", [gave(1)], [gave(2, of=one)]), taped(tmp_path / "new.db", [gave(2, of=other)])
+    alter(old, "UPDATE sessions SET extends = 1 WHERE id = 2")
+    with Cassette(str(old)) as before, Cassette(str(new)) as after:
+        found = compare(of_sessions(before, [2]), of_sessions(after, [1])).changes
+        assert ([change.rule for change in found] == []) is paired
+        assert compare(of_sessions(before, [1, 2]), of_sessions(after, [1])).changes  # all that was said is here
 
 
 def paged(cursor: str) -> Talk:
@@ -291,7 +319,8 @@ def test_what_a_resubscribed_stream_says_is_no_call() -> None:
 
 def test_answers_that_are_too_late_are_no_answers_to_others() -> None:
     stray: Said = ("server", text_of(id=99, result={"a": 1}))
-    assert raw([asked(1, 1), answered(1, "a")], [asked(1, 1), stray, answered(1, "a"), stray]) == []
+    found = raw([asked(1, 1), answered(1, "a")], [asked(1, 1), stray, answered(1, "a"), stray])
+    assert found == ["server-answer-unasked"]
 
 
 @pytest.mark.parametrize(("one", "other"), [(IDS[0], OTHERS[0]), ("note-1", "note-8"), (17, 20)])

@@ -26,6 +26,7 @@ from .diffs import (
     name_of,
     refused,
     rules,
+    text_of,
     told,
     tool,
     tools,
@@ -50,6 +51,29 @@ def moved(*steps: Said) -> Step:
     """A call that tells of its progress."""
     params = {"name": "t", "arguments": {}, "_meta": {"progressToken": 1}}
     return exchange("tools/call", params, {"content": []}, beside=steps)
+
+
+def elicited(message: str, schema: Any = None) -> list[Said]:
+    """A person is asked, and says yes."""
+    asked = {"message": message, "requestedSchema": {"type": "object", "properties": schema or {}}}
+    return [
+        ("server", text_of(id=1, method="elicitation/create", params=asked)),
+        ("client", text_of(id=1, result={"action": "accept"})),
+    ]
+
+
+def asking(message: str, schema: Any = None, **given: Any) -> Step:
+    return call(beside=elicited(message, schema), **given)
+
+
+def refusing(message: str) -> Step:
+    return call(error={"code": 1, "message": "no"}, beside=elicited(message))
+
+
+def sampling(words: str, most: int = 9) -> Step:
+    messages = [{"role": "user", "content": {"type": "text", "text": words}}]
+    asked = text_of(id=1, method="sampling/createMessage", params={"messages": messages, "maxTokens": most})
+    return call(beside=[("server", asked), SAMPLED])
 
 
 def cached(**more: Any) -> Step:
@@ -177,6 +201,18 @@ BESIDE = [
     # On one pipe it is a guess which of several open calls it was for.
     Case("server-request-added", [call(n=1, beside=[SAMPLING, SAMPLED]), call(n=2)],
          [call(n=1), call(n=2, beside=[SAMPLING, SAMPLED])], False),
+    Case("server-request-changed", [asking("Which?")], [asking("All?")], True),
+    Case("server-request-changed", [asking("Which?", schema={"a": {}})], [asking("Which?", schema={"b": {}})], True),
+    Case("server-request-changed", [asking("Which?")], [refusing("All?")], True),
+    Case("server-request-changed", [asking("Which?", n=1), call(n=2)], [call(n=1), asking("All?", n=2)], True),
+    Case("server-request-changed", [asking("Is it 6f1c1f0e9a5b?")], [asking("Is it 0a0a0a0a9a5b?")], False),
+    Case("server-request-changed", [asking("Which?", n=1), call(n=2)], [call(n=1), asking("Which?", n=2)], False),
+    Case("server-request-changed", [asking("Which?")], [call()], False),
+    # What the server is told otherwise, it asks otherwise.
+    Case("server-request-changed", [gave({"id": 17}), asking("Delete 17?", of=17)],
+         [gave({"id": 40}), asking("Delete 40?", of=40)], False),
+    Case("server-request-changed", [gave({"id": 17}), asking("Delete 17?", of=17)],
+         [gave({"id": 40}), asking("Delete 23?", of=40)], True),
     Case("server-request-removed", [call(beside=[SAMPLING, SAMPLED])], [call()], True),
     Case("server-request-removed", [call()], [call(beside=[SAMPLING, SAMPLED])], False),
     Case("notification-missing", [moved(progress(1), progress(2))], [moved(progress(1))], True),
@@ -228,6 +264,9 @@ def test_a_rule_finds_what_it_is_for_and_nothing_else(case: Case) -> None:
         ("call-structured-shape-changed", gave({"a": 1}), gave({}), "error"),
         ("call-structured-shape-changed", call(result={"content": []}), gave({}), "info"),
         ("call-structured-shape-changed", gave({}), call(result={"content": []}), "error"),
+        ("server-request-changed", sampling("sum up a"), sampling("sum up b"), "info"),
+        ("server-request-changed", sampling("sum up a"), sampling("sum up a", 10), "warn"),
+        ("server-request-changed", asking("Which?"), asking("All?"), "warn"),
     ],
 )
 def test_some_rules_have_a_second_level(rule: str, old: Step, new: Step, level: str) -> None:

@@ -146,6 +146,7 @@ def repository(desk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert run(["git", "init", "-q", str(place)]).returncode == 0
     for name in ("old.db", "new.db"):
         (place / "tapes" / "demo.db").write_bytes((desk / name).read_bytes())
+        (place / "pointer.db").write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
         assert run([*GIT, "add", "."], cwd=place).returncode == 0
         assert run([*GIT, "commit", "-q", "-m", name], cwd=place).returncode == 0
     return place
@@ -166,6 +167,12 @@ def test_a_cassette_is_read_from_a_revision(repository: Path) -> None:
         ("git:--help:tapes/demo.db", "no revision"),
         ("none.db", "there is no cassette at none.db"),
         ("tapes/demo.db#7", "does not hold session 7"),
+        (
+            "git:HEAD:tapes/demo.db#7",
+            ": git:HEAD:tapes/demo.db does not hold session 7; to look at it: git show HEAD:tapes/demo.db > demo.db",
+        ),
+        ("pointer.db", "pointer.db is a pointer of git LFS, and not the cassette itself. Try: git lfs pull"),
+        ("git:HEAD:pointer.db", "try: git lfs fetch origin HEAD"),
     ],
 )
 def test_what_cannot_be_read_is_told(repository: Path, reference: str, said: str) -> None:
@@ -173,6 +180,10 @@ def test_what_cannot_be_read_is_told(repository: Path, reference: str, said: str
 
 
 # -- live
+
+
+def test_a_url_can_only_be_the_new_side(desk: Path) -> None:
+    assert "a URL can only be NEW" in mcp_tape(desk, "breaking", "https://example.com/mcp", "old.db", code=2)
 
 
 def test_a_server_that_is_started_is_asked_what_it_offers(desk: Path) -> None:

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 from mcp_tape.diff.changes import ABSENT, Change, Difference, Subject, change
-from mcp_tape.diff.comparison import Comparison, Unknown
+from mcp_tape.diff.comparison import Comparison, LeftOut, Unknown
 from mcp_tape.diff.renderings import FORMATS, render
 from mcp_tape.diff.renderings.pairs import Cut, rows
 from mcp_tape.diff.renderings.wording import visible
@@ -228,6 +228,25 @@ def test_junit_names_the_rule_of_each_failure() -> None:
     ]
 
 
+def test_junit_has_what_was_left_out_as_skipped_and_what_says_nothing_as_an_error() -> None:
+    left_out = (LeftOut("tools/call say", "the tool is <not> read-only"),)
+    told = Comparison("a 1", "a 1", "call", (), (Unknown("calls", "NEW: nothing", True),), skipped=left_out)
+    suites = ElementTree.fromstring(render(told, "junit"))
+    assert (suites.get("tests"), suites.get("errors"), suites.get("skipped")) == ("2", "1", "1")
+    assert [(case.get("name"), [inside.tag for inside in case]) for case in suites.iter("testcase")] == [
+        ("calls", ["error"]),
+        ("tools/call say", ["skipped"]),
+    ]
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html", "github"])
+def test_no_form_offers_to_accept_that_the_server_failed(form: str) -> None:
+    one = found("tool x", "tool-removed")
+    crashed = found("server", "server-crashed")
+    both = [Comparison("a 1", "a 1", "call", changes) for changes in ((one,), (crashed,))]
+    assert [bool(re.search("accept (one|it|a change)", render(told, form), re.I)) for told in both] == [True, False]
+
+
 def test_junit_without_changes_is_one_test_that_passes() -> None:
     suite = ElementTree.fromstring(made("nothing", "junit"))[0]
     assert [(case.get("name"), len(case)) for case in suite.findall("testcase")] == [("no changes", 0)]
@@ -281,9 +300,9 @@ def test_json_has_everything() -> None:
 def test_the_json_is_documented_member_by_member() -> None:
     page = (Path(__file__).parent.parent / "docs" / "diff-json.md").read_text("utf-8")
     tables = [set(re.findall(r"^\| `(\w+)` \|", part, flags=re.M)) for part in page.split("\n## ")]
-    value = json.loads(made("rich", "json"))
+    value, played = (json.loads(render(RICH._replace(cassette=tape), "json")) for tape in ("", "time.db#1"))
     assert tables[1:] == [
-        set(value),
+        set(played),
         {key for one in value["changes"] for key in one},
         {key for one in value["unknown"] for key in one},
     ]
@@ -296,6 +315,13 @@ def write_golden_files() -> None:
         for form in FORMATS:
             (GOLDEN / f"{name}.{ENDINGS[form]}").write_bytes(made(name, form))
     (GOLDEN / "rich.colour.txt").write_bytes(made("rich", "text", colour=True))
+
+
+def test_of_many_changes_that_are_alike_the_first_are_shown_and_the_rest_is_counted() -> None:
+    changes = tuple(found("call tools/call x", "call-ok-to-error", ("result", n), "ok", n) for n in range(80))
+    lines = render(Comparison("a", "b", "call", changes), "text", width=100).splitlines()
+    assert sum("[call-ok-to-error]" in line for line in lines) == 50
+    assert "and 30 more like these; to see all: --format json" in "\n".join(lines)
 
 
 if __name__ == "__main__":

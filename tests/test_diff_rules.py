@@ -8,7 +8,7 @@ from mcp_tape.diff.rules import CATEGORIES, LEVELS, RULES, SECTIONS, Category, L
 from mcp_tape.verifying.base import Failure, FailureKind, Verified
 from mcp_tape.verifying.findings import found
 
-from . import test_diff_calls, test_diff_schemas, test_diff_surface
+from . import test_diff_answers, test_diff_calls, test_diff_schemas, test_diff_surface
 
 # What the project promises: level, category and rules; those with a dagger rise where a model reads.
 DOCUMENTED = """
@@ -66,6 +66,7 @@ info  model call-structured-value-changed† call-text-changed†
 warn  call  call-content-type-changed
 error call  call-violates-output-schema
 error wire  server-request-added
+warn  call  server-request-changed
 info  wire  server-request-removed
 warn  wire  notification-missing
 info  wire  notification-added notification-reordered
@@ -81,6 +82,7 @@ SECOND = {
     "output-property-added": "warn",
     "call-error-code-changed": "info",
     "call-structured-shape-changed": "info",
+    "server-request-changed": "info",
 }
 PROMISED = [
     (level, category, rule.rstrip("†"), rule.endswith("†"))
@@ -93,7 +95,13 @@ PLAYED = [
     ("server-crashed", "", "hung", True),
     ("server-crashed", "", "unanswered", False),
 ]
-ALL_CASES = [*test_diff_surface.CASES, *test_diff_calls.CASES, *test_diff_schemas.CASES, *PLAYED]
+ALL_CASES = [
+    *test_diff_surface.CASES,
+    *test_diff_calls.CASES,
+    *test_diff_answers.CASES,
+    *test_diff_schemas.CASES,
+    *PLAYED,
+]
 
 
 @pytest.mark.parametrize(("level", "category", "rule", "rises"), PROMISED, ids=[entry[2] for entry in PROMISED])

@@ -101,6 +101,29 @@ def test_what_is_not_certain_goes_out_as_recorded(then: Any, now: Any, arguments
     assert tape.last()["arguments"] == arguments
 
 
+@pytest.mark.parametrize(
+    ("then", "now", "given", "expected"),
+    [
+        ({"id": "ab12cd3"}, {"id": LIVE}, "job://ab12cd3/log", f"job://{LIVE}/log"),
+        ({"id": "job-7"}, {"id": "job-12345"}, "job=job-7 and job-7x, job-7", "job=job-12345 and job-7x, job-12345"),
+        ({"id": "job-7"}, {"id": "job-12345"}, '{"job": "job-7"}', '{"job": "job-12345"}'),
+        ({"a": "x-1y", "b": "x-2y"}, {"a": "x-3y", "b": "x-4y"}, "x-1y and x-2y", "x-3y and x-4y"),
+        (content("Created abcd-1234."), content("Created abcd-5678."), "of abcd-1234", "of abcd-5678"),
+        ({"link": "https://x.org/i/ab12cd"}, {"link": f"https://x.org/i/{LIVE}"}, "ab12cd", LIVE),
+        (content("It runs on py3."), content("It runs on py4."), "the py3 docs", "the py3 docs"),
+        ({"id": "ab12"}, {"id": "something else"}, "job://ab12/log", "job://ab12/log"),
+        ({"id": "green"}, {"id": "black"}, "green cars", "green cars"),
+        ({"id": "17"}, {"id": "18"}, "17 cars", "17 cars"),
+        ({"id": "ab12cd3"}, {"id": LIVE}, "ab12cd3 " * 200, "ab12cd3 " * 200),
+    ],
+    ids=["in an address", "twice", "in JSON", "two of them", "from a text", "from an address", "a short word of a text",
+         "not alike", "a plain word", "a number", "in what is content"],
+)  # fmt: skip
+def test_an_id_is_read_where_it_is_a_word_of_a_longer_text(then: Any, now: Any, given: str, expected: str) -> None:
+    tape = Tape().ask("make").answer(then, now).ask("tools/call", **call(q=given))
+    assert tape.last()["arguments"] == {"q": expected}
+
+
 def test_a_text_of_nothing_but_punctuation_takes_no_time() -> None:
     odd = content("." * 300_000 + " ab12 " + "-=" * 100_000)
     tape = Tape().ask("make").answer(odd, odd).ask("tools/call", **call(id="ab12"))

@@ -15,12 +15,15 @@ from typing import Any
 
 import pytest
 
+from mcp_tape.cassette import Cassette
 from mcp_tape.diff.changes import Change, Difference, Subject, change
 from mcp_tape.diff.comparison import Comparison, Unknown
 from mcp_tape.diff.ignores import HEADER
+from mcp_tape.errors import TapeError
 from mcp_tape.reviewing import Decision, Pending, settle, spread, waiting
+from mcp_tape.verifying import Verified, keep
 
-from .decks import make_cassette
+from .decks import alter, make_cassette
 from .support import MCP_TAPE, WAIT, run, started, until
 
 
@@ -36,10 +39,16 @@ UNKNOWN = Unknown("tools", "there is no tools/list", True)
 
 
 def pending(place: Path, *changes: Change, unknown: tuple[Unknown, ...] = ()) -> Pending:
-    cassette = place / "time.db"
-    make_cassette(cassette, conversation("old"))
-    make_cassette(place / "time.db.new", conversation("new"))
+    cassette = make_cassette(place / "time.db", conversation("old"))
+    propose(cassette, conversation("new"))
     return Pending(str(cassette), Comparison("time 1", "time 2", "call", changes, unknown))
+
+
+def propose(cassette: Path, new: list[Any], session: int = 1) -> None:
+    """What verify leaves where the live server has talked like that."""
+    live = make_cassette(cassette.with_name("live.db"), new)
+    keep(str(cassette), [Verified(str(cassette), session, str(live), (1,), requests=2, calls=0, called=0)])
+    live.unlink()
 
 
 def conversation(words: str, *more: str, name: str = "time") -> list[Any]:
@@ -62,6 +71,13 @@ PINGED = [("client", '{"jsonrpc":"2.0","id":9,"method":"prompts/list"}'),
           ("server", '{"jsonrpc":"2.0","id":9,"result":{"prompts":[]}}')]  # fmt: skip
 
 
+def said(path: Path) -> list[str]:
+    """What each session on a cassette has for words."""
+    with Cassette(path) as cassette:
+        found = [list(cassette.exchanges(session.id))[-1].result for session in cassette.sessions()]
+    return [result["tools"][0]["description"] for result in found]
+
+
 def decided(*pairs: tuple[Change, Decision]) -> dict[str, Decision]:
     return {one.fingerprint: decision for one, decision in pairs}
 
@@ -72,11 +88,10 @@ def listed(place: Path) -> list[str]:
 
 def test_when_all_is_accepted_or_ignored_the_new_recording_takes_its_place(tmp_path: Path) -> None:
     one = pending(tmp_path, GONE, WORDS)
-    new = (tmp_path / "time.db.new").read_bytes()
     ignore = tmp_path / ".mcp-tape-ignore"
     settled = settle(one, decided((GONE, "accept"), (WORDS, "ignore")), str(ignore))
     assert (settled.outcome, settled.accepted, settled.ignored) == ("replaced", 1, 1)
-    assert (tmp_path / "time.db").read_bytes() == new
+    assert said(tmp_path / "time.db") == ["new"]
     assert listed(tmp_path) == [".mcp-tape-ignore", "time.db"]
     assert ignore.read_text() == f"{HEADER}$.description tool x  # ignored in a review\n"
 
@@ -90,6 +105,32 @@ def test_when_one_is_rejected_the_cassette_stays_and_the_accepted_are_noted(tmp_
     assert (tmp_path / "time.db").read_bytes() == old
     assert listed(tmp_path) == [".mcp-tape-ignore", "time.db"]
     assert ignore.read_text() == f"{HEADER}{WORDS.fingerprint}  # accepted: tool-description-changed\n"
+
+
+def test_what_was_recorded_since_it_was_verified_stays(tmp_path: Path) -> None:
+    one = pending(tmp_path, WORDS)
+    make_cassette(tmp_path / "time.db", conversation("later"))
+    assert settle(one, decided((WORDS, "accept")), str(tmp_path / ".mcp-tape-ignore")).outcome == "replaced"
+    assert said(tmp_path / "time.db") == ["new", "later"]
+    assert listed(tmp_path) == ["time.db"]
+
+
+CHANGED = {
+    "other": "UPDATE frames SET text = replace(text, 'old', 'odd')",
+    "noted": "UPDATE sessions SET note = 'mine'",
+    "gone": "DELETE FROM sessions",
+}
+
+
+@pytest.mark.parametrize("statement", CHANGED.values(), ids=CHANGED)
+def test_a_session_that_is_not_what_was_verified_is_not_replaced(tmp_path: Path, statement: str) -> None:
+    one = pending(tmp_path, WORDS)
+    alter(tmp_path / "time.db", statement)
+    before = (tmp_path / "time.db").read_bytes()
+    with pytest.raises(TapeError, match=r"has changed since it was verified: session 1 is (gone|not what it was)\n"):
+        settle(one, decided((WORDS, "ignore")), str(tmp_path / ".mcp-tape-ignore"))
+    assert (tmp_path / "time.db").read_bytes() == before
+    assert listed(tmp_path) == ["time.db", "time.db.new"]
 
 
 @pytest.mark.parametrize(("decision", "outcome"), [("accept", "pending"), ("reject", "rejected")])
@@ -135,7 +176,7 @@ def place(tmp_path: Path) -> Path:
     """A project with one pending cassette: a tool is gone, and another has other words."""
     (tmp_path / ".git").mkdir()
     make_cassette(tmp_path / "time.db", conversation("Tells the time.", "gone"))
-    make_cassette(tmp_path / "time.db.new", conversation("Tells \x1b[31mthe time."))
+    propose(tmp_path / "time.db", conversation("Tells \x1b[31mthe time."))
     return tmp_path
 
 
@@ -181,6 +222,38 @@ def test_what_is_not_decided_keeps_everything_as_it_was(place: Path) -> None:
     done = review(place, "--accept", prints(place)["tool-removed"])
     assert done.returncode == 1 and "still pending (1 accepted" in done.stdout
     assert listed(place) == [".git", "time.db", "time.db.new"]
+
+
+def test_another_cassette_that_was_put_there_meanwhile_is_left_alone(place: Path) -> None:
+    (place / "time.db").unlink()
+    other = make_cassette(place / "time.db", conversation("Another one.")).read_bytes()
+    for options in (("--list",), ("--accept-all",)):
+        done = review(place, *options)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "session 1 is not what it was" in done.stderr and "Verify it again" in done.stderr
+    assert (place / "time.db").read_bytes() == other
+    assert listed(place) == [".git", "time.db", "time.db.new"]
+
+
+def test_a_new_recording_of_unknown_origin_replaces_nothing(place: Path) -> None:
+    alter(place / "time.db.new", "DROP TABLE verified")
+    done = review(place, "--accept-all")
+    assert done.returncode == 1 and "does not say which sessions were verified" in done.stderr
+
+
+def test_what_goes_with_an_ignored_change_needs_no_decision(tmp_path: Path) -> None:
+    number = found("server", "server-version-not-bumped", "serverInfo", "version")
+    one = pending(tmp_path, GONE, number)
+    ignore = tmp_path / ".mcp-tape-ignore"
+    settled = settle(one, decided((GONE, "ignore")), str(ignore))
+    assert (settled.outcome, settled.ignored, settled.undecided) == ("replaced", 1, 0)
+    assert "serverInfo" not in ignore.read_text()
+
+
+def test_a_version_number_is_decided_on_while_something_breaks(tmp_path: Path) -> None:
+    number = found("server", "server-version-not-bumped", "serverInfo", "version")
+    one = pending(tmp_path, GONE, number)
+    assert settle(one, decided((GONE, "accept")), str(tmp_path / ".mcp-tape-ignore")).undecided == 1
 
 
 def test_all_can_be_accepted_but_one(place: Path) -> None:
@@ -261,8 +334,8 @@ def test_at_a_terminal_one_can_reject_skip_and_leave(place: Path) -> None:
 @pytest.mark.parametrize(("keys", "code", "left"), [("aa", 0, ["time.db"]), ("iq", 1, ["time.db", "time.db.new"])])
 def test_at_a_terminal_what_cannot_be_known_is_asked_for(tmp_path: Path, keys: str, code: int, left: list[str]) -> None:
     (tmp_path / ".git").mkdir()
-    for ending, name in (("", "time"), (".new", "clock")):
-        make_cassette(tmp_path / f"time.db{ending}", [*conversation("", name=name)[:3], *PINGED])
+    old, new = ([*conversation("", name=name)[:3], *PINGED] for name in ("time", "clock"))
+    propose(make_cassette(tmp_path / "time.db", old), new)
     done, screen = at_a_terminal(tmp_path, keys)
     assert done == code, screen
     assert "UNKNOWN tools" in screen and "[server-name-changed]" in screen

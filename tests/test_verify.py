@@ -205,7 +205,7 @@ def test_a_tool_that_is_no_longer_read_only_is_not_called(tmp_path: Path) -> Non
     done = play(moody_tape(tmp_path / "tape.db", "one"), tmp_path / "new", moody("writing"), writes="refuse")
     assert called(done.new_path) == []
     assert [skipped.why for skipped in done.skipped] == ["the tool is no longer read-only"]
-    assert done.has_called_nothing
+    assert done.said_nothing
 
 
 def test_what_needs_the_result_of_a_call_that_is_left_out_is_left_out_too(tmp_path: Path) -> None:
@@ -222,10 +222,14 @@ def test_all_calls_left_out_is_a_finding(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with writing(tape, Moody("good")) as client:
         client.call("say", what="one")  # no list: nothing is known to be read-only
-    code, out, said = command(str(tape), "--skip-writes", "--", *moody())
+    code, out, said = command(str(tape), "--skip-writes", "--json", "--", *moody())
     assert code == 1
     assert "call-missing" not in out  # it is told as left out
     assert "no tool was called" in said
+    found = json.loads(out)
+    assert found["skipped"] == [{"what": "tools/call say", "why": "the tool is not read-only"}]
+    unknown = {"what": "calls", "why": "NEW: no tool was called, so this says nothing about them", "grave": True}
+    assert unknown in found["unknown"]
 
 
 # Secrets ------------------------------------------------------------------------------------------------

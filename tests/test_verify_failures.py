@@ -9,6 +9,7 @@ import pytest
 
 from mcp_tape.errors import ServerError
 
+from .decks import alter
 from .servers.moody import BIG
 from .support import alive, python
 from .verifying import command, exchanges, moody, moody_tape, play, words
@@ -46,6 +47,23 @@ def test_a_crash_is_no_traceback_on_the_command_line(tape: Path) -> None:
     assert "server-crashed" in out
     assert "exit code 3" in err and "fall over" in err
     assert "Traceback" not in out + err
+
+
+BADLY = python("import sys; from tests.servers.moody import main; main('good'); sys.exit('kaboom')")
+
+
+def test_a_server_that_ends_badly_after_its_last_answer_is_told(tape: Path, tmp_path: Path) -> None:
+    (failure,) = play(tape, tmp_path / "new", BADLY).failures
+    assert failure.kind == "crashed"
+    assert failure.message.startswith("the server ended with exit code 1 after its last answer")
+    assert failure.stderr == ("kaboom",)
+
+
+@pytest.mark.parametrize("was", ["1", "143", "NULL"])
+def test_a_server_that_ends_badly_is_no_news_where_it_was_not_known_to_end_well(tmp_path: Path, was: str) -> None:
+    tape = moody_tape(tmp_path / "tape.db", "one")
+    alter(tape, f"UPDATE sessions SET exit_code = {was}")
+    assert play(tape, tmp_path / "new", BADLY).failures == ()
 
 
 def test_a_server_that_exits_at_once_is_told(tape: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from mcp_tape.cassette import Cassette
 from mcp_tape.errors import ServerError
 from mcp_tape.transports.connect_http import Http
+from mcp_tape.verifying.recording import listened_late
 
 from . import provision
 from .decks import make_cassette
@@ -37,10 +38,10 @@ def old_minting() -> Iterator[str]:
         yield url
 
 
-def recorded(tape: Path, url: str, modern: bool = False) -> Path:
+def recorded(tape: Path, url: str, modern: bool = False, late: bool = False) -> Path:
     """A recording over HTTP, by the real recorder."""
     with listening("record", "-q", "--url", url, "-o", str(tape)) as recorder:
-        with Http(recorder.url, sse=url.endswith("/sse")) as connection:
+        with Http(recorder.url, sse=url.endswith("/sse"), late=late) as connection:
             use_all(Client(connection, modern).hello(), modern)
         assert recorder.stop() == 0
     return tape
@@ -65,6 +66,15 @@ def test_a_recording_over_the_old_sse_is_played_over_the_old_sse(tmp_path: Path,
     assert_played(tape, old_minting, tmp_path / "new")
     with Cassette(tape) as cassette:
         assert cassette.session().transport == "sse"
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_stream_is_opened_when_the_recorded_client_did(late: bool, tmp_path: Path, minting: str) -> None:
+    tape = recorded(tmp_path / "tape.db", minting, late=late)
+    done = play(tape, tmp_path / "new", minting)
+    for path in (tape, done.new_path):
+        with Cassette(path) as cassette:
+            assert listened_late(cassette, 1) is late
 
 
 @ERAS
@@ -183,7 +193,8 @@ def test_a_play_of_which_nothing_is_left_is_a_finding(tmp_path: Path, minting: s
     Client(here, modern=True).call("create")
     tape = make_cassette(tmp_path / "tape.db", here.conversation)
     code, out, err = command(str(tape), "--skip-writes", "--url", minting)
-    assert (code, out) == (1, "")
+    assert code == 1
+    assert "UNKNOWN calls: NEW: nothing could be recorded" in out and "no changes" not in out
     assert "left out: tools/call create" in err and "no tool was called" in err
 
 

@@ -85,7 +85,7 @@ def test_tools_that_were_known_and_are_not_any_more_do_not_pass(tape: Path) -> N
 
 def test_a_recording_without_a_request_verifies_nothing(tmp_path: Path) -> None:
     tape = taped(tmp_path / "tape.db", [said(("client", notified("notifications/initialized")))])
-    assert play(tape, tmp_path / "new", moody()).has_called_nothing
+    assert play(tape, tmp_path / "new", moody()).said_nothing
     code, _, err = command(str(tape), "--", *moody())
     assert code == 1
     assert "there was nothing to ask" in err

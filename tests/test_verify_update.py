@@ -121,6 +121,16 @@ def test_a_recording_with_changes_is_kept_for_a_review(
         assert [said(new, number) for number in (1, 2, 3)] == [["one"], ["TWO"], ["three"]]
 
 
+def test_sessions_of_one_cassette_are_kept_together_however_it_is_named(tape: Path) -> None:
+    other = moody_tape(tape.with_name("other.db"))
+    again = tape.with_name("again.db")
+    again.symlink_to(tape)
+    code, _, err = command(f"{tape}#1", f"{other}#1", f"{again}#2", "--", *python(BETTER))
+    assert code == 0, err
+    assert [said(tape.with_name("tape.db.new"), number) for number in (1, 2, 3)] == [["ONE"], ["TWO"], ["three"]]
+    assert not tape.with_name("again.db.new").exists()
+
+
 def test_what_waits_for_a_review_is_forgotten_when_nothing_has_changed(tape: Path) -> None:
     new = tape.with_name("tape.db.new")
     new.write_bytes(tape.read_bytes())

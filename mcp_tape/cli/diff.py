@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..diff.comparison import Comparison
     from ..project import Project
 
+_URLS = ("http://", "https://")
 _TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True,
                         metavar="SECONDS", callback=finite,
                         help="How long to wait for each answer of a live server.")  # fmt: skip
@@ -29,6 +30,8 @@ def compared(old: str, given: dict[str, Any], project: Project, parts: Sequence[
     from ..transports.stopping import tidied_up
 
     new, command = given["new"], given["command"]
+    if old.startswith(_URLS):
+        raise click.UsageError(f"OLD is a recording, and a URL can only be NEW: mcp-tape diff CASSETTE {old}")
     if bool(new) == bool(command):
         raise click.UsageError("give what to compare with: another cassette, a URL, or -- and a server's command")
     settings = project.settings(given.get("slower_than"))
@@ -36,7 +39,7 @@ def compared(old: str, given: dict[str, Any], project: Project, parts: Sequence[
         before = stack.enter_context(references.opened(old, settings.ignore_paths))
         if command:
             after = surveyed(before, given["timeout"], command=command)
-        elif new.startswith(("http://", "https://")):
+        elif new.startswith(_URLS):
             after = surveyed(before, given["timeout"], url=new, headers=given["headers"], cacert=given["cacert"])
         else:
             after = stack.enter_context(references.opened(new, settings.ignore_paths))

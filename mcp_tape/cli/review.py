@@ -15,7 +15,7 @@ from ..diff.renderings import text
 from ..diff.renderings.wording import View
 from ..diff.rules import CATEGORIES
 from ..project import here, load
-from ..reviewing import Decision, Decisions, Pending, Settled, compared, settle, spread, waiting
+from ..reviewing import Decision, Decisions, Pending, Settled, compared, remaining, settle, spread, waiting
 from .options import files, json_option
 from .printing import clip, count, echo, echo_json
 
@@ -53,9 +53,10 @@ def command(ctx: click.Context, /, cassettes: tuple[str, ...], only_list: bool, 
     """Decide on the changes that verify has found, one by one.
 
     verify keeps the new recording beside the cassette, as CASSETTE.new. Without CASSETTE, all of them at or below this
-    directory are shown. When all changes are accepted or ignored, the new recording takes the cassette's place. When
-    one is rejected, the cassette stays; the accepted ones are then written to .mcp-tape-ignore. What is skipped stays
-    pending. Without a terminal, the options do the same. Exit code 1: something is pending or rejected.
+    directory are shown. When all changes are accepted or ignored, the new recording takes the place of the sessions
+    that were verified. When one is rejected, the cassette stays; the accepted ones are then written to
+    .mcp-tape-ignore. What is skipped stays pending. Without a terminal, the options do the same. Exit code 1: something
+    is pending or rejected, or the cassette is no longer what was verified.
     """
     _check(given)
     project = load(here(), category=given["category"])
@@ -146,7 +147,7 @@ def _ask_each(changes: tuple[Change, ...], decisions: Decisions, view: View) -> 
     """What was decided so far and now, and whether the person has left."""
     for number, change in enumerate(changes, 1):
         decisions = spread(changes, decisions)
-        if change.fingerprint in decisions:
+        if change.fingerprint in decisions or change not in remaining(changes, decisions):
             continue
         _print(["", f"{number} of {len(changes)}", *text.block(change, view)])
         key = _key(_ASK, "arsiq")
@@ -158,7 +159,8 @@ def _ask_each(changes: tuple[Change, ...], decisions: Decisions, view: View) -> 
 
 
 def _all_accepted(one: Pending, decisions: Decisions) -> bool:
-    return all(decisions.get(change.fingerprint) in ("accept", "ignore") for change in one.comparison.changes)
+    changes = remaining(one.comparison.changes, decisions)
+    return all(decisions.get(change.fingerprint) in ("accept", "ignore") for change in changes)
 
 
 def _key(question: str, keys: str) -> str:

@@ -6,7 +6,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -66,14 +65,22 @@ def command(ctx: click.Context, /, files: tuple[str, ...], quiet: bool, **given:
     _tell_secrets(found, quiet)
     codes, comparisons = [], list[Comparison]()
     with tidied_up(), tempfile.TemporaryDirectory(prefix="mcp-tape-verify-") as directory:
-        for file, together in groupby(found, lambda plan: plan.path):
+        for together in _by_file(found):
             done = [_verified(plan, server, options, directory, project, given, quiet) for plan in together]
             codes += [_code(verified, comparison, project) for verified, comparison in done]
-            codes.append(_after(file, done, given, quiet))
-            comparisons += [comparison for _, comparison in done if comparison is not None]
+            codes.append(_after(together[0].path, done, given, quiet))
+            comparisons += [comparison for _, comparison in done]
     if not is_text(given):
         show(comparisons, project, given)
     ctx.exit(max(codes))
+
+
+def _by_file(found: Sequence[Plan]) -> list[list[Plan]]:
+    """What is played of the same cassette together, however it was named: it has one new recording."""
+    files: dict[str, list[Plan]] = {}
+    for plan in found:
+        files.setdefault(os.path.realpath(plan.path), []).append(plan)
+    return list(files.values())
 
 
 def _verified(
@@ -84,23 +91,23 @@ def _verified(
     project: Project,
     given: dict[str, Any],
     quiet: bool,
-) -> tuple[Verified, Comparison | None]:
+) -> tuple[Verified, Comparison]:
     """Play a session and compare; people are shown at once what came of it."""
     verified = _play(plan, server, options, directory)
-    comparison = _compared(verified, project, given) if verified.new_sessions else None
-    if comparison is not None and is_text(given):
+    comparison = _compared(verified, project, given)
+    if is_text(given):
         show(comparison, project, given)
     _tell(verified, quiet)
     return verified, comparison
 
 
-def _after(file: str, done: Sequence[tuple[Verified, Comparison | None]], given: dict[str, Any], quiet: bool) -> int:
+def _after(file: str, done: Sequence[tuple[Verified, Comparison]], given: dict[str, Any], quiet: bool) -> int:
     """What becomes of the new recording."""
     sessions = [verified for verified, _ in done]
     if given["update"]:
         return _update(file, sessions, quiet)
     if not given["no_keep"] and not os.environ.get("CI"):
-        _keep(file, sessions, any(comparison is not None and comparison.changes for _, comparison in done), quiet)
+        _keep(file, sessions, any(comparison.changes for _, comparison in done), quiet)
     return 0
 
 
@@ -123,9 +130,9 @@ def _play(plan: Plan, server: Server, options: Options, directory: str) -> Verif
             click.echo("\r\033[K", nl=False, err=True)
 
 
-def _code(verified: Verified, comparison: Comparison | None, project: Project) -> int:
-    """Whether something was found; where there is nothing to compare, nothing was verified."""
-    if comparison is None or verified.failures or verified.has_called_nothing:
+def _code(verified: Verified, comparison: Comparison, project: Project) -> int:
+    """Whether something was found, or nothing was verified."""
+    if verified.failures or verified.said_nothing:
         return 1
     # The same client saw it of the old server.
     return int(fails(comparison, project) or any(entry.grave and entry.is_new for entry in comparison.unknown))
@@ -135,16 +142,17 @@ def _compared(verified: Verified, project: Project, given: dict[str, Any]) -> Co
     from ..cassette import Cassette
     from ..diff import compare
     from ..diff.versions import of_sessions
-    from ..verifying.findings import found, without_skipped
+    from ..verifying.findings import completed, found
 
     settings = project.settings(given.get("slower_than"))
     with Cassette(verified.path) as old, Cassette(verified.new_path) as new:
         before = of_sessions(old, [verified.session], settings.ignore_paths)
+        if not verified.new_sessions:
+            return completed(Comparison(before.title, "live", settings.category, ()), verified)
         after = of_sessions(new, verified.new_sessions, settings.ignore_paths)
         if after.title == verified.new_path:
             after = after._replace(title="live")
-        comparison = without_skipped(compare(before, after, settings, more=found(verified)), verified)
-    return comparison._replace(cassette=f"{verified.path}#{verified.session}")
+        return completed(compare(before, after, settings, more=found(verified)), verified)
 
 
 def _tell(verified: Verified, quiet: bool) -> None:
@@ -155,9 +163,8 @@ def _tell(verified: Verified, quiet: bool) -> None:
         say("\n  ".join([f"{name}: {told}", *failure.stderr]))
     for skipped in verified.skipped:
         say(f"{name}: left out: {skipped.request}, as {skipped.why}")
-    if verified.has_called_nothing:
-        why = "no tool was called, so this says nothing about them" if verified.calls else "there was nothing to ask"
-        say(f"{name}: {why}")
+    if verified.said_nothing:
+        say(f"{name}: {verified.said_nothing}")
     if not quiet and not any(failure.kind != "unanswered" for failure in verified.failures):
         played = verified.requests - len(verified.skipped)
         say(f"{name}: {count(played, 'request')} played, {len(verified.skipped)} left out")

@@ -1,7 +1,8 @@
 """Which call of one recording is which of the other.
 
 By match key, in order. What is left may differ only in what the server made up and the client gave back (cursors,
-task ids, ids of things): such values are learned from the answers that are paired already.
+task ids, ids of things): such values are learned from the answers that are paired already. They count as whole
+values, and as words within a text such as an address.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from .. import match, minted, protocol
+from .. import match, minted, minted_spots, protocol
 from .bound import is_made_up, made_up_in
 from .recording import Asked, Recording
 
-_MOST_REDACTED = 200  # calls without a counterpart that are compared with each other
+_MOST_TRIED = 200  # calls without a counterpart that are compared with each other
 
 
 class Pair(NamedTuple):
@@ -43,9 +44,10 @@ def align(old: Recording, new: Recording, asked_old: Iterable[Asked], asked_new:
         else:
             left.append(asked)
     if left and waiting:
-        more, left = _by_values(old, new, pairs, left, waiting)
-        redacted, left = _by_redaction(old, new, left, waiting)
-        pairs = sorted([*more, *redacted])
+        pairs, left = _by_values(old, new, pairs, left, waiting)
+        for fits in (_is_redacted, *((_looks_alike,) if old.is_continued else ())):
+            more, left = _by_params(old, new, left, waiting, fits)
+            pairs = sorted([*pairs, *more])
     return Alignment(pairs, left, waiting.all())
 
 
@@ -95,15 +97,15 @@ def _by_values(
     return [Pair(*pair) for pair in found.items()], left
 
 
-def _by_redaction(
-    old: Recording, new: Recording, left: list[Asked], waiting: _Waiting
+def _by_params(
+    old: Recording, new: Recording, left: list[Asked], waiting: _Waiting, fits: Callable[[Any, Any], bool]
 ) -> tuple[list[Pair], list[Asked]]:
-    """Each placeholder stands for any text; where one side has it, the other may have the secret or another name."""
+    """The first of the same method whose params may be the same."""
     found: list[Pair] = []
-    for asked in left[:_MOST_REDACTED]:
-        params = old.params(asked)
-        for other in waiting.all()[:_MOST_REDACTED]:
-            if other.method == asked.method and _fits(asked.method, params, new.params(other)):
+    for asked in left[:_MOST_TRIED]:
+        params = protocol.identifying(asked.method, old.params(asked))
+        for other in waiting.all()[:_MOST_TRIED]:
+            if other.method == asked.method and fits(params, protocol.identifying(asked.method, new.params(other))):
                 found.append(Pair(asked, other))
                 waiting.take(other)
                 break
@@ -111,16 +113,29 @@ def _by_redaction(
     return found, [asked for asked in left if asked not in paired]
 
 
-def _fits(method: str, params: Any, theirs: Any) -> bool:
-    one, other = protocol.identifying(method, params), protocol.identifying(method, theirs)
+def _is_redacted(one: Any, other: Any) -> bool:
+    """Each placeholder stands for any text; where one side has it, the other may have the secret or another name."""
     return match.fits_redacted(one, other) or match.fits_redacted(other, one)
+
+
+def _looks_alike(one: Any, other: Any) -> bool:
+    """Only ids differ, by their looks. A session that extends another one uses what was made up there, which nobody
+    can learn here."""
+    return all(
+        isinstance(before, str) and isinstance(after, str) and _is_other_id(before, after)
+        for _, before, after in match.differences(one, other)
+    )
+
+
+def _is_other_id(before: str, after: str) -> bool:
+    return any(c.isdigit() for c in before) and minted_spots.alike(before, after)
 
 
 class _Learned:
     """What the two servers call differently, of what the client gives back: only that is kept."""
 
     def __init__(self, wanted: Iterable[Any]) -> None:
-        self._wanted = {hash(_name(value)) for value in wanted}  # texts may be long
+        self._wanted = {hash(_name(name)) for value in wanted for name in (value, *_ids_in(value))}  # texts may be long
         self._values: dict[str, Any] = {}
         self._inputs: dict[str, str] = {}  # what requests for input are called
 
@@ -156,7 +171,11 @@ class _Learned:
             return {key: self._with(item, counts) for key, item in value.items()}
         if isinstance(value, list):
             return [self._with(item, counts) for item in value]
-        return self._values.get(_name(value), value) if counts(value) else value
+        name = _name(value)
+        if name in self._values or not isinstance(value, str):
+            return self._values[name] if name in self._values and counts(value) else value
+        ids = [word for word in _ids_in(value) if counts(word) and isinstance(self._values.get(word), str)]
+        return minted_spots.renamed(value, {word: self._values[word] for word in ids})
 
 
 _TRIED: tuple[Callable[[Any], bool], ...] = (is_made_up, lambda value: isinstance(value, str), lambda value: True)
@@ -172,6 +191,11 @@ def _words(before: str, after: str) -> Iterator[tuple[str, str]]:
         for word, other in zip(words, others, strict=True):
             if word != other:
                 yield word.strip(_MARKS), other.strip(_MARKS)
+    yield from (pair for pair in minted_spots.word_pairs(before, after) if pair[0] != pair[1])
+
+
+def _ids_in(value: Any) -> list[str]:
+    return minted_spots.ids_in(value) if isinstance(value, str) else []
 
 
 def _leaves(value: Any) -> Iterator[Any]:

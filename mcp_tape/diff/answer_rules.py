@@ -6,18 +6,19 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-from .. import jsontext, protocol
+from .. import jsontext, minted, protocol
 from ..jsontext import Path
 from ..match import differences
 from .bound import general
 from .changes import ABSENT, Difference, Subject
 from .rules import Level
-from .shapes import compare_shapes, kind_of
+from .shapes import compare_shapes, kind_of, under_old_names
 from .values import Same, compare_values
 
 Found = Iterator[tuple[Subject, Difference]]
 _MADE_UP = ("string", "number")
 _RENUMBERED = [(-32002, -32602), (-32602, -32002)]  # a resource that is not there
+_HOLDS = {"tools/call": "content", "resources/read": "contents", "prompts/get": "messages"}  # a list in each result
 _NOT_COMPARED = {"_meta", "ttlMs", "cacheScope", "resultType", "nextCursor", "isError", "content", "structuredContent"}
 
 
@@ -34,7 +35,8 @@ def compare_answers(method: str, name: str | None, old: Any, new: Any, same: Sam
         yield from ((call, found) for found in kinds)
         return  # what stands in the place of a result is not like it
     yield from ((call, found) for found in _caching(before, after))
-    yield from ((call, found) for found in _content(before, after, same))
+    wrong = list(_malformed(method, before, after))
+    yield from ((call, found) for found in wrong or _content(before, after, same))
     if method == "prompts/get":
         yield from _prompt(Subject("prompt", name or ""), before, after, same)
     elif method == "resources/read":
@@ -42,6 +44,13 @@ def compare_answers(method: str, name: str | None, old: Any, new: Any, same: Sam
     else:
         yield from ((call, found) for found in _structured(before, after, same))
         yield from ((call, found) for found in _others(before, after, same))
+
+
+def compare_envelopes(old: Any, new: Any) -> Iterator[Difference]:
+    """Whether an answer of any method says that it is JSON-RPC, as the old one did."""
+    before, after = (body.get("jsonrpc", ABSENT) if isinstance(body, dict) else ABSENT for body in (old, new))
+    if before == "2.0" != after:
+        yield Difference("call-answer-malformed", ("jsonrpc",), before, after, 'an answer must have "jsonrpc": "2.0"')
 
 
 def _result(body: Any) -> dict[str, Any]:
@@ -103,6 +112,25 @@ def _result_type(result: dict[str, Any]) -> str:
     return str(given) if given else "task" if isinstance(result.get("task"), dict) else "complete"
 
 
+def _malformed(method: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
+    """A result that is none by the protocol, where the old one was: clients refuse it."""
+    member = _HOLDS.get(method, "")
+    if not member or _result_type(new) != "complete" or not _is_right(member, old) or _is_right(member, new):
+        return
+    one, other = (_kind_of_list(result[member]) if member in result else ABSENT for result in (old, new))
+    yield Difference("call-answer-malformed", ("result", member), one, other, f"{member} must be a list of objects")
+
+
+def _is_right(member: str, result: dict[str, Any]) -> bool:
+    items = result.get(member)
+    typed = member != "content" or all(isinstance(protocol.member(item, "type"), str) for item in _blocks(items))
+    return isinstance(items, list) and all(isinstance(item, dict) for item in items) and typed
+
+
+def _kind_of_list(value: Any) -> Any:
+    return [*dict.fromkeys(map(kind_of, value))] if isinstance(value, list) else kind_of(value)
+
+
 def _caching(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
     before, after = old.get("cacheScope"), new.get("cacheScope")
     if before == "private" and after == "public":
@@ -133,10 +161,20 @@ def _structured(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterato
 def _others(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Difference]:
     """Results of other methods are their members."""
     before, after = ({k: v for k, v in result.items() if k not in _NOT_COMPARED} for result in (old, new))
-    yield from _shape_and_values(before, after, ("result",), same)
+    yield from _shape_and_values(before, _with_old_inputs(before, after), ("result",), same)
+
+
+def _with_old_inputs(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Requests for input are called as the server likes: what they ask for tells which is which."""
+    asked, asks = old.get("inputRequests"), new.get("inputRequests")
+    if not isinstance(asked, dict) or not isinstance(asks, dict):
+        return new
+    names = {now: then for then, now in minted.same_inputs(asked, asks).items()}
+    return new | {"inputRequests": {names.get(name, name): request for name, request in asks.items()}}
 
 
 def _shape_and_values(old: Any, new: Any, path: Path, same: Same) -> Iterator[Difference]:
+    new = under_old_names(old, new)
     if jsontext.canonical(old) == jsontext.canonical(new) or _only_made_up(old, new, path, same):
         return
     shapes = list(compare_shapes(old, new, path))
@@ -214,6 +252,7 @@ def _same_text(path: Path, old: str, new: str, same: Same) -> bool:
         before, after = jsontext.loads(old), jsontext.loads(new)
     except (ValueError, RecursionError):
         return False
+    after = under_old_names(before, after)
     if any(not isinstance(value, (dict, list)) for value in (before, after)) or any(
         compare_shapes(before, after, path)
     ):

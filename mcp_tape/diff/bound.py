@@ -7,25 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from ..jsontext import Path
 from ..match import fits_redacted
+from .looks import made_up, made_up_in_both, masked
 
-_TIMES = (
-    r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z| ?[+-]\d\d:?\d\d)?)?",
-    r"\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?[AaPp][Mm])?",
-    r"1[0-9]{9}(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?",
-    r"(?:Mon|Tue|Tues|Wed|Wednes|Thu|Thurs|Fri|Sat|Satur|Sun)(?:day)?",
-    r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]* \d\d?(?:,? \d{4})?",
-)
-_IDS = (
-    r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}",
-    r"(?=[0-9A-Za-z_+/=-]*\d)(?=[0-9A-Za-z_+/=-]*[A-Za-z])[0-9A-Za-z_+/=-]{16,}",
-    r"(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,}",
-)
-# Ids first: there are times in some of them.
-_MADE_UP = re.compile(rf"(?<![\w-])(?:(?P<id>{'|'.join(_IDS)})|(?P<time>{'|'.join(_TIMES)}))(?![\w-])")
+_SIGNS = "\0id", "\0time"
 _NAMED_ID = re.compile(r"(?i)(?:^|.*[_-])(?:id|uuid|guid|cursor|token|etag|nonce|requeststate)$|.*(?:Id|Uuid|Cursor)$")
 _NAMED_TIME = re.compile(r"(?i).*(?:time|timestamp|date|_at|At|since|until|expires|uptime)$")
 
@@ -53,13 +42,14 @@ class Bound:
         return False
 
     def _same_text(self, title: str, path: Path, old: str, new: str) -> bool:
-        if _mask(old) != _mask(new):
+        one, other = made_up_in_both(old, new)
+        if masked(old, one, _SIGNS) != masked(new, other, _SIGNS):
             return False
-        pairs = [*zip(_MADE_UP.finditer(old), _MADE_UP.finditer(new), strict=True)]
-        times = any(one["time"] and one[0] != other[0] for one, other in pairs)
+        pairs = [*zip(one, other, strict=True)]
+        times = any(before.kind == "time" and before.text != after.text for before, after in pairs)
         if times and self._steady(title, general(path)):
             return False
-        return self._bind([(one[0], other[0]) for one, other in pairs if one["id"]])
+        return self._bind([(before.text, after.text) for before, after in pairs if before.kind == "id"])
 
     def _bind(self, pairs: list[tuple[Any, Any]]) -> bool:
         """Whether these stand for each other, here as everywhere."""
@@ -72,28 +62,34 @@ class Bound:
 
 def is_made_up(value: Any) -> bool:
     """Whether a value is an id or a time by its looks."""
-    return isinstance(value, str) and _MADE_UP.fullmatch(value) is not None
+    return isinstance(value, str) and masked(value, made_up(value), ("", "")) == "" != value
 
 
 def made_up_in(text: str) -> list[str]:
     """What in a text looks so."""
-    return [found[0] for found in _MADE_UP.finditer(text)]
+    return [found.text for found in made_up(text)]
+
+
+def has_made_up(text: str) -> bool:
+    return bool(made_up(text))
 
 
 def has_time(path: Path, value: Any) -> bool:
     """Whether a value is or holds a time."""
     if isinstance(value, str):
-        return any(found["time"] for found in _MADE_UP.finditer(value))
+        return any(found.kind == "time" for found in made_up(value))
     return _is_number(value) and _is_named(path, _NAMED_TIME)
 
 
 def general(path: Path) -> Path:
-    """A path without the places in lists and the names that were made up."""
-    return tuple("*" if isinstance(step, int) or _MADE_UP.fullmatch(step) else step for step in path)
+    """A path without the places in lists and what in its names was made up."""
+    return tuple("*" if isinstance(step, int) else general_name(step) for step in path)
 
 
-def _mask(text: str) -> str:
-    return _MADE_UP.sub(lambda found: "\0id" if found["id"] else "\0time", text)
+@lru_cache(4096)
+def general_name(name: str) -> str:
+    """A name without what in it was made up; a star for all of it, and for a number."""
+    return "*" if name.isdecimal() else masked(name, made_up(name), ("*", "*"))
 
 
 def _is_named(path: Path, pattern: re.Pattern[str]) -> bool:

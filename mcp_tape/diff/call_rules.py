@@ -11,12 +11,14 @@ from .. import jsontext, protocol
 from ..jsontext import Path
 from ..match import differences
 from .align import Alignment, Pair, align
-from .answer_rules import compare_answers, compare_caching
+from .answer_rules import compare_answers, compare_caching, compare_envelopes
 from .bound import Bound, general, has_time
 from .changes import ABSENT, Difference, Subject
+from .questions import compare_questions
 from .recording import Asked, Recording
 from .rules import Level
 from .surface import KINDS, LISTS, SURFACE, Surface
+from .telling import of_call, tells_nothing
 
 Found = Iterator[tuple[Subject, Difference]]
 _POLLED = "tasks/get"
@@ -42,9 +44,11 @@ class Calls:
 
     def compare(self, slower_than: float | None = None) -> Found:
         for pair in self.alignment.pairs:
-            yield from self._pair(pair)
+            yield from self._told_apart(pair, self._pair(pair))
         yield from self._unpaired()
+        yield from self._unasked()
         yield from self._server_requests()
+        yield from compare_questions(self._old, self._new, self.alignment.pairs)
         yield from self._notifications()
         yield from self._pagination()
         if slower_than is not None:
@@ -68,8 +72,16 @@ class Calls:
         if old.method == protocol.CALL and old.name and new.status == "ok":
             yield from ((call, found) for found in self._violations(pair, differ))
 
+    def _told_apart(self, pair: Pair, found: Found) -> Found:
+        """What is the same of every call of a tool, with what this one asked for."""
+        for subject, one in found:
+            if tells_nothing(one):
+                one = of_call(one, pair.old.method, self._old.params(pair.old), self._new.params(pair.new))
+            yield subject, one
+
     def _answers(self, pair: Pair, old: Any, new: Any) -> Found:
         method, title = pair.old.method, pair.old.title
+        yield from ((Subject("call", title), one) for one in compare_envelopes(old, new))
         if method not in SURFACE:
             found = compare_answers(method, pair.old.name, old, new, lambda path, a, b: self._same(title, path, a, b))
             found = self._promised(pair, found, new)
@@ -131,6 +143,12 @@ class Calls:
         what = protocol.identifying(asked.method, recording.params(asked))
         sides = (what, ABSENT) if rule == "call-missing" else (ABSENT, what)
         return Difference(rule, ("params",), *sides)
+
+    def _unasked(self) -> Found:
+        """Answers that no request waits for: given twice, or to nobody."""
+        if (number := self._new.unasked()) and not self._old.unasked():
+            note = f"{number} answer{'s' if number > 1 else ''} that nobody waits for"
+            yield Subject("server", ""), Difference("server-answer-unasked", note=note)
 
     # -- what came beside
 
@@ -241,7 +259,7 @@ def _comes(rule: str, method: str, old: Counter[str], new: Counter[str]) -> Diff
 
 def _said_in(body: Any) -> bytes:
     """What an answer says, whatever the request was numbered."""
-    return jsontext.canonical({name: protocol.member(body, name) for name in ("result", "error")})
+    return jsontext.canonical({name: protocol.member(body, name) for name in ("jsonrpc", "result", "error")})
 
 
 def _output_schema(surface: Surface, tool: str | None) -> Any:

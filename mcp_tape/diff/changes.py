@@ -29,6 +29,7 @@ class Difference(NamedTuple):
     after: Any = ABSENT
     note: str = ""  # our words; never part of what identifies a change
     level: Level | None = None
+    of: Any = ABSENT  # what the call asked for, where nothing else tells it from others of its subject
 
 
 class Subject(NamedTuple):
@@ -76,6 +77,7 @@ def change(subject: Subject, found: Difference) -> Change:
     """A difference, of a subject."""
     rule = RULES[found.rule]
     path = jsonpath.path_text(found.path)
+    what = () if found.of is ABSENT else (_canonical(found.of),)
     return Change(
         rule.id,
         found.level or rule.level,
@@ -85,7 +87,7 @@ def change(subject: Subject, found: Difference) -> Change:
         found.before,
         found.after,
         found.note,
-        _fingerprint(rule.id, *subject, path, _canonical(found.before), _canonical(found.after)),
+        _fingerprint(rule.id, *subject, path, _canonical(found.before), _canonical(found.after), *what),
     )
 
 

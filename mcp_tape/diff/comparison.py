@@ -37,6 +37,13 @@ class Unknown(NamedTuple):
         return self.why.startswith("NEW")
 
 
+class LeftOut(NamedTuple):
+    """A request that was not made at the live server, and why."""
+
+    what: str
+    why: str
+
+
 class Comparison(NamedTuple):
     """The changes from one version to another, the worst first, and what else must be told."""
 
@@ -49,6 +56,7 @@ class Comparison(NamedTuple):
     unused: tuple[str, ...] = ()  # lines of the ignore file that fit nothing
     compared: Mapping[str, int] = {}  # how much: tools, resources, prompts, calls
     cassette: str = ""  # and the session, where several were verified: `tape.db#3`
+    skipped: tuple[LeftOut, ...] = ()  # where it was verified
 
     def count(self, level: Level) -> int:
         return sum(change.level == level for change in self.changes)
@@ -70,7 +78,10 @@ class Comparison(NamedTuple):
             "changes": [change.as_dict() for change in self.changes],
             "ignored": [change.as_dict() for change in self.ignored],
             "unused_ignores": list(self.unused),
-        } | ({"cassette": self.cassette} if self.cassette else {})
+        } | (self._played() if self.cassette else {})
+
+    def _played(self) -> dict[str, Any]:
+        return {"cassette": self.cassette, "skipped": [entry._asdict() for entry in self.skipped]}
 
 
 def judged(found: Iterable[Found], settings: Settings) -> tuple[tuple[Change, ...], tuple[Change, ...]]:

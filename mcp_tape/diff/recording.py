@@ -59,6 +59,17 @@ class Asked(NamedTuple):
         return f"{self.method} {self.name or ''}".rstrip()
 
 
+class Question(NamedTuple):
+    """A request of the server. `exchange`: where the client's request is that it was asked during."""
+
+    session: int
+    seq: int
+    part: int
+    method: str
+    exchange: int | None
+    frame: int
+
+
 class Recording:
     """Sessions of a cassette, as one conversation."""
 
@@ -74,6 +85,12 @@ class Recording:
         """Why sessions are not whole, of those that are not."""
         every = {session.id: session.incomplete for session in self._cassette.sessions()}
         return [f"session {number} is incomplete: {every[number]}" for number in self.sessions if every[number]]
+
+    @property
+    def is_continued(self) -> bool:
+        """Whether a session extends one that is not here."""
+        bases = {session.extends for session in self._cassette.sessions() if session.id in self.sessions}
+        return not bases <= {None, *self.sessions}
 
     def asked(self) -> Iterator[Asked]:
         """Every request of the client, in order; of what was tried again only the last try."""
@@ -110,6 +127,23 @@ class Recording:
     def server_requests(self) -> dict[tuple[int, int | None], Counter[str]]:
         """What the server asked the client for, by session and the request that it was asked during."""
         return self._beside("request")
+
+    def unasked(self) -> int:
+        """How many answers came that no request waited for. That a text could not be read has no request either."""
+        sql = """SELECT count(*) FROM messages WHERE session = ? AND sender = 'server' AND kind = 'response'
+                 AND answers IS NULL AND rpc_id IS NOT NULL AND rpc_id <> 'null'"""
+        return sum(row[0] for session in self.sessions for row in self._cassette.rows(sql, (session,)))
+
+    def questions(self) -> list[Question]:
+        """Each of them, in order."""
+        sql = """SELECT session, seq, part, method, exchange, frame FROM messages
+                 WHERE session = ? AND sender = 'server' AND kind = 'request' ORDER BY seq, part"""
+        return [Question._make(row) for session in self.sessions for row in self._cassette.rows(sql, (session,))]
+
+    def question(self, asked: Question) -> Any:
+        """What it is about: its params without the client's own affairs."""
+        params = protocol.member(self._body(asked.frame, asked.part), "params")
+        return {k: v for k, v in params.items() if k != "_meta"} if isinstance(params, dict) else params
 
     def notifications(self) -> dict[tuple[int, int | None], Counter[str]]:
         """What the server told, counted in the same way."""

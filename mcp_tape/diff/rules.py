@@ -157,12 +157,17 @@ _CALLS = (
     Rule("call-result-type-changed", "error", "wire", "A call does not give its result at once, as it did.",
          otherwise="info", when="where it gives its result at once now"),
     Rule("call-structured-shape-changed", "error", "call", "A result has lost a member, or one has another type.",
-         otherwise="info", when="where a member was only added, or the old output schema allows it"),
+         otherwise="info",
+         when="where a member was only added, members are called by data, or the old output schema allows it"),
     Rule("call-structured-value-changed", "info", "model", "A result has another value.", True),
     Rule("call-text-changed", "info", "model", "A result has another text.", True),
     Rule("call-content-type-changed", "warn", "call", "A result has content of another kind."),
+    Rule("call-answer-malformed", "error", "wire", "An answer is not as the protocol says, but was: clients refuse."),
+    Rule("server-answer-unasked", "warn", "wire", "The server answers what nobody asked, or answers twice."),
     Rule("call-violates-output-schema", "error", "call", "A result does not fit the tool's own output schema."),
     Rule("server-request-added", "error", "wire", "During a call the server asks the client for something new."),
+    Rule("server-request-changed", "warn", "call", "During a call the server asks the client for something else.",
+         otherwise="info", when="for the messages that a model is asked about"),
     Rule("server-request-removed", "info", "wire", "During a call the server asks the client for less."),
     Rule("notification-missing", "warn", "wire", "A notification that came does not come.",
          otherwise="info", when="where progress is told of less often"),
@@ -176,7 +181,7 @@ _CALLS = (
     Rule("call-unanswered", "error", "wire", "A call that was answered gets no answer: a crash, a hang, an early end."),
     Rule("call-missing", "warn", "call", "A call was not made that was made before."),
     Rule("call-added", "info", "call", "A call was made that was not made before."),
-    Rule("server-crashed", "error", "wire", "The server ended before the client did, or stopped answering."),
+    Rule("server-crashed", "error", "wire", "The server ended before the client did, ended badly, or stopped answering."),
 )  # fmt: skip
 
 SECTIONS: dict[str, tuple[Rule, ...]] = {

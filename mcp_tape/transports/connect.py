@@ -67,6 +67,7 @@ class Stdio:
         self._closing = threading.Event()
         self._at_end = False
         self._lingers = False  # its output has ended, and it has not
+        self.was_pushed = False  # to end, as the end of its input was not enough
         self.made_up: dict[str, str] = {}
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._read, self._listen, self._write)]
         for thread in self._threads:
@@ -116,6 +117,7 @@ class Stdio:
 
     def stop(self) -> None:
         """Tell it to end: for programs that do not wait for the end of their input."""
+        self.was_pushed = True
         self._process.terminate()
 
     def close(self) -> None:
@@ -125,6 +127,7 @@ class Stdio:
         for push in (self._process.terminate, self._process.kill):
             if self._wait(_PATIENCE):
                 break
+            self.was_pushed = True
             push()
             self._lingers = False  # now it may be storing
         self._process.wait()

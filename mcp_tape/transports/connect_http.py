@@ -9,7 +9,6 @@ import asyncio
 import concurrent.futures
 import contextlib
 import queue
-import ssl
 import threading
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from typing import Any
@@ -25,7 +24,7 @@ from ..jsontext import Path
 from . import mcp_headers
 from .addresses import is_loopback
 from .connect import Ended
-from .upstream import why
+from .upstream import trust, why
 
 _CONNECT = 30.0  # seconds
 _POSTED = 10.0  # seconds for what is only told to be accepted
@@ -36,7 +35,10 @@ _ACCEPT = "application/json, text/event-stream"
 
 
 class Http:
-    """A server at a URL. `sse`: the old HTTP+SSE; `listen`: hear also what the server says of its own accord."""
+    """A server at a URL. `sse`: the old HTTP+SSE; `listen`: hear also what the server says of its own accord.
+
+    `late`: but not what it says at once when it is told that the client is initialized.
+    """
 
     def __init__(
         self,
@@ -46,10 +48,12 @@ class Http:
         *,
         sse: bool = False,
         listen: bool = True,
+        late: bool = False,
     ) -> None:
         self._url = self._posts_to = url
         self._sse = sse
-        self._listens = listen
+        self._listens = listen and not sse
+        self._late = late
         self._session: str | None = None
         self._version: str | None = None
         self._params: dict[str, dict[Path, str]] = {}
@@ -60,7 +64,7 @@ class Http:
         self.made_up: dict[str, str] = {}
         self._client = httpx2.AsyncClient(
             headers=list(headers),
-            verify=_trust(cacert),
+            verify=trust(cacert),
             timeout=httpx2.Timeout(None, connect=_CONNECT),
             follow_redirects=True,
             trust_env=not is_loopback(urlsplit(url).hostname or ""),
@@ -89,15 +93,15 @@ class Http:
         params = self._params.get(messages[0].name or "", {}) if body else {}
         own = dict(headers) | mcp_headers.of_message(body, params)
         is_legacy = any(message.method in protocol.notification_names("initialized") for message in messages)
-        if is_legacy and self._listens and not self._sse:
-            # Before it is told: some servers speak up at once.
-            self._start(self._listen())
-            self._heard.wait(_HEARD)
+        if is_legacy and self._listens and not self._late:
+            self._open_stream()  # before it is told: some servers speak up at once
         posting = self._post(text, messages, own)
         if any(message.kind == "request" for message in messages) and not self._sse:
             self._start(posting)
         else:
             self._run(posting, _POSTED)
+        if is_legacy and self._listens and self._late:
+            self._open_stream()
 
     def receive(self, timeout: float) -> bytes | None:
         """The next message of the server; None if there is none in time."""
@@ -265,6 +269,10 @@ class Http:
 
     # -- between the threads
 
+    def _open_stream(self) -> None:
+        self._start(self._listen())
+        self._heard.wait(_HEARD)
+
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         self._loop.call_soon_threadsafe(self._begin, work)
 
@@ -292,10 +300,3 @@ class _Mark:
     def see(self, number: str | None, retry: str | None) -> None:
         self.last = number or self.last
         self.retry = int(retry) / 1000 if retry and retry.isdigit() else self.retry
-
-
-def _trust(cacert: str | None) -> ssl.SSLContext | bool:
-    try:
-        return ssl.create_default_context(cafile=cacert) if cacert else True
-    except (OSError, ssl.SSLError) as error:
-        raise ServerError(f"--cacert {cacert}: {error}") from None

@@ -31,7 +31,7 @@ class Upstream:
         self.shown = str(self.url.copy_with(userinfo=b"", query=None))  # without what may be secret
         self._given = [(name.lower().encode(), value.encode()) for name, value in headers]
         self._client = httpx2.AsyncClient(
-            verify=_trust(cacert),
+            verify=trust(cacert),
             timeout=httpx2.Timeout(None, connect=_CONNECT),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=_IDLE),
             trust_env=True,
@@ -95,7 +95,8 @@ def why(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _trust(cacert: str | None) -> ssl.SSLContext | bool:
+def trust(cacert: str | None) -> ssl.SSLContext | bool:
+    """Whose certificates are taken: the system's authorities, or those in a file."""
     if cacert is None:
         return True
     try:

@@ -23,7 +23,7 @@ from . import secrets
 from .base import Failure, NotReadyError, Options, Request, Server, Skipped, Verified, Writes
 from .plans import Plan, check, planned
 from .playing import Game
-from .recording import recorded
+from .recording import crashed, listened_late, recorded
 from .role import Role
 from .updating import forget, keep, update
 
@@ -44,10 +44,13 @@ def verify(
     """Play one session at the live server; what is recorded of that is put into a directory."""
     new = os.path.join(directory, f"{os.path.basename(plan.path)}.{plan.session}.{len(os.listdir(directory))}.db")
     with Cassette(plan.path) as cassette:
-        role = Role(cassette, plan.session, set(plan.read_only), options, environ)
+        role = Role(cassette, plan, options, environ)
         listen = plan.transport != "http" or role.has_stream
-        with recorded(server, plan, options, new, listen=listen) as connection:
+        late = listened_late(cassette, plan.session)
+        with recorded(server, plan, options, new, listen=listen, late=late) as connection:
             failures = Game(role, connection, options, progress).play()
+        was = cassette.session(plan.session).exit_code
+    failures = failures or crashed(connection, was, new) or _unrecorded(new, connection.stderr())
     values = {name: environ[name] for name in map(secrets.variable, plan.needs) if environ.get(name)}
     redactor = Redactor(environ, values=[re.escape(value) for value in values.values()])
     return Verified(
@@ -59,7 +62,7 @@ def verify(
         role.calls,
         role.called,
         tuple(role.skipped),
-        tuple(_hidden(failure, redactor) for failure in failures or _unrecorded(new, connection.stderr())),
+        tuple(_hidden(failure, redactor) for failure in failures),
         secrets.exposed(_said(new), values) if values else None,
     )
 

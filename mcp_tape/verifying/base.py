@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ..errors import TapeError
+from ..minted import Key
 
 Writes = Literal["refuse", "allow", "skip"]
 FailureKind = Literal["crashed", "unanswered", "hung", "unrecorded"]
@@ -36,6 +37,13 @@ class Options(NamedTuple):
     timeout: float = 30.0
     recording: tuple[str, ...] = ()
     starting: float = 30.0
+
+
+class Heard(NamedTuple):
+    """What the live server said in the sessions of a cassette that were played: those that extend others use it."""
+
+    live: dict[Key, Any]  # by recorded answer, the live one, where something is taken from it
+    lost: set[Key]  # recorded answers whose requests were not made
 
 
 class Request(NamedTuple):
@@ -80,6 +88,8 @@ class Verified(NamedTuple):
     exposed: str | None = None  # a secret that the new recording does not hide, by its name
 
     @property
-    def has_called_nothing(self) -> bool:
-        """Whether there was something to call, and nothing was, or nothing to ask at all."""
-        return (self.calls > 0 and self.called == 0) or self.requests == 0
+    def said_nothing(self) -> str:
+        """Why it verified nothing: there was nothing to ask, or something to call, and nothing was."""
+        if self.requests == 0:
+            return "there was nothing to ask"
+        return "no tool was called, so this says nothing about them" if self.calls and not self.called else ""

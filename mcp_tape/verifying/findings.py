@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..diff.changes import Change, Difference, Subject
-from ..diff.comparison import Comparison, Found
+from ..diff.comparison import Comparison, Found, LeftOut, Unknown
 from .base import Verified
 
 
@@ -16,9 +16,24 @@ def found(verified: Verified) -> list[Found]:
     ]
 
 
-def without_skipped(comparison: Comparison, verified: Verified) -> Comparison:
+def completed(comparison: Comparison, verified: Verified) -> Comparison:
+    """With what a comparison of recordings cannot see: what was not asked, or could not be recorded."""
+    skipped = tuple(LeftOut(str(skipped.request), skipped.why) for skipped in verified.skipped)
+    return _without(comparison, {entry.what for entry in skipped})._replace(
+        unknown=(*comparison.unknown, *unknown(verified)),
+        cassette=f"{verified.path}#{verified.session}",
+        skipped=skipped,
+    )
+
+
+def unknown(verified: Verified) -> list[Unknown]:
+    """Why a run says nothing, or less than it should."""
+    lost = [failure.message for failure in verified.failures if failure.kind == "unrecorded"]
+    return [Unknown("calls", f"NEW: {why}", True) for why in [*lost, *filter(None, [verified.said_nothing])]]
+
+
+def _without(comparison: Comparison, left_out: set[str]) -> Comparison:
     """What was left out is told as such, and is not missing; nor is what may have come of it."""
-    left_out = {str(skipped.request) for skipped in verified.skipped}
     if not left_out:
         return comparison
     kept = [one for one in comparison.changes if not _follows(one, left_out)]

@@ -11,7 +11,7 @@ from ..errors import TapeError
 from ..redact import FAILED
 from ..selection import Recorded, Selection, select
 from . import secrets
-from .base import NotReadyError, Options, Request
+from .base import Heard, NotReadyError, Options, Request
 
 _LIST = "tools/list"
 
@@ -25,6 +25,7 @@ class Plan(NamedTuple):
     read_only: frozenset[str]  # the tools that the tape calls so
     writes: tuple[str, ...]  # the tools it calls that are not among them
     needs: Mapping[str, frozenset[str]]  # by placeholder, what it is needed for
+    heard: Heard  # shared by those that are played together
 
 
 def planned(path: str, options: Options) -> list[Plan]:
@@ -32,7 +33,8 @@ def planned(path: str, options: Options) -> list[Plan]:
     with Cassette(path) as cassette:
         chosen = select(cassette, options.session).sessions
         sessions = sorted(chosen) if options.session == "all" else chosen
-        return [_plan(cassette, session, options) for session in sessions]
+        heard = Heard({}, set())
+        return [_plan(cassette, session, options, heard) for session in sessions]
 
 
 def check(found: Iterable[Plan], options: Options, environ: Mapping[str, str]) -> None:
@@ -82,7 +84,7 @@ def noise_of(cassette: Cassette, session: int) -> list[tuple[int, bytes]]:
     return [(seq, bytes(text) + str(eol or "\n").encode()) for seq, text, eol in cassette.rows(sql, (session,))]
 
 
-def _plan(cassette: Cassette, session: int, options: Options) -> Plan:
+def _plan(cassette: Cassette, session: int, options: Options, heard: Heard) -> Plan:
     if any(text.rstrip() == FAILED for _, text in noise_of(cassette, session)):
         raise TapeError(
             f"session {session} of {cassette.path} cannot be played: a message of its client could not be kept"
@@ -101,6 +103,7 @@ def _plan(cassette: Cassette, session: int, options: Options) -> Plan:
         read_only,
         tuple(sorted(writes)),
         {source: frozenset(where) for source, where in needs.items()},
+        heard,
     )
 
 

@@ -9,11 +9,12 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from .. import protocol
 from ..cassette import Cassette
 from ..errors import ServerError
 from ..transports.connect import Stdio
 from ..using.recorders import mcp_tape
-from .base import Options, Server
+from .base import Failure, Options, Server
 from .plans import Plan
 
 if TYPE_CHECKING:
@@ -21,10 +22,17 @@ if TYPE_CHECKING:
 
 _STARTING = 60.0  # seconds for a recorder to listen
 _STORING = 60.0  # seconds for what was recorded to be stored
+_LATE = """SELECT (SELECT min(seq) FROM frames
+        WHERE session = :it AND channel LIKE 'get-%' AND sender = 'server' AND kind = 'control')
+    > (SELECT min(a.seq) FROM messages m JOIN frames q ON q.id = m.frame
+        JOIN frames a ON a.session = :it AND a.channel = q.channel AND a.sender = 'server'
+        WHERE m.session = :it AND m.sender = 'client' AND m.method IN (:one, :other) AND q.channel LIKE 'post-%')"""
 
 
 @contextmanager
-def recorded(server: Server, plan: Plan, options: Options, path: str, *, listen: bool) -> Iterator[Connection]:
+def recorded(
+    server: Server, plan: Plan, options: Options, path: str, *, listen: bool, late: bool
+) -> Iterator[Connection]:
     """A connection to the server, recorded into a new cassette, which is whole when this ends."""
     words = [*mcp_tape(), "record", "-q", "-o", path, *options.recording]
     if server.command:
@@ -33,11 +41,11 @@ def recorded(server: Server, plan: Plan, options: Options, path: str, *, listen:
         if not os.path.exists(path):
             raise ServerError(_said(connection) or f"the server {server.command[0]!r} could not be started")
     else:
-        yield from _at_url(server, plan, words, listen)
+        yield from _at_url(server, plan, words, listen, late)
     _wait(path)
 
 
-def _at_url(server: Server, plan: Plan, words: list[str], listen: bool) -> Iterator[Connection]:
+def _at_url(server: Server, plan: Plan, words: list[str], listen: bool, late: bool) -> Iterator[Connection]:
     from ..transports.connect_http import Http
 
     headers = [word for name, value in server.headers for word in ("--header", f"{name}: {value}")]
@@ -48,12 +56,35 @@ def _at_url(server: Server, plan: Plan, words: list[str], listen: bool) -> Itera
         if not url:
             raise ServerError(_said(recorder) or f"the recorder for {server.url} does not listen")
         try:
-            with Http(url, sse=is_old(server.url, plan.transport), listen=listen) as connection:
+            old = is_old(server.url, plan.transport)
+            with Http(url, sse=old, listen=listen, late=late) as connection:
                 yield connection
         finally:
             recorder.stop()
     if recorder.code == ServerError.exit_code:
         raise ServerError(_said(recorder) or f"cannot reach {server.url}")
+
+
+def listened_late(cassette: Cassette, session: int) -> bool:
+    """Whether the client's stream over HTTP stood only when the server knew already that it was initialized.
+
+    What a server says at once is then not on the tape, and is no news.
+    """
+    one, other = protocol.notification_names("initialized")
+    return bool(cassette.rows(_LATE, {"it": session, "one": one, "other": other})[0][0])
+
+
+def crashed(connection: Connection, was: int | None, path: str) -> list[Failure]:
+    """What a server comes to that ended badly of its own accord, after its last answer; `was`: the recorded exit code.
+
+    One that has to be pushed to end may end with anything.
+    """
+    if was != 0 or not isinstance(connection, Stdio) or connection.was_pushed:
+        return []
+    with Cassette(path) as cassette:
+        codes = [session.exit_code for session in cassette.sessions() if session.exit_code]
+    why = "the server ended with exit code {} after its last answer, the recorded one with 0"
+    return [Failure("crashed", None, why.format(code), connection.stderr()) for code in codes]
 
 
 def is_old(url: str, transport: str) -> bool:

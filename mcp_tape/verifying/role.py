@@ -8,11 +8,13 @@ from typing import Any
 from .. import jsontext, minted, protocol
 from ..cassette import Cassette
 from ..client_deck import ClientDeck
+from ..diff.questions import same
 from ..frames import Message
 from ..minted import Key, Said
 from ..selection import Recorded, Selection
 from . import plans, secrets
 from .base import Options, Skipped
+from .plans import Plan
 
 PATIENCE = 1.0  # seconds for what the server says of its own accord
 _MOST_PAGES = 100  # beyond those on the tape
@@ -21,19 +23,18 @@ _MOST_PAGES = 100  # beyond those on the tape
 class Role:
     """Plays one session. Does no I/O but for the cassette."""
 
-    def __init__(
-        self, cassette: Cassette, session: int, read_only: set[str], options: Options, environ: Mapping[str, str]
-    ) -> None:
+    def __init__(self, cassette: Cassette, plan: Plan, options: Options, environ: Mapping[str, str]) -> None:
+        session = plan.session
         self._selection = Selection(cassette, [session])
         self._cassette = cassette
         self._options = options
         self._environ = environ
-        self._read_only = read_only
+        self._read_only = set(plan.read_only)
         mine = self._selection.of_client(session)
-        self._uses = minted.uses(lambda: _said(self._selection, session))
+        self._family = {number: Selection(cassette, [number]) for number in _family(cassette, session)}
+        self._uses = minted.uses(lambda: _said(self._family))
         self._sources = {key for found in self._uses.values() for use in found for key, _ in use.spots}
-        self._live: dict[Key, Any] = {}  # by recorded answer, the live one, where something is taken from it
-        self._lost: set[Key] = set()  # recorded answers whose requests are not made
+        self._live, self._lost = plan.heard
         self._never_asked: set[int] = set()  # those requests
         self._pages: set[str] = set()
         self.skipped: list[Skipped] = []
@@ -44,7 +45,7 @@ class Role:
         self.answered = 0
         noise = plans.noise_of(cassette, session)
         self.deck = ClientDeck(
-            self._selection, patience=PATIENCE, prepare=self._prepare, hear=self._hear, noise=noise
+            self._selection, patience=PATIENCE, prepare=self._prepare, hear=self._hear, same=same, noise=noise
         )  # fmt: skip
 
     def headers(self, row: Recorded | None) -> dict[str, str]:
@@ -134,17 +135,25 @@ class Role:
         self.deck.insert(secrets.restored(text, self._environ), row._replace(rpc_id=jsontext.quote(rpc_id)))
 
     def _recorded(self, key: Key) -> Any:
-        return plans.body_of(self._selection, self._selection.at(key))
+        selection = self._family[key[0]]
+        return plans.body_of(selection, selection.at(key))
 
     def _is_redacted(self, row: Recorded) -> bool:
         return bool(self._cassette.rows("SELECT 1 FROM frames WHERE id = ? AND redactions > 0", (row.frame,)))
 
 
-def _said(selection: Selection, session: int) -> Iterator[Said]:
-    rows: Iterable[Recorded] = [*selection.of_client(session), *selection.of_server(session)]
-    for row in sorted(rows, key=lambda row: row.place):
-        if row.kind != "noise":
-            yield Said(row.place, row.sender, row.kind, row.method, plans.body_of(selection, row))
+def _family(cassette: Cassette, session: int) -> list[int]:
+    """A session, the one that it extends, and all that extend that: a client may use in one what another one gave."""
+    base = cassette.session(session).extends or session
+    return sorted({session} | {one.id for one in cassette.sessions() if base in (one.id, one.extends)})
+
+
+def _said(family: Mapping[int, Selection]) -> Iterator[Said]:
+    for session, selection in family.items():
+        rows: Iterable[Recorded] = [*selection.of_client(session), *selection.of_server(session)]
+        for row in sorted(rows, key=lambda row: row.place):
+            if row.kind != "noise":
+                yield Said(row.place, row.sender, row.kind, row.method, plans.body_of(selection, row))
 
 
 def _cursor(body: Any) -> str | None:

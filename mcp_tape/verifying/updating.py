@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from .. import modes, replacing
 from ..cassette import Cassette
 from ..errors import CassetteError
-from ..reviewing import ENDING
+from ..reviewing import ENDING, note
 from ..selection import finished
 from .base import Verified
 
@@ -17,7 +17,8 @@ from .base import Verified
 def update(path: str, played: Sequence[Verified]) -> None:
     """Replace the verified sessions of a cassette by what was recorded of them; CassetteError says why not."""
     path = os.path.abspath(path)
-    with _copy(path, played, f"{path} stays as it was") as part:
+    otherwise = f"{path} stays as it was"
+    with replacing.beside(path, _fit_to_replace(played, otherwise), otherwise) as part:
         modes.put_in_place(part, path)
         forget(path)
 
@@ -25,7 +26,12 @@ def update(path: str, played: Sequence[Verified]) -> None:
 def keep(path: str, played: Sequence[Verified]) -> None:
     """Put the same beside the cassette instead, to be reviewed."""
     path = os.path.abspath(path)
-    with _copy(path, played, "the new recording was not kept") as part:
+    otherwise = "the new recording was not kept"
+    new = _fit_to_replace(played, otherwise)
+    with Cassette(path) as cassette:
+        looks = {number: replacing.look(cassette, number) for number in new}
+    with replacing.beside(path, new, otherwise) as part:
+        note(part, looks)
         os.replace(part, path + ENDING)
 
 
@@ -35,28 +41,12 @@ def forget(path: str) -> None:
         os.unlink(path + ENDING)
 
 
-@contextlib.contextmanager
-def _copy(path: str, played: Sequence[Verified], otherwise: str) -> Iterator[str]:
-    """A copy of the cassette with the new sessions, in the same directory."""
+def _fit_to_replace(played: Sequence[Verified], otherwise: str) -> replacing.New:
     for verified in played:
         why = _unfit(verified)
         if why:
             raise CassetteError(f"{otherwise}: {why}")
-    new = {verified.session: (verified.new_path, _fit(verified)[0]) for verified in played}
-    with Cassette(path):
-        pass  # opening it tidies up what a killed recorder left
-    part = f"{path}.{os.getpid()}.part"
-    try:
-        before = _look_of(path)
-        replacing.replace(path, part, new)
-        if _look_of(path) != before:
-            raise CassetteError(f"{otherwise}: somebody else has changed {path} meanwhile")
-        yield part
-        _sync(os.path.dirname(path))
-    finally:
-        for leftover in (part, f"{part}-journal"):
-            if os.path.exists(leftover):
-                os.unlink(leftover)
+    return {verified.session: (verified.new_path, _fit(verified)[0]) for verified in played}
 
 
 def _unfit(verified: Verified) -> str | None:
@@ -82,17 +72,3 @@ def _fit(verified: Verified) -> list[int]:
     """The new sessions, but for probes where there is more than that."""
     with Cassette(verified.new_path) as cassette:
         return list(finished(cassette)) or list(verified.new_sessions)
-
-
-def _look_of(path: str) -> tuple[int, ...]:
-    found = os.stat(path)
-    return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _sync(directory: str) -> None:
-    """The new name of the file is kept, too, should the machine stop now."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -39,7 +39,8 @@ def _unknown(entry: Unknown, view: View) -> str:
 def _annotation(change: Change, view: View) -> str:
     title = f"{change.rule}: {wording.subject(change)}{wording.times(change)}"
     where = ": ".join(filter(None, (wording.place(change, _LONGEST), clip(change.note, _LONGEST))))
-    said = [where, *map(str, rows(change, _CUT)), f"Accept it: echo {change.fingerprint} >> {view.ignore_file}"]
+    accept = f"Accept it: echo {change.fingerprint} >> {view.ignore_file}" if wording.may_be_accepted(change) else ""
+    said = [where, *map(str, rows(change, _CUT)), accept]
     return _command(_COMMANDS[change.level], title, "\n".join(filter(None, said)), view)
 
 

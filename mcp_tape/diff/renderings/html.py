@@ -129,7 +129,7 @@ def _footer(comparison: Comparison, view: View) -> Iterator[str]:
     for line in comparison.unused:
         unused = f"<code>{escape(clip(line, _LONGEST))}</code>"
         yield f"<p>A line in {file} is unused here: {unused}. Remove it if no other cassette needs it.</p>"
-    if comparison.changes:
+    if comparison.changes and all(map(wording.may_be_accepted, comparison.changes)):
         yield f"<p>To accept a change, add its 12 digits to {file}.</p>"
     yield "</footer>"
 

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from ..changes import Change
-from ..comparison import Comparison, Unknown
+from ..comparison import Comparison, LeftOut, Unknown
 from . import wording
 from .pairs import Cut, rows
 from .wording import View, clip
@@ -42,7 +42,8 @@ def render_all(comparisons: Sequence[Comparison], view: View) -> str:
 
 
 def _cases(comparison: Comparison, view: View) -> list[_Case]:
-    return [*map(_unknown, comparison.unknown), *_subjects(comparison, view)] or [_FINE]
+    known = [*map(_unknown, comparison.unknown), *_subjects(comparison, view)] or [_FINE]
+    return [*known, *map(_skipped, comparison.skipped)]
 
 
 def _suite(comparison: Comparison, cases: list[_Case]) -> Iterator[str]:
@@ -75,6 +76,11 @@ def _unknown(entry: Unknown) -> _Case:
     why = escape(clip(entry.why, _LONGEST))
     kind = ' type="unknown"' if entry.grave else ""
     return _Case("unknown", clip(entry.what, _LONGEST), outcome, (f'      <{outcome}{kind} message="{why}"/>',))
+
+
+def _skipped(entry: LeftOut) -> _Case:
+    why = escape(clip(entry.why, _LONGEST))
+    return _Case("left out", clip(entry.what, _LONGEST), "skipped", (f'      <skipped message="{why}"/>',))
 
 
 def _subjects(comparison: Comparison, view: View) -> Iterator[_Case]:

@@ -93,9 +93,9 @@ def _end(comparison: Comparison, view: View) -> Iterator[str]:
     for line in comparison.unused:
         yield ""
         yield f"Unused here: {_code(clip(line, _LONGEST))} — remove this line if no other cassette needs it"
-    if worst := comparison.at_least("warn"):
+    if worst := wording.to_accept(comparison):
         yield ""
-        yield f"Accept one: `echo {worst[0].fingerprint} >> {wording.visible(view.ignore_file)}`"
+        yield f"Accept one: `echo {worst.fingerprint} >> {wording.visible(view.ignore_file)}`"
 
 
 def _said(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from itertools import groupby
 
 from ...jsontext import compact
 from ..changes import ABSENT, Change
@@ -15,6 +16,7 @@ from .wording import View, clip
 _INDENT = " " * 8
 _NARROWEST = 40
 _MOST_LINES = 12
+_MOST_ALIKE = 50  # of a tool that always fails, one need not read a thousand calls
 _COLOURS = {"error": "31", "warn": "33", "info": "36", "loud": "1;31", "-": "31", "+": "32", "dim": "2"}
 
 
@@ -46,8 +48,12 @@ def listing(comparison: Comparison, view: View) -> Iterator[str]:
     view = view._replace(width=max(_NARROWEST, view.width))
     yield from top(comparison, view)
     columns = _columns(comparison.changes, view.width)
-    for change in comparison.changes:
-        yield from block(change, view, columns)
+    for _, group in groupby(comparison.changes, key=lambda change: (change.level, change.rule, change.subject)):
+        alike = list(group)
+        for change in alike[:_MOST_ALIKE]:
+            yield from block(change, view, columns)
+        if len(alike) > _MOST_ALIKE:
+            yield f"{_INDENT}and {len(alike) - _MOST_ALIKE} more like these; to see all: --format json"
 
 
 def _columns(changes: tuple[Change, ...], width: int) -> tuple[int, int]:
@@ -90,9 +96,8 @@ def _end(comparison: Comparison, view: View) -> Iterator[str]:
         yield f"{view.ignore_file}: {wording.count(len(comparison.ignored), 'change')} ignored"
     for line in comparison.unused:
         yield _styled(wording.unused(line), "warn", view)
-    worst = comparison.at_least("warn")
-    if worst:
-        yield f"Accept one:  echo {worst[0].fingerprint} >> {shlex.quote(view.ignore_file)}"
+    if worst := wording.to_accept(comparison):
+        yield f"Accept one:  echo {worst.fingerprint} >> {shlex.quote(view.ignore_file)}"
 
 
 def _styled(text: str, style: str, view: View) -> str:
