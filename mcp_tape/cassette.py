@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import database, jsontext, schema
+from . import database, jsontext, schema, texts
 from .errors import CassetteError, pasted
 from .frames import Exchange, Frame
 
@@ -236,6 +236,7 @@ class Cassette:
         db = sqlite3.connect(database.read_only_uri(path), uri=True, isolation_level=None)
         try:
             database.guard(db)
+            texts.teach(db)
             database.check(db, self.path)
         except BaseException:
             db.close()

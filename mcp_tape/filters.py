@@ -30,23 +30,36 @@ ROWS = """frames f
         AND a.sender <> m.sender AND m.kind = 'request'
     LEFT JOIN frames af ON af.id = a.frame"""
 
-# A client's cancel is in the exchange of its request; a server's is looked for among the next few.
+# A cancel names the id of a request of its own side. A client's is in the exchange of its request; a server's may be in
+# none, and is looked for among so many that follow, as all of them for each request could take hours.
 _CANCELLED = """CASE m.sender WHEN 'client' THEN EXISTS (
-        SELECT 1 FROM messages c WHERE c.session = m.session AND c.exchange = m.seq
-        AND +c.method = 'notifications/cancelled' AND +c.sender = 'client')
-    ELSE m.rpc_id IN (
-        SELECT CASE WHEN typeof(cf.text) = 'text' AND json_valid(cf.text)
-               THEN json_quote(json_extract(cf.text, '$.params.requestId')) END
-        FROM messages c JOIN frames cf ON cf.id = c.frame WHERE c.session = m.session
-        AND c.method = 'notifications/cancelled' AND c.frame > m.frame ORDER BY c.frame LIMIT 20) END"""
+        SELECT 1 FROM messages c CROSS JOIN frames cf ON cf.id = c.frame
+        WHERE c.session = m.session AND c.exchange = m.seq AND (c.frame, c.part) > (m.frame, m.part)
+        AND +c.method = 'notifications/cancelled' AND +c.sender = 'client' AND cancelled_by(cf.text, c.part) = m.rpc_id)
+    ELSE EXISTS (
+        SELECT 1 FROM (SELECT c.frame, c.part, c.sender FROM messages c WHERE c.session = m.session
+            AND c.method = 'notifications/cancelled' AND (c.frame, c.part) > (m.frame, m.part)
+            ORDER BY c.frame, c.part LIMIT 100) few
+        CROSS JOIN frames cf ON cf.id = few.frame
+        WHERE few.sender = m.sender AND cancelled_by(cf.text, few.part) = m.rpc_id) END"""
+
+
+def text_of(frame: str, message: str) -> str:
+    """The text of a message: of a batch, its part."""
+    return f"CASE {frame}.kind WHEN 'batch' THEN part_of({frame}.text, {message}.part) ELSE {frame}.text END"
+
+
 # What a row says of its call. A request and its answer say the same.
 METHOD = "coalesce(m.method, q.method)"
 NAME = "coalesce(m.name, q.name)"
-SIZE = "length(CAST(f.text AS BLOB))"
+TEXT = text_of("f", "m")
+SIZE = f"length(CAST({TEXT} AS BLOB))"
 MICROSECONDS = "coalesce(af.at - f.at, f.at - qf.at)"
 STATUS = f"""CASE WHEN m.kind IS NOT 'request' THEN m.status WHEN a.status IS NOT NULL THEN a.status
     WHEN m.key IS NULL THEN 'retry' WHEN {_CANCELLED} THEN 'cancelled' ELSE 'unanswered' END"""
+_SO_FAR = STATUS.replace("'unanswered'", "NULL")
 
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "/": "\\/", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _FAILED = ("error", "tool-error", "refused")
 _STATUSES = {
     "ok": ("ok",), "error": _FAILED, "rpc-error": ("error",), "tool-error": ("tool-error",), "refused": ("refused",),
@@ -82,6 +95,14 @@ class Filter(NamedTuple):
         """A WHERE expression over `ROWS` that is true for what the filter keeps, and its values."""
         terms = tuple(dict.fromkeys(self.terms))  # a word that is said twice says nothing more
         return _all([sql for sql, _ in terms]) or "1", tuple(v for _, values in terms for v in values)
+
+    def so_far(self) -> Filter:
+        """The same for a session that goes on: what has no answer yet may still get one."""
+        return self._replace(terms=tuple((sql.replace(STATUS, _SO_FAR), values) for sql, values in self.terms))
+
+    def unanswered(self) -> Filter:
+        """Of what it keeps, the requests that have no answer."""
+        return self._replace(terms=(*self.terms, _status("unanswered", 0)))
 
 
 EVERYTHING = Filter()
@@ -181,11 +202,11 @@ def _condition(field: str, found: re.Match[str]) -> Sql:
 
 
 def _text(value: str, at: int) -> Sql:
-    """Verbatim JSON may write a character in several ways."""
-    import json
-
-    ways = dict.fromkeys((value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]))
-    return _any("instr(lower(f.text), ?) > 0", [_lower(way) for way in ways])
+    """Verbatim; or behind escapes, which are only read where there is one that may stand for a character of ours."""
+    escapes = {"\\u00" if value.isascii() else "\\u"} | {_ESCAPES[each] for each in value if each in _ESCAPES}
+    escaped, hints = _any(f"instr({TEXT}, ?) > 0", sorted(escapes))
+    sql = f"(instr(lower({TEXT}), ?) > 0 OR ({escaped} AND says({TEXT}, ?)))"
+    return sql, (_lower(value), *hints, _lower(value).encode())
 
 
 def _lower(text: str) -> str:

@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 
 from .cassette import Cassette
 from .errors import TapeError
+from .texts import readable
 
 _TERM = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
 _WORD = re.compile(r"[^\W_]+")  # as FTS5 sees words: letters and digits
 _ASCII = re.compile(r"[0-9A-Za-z]+")
-_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.S)
-_SHORT = {"b": " ", "f": " ", "n": "\n", "r": "\r", "t": "\t"}
 _START, _END = "\x02", "\x03"  # around a hit
 _NO_MARKS = str.maketrans({_START: " ", _END: " "})
 _BEFORE_ALL = -(1 << 63)
@@ -137,18 +136,7 @@ def _blocks(candidates: Iterator[tuple[int, Any]]) -> Iterator[list[tuple[int, s
 
 
 def _readable(text: Any) -> str:
-    """A text as people mean it: `caf\\u00e9` is `café`, and a line end no letter n; also in JSON within a string."""
-    plain = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
-    once = _unescaped(plain)
-    twice = _unescaped(once)
-    return (once if once == twice else f"{once}\n{twice}").translate(_NO_MARKS)
-
-
-def _unescaped(text: str) -> str:
-    if "\\" not in text:
-        return text
-    found = _ESCAPE.sub(lambda m: chr(int(m[1], 16)) if m[1] else _SHORT.get(m[2], m[2]), text)
-    return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # two halves are one character
+    return readable(text).translate(_NO_MARKS)
 
 
 def _indexed(db: sqlite3.Connection, terms: list[Term]) -> Matcher:

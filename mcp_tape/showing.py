@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from . import filters, jsontext
+from . import filters, jsontext, texts
 from .cassette import Cassette
 from .errors import CassetteError
 from .filters import EVERYTHING, Filter
@@ -129,20 +129,14 @@ def around(cassette: Cassette, session: int, first: int, last: int | None, chann
 
 def whole(cassette: Cassette, row: Row) -> str:
     """The whole text of a message: the part, where it came in a batch."""
-    if row.frame_kind == "batch" and row.part is not None:
-        parts = _parts(cassette, row.frame)
-        return parts[row.part] if 0 <= row.part < len(parts) else plain(row.excerpt)
+    if row.frame_kind == "batch":
+        return str(texts.part_of(_batch(cassette, row.frame), row.part))
     return _text(cassette, row.frame) if row.is_cut else plain(row.excerpt)
 
 
-@lru_cache(maxsize=1)  # they are asked for one after the other
-def _parts(cassette: Cassette, frame: int) -> list[str]:
-    """The texts of the messages in a batch."""
-    text = _text(cassette, frame)
-    try:
-        return [text[start:end] for path, start, end in jsontext.values(text, 1) if path]
-    except IndexError:
-        return []  # a stranger's, which is no JSON
+@lru_cache(maxsize=1)  # its messages are asked for one after the other
+def _batch(cassette: Cassette, frame: int) -> str:
+    return _text(cassette, frame)
 
 
 def _text(cassette: Cassette, frame: int) -> str:

@@ -18,6 +18,7 @@ from click.testing import CliRunner
 
 from mcp_tape.cli import cli
 
+from .reading import Frames, make, message
 from .support import ECHO, MCP_TAPE, WAIT, receive_line, record, run, send, started, until
 from .test_golden_cassettes import GOLDEN
 from .texts import ASKS, TOLD, everything, hidden, odd, over_http, recorded, several, tape
@@ -74,6 +75,26 @@ def test_what_streams_ended_with_is_left_out_and_what_http_said_is_not(tmp_path:
     assert "close" not in text and "\n  exit_code: 3\n" in text
     assert '"status": 401' in block(text, "← response 401 on post-1")
     assert block(text, "← tools/call a refused on post-3") == "| go away"
+
+
+def test_what_races_over_http_is_the_same_text_in_any_order(tmp_path: Path) -> None:
+    def opened(talk: Frames) -> Frames:
+        return talk.happened("client", "get-1", event="request", verb="GET", path="/mcp", headers={})
+
+    def answered(talk: Frames) -> Frames:
+        talk.happened("server", "get-1", event="response", status=200, headers={})
+        return talk.server(message(method="notifications/message", params={"data": "hello"}), channel="get-1")
+
+    call = message(id=1, method="ping")
+    one = answered(opened(Frames().posts("post-1", call, message(id=1, result={}))))
+    two = answered(opened(Frames())).posts("post-1", call, message(id=1, result={}))
+    two.happened("client", "get-1", event="abort")
+    early, late = dump(make(tmp_path / "one.db", one)), dump(make(tmp_path / "two.db", two))
+    assert early == late
+    assert re.findall("^[→←] (.*)", early, re.M) == [
+        "ping on post-1", "ping ok on post-1", "request GET /mcp on get-1", "response 200 on get-1",
+        "notifications/message on get-1", "request POST /mcp on post-1", "response 200 on post-1",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("make", MAKERS)

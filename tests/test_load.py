@@ -216,7 +216,7 @@ GOOD = {"sender": "client", "text": "x"}
     ("data", "line", "hint"),
     [
         (lines(GOOD) + b"nonsense\n", 2, "no JSON"),
-        (lines(GOOD) + b'{"sender": "client", }\n', 2, "column 22"),
+        (lines(GOOD) + b'{"sender": "client", }\n', 2, "column 2"),
         (b"\n\n[1]\n", 3, "no JSON object"),
         (b'{"sender": "client", "text": "\xff"}\n', 1, "UTF-8"),
         (b"[" * 5000, 1, ""),

@@ -92,6 +92,11 @@ def test_csv_can_be_read_back(tape: Path) -> None:
     assert [text.encode() for _, text in rows] == [frame.text for frame in talk()[:4]]
 
 
+def test_line_breaks_in_csv_are_within_quotes(tape: Path) -> None:
+    sql = "SELECT 'l1' || char(10) || 'l2' AS c, 'x' || char(13) || 'y' AS d"
+    assert invoke("query", tape, sql, "--csv").stdout_bytes == b'c,d\n"l1\nl2","x\ry"\n'
+
+
 def test_bytes_and_what_a_terminal_would_act_on_are_shown_harmlessly(tape: Path) -> None:
     sql = "SELECT text, char(27) || 'x' || char(155) AS c FROM frames WHERE kind = 'noise'"
     assert lines("query", tape, sql)[2] == "<2 bytes>  ·x·"

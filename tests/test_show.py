@@ -427,6 +427,31 @@ def test_a_call_is_not_called_unanswered_while_it_may_be_answered(tmp_path: Path
     assert following.wait(WAIT) == 0
 
 
+def test_what_may_be_answered_is_not_unanswered_for_machines(tmp_path: Path) -> None:
+    frames = Frames().client(call(1, "soon")).client(call(2, "never")).server(said(1, "x"))
+    recording = Recording(tmp_path / "tape.db")
+    recording.write(frames[:2])
+    with started([*MCP_TAPE, "show", "-f", str(tmp_path / "tape.db"), "--json"]) as process:
+        assert process.stdout
+        early = [json.loads(receive_line(process.stdout)) for _ in range(2)]
+        recording.write(frames[2:])
+        recording.end()
+        late = [json.loads(line) for line in receive(process.stdout).splitlines()]
+    assert [(line["what"], line["status"], line["odd"]) for line in early + late if line["kind"] == "request"] == [
+        ("tools/call soon", None, False),
+        ("tools/call never", None, False),
+        ("tools/call never unanswered", "unanswered", True),
+    ]
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_numbers_are_shown_as_they_were_recorded(tmp_path: Path, words: list[str]) -> None:
+    params = b'{"name":"x","arguments":{"a":1e2,"b":123456789012345678901234567890,"c":-0,"d":1.10}}'
+    tape = make(tmp_path / "tape.db", Frames().client(b'{"id":1,"method":"tools/call","params":' + params + b"}"))
+    (line,) = lines("show", tape, *words)
+    assert params.partition(b'"arguments":')[2][:-1].decode() in line.replace('\\"', '"')
+
+
 def test_following_waits_for_the_next_session_and_stops_on_demand(tmp_path: Path) -> None:
     tape = make(tmp_path / "tape.db", TALK[:2])
     with started([*MCP_TAPE, "show", "-f", str(tape), "--json"]) as process:

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from itertools import takewhile
 
 from .. import database, showing
 from ..cassette import Cassette, Session
@@ -64,7 +65,6 @@ class _Followed:
         self._first: int | None = None  # the newest session when we came
         self._printed: dict[int, int] = {}  # the last frame of each session
         self._ended: set[int] = set()
-        self._open: dict[tuple[int, int, str | None], Row] = {}  # requests without an answer yet
         self._shown: int | None = None  # the session of the last line
 
     def look(self) -> bool:
@@ -107,43 +107,42 @@ class _Followed:
         return [s for s in sessions if s.id >= (self._first or 0) and s.id not in self._ended]
 
     def _print(self, cassette: Cassette, session: Session) -> None:
-        waiting = is_open(session)
-        for row in self._new(cassette, session.id):
-            self._echo(cassette, row, waiting)
-        if not waiting:
-            self._ended.add(session.id)
-            for key in [key for key in self._open if key[0] == session.id]:
-                self._echo_unanswered(cassette, self._open.pop(key))
+        seen = self._printed.get(session.id, _BEFORE_ALL)
+        if is_open(session):
+            for row in self._new(cassette, session.id, self._kept.so_far()):
+                self._echo(cassette, row._replace(status=None) if row.status == "unanswered" else row)
+            return
+        for row in self._new(cassette, session.id, self._kept):
+            self._echo(cassette, row)
+        self._ended.add(session.id)
+        for row in _unanswered(cassette, session.id, self._kept, seen):
+            self._echo(cassette, row)
 
-    def _new(self, cassette: Cassette, session: int) -> Iterator[Row]:
+    def _new(self, cassette: Cassette, session: int, kept: Filter) -> Iterator[Row]:
         ((newest,),) = cassette.rows("SELECT max(seq) FROM frames WHERE session = ?", (session,))
         after = self._printed.get(session, _BEFORE_ALL)
-        for row in showing.rows(cassette, session, self._kept, after):
+        for row in showing.rows(cassette, session, kept, after):
             after = row.seq
             yield row
         self._printed[session] = max(after, newest if isinstance(newest, int) else after)
 
-    def _echo(self, cassette: Cassette, row: Row, waiting: bool) -> None:
-        if row.kind == "request" and row.status == "unanswered" and waiting:
-            self._open[row.session, row.seq, row.rpc_id] = row
-        elif row.answers is not None:
-            self._open.pop((row.session, row.answers, row.rpc_id), None)
+    def _echo(self, cassette: Cassette, row: Row) -> None:
         if self._as_json:
             echo_json(line_of(cassette, row, full=True).as_json())
         elif self._everything or not goes_without_saying(row):
             self._head(row)
             width = columns()
-            echo_line(line_of(cassette, row, brief=is_narrow(width), waiting=waiting), width)
-
-    def _echo_unanswered(self, cassette: Cassette, row: Row) -> None:
-        """Say again, at the end, what had no answer after all."""
-        now = [r for r in showing.rows_of(cassette, row.session, row.seq) if r.part == row.part]
-        if now and now[0].status == "unanswered" and not self._as_json:
-            self._head(row)
-            echo_line(line_of(cassette, now[0]), columns())
+            echo_line(line_of(cassette, row, brief=is_narrow(width)), width)
 
     def _head(self, row: Row) -> None:
         """Say whose line it is, where there are several sessions."""
         if self._shown not in (None, row.session):
             echo(f"session {row.session}", bold=True)
         self._shown = row.session
+
+
+def _unanswered(cassette: Cassette, session: int, kept: Filter, seen: int) -> Iterator[Row]:
+    """What has no answer after all, of all that was seen when it could still get one."""
+    if seen == _BEFORE_ALL:
+        return iter(())
+    return takewhile(lambda row: row.seq <= seen, showing.rows(cassette, session, kept.unanswered()))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+import orjson
+
 from .. import jsontext, showing
 from ..cassette import Cassette
 from ..showing import Row
@@ -15,6 +17,7 @@ _WHAT, _ID = 34, 8  # columns
 _NARROW = 160
 _EXPECTED_CODES = (0, 128 + 15)  # clients end servers with SIGTERM
 _MARKED = ("unanswered", "cancelled", "retry")  # what is said of a request itself: it has no answer that could
+_ODD_NUMBER = re.compile(r"[\[:,\s](?:-?\d+[.eE]|-?\d{16}|-0)")
 _BODY = re.compile(r'"(?:params|result|error)"\s*:\s*')
 
 
@@ -43,25 +46,22 @@ class Line(NamedTuple):
         }  # fmt: skip
 
 
-def line_of(cassette: Cassette, row: Row, *, full: bool = False, brief: bool = False, waiting: bool = False) -> Line:
-    """What to say of a row; its content in full, or as much as any line has room for, or what matters most of it.
-
-    `waiting`: its session goes on, and an answer may still come.
-    """
+def line_of(cassette: Cassette, row: Row, *, full: bool = False, brief: bool = False) -> Line:
+    """What to say of a row; its content in full, or as much as any line has room for, or what matters most of it."""
     if row.frame_kind == "control":
         return _control(row)
     if row.is_message:
-        return _message(row, _content(cassette, row, full, brief), waiting)
+        return _message(row, _content(cassette, row, full, brief))
     what = "unfinished" if row.frame_kind in ("message", "batch") else row.frame_kind
     text = showing.whole(cassette, row) if full else showing.plain(row.excerpt)
     return Line(row, what, text, row.is_odd)
 
 
-def _message(row: Row, detail: str, waiting: bool) -> Line:
+def _message(row: Row, detail: str) -> Line:
     if row.kind == "response":
         return Line(row, _words(row.method or "?", row.status, duration(row.microseconds)), detail, row.is_odd)
-    open_ended = row.kind == "request" and row.status in _MARKED and not waiting
-    return Line(row, _words(row.method, row.name, row.status if open_ended else ""), detail, row.is_odd and not waiting)
+    marked = row.status if row.kind == "request" and row.status in _MARKED else ""
+    return Line(row, _words(row.method, row.name, marked), detail, row.is_odd)
 
 
 def _words(*words: str | None) -> str:
@@ -78,13 +78,20 @@ def _content(cassette: Cassette, row: Row, full: bool, brief: bool) -> str:
     if row.frame_kind == "noise":
         return text
     try:
-        message = jsontext.loads(text)
+        message = _loads(text)
         body = message.get("params") if row.kind != "response" else message.get("error", message.get("result"))
         if brief:
             body = _brief(row, body)
         return "" if body is None else body if brief and isinstance(body, str) else jsontext.dumps(body)
-    except (ValueError, RecursionError, AttributeError):
+    except (ValueError, RecursionError, AttributeError, TypeError):  # TypeError: half a character beside such a number
         return text
+
+
+def _loads(text: str) -> Any:
+    """A message; numbers that Python would write in another way stay as they were recorded."""
+    if _ODD_NUMBER.search(text):
+        return jsontext.loads_frugally(text, orjson.Fragment)
+    return jsontext.loads(text)
 
 
 def _brief(row: Row, body: Any) -> Any:

@@ -97,8 +97,9 @@ def _is_number(cell: str) -> bool:
 def _as_csv(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
     for row in chain([columns], rows):
         out = io.StringIO()
-        csv.writer(out, lineterminator="").writerow([_plain(value) for value in row])
-        yield out.getvalue()
+        # Values are quoted where they have a character of the line's end, so both kinds are in it.
+        csv.writer(out, lineterminator="\r\n").writerow([_plain(value) for value in row])
+        yield out.getvalue().removesuffix("\r\n")
 
 
 def _plain(value: Any) -> Any:

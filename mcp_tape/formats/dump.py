@@ -1,7 +1,8 @@
 """A cassette as text that stays the same when nothing of meaning changed: for git diff.
 
-Left out: times, numbers of frames, what the recorder is called, and the order in which streams happen to end. Lines
-of stderr race with stdout, so they stand at the end of their session.
+Left out: times, numbers of frames, what the recorder is called, and how and when streams happen to end. What races with
+the conversation stands behind it: what HTTP did on each channel, what a server said unasked on a GET stream, and lines
+of stderr.
 """
 
 from __future__ import annotations
@@ -48,17 +49,42 @@ def dump(cassette: Cassette, sessions: Iterable[Session], times: bool = False) -
 
 
 def blocks(cassette: Cassette, session: int) -> Iterator[Block]:
-    """What was said, then what was written to stderr."""
+    """What was said, then what happened on each channel, then what was written to stderr."""
+    racing: list[tuple[int, str, int]] = []
     for frame, labels in labelled(cassette, session, cassette.frames(session)):
-        if frame.kind == "control":
-            event, told = happened(frame)
-            if event not in _ENDS:
-                yield _block(session, frame, f"{event} {told}".rstrip() + _channel(frame), _facts(frame))
-        elif frame.kind != "stderr":
+        if frame.kind == "stderr" or _is_end(frame):
+            continue
+        if _races(frame, labels):
+            racing.append((len(frame.channel), frame.channel, frame.seq))  # get-2 before get-10
+        else:
             yield _block(session, frame, _what(frame, labels) + _channel(frame), _body(frame))
+    for _, _, seq in sorted(racing):
+        yield from _of_channel(cassette, session, seq)
     for frame in filters.frames(cassette, session, filters.parse(_STDERR)):
         if frame.kind == "stderr":
             yield _block(session, frame, "stderr", _margin(frame.text))
+
+
+def _races(frame: Frame, labels: list[Label]) -> bool:
+    """Whether its place among the messages is a matter of luck: it comes on a connection of its own."""
+    unasked = frame.channel.startswith("get") and all(label.exchange is None for label in labels)
+    return frame.kind == "control" or unasked
+
+
+def _is_end(frame: Frame) -> bool:
+    """Clients leave streams when they have what they want, at times before the server closes them."""
+    event = happened(frame)[0] if frame.kind == "control" else ""
+    return event in _ENDS or (event == "abort" and frame.sender == "client")
+
+
+def _of_channel(cassette: Cassette, session: int, seq: int) -> Iterator[Block]:
+    found = cassette.frame(session, seq)
+    for frame, labels in labelled(cassette, session, [found] if found else []):
+        if frame.kind == "control":
+            event, told = happened(frame)
+            yield _block(session, frame, f"{event} {told}".rstrip() + _channel(frame), _facts(frame))
+        else:
+            yield _block(session, frame, _what(frame, labels) + _channel(frame), _body(frame))
 
 
 def _row(session: Session) -> Iterator[str]:

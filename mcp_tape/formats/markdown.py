@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from itertools import chain, groupby
 
-from .. import jsontext
+from .. import jsontext, showing
 from ..cassette import Cassette, Session
 from ..frames import Frame
+from ..texts import part_of
 from . import labels
 from .labels import Label, labelled
 from .pretty import LARGE, harmless, pieces_of_members
 
 _ARROWS = {"client": "→", "server": "←"}
 _FAILED = ("error", "tool-error", "refused", "noise")
+_ENDS = {"cancelled": "cancelled", "retry": "made again"}
 _LONGEST = 200  # of a heading's words
 _OURS = re.compile("[a-z][a-z-]{0,30}")
 
@@ -59,7 +60,8 @@ def _exchange(cassette: Cassette, session: int, number: int) -> Iterator[str]:
     members = labels.of_exchange(cassette, session, number)
     asked = [label for label in members if label.seq == number and label.kind == "request"]
     answers = [label for label in members if label.microseconds is not None and label.sender == "server"]
-    yield f"## {number}. {', '.join(map(_call, asked or members[:1]))}: {_ending(asked, answers)}\n\n"
+    ending = _ending(asked, answers) if answers or not asked else _open_end(cassette, session, number)
+    yield f"## {number}. {', '.join(map(_call, asked or members[:1]))}: {ending}\n\n"
     for seq, group in groupby(members, key=lambda label: label.seq):
         frame = cassette.frame(session, seq)
         if frame is not None:
@@ -71,10 +73,16 @@ def _exchange(cassette: Cassette, session: int, number: int) -> Iterator[str]:
 
 def _ending(asked: list[Label], answers: list[Label]) -> str:
     if len(answers) < len(asked):
-        return "**not answered**" if not answers else f"**{len(answers)} of {len(asked)} answered**"
+        return f"**{len(answers)} of {len(asked)} answered**"
     took = max((label.microseconds or 0 for label in answers), default=0)
     statuses = dict.fromkeys(_strong(label.status or "answered") for label in answers)
     return f"{', '.join(statuses)}, {took / 1000:.1f} ms"
+
+
+def _open_end(cassette: Cassette, session: int, number: int) -> str:
+    """Why there is no answer, where it is known: in the words of show."""
+    statuses = [row.status for row in showing.rows_of(cassette, session, number) if row.kind == "request"]
+    return ", ".join(dict.fromkeys(_ENDS.get(status or "", "**not answered**") for status in statuses))
 
 
 def _role(label: Label, asked: list[Label], answers: list[Label]) -> str:
@@ -114,7 +122,7 @@ def _aside(frame: Frame) -> Iterator[str]:
 def _message(text: str, kind: str, label: Label, what: str) -> Iterator[str]:
     if what:
         yield f"{_ARROWS.get(label.sender, '?')} {_word(label.sender)}: {_marked(what, label)}\n\n"
-    text = _part(text, label.part) if kind == "batch" else text
+    text = part_of(text, label.part) if kind == "batch" else text
     body = _body(text, label)
     if body is None:
         yield from _fenced(text, "text")
@@ -132,20 +140,6 @@ def _marked(what: str, label: Label) -> str:
 
 def _call(label: Label) -> str:
     return " ".join(_code(part) for part in (label.method, label.name) if part)
-
-
-def _part(batch: str, number: int) -> str:
-    parts = _parts(batch)
-    return parts[number] if 0 <= number < len(parts) else batch
-
-
-@lru_cache(maxsize=1)  # they are asked for one after the other
-def _parts(batch: str) -> list[str]:
-    """The texts of the messages in a batch."""
-    try:
-        return [batch[start:end] for path, start, end in jsontext.values(batch, 1) if path]
-    except (IndexError, ValueError):
-        return []  # a stranger's, which is no JSON
 
 
 def _body(text: str, label: Label) -> Iterator[str] | None:
