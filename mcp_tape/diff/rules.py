@@ -181,7 +181,8 @@ _CALLS = (
     Rule("call-unanswered", "error", "wire", "A call that was answered gets no answer: a crash, a hang, an early end."),
     Rule("call-missing", "warn", "call", "A call was not made that was made before."),
     Rule("call-added", "info", "call", "A call was made that was not made before."),
-    Rule("server-crashed", "error", "wire", "The server ended before the client did, ended badly, or stopped answering."),
+    Rule("server-crashed", "error", "wire",
+         "The server ended before the client did, ended badly, or stopped answering."),
 )  # fmt: skip
 
 SECTIONS: dict[str, tuple[Rule, ...]] = {
