@@ -247,7 +247,7 @@ def test_somebody_may_go_on_recording_another_session(place: Path) -> None:
         assert recorder.stdin and recorder.stdout
         send(recorder.stdin, b"before\n")
         assert receive_line(recorder.stdout) == b"before\n"
-        until(lambda: len(Cassette(path).sessions()) == 2 and len(frames(path, 2)) == 2, "what was recorded so far")
+        until(lambda: len(sessions(path)) == 2 and len(frames(path, 2)) == 2, "what was recorded so far")
         assert "1 frame changed" in edit(path, "ping", "pong", "--session", 1)
         with pytest.raises(CassetteError, match="still being recorded"):
             text_of(path, 2)
