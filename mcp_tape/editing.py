@@ -1,19 +1,21 @@
 """Putting an edited session back onto its cassette: in one transaction, or not at all.
 
-Other sessions are not touched, so somebody may go on recording them.
+Other sessions are not touched, so somebody may go on recording them. The session itself may be recorded, too: what came
+since it was written out stays, and as the recorder goes on counting, the frames before keep their numbers.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from hashlib import sha256
+from itertools import takewhile
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, TextIO
 
-from . import database, rebuilding, replacing
+from . import database, rebuilding, replacing, storage
 from .cassette import Cassette, Session
 from .errors import CassetteError
 from .formats import jsonl, sheet
@@ -21,6 +23,8 @@ from .formats.building import Builder, building
 from .formats.labels import labelled
 from .frames import Frame
 from .ledger import Ledger
+
+_NOT_WHILE_OPEN = "the session may still be recorded: frames can be changed and deleted, but not added or moved"
 
 
 class Edit(NamedTuple):
@@ -35,52 +39,65 @@ class Edit(NamedTuple):
         return self == (0, 0, 0)
 
 
-def write(path: str, number: int | None, out: TextIO) -> tuple[Session, str]:
-    """The session as text, and what tells later whether it is still the same."""
+class Written(NamedTuple):
+    """A session that was written out, and what tells later whether it is still the same."""
+
+    session: Session
+    last: int  # of its frames; more may come while it is open
+    is_open: bool
+    look: str
+
+
+def write(path: str, number: int | None, out: TextIO) -> Written:
+    """The session as text."""
     with Cassette(path) as cassette:
         session = cassette.session(number)
-        if session.ended_at is None and database.header_says_wal(path):
-            raise CassetteError(f"session {session.id} of {path} is still being recorded; edit it when that is over")
+        is_open = session.ended_at is None and database.header_says_wal(path)
+        last = cassette.rows("SELECT coalesce(max(seq), 0) FROM frames WHERE session = ?", (session.id,))[0][0]
         server = " ".join(filter(None, (session.server_name, session.server_version)))
         title = f"Session {session.id} of {os.path.basename(path)}, {server or session.transport}"
         out.write(sheet.HELP.format(title=title.encode("ascii", "backslashreplace").decode().replace("\n", " ")))
-        for text in sheet.write(labelled(cassette, session.id, cassette.frames(session.id))):
+        for text in sheet.write(labelled(cassette, session.id, _until(last, cassette.frames(session.id)))):
             out.write(text)
-        return session, _look_of(cassette.frames(session.id))
+        return Written(session, last, is_open, _look_of(_until(last, cassette.frames(session.id))))
 
 
-def put_back(path: str, session: Session, look: str, lines: Iterable[str]) -> Edit:
+def put_back(path: str, written: Written, lines: Iterable[str]) -> Edit:
     """Replace the session by what the lines say; SheetError or CassetteError says why not, and nothing changes."""
     with TemporaryDirectory(prefix="mcp-tape-") as directory:
         new = os.path.join(directory, "new.db")
         with building(new) as builder:
-            edit = _build(path, session, lines, builder)
+            edit = _build(path, written, lines, builder)
         if edit.is_nothing:
             return edit
         try:
-            _swap(path, session.id, look, new)
+            _swap(path, written, new)
         except sqlite3.Error as error:
             raise CassetteError(f"{path} stays as it was: {error}") from None
     database.tidy(path)
     return edit
 
 
-def _build(path: str, session: Session, lines: Iterable[str], builder: Builder) -> Edit:
+def _build(path: str, written: Written, lines: Iterable[str], builder: Builder) -> Edit:
+    session, last = written.session, written.last
     with Cassette(path) as cassette:
         keys = jsonl.hidden_keys(cassette, session.id)
         builder.begin(session._asdict())
         seen: set[int] = set()
         changed = added = 0
-        for row in sheet.read(lines, lambda seq: cassette.frame(session.id, seq)):
+        for row in sheet.read(lines, lambda seq: cassette.frame(session.id, seq) if seq <= last else None):
+            if written.is_open and row.frame.seq != row.seq:
+                raise sheet.SheetError(row.line, _NOT_WHILE_OPEN)
             builder.add(row.frame, row.messages, None if row.edited or row.seq is None else keys.get(row.seq))
             if row.seq is None or row.seq in seen:
                 added += 1
                 continue
             seen.add(row.seq)
             changed += row.changed
-        removed = cassette.counts(session.id)["frames"] - len(seen)
+        sql = "SELECT count(*) FROM frames WHERE session = ? AND seq <= ?"
+        removed = cassette.rows(sql, (session.id, last))[0][0] - len(seen)
         if untold := builder.untold():
-            builder.forget(untold & _told_by(cassette.frames(session.id)))
+            builder.forget(untold & _told_by(_until(last, cassette.frames(session.id))))
     if removed and not builder.frames:  # an editor that was cut short, more likely than a wish
         raise sheet.SheetError(1, f"no frame is left; to remove the session: mcp-tape rm --session {session.id} FILE")
     return Edit(changed, added, removed)
@@ -94,15 +111,34 @@ def _told_by(frames: Iterable[Frame]) -> set[str]:
     return set(ledger.facts)
 
 
-def _swap(path: str, session: int, look: str, new: str) -> None:
+def _swap(path: str, written: Written, new: str) -> None:
+    number = written.session.id
     with closing(database.connect(path)) as db:
         database.guard(db)
         database.check(db, path)
         db.execute("PRAGMA secure_delete = ON")  # what was edited out may have been a secret
         with replacing.attached(db, new):
-            if _look_of(rebuilding.stored_frames(db, session)) != look:
-                raise CassetteError(f"{path} stays as it was: somebody else has changed session {session} meanwhile")
-            replacing.take_over(db, session, session)
+            last = written.last if written.is_open else None
+            if _look_of(rebuilding.stored_frames(db, number, last)) != written.look:
+                raise CassetteError(f"{path} stays as it was: somebody else has changed session {number} meanwhile")
+            if written.is_open:
+                _amend(db, written)
+            else:
+                replacing.take_over(db, number, number)
+
+
+def _amend(db: sqlite3.Connection, written: Written) -> None:
+    """Put the frames that were edited into their places. What follows from all of them is made anew."""
+    number = written.session.id
+    told = _told_by(rebuilding.stored_frames(db, number))
+    replacing.amend(db, number, written.last)
+    if told:
+        storage.update_session(db, number, dict.fromkeys(told))
+    rebuilding.rebuild_session(db, number)
+
+
+def _until(last: int, frames: Iterable[Frame]) -> Iterator[Frame]:
+    return takewhile(lambda frame: frame.seq <= last, frames)
 
 
 def _look_of(frames: Iterable[Frame]) -> str:

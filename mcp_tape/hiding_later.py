@@ -9,25 +9,30 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import orjson
 
-from . import database, frames, jsontext, match, rebuilding, storage
+from . import database, frames, jsontext, match, protocol, rebuilding, storage
+from .cassette import Cassette
+from .changing import changed, is_in_use, transaction
+from .errors import CassetteError
+from .frames import Message
 from .json_strings import is_json
 from .jsonpath import path_text
 from .redact import FAILED, Redacted, Redactor
-from .remaking import NoChange, only_ours, remade
+from .remaking import NoChange
 
-_FRAMES = "SELECT id, session, seq, channel, kind, text, head FROM frames WHERE id > ? ORDER BY id LIMIT ?"
 _BLOCK = 500
+_TRIES = 3
 _TEXTS = ("protocol_version", "client_name", "client_version", "server_name", "server_version", "note", "incomplete")
 _MARK = re.compile(r"\[redacted:([^\]\r\n]{0,200})\]")
 _FIELDS = (b"id:", b"event:", b"retry:")
 _FAILED = "a frame could not be redacted and was left out"
 
 Progress = Callable[[int], None]
+_Fact = tuple[int, str, str, str]  # the session, the column, the old text and the new one
 
 
 class Place(NamedTuple):
@@ -40,10 +45,11 @@ class Place(NamedTuple):
 
 
 class Hidden(NamedTuple):
-    """How much was hidden: by kind, and in how many frames."""
+    """How much was hidden: by kind, and in how many frames; and whether the cassette was in use meanwhile."""
 
     kinds: Counter[str]
     frames: int
+    in_use: bool = False
 
 
 class _Stored(NamedTuple):
@@ -58,100 +64,180 @@ class _Stored(NamedTuple):
     head: bytes | None
 
 
-class _New(NamedTuple):
-    """The same without its secrets."""
+class _Change(NamedTuple):
+    """A frame, and its text and head without its secrets."""
 
+    stored: _Stored
     redacted: Redacted
     head: bytes | None
 
 
 def secrets(db: sqlite3.Connection, redactor: Redactor, progress: Progress = lambda done: None) -> Iterator[Place]:
     """Everything that recording would hide."""
-    for done, stored in enumerate(_stored(db)):
-        progress(done)
-        new = _hide(redactor, stored)
-        for path, kind in _places(stored.text, new.redacted.text):
-            yield Place(stored.session, stored.seq, path, kind)
-        for kind in _added(_plain(stored.head or b""), _plain(new.head or b"")):
-            yield Place(stored.session, stored.seq, "head", kind)
+    for block in _blocks(db, progress):
+        for stored, redacted, head in _changes(redactor, block):
+            for path, kind in _places(stored.text, redacted.text):
+                yield Place(stored.session, stored.seq, path, kind)
+            for kind in _added(_plain(stored.head or b""), _plain(head or b"")):
+                yield Place(stored.session, stored.seq, "head", kind)
     for session, column, old, text in _facts(db, redactor):
         for kind in _added(old, text):
             yield Place(session, None, column, kind)
 
 
-def hide(path: str, redactor: Redactor, *, dry_run: bool = False, progress: Progress = lambda done: None) -> Hidden:
+def hide(path: str, redactor: Redactor, progress: Progress = lambda done: None) -> Hidden:
     """Hide what the redactor knows, in every page of the file."""
-    with remade(path, only_ours) as db:
-        seen = 0
-        for seen, stored in enumerate(_stored(db), 1):
-            _learn(redactor, stored)
-            progress(seen)
-        db.execute("BEGIN")
-        hidden = _hide_in_frames(db, redactor, lambda done: progress(seen + done))
-        for session, column, old, text in list(_facts(db, redactor)):
-            hidden.kinds.update(_added(old, text))
-            storage.update_session(db, session, {column: text})
-        if dry_run or not hidden.kinds:
+    with changed(path) as db:
+        seen = _learn(db, redactor, progress)
+        facts = list(_facts(db, redactor))
+        with transaction(db):
+            for fact in facts:
+                _put_fact(db, *fact)
+        odd: set[int] = set()
+        blocks = _blocks(db, progress, seen)
+        hidden = _tally(facts, (change for block in blocks for change in _put(db, redactor, block, odd)))
+        for session in sorted(odd):
+            with transaction(db):
+                rebuilding.rebuild_session(db, session)
+        hidden = hidden._replace(in_use=is_in_use(db))
+        if not hidden.kinds:
             raise NoChange
     return hidden
 
 
-def _learn(redactor: Redactor, stored: _Stored) -> None:
-    try:
-        redactor.learn(stored.text, stored.channel)
-    except Exception:  # the frame is looked at again, and left out if it fails then
-        pass
+def would_hide(path: str, redactor: Redactor, progress: Progress = lambda done: None) -> Hidden:
+    """What `hide` would do."""
+    with Cassette(path) as cassette:
+        db = cassette.connection
+        try:
+            seen = _learn(db, redactor, progress)
+            blocks = _blocks(db, progress, seen)
+            changes = (change for block in blocks for change in _changes(redactor, block))
+            return _tally(_facts(db, redactor), changes)
+        except sqlite3.Error as error:
+            raise CassetteError(database.unreadable(path, error)) from None
 
 
-def _hide_in_frames(db: sqlite3.Connection, redactor: Redactor, progress: Progress) -> Hidden:
+def _learn(db: sqlite3.Connection, redactor: Redactor, progress: Progress) -> int:
+    """Read all before anything is hidden; how many frames there are."""
+    seen = 0
+    for block in _blocks(db, progress):
+        seen += len(block)
+        for stored in block:
+            try:
+                redactor.learn(stored.text, stored.channel)
+            except Exception:  # the frame is looked at again, and left out if it fails then
+                pass
+    return seen
+
+
+def _put(db: sqlite3.Connection, redactor: Redactor, block: list[_Stored], odd: set[int]) -> Iterator[_Change]:
+    """Hide what is in some frames, in one transaction. Sessions whose messages are to be told apart anew are odd."""
+    for again in range(_TRIES):
+        changes = _changes(redactor, block)
+        if not changes:
+            return
+        with transaction(db):
+            done = [change for change in changes if again == _TRIES - 1 or _is_there(db, change.stored)]
+            odd.update(change.stored.session for change in done if _store(db, change))
+        yield from done
+        # What somebody has edited meanwhile is looked at once more.
+        block = [
+            stored for change in changes if change not in done for stored in _frames(db, "id = ?", (change.stored.id,))
+        ]
+
+
+def _changes(redactor: Redactor, block: Iterable[_Stored]) -> list[_Change]:
+    found = (_hide(redactor, stored) for stored in block)
+    return [new for new in found if (new.redacted.text, new.head) != (new.stored.text, new.stored.head)]
+
+
+def _tally(facts: Iterable[_Fact], changes: Iterable[_Change]) -> Hidden:
     kinds: Counter[str] = Counter()
-    changed: dict[int, list[tuple[bytes, int, int]]] = {}  # by session, the new keys
+    for _, _, old, new in facts:
+        kinds.update(_added(old, new))
     count = 0
-    for done, stored in enumerate(_stored(db)):
-        progress(done)
-        new = _hide(redactor, stored)
-        if (new.redacted.text, new.head) != (stored.text, stored.head):
-            count += 1
-            for before, after in ((stored.text, new.redacted.text), (stored.head or b"", new.head or b"")):
-                kinds.update(_added(_plain(before), _plain(after)))
-            changed.setdefault(stored.session, []).extend(_store(db, stored, new))
-    for session, keys in changed.items():
-        rebuilding.rebuild_session(db, session)
-        db.executemany("UPDATE messages SET key = ? WHERE frame = ? AND part = ? AND key IS NOT NULL", keys)
+    for stored, redacted, head in changes:
+        count += 1
+        kinds.update(_added(_plain(stored.text), _plain(redacted.text)))
+        kinds.update(_added(_plain(stored.head or b""), _plain(head or b"")))
     return Hidden(kinds, count)
 
 
-def _store(db: sqlite3.Connection, stored: _Stored, new: _New) -> list[tuple[bytes, int, int]]:
-    """Put the new text in the place of the old one: the keys of the requests in it."""
-    text, matched, count = new.redacted.text, new.redacted.matched, new.redacted.count
+def _is_there(db: sqlite3.Connection, stored: _Stored) -> bool:
+    """Whether a frame is still what it was: others may change the cassette, too."""
+    sql = "SELECT 1 FROM frames WHERE id = ? AND CAST(text AS BLOB) IS ? AND CAST(head AS BLOB) IS ?"
+    return db.execute(sql, (stored.id, stored.text, stored.head)).fetchone() is not None
+
+
+def _store(db: sqlite3.Connection, change: _Change) -> bool:
+    """Put the new text in the place of the old one; whether its messages have to be told apart anew."""
+    stored, redacted, head = change
+    text, matched, count = redacted.text, redacted.matched, redacted.count
     told, messages = frames.parse(text)
-    kind = told if stored.kind in ("message", "batch") else stored.kind
+    is_message = stored.kind in ("message", "batch")
     db.execute(
         "UPDATE frames SET text = ?, head = ?, kind = ?, redactions = redactions + ? WHERE id = ?",
-        (storage.column_text(text), new.head, kind, max(1, count), stored.id),
+        (storage.column_text(text), head, told if is_message else stored.kind, max(1, count), stored.id),
     )
     if text == FAILED:
         storage.update_session(db, stored.session, {"incomplete": _FAILED})
+    if not is_message:
+        return stored.kind == "control"
+    before = frames.parse(stored.text)[1]
+    if [m[:3] for m in messages] != [m[:3] for m in before]:
+        db.execute("DELETE FROM messages WHERE frame = ?", (stored.id,))
+        return True
     keyed = frames.parse(matched)[1]
+    for n, (old, new) in enumerate(zip(before, messages, strict=True)):
+        _put_message(db, stored, n, new, match.message_key(keyed[n], matched, n) if new.kind == "request" else None)
+        _put_told(db, stored.session, old, new)
+    return False
+
+
+def _put_message(db: sqlite3.Connection, stored: _Stored, part: int, message: Message, key: bytes | None) -> None:
+    if message.kind != "response":  # which has neither
+        db.execute(
+            """UPDATE messages SET name = CASE WHEN name IS NOT NULL THEN ? END,
+               key = CASE WHEN key IS NOT NULL THEN ? END WHERE frame = ? AND part = ?""",
+            (database.storable(message.name), key, stored.id, part),
+        )
+
+
+def _put_told(db: sqlite3.Connection, session: int, old: Message, new: Message) -> None:
+    """What the session's row has from the old message is what the new one tells."""
+    method = new.method or protocol.INITIALIZE  # of answers only those to it, and their like, tell something
+    before, now = protocol.session_facts(method, old.body), protocol.session_facts(method, new.body)
+    for name, told in before.items():
+        if now.get(name) != told:
+            _put_fact(db, session, name, told, now.get(name))
+
+
+def _put_fact(db: sqlite3.Connection, session: int, column: str, old: str, new: str | None) -> None:
+    db.execute(f"UPDATE sessions SET {column} = ? WHERE id = ? AND {column} IS ?", (new, session, old))
+
+
+def _blocks(db: sqlite3.Connection, progress: Progress, done: int = 0) -> Iterator[list[_Stored]]:
+    """All frames, in the order in which they were recorded. What is recorded meanwhile comes last."""
+    last = -(1 << 63)
+    while block := _frames(db, "id > ? ORDER BY id LIMIT ?", (last, _BLOCK)):
+        yield block
+        done += len(block)
+        progress(done)
+        database.expect_onward(last, block[-1].id)
+        last = block[-1].id
+
+
+def _frames(db: sqlite3.Connection, which: str, values: tuple[int, ...]) -> list[_Stored]:
+    found = db.execute(f"SELECT id, session, seq, channel, kind, text, head FROM frames WHERE {which}", values)
     return [
-        (match.message_key(keyed[n], matched, n), stored.id, n)
-        for n, message in enumerate(messages)
-        if message.kind == "request"
+        _Stored(number, session, seq, channel, kind, _bytes(text), None if head is None else _bytes(head))
+        for number, session, seq, channel, kind, text, head in found
     ]
 
 
-def _stored(db: sqlite3.Connection) -> Iterator[_Stored]:
-    """Every frame, in the order in which they were recorded, read in blocks."""
-    last = -(1 << 63)
-    while block := db.execute(_FRAMES, (last, _BLOCK)).fetchall():
-        for number, session, seq, channel, kind, text, head in block:
-            yield _Stored(number, session, seq, channel, kind, _bytes(text), None if head is None else _bytes(head))
-        database.expect_onward(last, block[-1][0])
-        last = block[-1][0]
-
-
-def _hide(redactor: Redactor, stored: _Stored) -> _New:
-    return _New(_redacted(redactor, stored.text, stored), _hidden_head(redactor, stored))
+def _hide(redactor: Redactor, stored: _Stored) -> _Change:
+    return _Change(stored, _redacted(redactor, stored.text, stored), _hidden_head(redactor, stored))
 
 
 def _hidden_head(redactor: Redactor, stored: _Stored) -> bytes | None:
@@ -169,8 +255,8 @@ def _redacted(redactor: Redactor, text: bytes, stored: _Stored) -> Redacted:
         return Redacted(FAILED, FAILED, 1)
 
 
-def _facts(db: sqlite3.Connection, redactor: Redactor) -> Iterator[tuple[int, str, str, str]]:
-    """What is said of sessions and has to change: the session, the column, the old text and the new one."""
+def _facts(db: sqlite3.Connection, redactor: Redactor) -> Iterator[_Fact]:
+    """What is said of sessions and has to change."""
     for number, target, *texts in db.execute(f"SELECT id, target, {', '.join(_TEXTS)} FROM sessions ORDER BY id"):
         pairs = [("target", target, _target(redactor, target))]
         pairs += [(name, text, redactor.text(text)) for name, text in zip(_TEXTS, texts, strict=True) if _is_text(text)]

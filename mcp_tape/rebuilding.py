@@ -65,9 +65,10 @@ def rebuild_session(db: sqlite3.Connection, session: int, *, keep_keys: bool = T
     storage.update_session(db, session, ledger.facts | {"key_version": match.KEY_VERSION})
 
 
-def stored_frames(db: sqlite3.Connection, session: int) -> Iterator[Frame]:
-    """The frames of a session, within the caller's transaction."""
-    for _, *values in db.execute(_FRAMES, (session,)):
+def stored_frames(db: sqlite3.Connection, session: int, last: int | None = None) -> Iterator[Frame]:
+    """The frames of a session, all or up to one, within the caller's transaction."""
+    sql = _FRAMES.replace("ORDER", "AND seq <= coalesce(?, seq) ORDER")
+    for _, *values in db.execute(sql, (session, last)):
         yield _frame(values)
 
 

@@ -20,6 +20,10 @@ Check = Callable[[sqlite3.Connection, str], None]  # refuses what must not be ch
 _BESIDE = ("", "-journal", "-wal", "-shm")
 
 
+class InUseError(CassetteError):
+    """Somebody records into the cassette, or reads it."""
+
+
 class NoChange(Exception):  # noqa: N818 - it is none
     """Raised within `remade`: leave the cassette as it is."""
 
@@ -147,8 +151,8 @@ def _held(path: str, check: Check) -> sqlite3.Connection:
     return db
 
 
-def _in_use(path: str) -> CassetteError:
-    return CassetteError(f"{path} is in use, so it stays as it was; end what records or reads it, then try again")
+def _in_use(path: str) -> InUseError:
+    return InUseError(f"{path} is in use, so it stays as it was; end what records or reads it, then try again")
 
 
 def _copy(path: str, part: str) -> None:

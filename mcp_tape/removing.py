@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable
 
 from .cassette import Cassette
+from .changing import changed, is_in_use, transaction
 from .errors import TapeError, pasted
-from .remaking import only_ours, remade
 
 
 class ExtendedError(TapeError):
@@ -15,24 +16,41 @@ class ExtendedError(TapeError):
     exit_code = 2
 
 
-def remove(path: str, sessions: Iterable[int], *, with_extending: bool = False) -> list[int]:
-    """Remove sessions, and those that extend them if that is allowed; the numbers of all that are gone."""
+class RecordedError(TapeError):
+    """Somebody records what is to go."""
+
+    exit_code = 2
+
+
+def remove(path: str, sessions: Iterable[int], *, force: bool = False) -> list[int]:
+    """Remove sessions; the numbers of all that are gone. `force`: those that extend them, and what is recorded, too."""
     with Cassette(path) as cassette:
         named = {cassette.session(number).id for number in sessions}
         extends = {session.id: session.extends for session in cassette.sessions()}
     gone = _with_extending(named, extends)
-    if gone != named and not with_extending:
+    if gone != named and not force:
         more = gone - named
         raise ExtendedError(
             f"nothing was removed: session {_list(more)} extends what is to go, and plays only with it.\n"
             f"To remove all of them: mcp-tape rm {pasted(path)} {' '.join(f'--session {n}' for n in sorted(gone))}"
         )
-    with remade(path, only_ours) as db:
+    with changed(path) as db, transaction(db):
+        if not force and is_in_use(db):
+            _expect_closed(db, path, gone)
         for number in sorted(gone):
             db.execute("DELETE FROM messages WHERE session = ?", (number,))
             db.execute("DELETE FROM frames WHERE session = ?", (number,))
             db.execute("DELETE FROM sessions WHERE id = ?", (number,))
     return sorted(gone)
+
+
+def _expect_closed(db: sqlite3.Connection, path: str, gone: set[int]) -> None:
+    still_open = gone & {number for (number,) in db.execute("SELECT id FROM sessions WHERE ended_at IS NULL")}
+    if still_open:
+        raise RecordedError(
+            f"nothing was removed: session {_list(still_open)} of {path} is not closed, and somebody may be recording "
+            "it.\nEnd the recorder and try again; or add --force, and it is no longer recorded"
+        )
 
 
 def _with_extending(named: set[int], extends: dict[int, int | None]) -> set[int]:

@@ -150,6 +150,20 @@ def take_over(db: sqlite3.Connection, session: int, number: int) -> None:
     )
 
 
+def amend(db: sqlite3.Connection, session: int, last: int) -> None:
+    """Make the frames of a session those that `new` has of it, each in its place, up to the last; their messages go.
+
+    More may be recorded behind them meanwhile, so none gets another number.
+    """
+    values = {"session": session, "last": last}
+    place = "session = :session AND seq <= :last AND seq NOT IN "
+    new = "SELECT {} FROM new.frames n WHERE n.session = :session AND n.seq = frames.seq"
+    same = f"SELECT seq FROM frames WHERE session = :session AND ({_FRAME}) IS ({new.format(_FRAME)})"
+    db.execute(f"DELETE FROM messages WHERE {place} ({same})", values)
+    db.execute(f"DELETE FROM frames WHERE {place} (SELECT seq FROM new.frames WHERE session = :session)", values)
+    db.execute(f"UPDATE frames SET ({_FRAME}) = ({new.format(_FRAME)}) WHERE {place} ({same})", values)
+
+
 def _shift(db: sqlite3.Connection, number: int) -> int:
     """How far the new frames' numbers move, to stand behind all others."""
     sql = (

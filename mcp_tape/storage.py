@@ -29,6 +29,7 @@ class Writer:
         try:
             self.warning = self._prepare(path)
             self._file = database.identity(path)
+            self._began: dict[int, str | None] = {}  # by session: when
             if before not in (None, self._file):  # while we waited for those who made it anew: ours is the old one
                 raise sqlite3.OperationalError("database is locked: another file has taken its place; try again")
         except BaseException:
@@ -47,6 +48,7 @@ class Writer:
         except BaseException:
             _rollback(db)
             raise
+        self._began[session] = database.storable(row["started_at"])
         return session
 
     def append(self, batch: Batch, facts: dict[int, dict[str, str]]) -> None:
@@ -54,6 +56,7 @@ class Writer:
         db = self._db
         db.execute("BEGIN IMMEDIATE")
         try:
+            self._expect({session for session, _, _ in batch})
             first: int = db.execute("SELECT coalesce(max(id), 0) + 1 FROM frames").fetchone()[0]
             db.executemany(
                 "INSERT INTO frames VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -77,7 +80,15 @@ class Writer:
 
     def finish(self, session: int, facts: dict[str, Any]) -> None:
         """Close a session."""
+        self._expect({session})
         update_session(self._db, session, {"incomplete": None} | facts)
+
+    def _expect(self, sessions: Iterable[int]) -> None:
+        """Somebody may have removed one that we record, and its number may have gone to another."""
+        for session in sessions:
+            found = self._db.execute("SELECT started_at FROM sessions WHERE id = ?", (session,)).fetchone()
+            if found != (self._began[session],):
+                raise sqlite3.IntegrityError(f"session {session} was removed while it was being recorded")
 
     def is_in_place(self) -> bool:
         """Whether the cassette is still where it was: nobody moved, deleted or replaced it."""

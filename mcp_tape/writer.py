@@ -29,8 +29,9 @@ from .tape import Tape
 
 _T = TypeVar("_T")
 _BATCH_FRAMES, _BATCH_BYTES = 2_000, 4 << 20  # per transaction, at the most
-_TRIES = 3  # of 5 seconds each, to write to a file that somebody else holds
-_TRIES_TO_OPEN = 12  # a large cassette may just be redacted; what comes meanwhile is in the backlog
+# Of 5 seconds each, to open or write a file that somebody else holds: a large cassette may just be redacted. What comes
+# meanwhile is in the backlog.
+_TRIES = 12
 
 
 class _Session(NamedTuple):
@@ -78,7 +79,7 @@ class Recording:
 
     def _open(self) -> None:
         try:
-            self._writer = _patiently(lambda: Writer(self._path), _TRIES_TO_OPEN, self._wait)
+            self._writer = _patiently(lambda: Writer(self._path), self._wait)
         except (Error, CassetteError) as error:
             self._fail(f"cannot write {self._path}: {error}")
             return
@@ -106,7 +107,7 @@ class Recording:
         }
         if writer is not None and not self._failed:
             try:
-                number = _patiently(lambda: writer.begin(facts))
+                number = _patiently(lambda: writer.begin(facts), self._wait)
                 self._say(f"session {number}")
             except Error as error:
                 self._fail(self._why(error))
@@ -155,12 +156,12 @@ class Recording:
         batch, self._batch, self._batch_bytes = self._batch, [], 0
         if not batch or self._writer is None or self._failed:
             return
-        told = {s.number: s.tape.ledger.facts for s in self._sessions if s.number is not None}
-        facts = {number: dict(new) for number, new in told.items() if new != self._facts.get(number, {})}
+        facts = {s.number: news for s in self._sessions if s.number is not None and (news := self._news(s))}
         writer = self._writer
         try:
-            _patiently(lambda: writer.append(batch, facts))
-            self._facts |= facts
+            _patiently(lambda: writer.append(batch, facts), self._wait)
+            for number, news in facts.items():
+                self._facts.setdefault(number, {}).update(news)
         except Error as error:
             self._fail(self._why(error))
         if self._backlog.closed:
@@ -187,17 +188,22 @@ class Recording:
         why = why or tape.incomplete
         if self._exit_code is None and not self._stopped and why is None:
             why = "mcp-tape was killed; what it had passed on by then is here"
-        facts = tape.ledger.facts | {
+        facts = self._news(session) | {
             "ended_at": _timestamp(self._started + self._at / 1e6),
             "exit_code": self._exit_code,
             "incomplete": why,
         }
         if writer is not None and number is not None:
             try:
-                _patiently(lambda: writer.finish(number, facts))
+                _patiently(lambda: writer.finish(number, facts), self._wait)
             except Error as error:
                 return why or self._why(error)
         return why
+
+    def _news(self, session: _Session) -> dict[str, str]:
+        """What frames told of their session since it was last written. The rest may have been redacted there since."""
+        known = self._facts.get(session.number or 0, {})
+        return {name: told for name, told in session.tape.ledger.facts.items() if known.get(name) != told}
 
     def _is_in_place(self) -> bool:
         return self._writer is None or self._writer.is_in_place()
@@ -219,9 +225,9 @@ class Recording:
             pass  # the relay is gone; the cassette is what counts now
 
 
-def _patiently(write: Callable[[], _T], tries: int = _TRIES, waited: Callable[[int], None] = lambda times: None) -> _T:
+def _patiently(write: Callable[[], _T], waited: Callable[[int], None]) -> _T:
     """Another process may hold the file longer than SQLite waits: try again, then give up."""
-    for times in range(1, tries):
+    for times in range(1, _TRIES):
         try:
             return write()
         except OperationalError as error:

@@ -169,18 +169,6 @@ def test_nothing_to_hide_leaves_the_file_as_it_is(tmp_path: Path) -> None:
     assert (os.stat(tape).st_ino, tape.read_bytes()) == before
 
 
-def test_it_is_refused_while_somebody_records(tape: Path) -> None:
-    recording = Recording(tape)
-    try:
-        result = invoke("redact", tape)
-    finally:
-        recording.end()
-    assert result.exit_code == 3
-    assert "is in use" in result.stderr
-    assert PASSWORD.encode() in tape.read_bytes()
-    assert os.listdir(tape.parent) == ["tape.db"]
-
-
 def test_what_goes_wrong_leaves_the_cassette_whole(tape: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = tape.read_bytes()
 

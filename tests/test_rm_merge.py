@@ -86,15 +86,6 @@ def test_no_session_at_all_is_wrong_usage(tape: Path) -> None:
     assert "--session" in taken(tape, "rm", code=2)
 
 
-def test_removing_is_refused_while_somebody_records(tape: Path) -> None:
-    recording = Recording(tape)
-    try:
-        assert "is in use" in taken(tape, "rm", "--session", 2, code=3)
-    finally:
-        recording.end()
-    assert b"berry" in tape.read_bytes()
-
-
 # -- merge
 
 

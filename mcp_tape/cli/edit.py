@@ -13,7 +13,7 @@ from hashlib import sha256
 import click
 
 from .. import editing
-from ..editing import Edit
+from ..editing import Edit, Written
 from ..errors import CassetteError, TapeError
 from ..formats.sheet import SheetError
 from . import say
@@ -37,7 +37,8 @@ def command(file: str, session: int | None, editor: str | None, as_json: bool) -
 
     Each frame is shown with its text laid out. What you do not touch stays byte for byte what it was; what
     follows from the frames is worked out anew. It is put back as a whole or not at all, and only if it was
-    changed. Edited text is not redacted.
+    changed. Edited text is not redacted. A session that is still being recorded goes on meanwhile: frames in
+    it can be changed and deleted, but not added or moved.
     """
     chosen = editor or _editor()
     directory = tempfile.mkdtemp(prefix="mcp-tape-")  # nobody else may look into it
@@ -66,22 +67,23 @@ def _stem(file: str) -> str:
 
 def _edited(file: str, session: int | None, editor: str, text: str) -> tuple[int, Edit]:
     with open(text, "w", encoding="utf-8", errors="surrogateescape", newline="\n") as out:
-        row, look = editing.write(file, session, out)
+        written = editing.write(file, session, out)
+    number = written.session.id
     before = _digest(text)
     while True:
         _run(editor, text)
         if _digest(text) == before:
-            return row.id, Edit(0, 0, 0)
+            return number, Edit(0, 0, 0)
         try:
             with open(text, encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
-                return row.id, editing.put_back(file, row, look, lines)
+                return number, editing.put_back(file, written, lines)
         except SheetError as error:
             say(f"{text}, {error}")
             if not _wants_to_go_on():
-                message = f"{file} stays as it was. {_retry(file, row.id, text)}"
+                message = f"{file} stays as it was. {_retry(file, written, text)}"
                 raise _UnfinishedError(message, TapeError.exit_code) from None
         except CassetteError as error:
-            raise _UnfinishedError(f"{error}\n{_retry(file, row.id, text)}", error.exit_code) from None
+            raise _UnfinishedError(f"{error}\n{_retry(file, written, text)}", error.exit_code) from None
 
 
 def _digest(text: str) -> bytes:
@@ -99,7 +101,10 @@ def _wants_to_go_on() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty() and click.confirm("Edit again?", default=True, err=True)
 
 
-def _retry(file: str, session: int, text: str) -> str:
+def _retry(file: str, written: Written, text: str) -> str:
+    if written.is_open:  # put back later, it would lack what comes meanwhile
+        return f"Your text is in {text}"
+    session = written.session.id
     again = f"mcp-tape edit {shlex.quote(file)} --session {session} --editor {shlex.quote('cp ' + shlex.quote(text))}"
     return f"Your text is in {text}; to put it back once it is right: {again}"
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 
 from ..cassette import Cassette
-from ..hiding_later import Hidden, hide
+from ..hiding_later import Hidden, hide, would_hide
 from ..naming import named_function
 from ..redact import Redactor
 from . import say
@@ -44,21 +44,25 @@ def command(
 
     By the rules of recording, the options and the values in this environment. A value that stands under a
     secret key is hidden everywhere on the cassette, also before it. Placeholders are those of recording, and
-    requests still match. The file is written anew, and takes its place at once: no page of it holds what was
-    hidden. Backups, copies and the history of git still do. Nobody may record into it meanwhile.
+    requests still match. The file is written anew: no page of it holds what was hidden. Backups, copies and
+    the history of git still do. While somebody records into it, what comes is hidden by the recorder's own
+    rules: run it again when that is over.
     """
     tidy_up_when_stopped()
     with Cassette(file) as cassette:
         total = 2 * frames_of(cassette)
     with Progress(f"redacting {file}", total) as progress:
         rules = redactor(redact_keys, redact_paths, redact_values, redact_with)
-        hidden = hide(file, rules, dry_run=dry_run, progress=progress)
+        hidden = (would_hide if dry_run else hide)(file, rules, progress)
     if as_json:
-        echo_json({"file": file, "frames": hidden.frames, "hidden": dict(hidden.kinds), "dry_run": dry_run})
+        told = {"frames": hidden.frames, "hidden": dict(hidden.kinds), "dry_run": dry_run, "in_use": hidden.in_use}
+        echo_json({"file": file} | told)
         return
     for kind, number in sorted(hidden.kinds.items()):
         click.echo(f"{number:>7}  [redacted:{harmless(kind)}]")
     say(_summary(file, hidden, dry_run))
+    if hidden.in_use:
+        say("it is in use: the recorder goes on by its own rules, so run this again when it has ended")
 
 
 def _summary(file: str, hidden: Hidden, dry_run: bool) -> str:

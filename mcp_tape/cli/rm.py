@@ -19,19 +19,20 @@ from .stopping import tidy_up_when_stopped
 @cassette_argument
 @click.option("--session", "sessions", type=int, multiple=True, required=True, metavar="N",
               help="The session to remove; can be given several times.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Remove the sessions that extend it, too.")
+@click.option("--force", is_flag=True, help="Remove the sessions that extend it, too; and one that is being recorded.")
 @json_option
 def command(file: str, sessions: tuple[int, ...], force: bool, as_json: bool) -> None:
     """Remove sessions from a cassette. The file gets smaller, and nothing of them is left in it.
 
     A session that extends another (mode new_episodes) plays only with it: name it, too, or use --force. The
-    other sessions keep their numbers. Nobody may record into the cassette meanwhile.
+    other sessions keep their numbers. Others may record into the cassette meanwhile; a session that is not
+    closed is removed only with --force, and its recorder says that it records no more.
     """
     from ..removing import remove
 
     tidy_up_when_stopped()
     before = os.path.getsize(file) if os.path.exists(file) else 0
-    gone = remove(file, sessions, with_extending=force)
+    gone = remove(file, sessions, force=force)
     freed = before - os.path.getsize(file)
     if as_json:
         echo_json({"file": file, "removed": gone, "bytes_freed": freed})

@@ -49,6 +49,7 @@ class Row(NamedTuple):
     seq: int | None
     edited: bool  # its text is another
     changed: bool  # that, or its number, its sender or its channel
+    line: int
 
 
 class _Block(NamedTuple):
@@ -131,7 +132,7 @@ def _row(block: _Block, original: Callable[[int], Frame | None], last: Frame | N
     after = last.seq if last else 0
     seq = frame.seq if before and frame.seq > after else after + 1
     new = frame._replace(seq=seq, sender=block.sender, channel=channel, kind=found, text=text)  # type: ignore[arg-type]
-    return Row(new, messages, block.seq, touched, new != before)
+    return Row(new, messages, block.seq, touched, new != before, block.line)
 
 
 def _is_plain(channel: str) -> bool:
