@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from . import database, hiding_later, match, schema
+from . import database, match, schema, unhidden
 from .cassette import Cassette, Session
 from .errors import CassetteError
 from .frames import Entry, Frame
@@ -170,5 +170,5 @@ def _secrets(cassette: Cassette, redactor: Redactor, progress: Progress) -> Iter
 
 
 def _places(cassette: Cassette, redactor: Redactor, progress: Progress) -> Iterator[Finding]:
-    for place in hiding_later.secrets(cassette.connection, redactor, progress):
+    for place in unhidden.secrets(cassette.connection, redactor, progress):
         yield Finding("secret", f"looks like a secret ({place.kind})", place.session, place.seq, place.path)

@@ -17,7 +17,7 @@ STACK = """
     json_strings own_rules private_keys redact match
     schema database texts cassette filters showing measuring querying searching storage
     replacing remaking changing removing merging controls ahead selection
-    streams ledger rebuilding migrations hiding_later checking tape sessions formats
+    streams ledger rebuilding migrations unhidden hiding_later checking tape sessions formats
     finding rewrite minted_spots minted calls playback stand_ins ordering misses deck client_script client_deck
     faults episodes report diff
     transports

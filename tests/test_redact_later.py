@@ -14,6 +14,7 @@ import pytest
 from mcp_tape import hiding_later, remaking
 from mcp_tape.cassette import Cassette
 from mcp_tape.frames import Frame
+from mcp_tape.rebuilding import rebuild_cassette
 from mcp_tape.redact import Redactor
 
 from .decks import alter
@@ -111,6 +112,41 @@ def test_the_derived_rows_and_the_session_are_those_of_the_new_texts(tape: Path)
         assert json.loads(session.target) == {"command": ["server", "--api-key", "[redacted:key:api-key]", "--verbose"]}
         names = [name for (name,) in cassette.rows("SELECT name FROM messages WHERE method = 'resources/read'")]
     assert names == ["https://x.example/?token=[redacted:key:token]"] * 2
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["$.params._meta", "$.result.isError", "$.result.serverInfo.name", "$.params.clientInfo", "$.params.requestId"],
+)
+def test_what_follows_from_a_text_follows_from_the_new_one(tmp_path: Path, path: str) -> None:
+    names = {"client_name": "the client", "server_name": "the server"}
+    tape = make(tmp_path / "tape.db", told_in_places(), **names)
+    redact(tape, "--redact-path", path)
+    assert invoke("check", tape).exit_code == 0
+    rebuilt = shutil.copy(tape, tmp_path / "rebuilt.db")
+    rebuild_cassette(str(rebuilt))
+    assert table(tape, "messages") == table(rebuilt, "messages")
+    (side,) = [side for side in ("client", "server") if f"{side}Info" in path] or ["neither"]
+    assert f"the {side}".encode() not in tape.read_bytes()
+
+
+def told_in_places() -> Frames:
+    """Where a message belongs, and what a session is called, is told by texts."""
+    talked = Frames().client(message(id=0, method="initialize", params={"clientInfo": {"name": "the client"}}))
+    talked.server(message(id=0, result={"serverInfo": {"name": "the server"}}))
+    for number in (1, 2):
+        params = {"name": "slow", "_meta": {"progressToken": f"t{number}"}}
+        talked.client(message(id=number, method="tools/call", params=params))
+    talked.server(message(method="notifications/progress", params={"progressToken": "t1", "progress": 1}))
+    talked.server(said(1, "done", isError=True))
+    return talked.client(message(method="notifications/cancelled", params={"requestId": 2}))
+
+
+def test_keys_of_an_older_version_are_not_mixed_with_ours(tape: Path) -> None:
+    alter(tape, "UPDATE sessions SET key_version = 0", "UPDATE messages SET key = x'00' WHERE key IS NOT NULL")
+    redact(tape)
+    assert invoke("check", tape).exit_code == 0
+    assert not [row for row in table(tape, "messages") if b"\0" in row]
 
 
 def test_a_key_no_longer_tells_the_secret_and_requests_still_match(tape: Path) -> None:
