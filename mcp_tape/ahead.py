@@ -18,12 +18,15 @@ _SMALL = 16_384  # longer answers are read when they are played
 _FRAMES = "SELECT min(id), max(id), max(seq) FROM frames WHERE session = ? AND seq BETWEEN ? AND ?"
 _CUES = "SELECT cue FROM messages WHERE session = ? AND cue BETWEEN ? AND ?"
 # A + keeps SQLite from choosing the index that starts with the column.
-_REQUESTS = f"""SELECT q.seq, q.part, q.key, q.rpc_id, CAST(qf.text AS BLOB),
-    CASE WHEN qf.kind = 'message' AND af.kind = 'message' AND typeof(af.text) = 'text' AND af.channel = qf.channel
+# Those of a batch are never plain, and would each have all of its text.
+_REQUESTS = f"""SELECT q.seq, q.part, q.key, q.rpc_id,
+    CASE qf.kind WHEN 'message' THEN CAST(qf.text AS BLOB) ELSE x'' END,
+    CASE WHEN af.kind = 'message' AND typeof(af.text) = 'text' AND af.channel = qf.channel
          AND instr(af.text, char(10)) = 0 AND a.status NOT IN ('refused', 'error') AND length(af.text) <= {_SMALL}
          THEN CAST(af.text || CASE af.eol WHEN '' THEN char(10) ELSE af.eol END AS BLOB) END, CAST(af.head AS BLOB)
     FROM messages q JOIN frames qf ON qf.id = q.frame
-    LEFT JOIN messages a ON a.session = q.session AND a.cue = q.seq AND +a.answers = q.seq AND +a.rpc_id = q.rpc_id
+    LEFT JOIN messages a ON a.session = q.session AND a.cue = CASE qf.kind WHEN 'message' THEN q.seq END
+         AND +a.answers = q.seq AND +a.rpc_id = q.rpc_id
     LEFT JOIN frames af ON af.id = a.frame
     WHERE q.frame BETWEEN ? AND ? AND +q.session = ? AND q.key IS NOT NULL AND q.cue IS NULL"""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import database, jsontext, schema, texts
+from . import batches, database, jsontext, schema, texts
 from .errors import CassetteError, pasted
 from .frames import Exchange, Frame
 
@@ -71,10 +71,10 @@ _COUNTS = """WITH again AS (SELECT session, seq FROM messages
 # In SQLite, `at` is then that of the frame with the greatest number.
 _SIZES = """SELECT session, count(*), max(seq), at FROM frames
     WHERE session BETWEEN :first AND :last GROUP BY session"""
-_EXCHANGES = """SELECT q.session, q.seq, q.sender, q.method, q.name, q.rpc_id,
-    af.at - qf.at, qf.text, q.part, af.text, a.part
+_EXCHANGES = f"""SELECT q.session, q.seq, q.sender, q.method, q.name, q.rpc_id,
+    af.at - qf.at, {batches.text_of("qf", "q.part")}, q.part, {batches.text_of("af", "a.part")}, a.part
     FROM messages q JOIN frames qf ON qf.id = q.frame
-    LEFT JOIN messages a ON a.session = q.session AND a.answers = q.seq AND a.rpc_id = q.rpc_id AND a.sender <> q.sender
+    {batches.answer_of("q", "qf")} AND a.sender <> q.sender
     LEFT JOIN frames af ON af.id = a.frame
     WHERE q.session = ? AND q.kind = 'request' ORDER BY q.seq, q.part"""
 
@@ -237,6 +237,7 @@ class Cassette:
         try:
             database.guard(db)
             texts.teach(db)
+            batches.teach(db)
             database.check(db, self.path)
         except BaseException:
             db.close()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import jsontext
+from .batches import answer_of, question_of, text_of
 
 if TYPE_CHECKING:
     from .cassette import Cassette
@@ -21,40 +22,33 @@ Sql = tuple[str, tuple[Any, ...]]
 
 # One row per message, and one per frame that holds none. `f` is the frame and `m` its message; `q` is the request that
 # `m` answers, `a` the answer to `m`. Everything is found by an index.
-ROWS = """frames f
+ROWS = f"""frames f
     LEFT JOIN messages m ON m.frame = f.id AND f.kind <> 'control'
-    LEFT JOIN messages q ON q.session = m.session AND q.sender = CASE m.sender WHEN 'client' THEN 'server'
-        ELSE 'client' END AND q.seq = m.answers AND q.rpc_id = m.rpc_id AND q.kind = 'request'
-    LEFT JOIN frames qf ON qf.id = q.frame
-    LEFT JOIN messages a ON a.session = m.session AND a.answers = m.seq AND a.rpc_id = m.rpc_id
-        AND a.sender <> m.sender AND m.kind = 'request'
+    {question_of("m")}
+    {answer_of("m", "f")} AND a.sender <> m.sender
     LEFT JOIN frames af ON af.id = a.frame"""
 
 # A cancel names the id of a request of its own side. A client's is in the exchange of its request; a server's may be in
 # none, and is looked for among so many that follow, as all of them for each request could take hours.
-_CANCELLED = """CASE m.sender WHEN 'client' THEN EXISTS (
+_CANCELLED = f"""CASE WHEN f.kind = 'batch' THEN called_off(m.session, m.seq, m.frame, m.part, m.sender, m.rpc_id)
+    WHEN m.sender = 'client' THEN EXISTS (
         SELECT 1 FROM messages c CROSS JOIN frames cf ON cf.id = c.frame
         WHERE c.session = m.session AND c.exchange = m.seq AND (c.frame, c.part) > (m.frame, m.part)
-        AND +c.method = 'notifications/cancelled' AND +c.sender = 'client' AND cancelled_by(cf.text, c.part) = m.rpc_id)
+        AND +c.method = 'notifications/cancelled' AND +c.sender = 'client'
+        AND cancelled_by({text_of("cf", "c.part")}, c.part) = m.rpc_id)
     ELSE EXISTS (
         SELECT 1 FROM (SELECT c.frame, c.part, c.sender FROM messages c WHERE c.session = m.session
             AND c.method = 'notifications/cancelled' AND (c.frame, c.part) > (m.frame, m.part)
             ORDER BY c.frame, c.part LIMIT 100) few
         CROSS JOIN frames cf ON cf.id = few.frame
-        WHERE few.sender = m.sender AND cancelled_by(cf.text, few.part) = m.rpc_id) END"""
-
-
-def text_of(frame: str, message: str) -> str:
-    """The text of a message: of a batch, its part."""
-    return f"CASE {frame}.kind WHEN 'batch' THEN part_of({frame}.text, {message}.part) ELSE {frame}.text END"
-
+        WHERE few.sender = m.sender AND cancelled_by({text_of("cf", "few.part")}, few.part) = m.rpc_id) END"""
 
 # What a row says of its call. A request and its answer say the same.
 METHOD = "coalesce(m.method, q.method)"
 NAME = "coalesce(m.name, q.name)"
-TEXT = text_of("f", "m")
+TEXT = text_of("f", "m.part")
 SIZE = f"length(CAST({TEXT} AS BLOB))"
-MICROSECONDS = "coalesce(af.at - f.at, f.at - qf.at)"
+MICROSECONDS = "coalesce(af.at - f.at, CASE WHEN q.frame IS NOT NULL THEN f.at - qf.at END)"
 STATUS = f"""CASE WHEN m.kind IS NOT 'request' THEN m.status WHEN a.status IS NOT NULL THEN a.status
     WHEN m.key IS NULL THEN 'retry' WHEN {_CANCELLED} THEN 'cancelled' ELSE 'unanswered' END"""
 _SO_FAR = STATUS.replace("'unanswered'", "NULL")

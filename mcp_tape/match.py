@@ -50,10 +50,17 @@ def exact_params(message: Message, text: bytes, part: int = 0) -> Any:
     if _is_plain(params):
         return params
     try:
-        body = jsontext.loads_exact(text.decode("utf-8", "replace"))
+        body = (_exact_batch if text.lstrip().startswith(b"[") else _exact)(text)
     except RecursionError:
         return params
     return (body[part] if isinstance(body, list) else body).get("params")
+
+
+def _exact(text: bytes) -> Any:
+    return jsontext.loads_exact(text.decode("utf-8", "replace"))
+
+
+_exact_batch = lru_cache(1)(_exact)  # its messages are asked for one after the other
 
 
 def _is_plain(value: Any) -> bool:

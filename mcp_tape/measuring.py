@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from . import filters
+from .batches import text_of
 from .cassette import Cassette
 from .errors import CassetteError
 from .filters import EVERYTHING, Filter
@@ -28,7 +29,7 @@ _OTHERS: Group = ("client", "(others)", None)
 
 # A request that was made again has lost its key: it does not count.
 _CALLS = f"""SELECT f.seq, m.part, m.sender, m.method, m.name, a.status, {filters.MICROSECONDS},
-    {filters.SIZE}, coalesce(length(CAST({filters.text_of("af", "a")} AS BLOB)), 0)
+    {filters.SIZE}, coalesce(length(CAST({text_of("af", "a.part")} AS BLOB)), 0)
     FROM {filters.ROWS} WHERE f.session = ? AND f.seq >= ? AND (f.seq > ? OR m.part > ?)
     AND m.kind = 'request' AND m.key IS NOT NULL AND %s ORDER BY f.seq, m.part LIMIT {_BLOCK}"""
 _TEXT, _NUMBER, _NONE = (str,), (int,), type(None)

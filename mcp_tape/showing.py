@@ -6,10 +6,10 @@ Owns how rows are read, in blocks and never more of a text than is shown. Knows 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any, NamedTuple
 
-from . import filters, jsontext, texts
+from . import filters, jsontext
+from .batches import text_of
 from .cassette import Cassette
 from .errors import CassetteError
 from .filters import EVERYTHING, Filter
@@ -47,7 +47,7 @@ class Row(NamedTuple):
     @property
     def is_cut(self) -> bool:
         text = self.excerpt
-        return self.size > (len(text.encode()) if isinstance(text, str) else len(text))
+        return self.size > (len(text) if isinstance(text, bytes) or text.isascii() else len(text.encode()))
 
     @property
     def is_message(self) -> bool:
@@ -66,7 +66,7 @@ class Row(NamedTuple):
 _COLUMNS = f"""f.session, f.seq, m.part, f.at, f.sender, f.channel, f.kind, m.kind, {filters.METHOD}, {filters.NAME},
     m.rpc_id, {filters.STATUS}, {filters.MICROSECONDS}, m.answers, m.exchange, {filters.SIZE},
     CASE WHEN typeof(f.text) NOT IN ('text', 'blob') THEN f.text
-    WHEN f.kind = 'control' THEN substr(f.text, 1, {_FACTS}) ELSE substr(f.text, 1, {EXCERPT}) END, f.id"""
+    WHEN f.kind = 'control' THEN substr(f.text, 1, {_FACTS}) ELSE substr({filters.TEXT}, 1, {EXCERPT}) END, f.id"""
 _NONE = type(None)
 _NUMBER, _TEXT, _SOME_NUMBER, _SOME_TEXT = (int,), (str,), (int, _NONE), (str, _NONE)
 _TYPES = (
@@ -129,18 +129,10 @@ def around(cassette: Cassette, session: int, first: int, last: int | None, chann
 
 def whole(cassette: Cassette, row: Row) -> str:
     """The whole text of a message: the part, where it came in a batch."""
-    if row.frame_kind == "batch":
-        return str(texts.part_of(_batch(cassette, row.frame), row.part))
-    return _text(cassette, row.frame) if row.is_cut else plain(row.excerpt)
-
-
-@lru_cache(maxsize=1)  # its messages are asked for one after the other
-def _batch(cassette: Cassette, frame: int) -> str:
-    return _text(cassette, frame)
-
-
-def _text(cassette: Cassette, frame: int) -> str:
-    return "".join(plain(text) for (text,) in cassette.rows("SELECT text FROM frames WHERE id = ?", (frame,)))
+    if not row.is_cut:
+        return plain(row.excerpt)
+    rows = cassette.rows(f"SELECT {text_of('f', '?')} FROM frames f WHERE f.id = ?", (row.part, row.frame))
+    return "".join(plain(text) for (text,) in rows)
 
 
 def facts(row: Row) -> dict[str, Any]:

@@ -171,7 +171,8 @@ def message_rows(number: int, session: int, frame: Frame, entries: list[Entry]) 
 
 def to_be_retried(entries: list[Entry]) -> list[int]:
     """The requests that the client was told to make again: only the last try is ever found. See FORGET."""
-    return [e.answers for e in entries if e.message.status == "retry" and e.answers is not None]
+    # All requests of a batch have one number, which is enough to say once.
+    return list(dict.fromkeys(e.answers for e in entries if e.message.status == "retry" and e.answers is not None))
 
 
 def column_text(text: bytes) -> str | bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from functools import lru_cache
 from typing import Any
 
 from . import frames, jsontext, protocol
@@ -19,23 +18,17 @@ _SHORT = {"b": " ", "f": " ", "n": "\n", "r": "\r", "t": "\t"}
 
 def teach(db: sqlite3.Connection) -> None:
     """Make the functions below known to SQL, by their names."""
-    for function in (part_of, says, cancelled_by):
+    for function in (says, cancelled_by):
         db.create_function(function.__name__, 2, function, deterministic=True)
 
 
-def part_of(text: Any, number: Any) -> Any:
-    """One message of a batch, verbatim; the whole text where it has no such part."""
-    found = parts(text) if isinstance(text, str) and isinstance(number, int) else []
-    return found[number] if 0 <= number < len(found) else text
-
-
-@lru_cache(maxsize=1)  # they are asked for one after the other
-def parts(batch: str) -> list[str]:
-    """The texts of the messages in a batch."""
+def spans(batch: Any) -> list[tuple[int, int]]:
+    """Where the messages of a batch stand in its text; none where a stranger put something else."""
+    text = batch.decode("latin-1") if isinstance(batch, bytes) else batch  # a character for each byte
     try:
-        return [batch[start:end] for path, start, end in jsontext.values(batch, 1) if path]
-    except (IndexError, ValueError):
-        return []  # a stranger's, which is no JSON
+        return [(start, end) for path, start, end in jsontext.values(text, 1) if path]
+    except (IndexError, ValueError, TypeError):
+        return []
 
 
 def says(text: Any, words: bytes) -> bool:

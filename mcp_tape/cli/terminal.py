@@ -21,7 +21,7 @@ def columns() -> int:
 
 def wide(text: str) -> int:
     """The columns that a printable text takes."""
-    return sum(map(_wide, text)) if _UNUSUAL.search(text) else len(text)
+    return len(text) if text.isascii() or not _UNUSUAL.search(text) else sum(map(_wide, text))
 
 
 def _wide(character: str) -> int:

@@ -13,24 +13,26 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from .. import frames, jsontext, match, protocol
+from ..batches import answer_of, text_of
 from ..cassette import Cassette
 from ..finding import rule
 from .surface import GREETINGS, Answer
 
 # A + before a column keeps SQLite from choosing the index that starts with it, and reading the whole session for each.
-_ASKED = """SELECT q.session, q.seq, q.part, q.method, q.name, q.key, q.frame,
+_ASKED = f"""SELECT q.session, q.seq, q.part, q.method, q.name, q.key, q.frame,
     a.seq, a.frame, a.part, a.status, af.at - qf.at
     FROM messages q JOIN frames qf ON qf.id = q.frame
-    LEFT JOIN messages a ON a.session = q.session AND a.answers = q.seq AND a.rpc_id = q.rpc_id
-        AND +a.sender = 'server' AND a.status <> 'retry'
+    {answer_of("q", "qf")} AND +a.sender = 'server' AND a.status <> 'retry'
     LEFT JOIN frames af ON af.id = a.frame
     WHERE q.session = ? AND q.sender = 'client' AND q.kind = 'request' AND +q.key IS NOT NULL
-        AND (q.seq, q.part) > (?, ?) ORDER BY q.seq, q.part LIMIT ?"""
+        AND (q.seq, q.part) > (?, ?) ORDER BY q.seq, q.frame, q.part LIMIT ?"""
 # What the server never got, or was to be asked again: those have no key.
-_TRIED = """SELECT q.session, q.seq, q.part, q.method, q.name, q.frame FROM messages a
+_TRIED = """SELECT q.session, q.seq, q.part, q.method, q.name, q.frame
+    FROM (SELECT DISTINCT session, answers FROM messages WHERE session = ? AND status = 'retry') a
     JOIN messages q ON q.session = a.session AND q.seq = a.answers AND q.sender = 'client' AND q.kind = 'request'
-    WHERE a.session = ? AND a.status = 'retry' AND +q.key IS NULL GROUP BY q.seq, q.part ORDER BY q.seq, q.part"""
+    WHERE +q.key IS NULL ORDER BY q.seq, q.part"""
 _MADE_AGAIN = "SELECT 1 FROM messages WHERE session = ? AND key = ? AND (session, seq) > (?, ?) LIMIT 1"
+_SAID = f"SELECT CAST({text_of('f', '?')} AS BLOB) FROM frames f WHERE f.id = ?"
 _BLOCK = 1_000  # rows read at once
 _LONG = b"0" * 16  # digits that a float may not tell apart
 _AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)  # ten times as fast as an expression
@@ -108,9 +110,9 @@ class Recording:
 
     def params(self, asked: Asked) -> Any:
         """Numbers by their exact value, as keys are made of them."""
-        text = self._text(asked.frame)
+        text = self._text(asked.frame, asked.part)
         messages = frames.parse(text)[1]
-        return match.exact_params(messages[asked.part], text, asked.part) if asked.part < len(messages) else None
+        return match.exact_params(messages[0], text) if messages else None
 
     def answer(self, asked: Asked) -> Any:
         """The answer as a value, or None."""
@@ -120,9 +122,9 @@ class Recording:
         """What an answer tells about the surface."""
         return Answer((asked.session, asked.seq), asked.method, self.params(asked), self.answer(asked))
 
-    def answer_text(self, asked: Asked) -> tuple[bytes, int | None]:
-        """The text that holds an answer, and which part of it that is."""
-        return self._text(asked.answer) if asked.answer is not None else b"", asked.answer_part
+    def answer_text(self, asked: Asked) -> bytes:
+        """The answer as it was recorded; nothing where there is none."""
+        return self._text(asked.answer, asked.answer_part or 0) if asked.answer is not None else b""
 
     def server_requests(self) -> dict[tuple[int, int | None], Counter[str]]:
         """What the server asked the client for, by session and the request that it was asked during."""
@@ -199,20 +201,20 @@ class Recording:
         return found
 
     def _body(self, frame: int, part: int) -> Any:
-        text = self._text(frame)
+        text = self._text(frame, part)
         try:
             long = _LONG in text.translate(_AS_ZEROS)
             body = jsontext.loads_exact(text.decode("utf-8", "replace")) if long else jsontext.loads(text)
         except RecursionError:
-            body = [message.body for message in frames.parse(text)[1]]  # the depths are left as text
+            body = next((message.body for message in frames.parse(text)[1]), None)  # the depths are left as text
         except ValueError:
             return None
         if isinstance(body, list):
             return body[part] if part < len(body) else None
         return body
 
-    def _read(self, frame: int) -> bytes:
-        rows = self._cassette.rows("SELECT CAST(text AS BLOB) FROM frames WHERE id = ?", (frame,))
+    def _read(self, frame: int, part: int) -> bytes:
+        rows = self._cassette.rows(_SAID, (part, frame))
         return bytes(rows[0][0] or b"") if rows else b""
 
 

@@ -6,18 +6,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from .. import jsontext
+from ..batches import question_of
 from ..cassette import Cassette
 from ..errors import CassetteError
 from ..frames import Frame
 
 _BLOCK_FRAMES, _BLOCK_BYTES = 500, 4 << 20
 
-_LABELS = """SELECT m.seq, m.part, m.sender, m.kind, coalesce(m.method, q.method), coalesce(m.name, q.name), m.rpc_id,
-    m.status, m.exchange, CASE WHEN m.answers IS NOT NULL THEN f.at - qf.at END
+_LABELS = f"""SELECT m.seq, m.part, m.sender, m.kind, coalesce(m.method, q.method), coalesce(m.name, q.name), m.rpc_id,
+    m.status, m.exchange, CASE WHEN q.frame IS NOT NULL THEN f.at - qf.at END
     FROM frames f JOIN messages m ON m.frame = f.id
-    LEFT JOIN messages q ON q.session = m.session AND q.seq = m.answers AND q.rpc_id = m.rpc_id AND q.kind = 'request'
-        AND q.sender = CASE m.sender WHEN 'client' THEN 'server' ELSE 'client' END
-    LEFT JOIN frames qf ON qf.id = q.frame """
+    {question_of("m")} """
 _OF_FRAMES = _LABELS + "WHERE f.session = ? AND f.seq BETWEEN ? AND ? ORDER BY f.seq, m.part"
 _OF_EXCHANGE = _LABELS + "WHERE m.session = ? AND m.exchange = ? ORDER BY m.seq, m.part"
 

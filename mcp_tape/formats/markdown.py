@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, groupby
+from typing import NamedTuple
 
 from .. import jsontext, showing
 from ..cassette import Cassette, Session
 from ..frames import Frame
-from ..texts import part_of
+from ..texts import spans
 from . import labels
 from .labels import Label, labelled
 from .pretty import LARGE, harmless, pieces_of_members
@@ -24,6 +25,19 @@ _LONGEST = 200  # of a heading's words
 _OURS = re.compile("[a-z][a-z-]{0,30}")
 
 
+class _Said(NamedTuple):
+    """The text of a frame, and where its messages stand in it where it is a batch."""
+
+    text: str
+    spans: list[tuple[int, int]]
+
+    def by(self, label: Label) -> str:
+        return self.text[slice(*self.spans[label.part])] if 0 <= label.part < len(self.spans) else self.text
+
+
+_NOTHING = _Said("", [])
+
+
 def dump(cassette: Cassette, session: Session, frames: Iterable[Frame]) -> Iterator[str]:
     """The lines of a session; an exchange is told whole if one of its frames is among these."""
     yield from _title(session)
@@ -32,9 +46,10 @@ def dump(cassette: Cassette, session: Session, frames: Iterable[Frame]) -> Itera
         if not found or frame.kind == "control":
             yield from _aside(frame)
             continue
+        said = _said(frame) if any(label.exchange is None for label in found) else _NOTHING
         for label in found:
             if label.exchange is None:
-                yield from _alone(frame, label)
+                yield from _alone(said, label)
             elif label.exchange not in told:
                 told.add(label.exchange)
                 yield from _exchange(cassette, session.id, label.exchange)
@@ -58,17 +73,17 @@ def _title(session: Session) -> Iterator[str]:
 
 def _exchange(cassette: Cassette, session: int, number: int) -> Iterator[str]:
     members = labels.of_exchange(cassette, session, number)
-    asked = [label for label in members if label.seq == number and label.kind == "request"]
-    answers = [label for label in members if label.microseconds is not None and label.sender == "server"]
+    asked = [label for label in members if _asks(label, number)]
+    answers = [label for label in members if _answers(label)]
     ending = _ending(asked, answers) if answers or not asked else _open_end(cassette, session, number)
     yield f"## {number}. {', '.join(map(_call, asked or members[:1]))}: {ending}\n\n"
     for seq, group in groupby(members, key=lambda label: label.seq):
         frame = cassette.frame(session, seq)
         if frame is not None:
-            text, kind = _text(frame), frame.kind
+            said = _said(frame)
             del frame  # it may be large
             for label in group:
-                yield from _message(text, kind, label, _role(label, asked, answers))
+                yield from _message(said.by(label), label, _role(label, number, len(asked) == 1))
 
 
 def _ending(asked: list[Label], answers: list[Label]) -> str:
@@ -85,10 +100,19 @@ def _open_end(cassette: Cassette, session: int, number: int) -> str:
     return ", ".join(dict.fromkeys(_ENDS.get(status or "", "**not answered**") for status in statuses))
 
 
-def _role(label: Label, asked: list[Label], answers: list[Label]) -> str:
-    what = "request" if label in asked else "answer" if label in answers else ""
+def _asks(label: Label, number: int) -> bool:
+    """Whether it is a request that opened an exchange."""
+    return label.seq == number and label.kind == "request"
+
+
+def _answers(label: Label) -> bool:
+    return label.microseconds is not None and label.sender == "server"
+
+
+def _role(label: Label, number: int, only_one: bool) -> str:
+    what = "request" if _asks(label, number) else "answer" if _answers(label) else ""
     if what:
-        return what if len(asked) == 1 else f"{what} {_call(label)}"
+        return what if only_one else f"{what} {_call(label)}"
     return _strong(label.kind) + (f" {_call(label)}" if label.method else "")
 
 
@@ -102,11 +126,11 @@ def _word(word: str) -> str:
     return word if _OURS.fullmatch(word) else _code(word)
 
 
-def _alone(frame: Frame, label: Label) -> Iterator[str]:
+def _alone(said: _Said, label: Label) -> Iterator[str]:
     """A message that belongs to no exchange."""
     what = f"{_strong(label.kind)} from the {_word(label.sender)} {_call(label)}".rstrip()
     yield f"## {label.seq}. {_marked(what, label)}\n\n"
-    yield from _message(_text(frame), frame.kind, label, "")
+    yield from _message(said.by(label), label, "")
 
 
 def _aside(frame: Frame) -> Iterator[str]:
@@ -119,15 +143,19 @@ def _aside(frame: Frame) -> Iterator[str]:
     yield from _fenced(_text(frame), "text")
 
 
-def _message(text: str, kind: str, label: Label, what: str) -> Iterator[str]:
+def _message(text: str, label: Label, what: str) -> Iterator[str]:
     if what:
         yield f"{_ARROWS.get(label.sender, '?')} {_word(label.sender)}: {_marked(what, label)}\n\n"
-    text = part_of(text, label.part) if kind == "batch" else text
     body = _body(text, label)
     if body is None:
         yield from _fenced(text, "text")
     elif first := next(body, ""):
         yield from _fenced(text, "json", chain((first,), body))
+
+
+def _said(frame: Frame) -> _Said:
+    text = _text(frame)
+    return _Said(text, spans(text) if frame.kind == "batch" else [])
 
 
 def _text(frame: Frame) -> str:
