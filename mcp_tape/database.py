@@ -11,7 +11,7 @@ from . import schema
 from .errors import CassetteError, pasted
 
 _MOST_BYTES = 1 << 30  # per value: a cassette may come from a stranger
-PATIENCE = 5000  # milliseconds that SQLite itself waits for others
+_PATIENCE = 5000  # milliseconds that SQLite itself waits for others
 _TABLES = {"sessions", "frames", "messages"}
 
 
@@ -24,14 +24,14 @@ def read_only_uri(path: str) -> str:
 def connect(path: str) -> sqlite3.Connection:
     """For writing. SQLite itself waits for others, for a while."""
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    db.execute(f"PRAGMA busy_timeout = {PATIENCE}")
+    db.execute(f"PRAGMA busy_timeout = {_PATIENCE}")
     return db
 
 
 def guard(db: sqlite3.Connection) -> None:
     """Nothing in a stranger's file may run or be endless."""
     db.execute("PRAGMA trusted_schema = OFF")
-    db.execute(f"PRAGMA busy_timeout = {PATIENCE}")
+    db.execute(f"PRAGMA busy_timeout = {_PATIENCE}")
     if sys.version_info >= (3, 11):
         db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
 

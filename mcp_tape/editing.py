@@ -24,6 +24,7 @@ from .formats.labels import labelled
 from .frames import Frame
 from .ledger import Ledger
 
+_WAITS = "the request in frame {} waits for its answer, and stays what it is until then"
 _NOT_WHILE_OPEN = "the session may still be recorded: frames can be changed and deleted, but not added or moved"
 
 
@@ -67,18 +68,19 @@ def put_back(path: str, written: Written, lines: Iterable[str]) -> Edit:
     with TemporaryDirectory(prefix="mcp-tape-") as directory:
         new = os.path.join(directory, "new.db")
         with building(new) as builder:
-            edit = _build(path, written, lines, builder)
+            edit, untold = _build(path, written, lines, builder)
         if edit.is_nothing:
             return edit
         try:
-            _swap(path, written, new)
+            _swap(path, written, untold, new)
         except sqlite3.Error as error:
             raise CassetteError(f"{path} stays as it was: {error}") from None
     database.tidy(path)
     return edit
 
 
-def _build(path: str, written: Written, lines: Iterable[str], builder: Builder) -> Edit:
+def _build(path: str, written: Written, lines: Iterable[str], builder: Builder) -> tuple[Edit, set[str]]:
+    """What was done, and what the frames no longer tell of the session."""
     session, last = written.session, written.last
     with Cassette(path) as cassette:
         keys = jsonl.hidden_keys(cassette, session.id)
@@ -96,11 +98,13 @@ def _build(path: str, written: Written, lines: Iterable[str], builder: Builder) 
             changed += row.changed
         sql = "SELECT count(*) FROM frames WHERE session = ? AND seq <= ?"
         removed = cassette.rows(sql, (session.id, last))[0][0] - len(seen)
-        if untold := builder.untold():
-            builder.forget(untold & _told_by(_until(last, cassette.frames(session.id))))
+        untold = builder.untold()
+        if untold:
+            untold &= _told_by(_until(last, cassette.frames(session.id)))
+            builder.forget(untold)
     if removed and not builder.frames:  # an editor that was cut short, more likely than a wish
         raise sheet.SheetError(1, f"no frame is left; to remove the session: mcp-tape rm --session {session.id} FILE")
-    return Edit(changed, added, removed)
+    return Edit(changed, added, removed), untold
 
 
 def _told_by(frames: Iterable[Frame]) -> set[str]:
@@ -111,7 +115,7 @@ def _told_by(frames: Iterable[Frame]) -> set[str]:
     return set(ledger.facts)
 
 
-def _swap(path: str, written: Written, new: str) -> None:
+def _swap(path: str, written: Written, untold: set[str], new: str) -> None:
     number = written.session.id
     with closing(database.connect(path)) as db:
         database.guard(db)
@@ -121,20 +125,15 @@ def _swap(path: str, written: Written, new: str) -> None:
             last = written.last if written.is_open else None
             if _look_of(rebuilding.stored_frames(db, number, last)) != written.look:
                 raise CassetteError(f"{path} stays as it was: somebody else has changed session {number} meanwhile")
-            if written.is_open:
-                _amend(db, written)
-            else:
+            if last is None:
                 replacing.take_over(db, number, number)
-
-
-def _amend(db: sqlite3.Connection, written: Written) -> None:
-    """Put the frames that were edited into their places. What follows from all of them is made anew."""
-    number = written.session.id
-    told = _told_by(rebuilding.stored_frames(db, number))
-    replacing.amend(db, number, written.last)
-    if told:
-        storage.update_session(db, number, dict.fromkeys(told))
-    rebuilding.rebuild_session(db, number)
+                return
+            waiting = replacing.amend(db, number, last)
+            if waiting:
+                raise CassetteError(f"{path} stays as it was: {_WAITS.format(waiting[0])}")
+            if untold:
+                storage.update_session(db, number, dict.fromkeys(untold))
+            rebuilding.rebuild_session(db, number)
 
 
 def _until(last: int, frames: Iterable[Frame]) -> Iterator[Frame]:

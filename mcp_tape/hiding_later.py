@@ -13,23 +13,22 @@ from typing import Any, NamedTuple
 
 from . import database, frames, match, protocol, rebuilding, storage
 from .cassette import Cassette
-from .changing import changed, is_in_use, transaction
+from .changing import changed, still_open, transaction
 from .errors import CassetteError
-from .frames import Message
+from .frames import LEFT_OUT, Message
 from .redact import FAILED, Redactor
 from .remaking import NoChange
 from .unhidden import Change, Fact, Progress, Stored, added, blocks, changes, facts, stored_frames
 
-_TRIES = 3
-_FAILED = "a frame could not be redacted and was left out"
+_ROUNDS = 3  # what was recorded or edited during one is in the next; without an end, a fast recorder would be ahead
 
 
 class Hidden(NamedTuple):
-    """How much was hidden: by kind, and in how many frames; and whether the cassette was in use meanwhile."""
+    """How much was hidden: by kind, and in how many frames; and whether somebody may still be recording."""
 
     kinds: Counter[str]
     frames: int
-    in_use: bool = False
+    recorded: bool = False
 
 
 def hide(path: str, redactor: Redactor, progress: Progress = lambda done: None) -> Hidden:
@@ -42,10 +41,10 @@ def hide(path: str, redactor: Redactor, progress: Progress = lambda done: None) 
             for fact in told:
                 _put_fact(db, *fact)
         odd: set[int] = set()
-        done = (change for block in blocks(db, progress, seen) for change in _put(db, redactor, block, odd))
+        done = (change for block in blocks(db, progress, seen, _ROUNDS) for change in _put(db, redactor, block, odd))
         hidden = _tally(told, done)
         _rebuild(db, odd)
-        hidden = hidden._replace(in_use=is_in_use(db))
+        hidden = hidden._replace(recorded=bool(still_open(db)))
         if not hidden.kinds:
             raise NoChange
     return hidden
@@ -101,16 +100,17 @@ def _learn(db: sqlite3.Connection, redactor: Redactor, progress: Progress) -> in
 
 def _put(db: sqlite3.Connection, redactor: Redactor, block: list[Stored], odd: set[int]) -> Iterator[Change]:
     """Hide what is in some frames, in one transaction. Sessions whose messages are to be told apart anew are odd."""
-    for again in range(_TRIES):
-        left = {change.stored.id: change for change in changes(redactor, block)}
-        if not left:
-            return
-        with transaction(db):
-            done = [number for number in left if again == _TRIES - 1 or _is_there(db, left[number].stored)]
-            odd.update(left[number].stored.session for number in done if _store(db, left[number]))
-        yield from map(left.pop, done)
+    found = changes(redactor, block)
+    if not found:
+        return
+    with transaction(db):
         # What somebody has edited meanwhile is looked at once more.
-        block = [stored for number in left for stored in stored_frames(db, "id = ?", (number,))]
+        others = [change for change in found if not _is_there(db, change.stored)]
+        for other in others:
+            found.remove(other)
+            found += changes(redactor, stored_frames(db, "id = ?", (other.stored.id,)))
+        odd.update(change.stored.session for change in found if _store(db, change))
+    yield from found
 
 
 def _is_there(db: sqlite3.Connection, stored: Stored) -> bool:
@@ -135,7 +135,7 @@ def _store(db: sqlite3.Connection, change: Change) -> bool:
         ),
     )
     if text == FAILED:
-        storage.update_session(db, stored.session, {"incomplete": _FAILED})
+        storage.update_session(db, stored.session, {"incomplete": LEFT_OUT})
     if not is_message:
         return stored.kind == "control"
     before = frames.parse(stored.text)[1]

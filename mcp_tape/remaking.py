@@ -47,9 +47,12 @@ def remade(path: str, check: Check = database.check) -> Iterator[sqlite3.Connect
         raise CassetteError(f"{path} cannot be changed: it, or its directory, may not be written")
     try:
         with closing(_held(path, check)), _copied(path) as part:
+            held = database.identity(path)
             with closing(changeable(part)) as db:
                 yield db
                 finish(db)
+            if database.identity(path) != held:  # somebody put another file in its place
+                raise _in_use(path)
             put(part, path)
     except NoChange:
         pass

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
 
 from .cassette import Cassette
-from .changing import changed, is_in_use, transaction
+from .changing import changed, still_open, transaction
 from .errors import TapeError, pasted
 
 
@@ -26,17 +25,11 @@ def remove(path: str, sessions: Iterable[int], *, force: bool = False) -> list[i
     """Remove sessions; the numbers of all that are gone. `force`: those that extend them, and what is recorded, too."""
     with Cassette(path) as cassette:
         named = {cassette.session(number).id for number in sessions}
-        extends = {session.id: session.extends for session in cassette.sessions()}
-    gone = _with_extending(named, extends)
-    if gone != named and not force:
-        more = gone - named
-        raise ExtendedError(
-            f"nothing was removed: session {_list(more)} extends what is to go, and plays only with it.\n"
-            f"To remove all of them: mcp-tape rm {pasted(path)} {' '.join(f'--session {n}' for n in sorted(gone))}"
-        )
     with changed(path) as db, transaction(db):
-        if not force and is_in_use(db):
-            _expect_closed(db, path, gone)
+        gone = _with_extending(named, dict(db.execute("SELECT id, extends FROM sessions")))
+        if not force:
+            _expect_named(path, named, gone)
+            _expect_closed(path, gone & still_open(db))
         for number in sorted(gone):
             db.execute("DELETE FROM messages WHERE session = ?", (number,))
             db.execute("DELETE FROM frames WHERE session = ?", (number,))
@@ -44,12 +37,19 @@ def remove(path: str, sessions: Iterable[int], *, force: bool = False) -> list[i
     return sorted(gone)
 
 
-def _expect_closed(db: sqlite3.Connection, path: str, gone: set[int]) -> None:
-    still_open = gone & {number for (number,) in db.execute("SELECT id FROM sessions WHERE ended_at IS NULL")}
-    if still_open:
+def _expect_named(path: str, named: set[int], gone: set[int]) -> None:
+    if gone != named:
+        raise ExtendedError(
+            f"nothing was removed: session {_list(gone - named)} extends what is to go, and plays only with it.\n"
+            f"To remove all of them: mcp-tape rm {pasted(path)} {' '.join(f'--session {n}' for n in sorted(gone))}"
+        )
+
+
+def _expect_closed(path: str, recorded: set[int]) -> None:
+    if recorded:
         raise RecordedError(
-            f"nothing was removed: session {_list(still_open)} of {path} is not closed, and somebody may be recording "
-            "it.\nEnd the recorder and try again; or add --force, and it is no longer recorded"
+            f"nothing was removed: session {_list(recorded)} of {path} is not closed: somebody may be recording it.\n"
+            "End the recorder and try again; or add --force, and it is no longer recorded"
         )
 
 

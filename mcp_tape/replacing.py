@@ -130,6 +130,7 @@ def attached(db: sqlite3.Connection, source: str) -> Iterator[None]:
 
 def take_over(db: sqlite3.Connection, session: int, number: int) -> None:
     """Put a session of `new` in the place of one."""
+    shift = _shift(db, number)
     db.execute("DELETE FROM messages WHERE session = ?", (session,))
     db.execute("DELETE FROM frames WHERE session = ?", (session,))
     db.execute(
@@ -138,7 +139,6 @@ def take_over(db: sqlite3.Connection, session: int, number: int) -> None:
     )
     note = "UPDATE sessions SET note = coalesce((SELECT note FROM new.sessions WHERE id = ?), note) WHERE id = ?"
     db.execute(note, (number, session))
-    shift = _shift(db, number)
     db.execute(
         f"INSERT INTO frames (id, session, {_FRAME}) SELECT id + ?, ?, {_FRAME} FROM new.frames WHERE session = ?",
         (shift, session, number),
@@ -150,22 +150,31 @@ def take_over(db: sqlite3.Connection, session: int, number: int) -> None:
     )
 
 
-def amend(db: sqlite3.Connection, session: int, last: int) -> None:
+def amend(db: sqlite3.Connection, session: int, last: int) -> list[int]:
     """Make the frames of a session those that `new` has of it, each in its place, up to the last; their messages go.
 
-    More may be recorded behind them meanwhile, so none gets another number.
+    More may be recorded behind them meanwhile, so none gets another number. Those that were changed although a request
+    in them waits for its answer, which the recorder will look for: that must not be.
     """
     values = {"session": session, "last": last}
     place = "session = :session AND seq <= :last AND seq NOT IN "
     new = "SELECT {} FROM new.frames n WHERE n.session = :session AND n.seq = frames.seq"
     same = f"SELECT seq FROM frames WHERE session = :session AND ({_FRAME}) IS ({new.format(_FRAME)})"
+    unanswered = """kind = 'request' AND NOT EXISTS (SELECT 1 FROM messages a WHERE a.session = q.session
+        AND a.answers = q.seq AND (a.rpc_id = q.rpc_id OR a.status = 'retry'))"""
+    waiting = db.execute(f"SELECT DISTINCT seq FROM messages q WHERE {place} ({same}) AND {unanswered}", values)
+    found = [seq for (seq,) in waiting]
     db.execute(f"DELETE FROM messages WHERE {place} ({same})", values)
     db.execute(f"DELETE FROM frames WHERE {place} (SELECT seq FROM new.frames WHERE session = :session)", values)
     db.execute(f"UPDATE frames SET ({_FRAME}) = ({new.format(_FRAME)}) WHERE {place} ({same})", values)
+    return found
 
 
 def _shift(db: sqlite3.Connection, number: int) -> int:
-    """How far the new frames' numbers move, to stand behind all others."""
+    """How far the new frames' numbers move, to stand behind all others, also those that they replace.
+
+    Who reads the frames by their numbers meanwhile does not miss them.
+    """
     sql = (
         "SELECT coalesce((SELECT max(id) FROM frames), 0) + 1 - coalesce(min(id), 1) FROM new.frames WHERE session = ?"
     )

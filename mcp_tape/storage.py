@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import database, jsontext, match, schema
-from .frames import Entry, Frame
+from .frames import LEFT_OUT, Entry, Frame
 
 Batch = list[tuple[int, Frame, list[Entry]]]  # with the session that each belongs to
 
@@ -17,6 +17,14 @@ INSERT_MESSAGE = """INSERT INTO messages
     (frame, part, session, seq, sender, kind, method, rpc_id, name, status, answers, key, exchange, cue)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 FORGET = "UPDATE messages SET key = NULL WHERE session = ? AND sender = 'client' AND seq = ?"
+
+
+class RemovedError(sqlite3.IntegrityError):
+    """Somebody has removed a session that was being recorded."""
+
+    def __init__(self, session: int) -> None:
+        super().__init__(f"session {session} was removed while it was being recorded")
+        self.session = session
 
 
 class Writer:
@@ -43,6 +51,8 @@ class Writer:
         db = self._db
         db.execute("BEGIN IMMEDIATE")
         try:
+            if not _is_there(db, row.get("extends")):  # it was removed since it was chosen
+                row["extends"] = None
             session = _insert(db, "sessions", row)
             db.execute("COMMIT")
         except BaseException:
@@ -80,15 +90,27 @@ class Writer:
 
     def finish(self, session: int, facts: dict[str, Any]) -> None:
         """Close a session."""
-        self._expect({session})
-        update_session(self._db, session, {"incomplete": None} | facts)
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            self._expect({session})
+            update_session(db, session, {"incomplete": self._left_out(session)} | facts)
+            db.execute("COMMIT")
+        except BaseException:
+            _rollback(db)
+            raise
+
+    def _left_out(self, session: int) -> str | None:
+        """What a redaction found meanwhile stays true."""
+        (why,) = self._db.execute("SELECT incomplete FROM sessions WHERE id = ?", (session,)).fetchone()
+        return LEFT_OUT if why == LEFT_OUT else None
 
     def _expect(self, sessions: Iterable[int]) -> None:
         """Somebody may have removed one that we record, and its number may have gone to another."""
         for session in sessions:
             found = self._db.execute("SELECT started_at FROM sessions WHERE id = ?", (session,)).fetchone()
             if found != (self._began[session],):
-                raise sqlite3.IntegrityError(f"session {session} was removed while it was being recorded")
+                raise RemovedError(session)
 
     def is_in_place(self) -> bool:
         """Whether the cassette is still where it was: nobody moved, deleted or replaced it."""
@@ -124,10 +146,15 @@ def mark_incomplete(path: str, sessions: Iterable[int], why: str) -> None:
     db = database.connect(path)
     try:
         for session in sessions:
-            update_session(db, session, {"incomplete": why})
+            # Its number may be another's by now, which was whole.
+            db.execute("UPDATE sessions SET incomplete = ? WHERE id = ? AND ended_at IS NULL", (why, session))
         database.settle(db)
     finally:
         db.close()
+
+
+def _is_there(db: sqlite3.Connection, session: int | None) -> bool:
+    return db.execute("SELECT 1 FROM sessions WHERE id = ?", (session,)).fetchone() is not None
 
 
 def _insert(db: sqlite3.Connection, table: str, row: dict[str, Any]) -> int:

@@ -12,7 +12,7 @@ import orjson
 
 from . import frames
 from .compression import Decoder
-from .frames import Entry, Frame, FrameKind, Message, Side
+from .frames import LEFT_OUT, Entry, Frame, FrameKind, Message, Side
 from .framing import Event, Events, Lines, Whole
 from .ledger import Ledger
 from .redact import FAILED, Redacted, Redactor
@@ -167,5 +167,5 @@ class Tape:
         try:
             return self._redactor.redact(text, channel)
         except Exception:  # fails closed: whatever went wrong, the text must not be kept
-            self.incomplete = "a frame could not be redacted and was left out"
+            self.incomplete = LEFT_OUT
             return Redacted(FAILED, FAILED, 1)

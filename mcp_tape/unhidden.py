@@ -82,18 +82,20 @@ def changes(redactor: Redactor, block: Iterable[Stored]) -> list[Change]:
     return [new for new in found if (new.redacted.text, new.head) != (new.stored.text, new.stored.head)]
 
 
-def blocks(db: sqlite3.Connection, progress: Progress, done: int = 0) -> Iterator[list[Stored]]:
-    """All frames, in the order in which they were recorded. What is recorded meanwhile comes last."""
+def blocks(db: sqlite3.Connection, progress: Progress, done: int = 0, rounds: int = 1) -> Iterator[list[Stored]]:
+    """All frames, in the order in which they were recorded. Each round more has those that came during the last one."""
     last = -(1 << 63)
-    while block := stored_frames(db, "id > ? ORDER BY id LIMIT ?", (last, _BLOCK)):
-        yield block
-        done += len(block)
-        progress(done)
-        database.expect_onward(last, block[-1].id)
-        last = block[-1].id
+    for _ in range(rounds):
+        ((end,),) = db.execute("SELECT max(id) FROM frames")
+        while block := stored_frames(db, "id > ? AND id <= ? ORDER BY id LIMIT ?", (last, end, _BLOCK)):
+            yield block
+            done += len(block)
+            progress(done)
+            database.expect_onward(last, block[-1].id)
+            last = block[-1].id
 
 
-def stored_frames(db: sqlite3.Connection, which: str, values: tuple[int, ...]) -> list[Stored]:
+def stored_frames(db: sqlite3.Connection, which: str, values: tuple[int | None, ...]) -> list[Stored]:
     """Frames, not more at once than memory should hold; at least one, if there is one."""
     block, size = [], 0
     with closing(db.execute(f"SELECT {_COLUMNS} FROM frames WHERE {which}", values)) as rows:

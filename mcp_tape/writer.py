@@ -24,7 +24,7 @@ from .naming import named_function
 from .recorder import CONTROL, HEAD, SERVER, Options
 from .redact import Redactor
 from .sessions import Sessions
-from .storage import Batch, Writer
+from .storage import Batch, RemovedError, Writer
 from .tape import Tape
 
 _T = TypeVar("_T")
@@ -60,6 +60,7 @@ class Recording:
         self._writer: Writer | None = None
         self._sessions: list[_Session] = []
         self._facts: dict[int, dict[str, str]] = {}
+        self._removed: set[int] = set()  # by somebody else, meanwhile
 
     def run(self) -> None:
         chunks = self._backlog.take() if self._options.when_needed else []
@@ -148,7 +149,7 @@ class Recording:
             tape.control(side, channel, facts, self._at)
 
     def _collect(self, session: int | None, frame: Frame, entries: list[Entry]) -> None:
-        if session is not None:
+        if session is not None and session not in self._removed:
             self._batch.append((session, frame, entries))
             self._batch_bytes += len(frame.text)
 
@@ -157,19 +158,39 @@ class Recording:
         if not batch or self._writer is None or self._failed:
             return
         facts = {s.number: news for s in self._sessions if s.number is not None and (news := self._news(s))}
-        writer = self._writer
         try:
-            _patiently(lambda: writer.append(batch, facts), self._wait)
-            for number, news in facts.items():
-                self._facts.setdefault(number, {}).update(news)
+            self._append(self._writer, batch, facts)
         except Error as error:
             self._fail(self._why(error))
         if self._backlog.closed:
             self._say("alive")  # the relay waits for us to finish
 
+    def _append(self, writer: Writer, batch: Batch, facts: dict[int, dict[str, str]]) -> None:
+        try:
+            _patiently(lambda: writer.append(batch, facts), self._wait)
+        except RemovedError as removed:
+            self._leave(removed)
+            rest = [entry for entry in batch if entry[0] != removed.session]
+            if rest:
+                self._append(
+                    writer, rest, {number: news for number, news in facts.items() if number != removed.session}
+                )
+            return
+        for number, news in facts.items():
+            self._facts.setdefault(number, {}).update(news)
+
+    def _leave(self, removed: RemovedError) -> None:
+        """The others go on, where there may be others."""
+        self._sessions = [session for session in self._sessions if session.number != removed.session]
+        self._removed.add(removed.session)
+        if self._options.transport == "stdio":
+            self._fail(f"cannot write {self._path}: {removed}")
+        else:
+            self._say(f"warning {removed}: it is no longer recorded")
+
     def _finish(self) -> None:
         writer, why = self._writer, self._failed or (None if self._is_in_place() else self._why())
-        for session in self._sessions:
+        for session in list(self._sessions):
             why = self._close(session, why) or why
         if writer is not None:
             writer.close()
@@ -196,6 +217,9 @@ class Recording:
         if writer is not None and number is not None:
             try:
                 _patiently(lambda: writer.finish(number, facts), self._wait)
+            except RemovedError as removed:
+                self._leave(removed)
+                return self._failed
             except Error as error:
                 return why or self._why(error)
         return why

@@ -15,7 +15,7 @@ import pytest
 from mcp_tape.cassette import Cassette
 from mcp_tape.database import connect, switch_to_wal
 from mcp_tape.errors import CassetteError
-from mcp_tape.frames import Side
+from mcp_tape.frames import LEFT_OUT, Side
 from mcp_tape.storage import mark_incomplete
 
 from .decks import OneSession
@@ -178,6 +178,29 @@ def test_a_session_that_is_not_whole_says_why(tmp_path: Path) -> None:
     writer.finish({"ended_at": "now"})
     writer.close()
     assert sessions(path)[0].incomplete is None
+
+
+def test_what_was_whole_is_not_called_incomplete(tmp_path: Path) -> None:
+    path = written(tmp_path / "tape.db")
+    mark_incomplete(str(path), [1], "the recorder of another session that had this number")
+    assert sessions(path)[0].incomplete is None
+
+
+def test_a_frame_that_was_left_out_meanwhile_is_not_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "tape.db"
+    writer = OneSession(path, FACTS)
+    mark_incomplete(str(path), [writer.session], LEFT_OUT)
+    writer.finish({"ended_at": "now"})
+    writer.close()
+    assert sessions(path)[0].incomplete == LEFT_OUT
+
+
+def test_a_session_does_not_extend_one_that_was_removed(tmp_path: Path) -> None:
+    path = tmp_path / "tape.db"
+    writer = OneSession(path, FACTS | {"extends": 1})  # and has its number now
+    writer.finish({"ended_at": "now"})
+    writer.close()
+    assert (sessions(path)[0].id, sessions(path)[0].extends) == (1, None)
 
 
 def test_a_writer_knows_when_its_file_was_moved(tmp_path: Path) -> None:

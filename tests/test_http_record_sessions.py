@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from mcp_tape.cassette import Cassette
+
 from .http import LAST, Client, Message, Upstream, Wire, answer, ask, begin, chunk
 from .http_running import (
     HELLO,
@@ -26,7 +28,7 @@ from .http_running import (
     said,
     texts,
 )
-from .support import WAIT, frames, sessions
+from .support import MCP_TAPE, WAIT, frames, is_recording, run, sessions, until
 
 CHANGED = said(method="notifications/tools/list_changed")
 
@@ -86,6 +88,24 @@ def test_there_is_one_session_for_each_id_and_one_for_what_has_none(tmp_path: Pa
     assert verbs == ["POST", "POST", "POST", "DELETE", "POST"]
     assert [one["status"] for one in told if one["event"] == "response"] == [200, 202, 200, 204, 404]
     assert (recorded[2].client_name, recorded[2].server_name) == ("raw", "scripted")
+
+
+def test_a_session_that_is_removed_meanwhile_takes_no_other_with_it(tmp_path: Path) -> None:
+    tape = tmp_path / "tape.db"
+    with Upstream(Sessions()) as upstream, recording(tape, upstream.url) as recorder:
+        numbers = [ask(recorder.url, INITIALIZE).header("mcp-session-id") or "" for _ in range(3)]
+        until(lambda: is_recording(tape) and len(sessions(tape)) == 3, "the sessions are there")
+        assert run([*MCP_TAPE, "rm", str(tape), "--session", "2", "--force"]).returncode == 0
+        for number in numbers:
+            ask(recorder.url, call(1), mcp_session_id=number)
+        until(lambda: "session 2 was removed" in recorder.said, "the recorder says so")
+        for number in numbers:
+            ask(recorder.url, call(2), mcp_session_id=number)
+        assert recorder.stop() == 0
+        assert recorder.said.count("it is no longer recorded") == 1 and "INCOMPLETE" not in recorder.said
+    assert [(session.id, session.incomplete) for session in sessions(tape)] == [(1, None), (3, None)]
+    with Cassette(tape) as cassette:
+        assert [cassette.counts(number)["exchanges"] for number in (1, 3)] == [3, 3]
 
 
 def test_clients_with_the_same_ids_at_the_same_time_are_told_apart(tmp_path: Path) -> None:

@@ -14,20 +14,23 @@ from typing import Any
 
 import pytest
 
-from mcp_tape import changing, database
+from mcp_tape import changing, hiding_later
 from mcp_tape.cassette import Cassette
 from mcp_tape.errors import CassetteError
+from mcp_tape.redact import Redactor
 
-from .reading import Frames, call, invoke, make, message, objects, said
+from .reading import Frames, Recording, call, invoke, make, message, objects, said
 from .support import (
     MCP_TAPE,
     WAIT,
     frames,
     in_background,
     is_one_file,
+    is_recording,
     python,
     receive_line,
     record,
+    run,
     send,
     sessions,
     started,
@@ -116,7 +119,7 @@ def test_what_is_hidden_is_in_no_byte_while_the_recording_goes_on(path: Path) ->
             live.ask(call(number, "login", password=PASSWORD, text=f"{PASSWORD} " * 300))
         assert PASSWORD.encode() in bytes_of(path)
         (told,) = objects("redact", path)
-        assert told["hidden"]["key:password"] > 80 and told["in_use"]
+        assert told["hidden"]["key:password"] > 80 and told["recorded"]
         assert PASSWORD.encode() not in bytes_of(path) and TOKEN.encode() not in bytes_of(path)
         live.ask(call(40, "more"))
         live.end()
@@ -130,7 +133,7 @@ def test_what_is_hidden_is_in_no_byte_while_the_recording_goes_on(path: Path) ->
 def test_people_are_told_to_redact_again_when_it_has_ended(path: Path) -> None:
     with recording(path):
         told = invoke("redact", path).stderr
-    assert "hidden in" in told and "run this again when it has ended" in told
+    assert "hidden in" in told and "run this again when that has ended" in told
 
 
 def test_a_dry_run_only_reads(path: Path) -> None:
@@ -158,7 +161,7 @@ def test_nothing_is_lost_of_what_is_recorded_meanwhile(path: Path) -> None:
             for _ in asked[1:]:
                 receive_line(live.process.stdout)
         live.end()
-    assert told["hidden"]["key:password"] == 2999 and told["in_use"]
+    assert told["hidden"]["key:password"] == 2999 and told["recorded"]
     assert PASSWORD.encode() not in path.read_bytes()
     for side in ("client", "server"):
         assert [json.loads(f.text)["id"] for f in frames(path, 2) if (f.kind, f.sender) == ("message", side)] == list(
@@ -168,37 +171,89 @@ def test_nothing_is_lost_of_what_is_recorded_meanwhile(path: Path) -> None:
 
 
 def test_whoever_still_reads_the_old_pages_is_told_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "PATIENCE", 10)
-    monkeypatch.setattr(changing, "_TRIES", 2)
+    monkeypatch.setattr(changing, "_PATIENCE", 0.3)
     with recording(path) as live:
         live.ask(call(1, "login", password=PASSWORD))
         with closing(sqlite3.connect(path, isolation_level=None)) as reader:
             reading = reader.execute("SELECT * FROM frames")
             reading.fetchone()
             result = invoke("redact", path)
-            assert (result.exit_code, "its file may hold it until those who read it" in result.stderr) == (3, True)
+            assert (result.exit_code, "somebody is reading old pages of it" in result.stderr) == (3, True)
             assert PASSWORD.encode() in bytes_of(path)
+            live.ask(call(2, "more"))  # it does not wait for them
             reading.close()
         assert not any(PASSWORD.encode() in text for text in live.messages())
         assert invoke("redact", path).exit_code == 0
         assert PASSWORD.encode() not in bytes_of(path)
 
 
-def test_what_cannot_be_written_anew_is_told_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with recording(path) as live:
-        live.ask(call(1, "login", password=PASSWORD))
-
-        def full(act: Any) -> None:
-            raise sqlite3.OperationalError("database or disk is full")
-
-        monkeypatch.setattr(changing, "_write", full)
-        result = invoke("redact", path)
-        assert result.exit_code == 3
-        assert "gone from what" in result.stderr and "(database or disk is full)" in result.stderr
-        assert f"sqlite3 {path} VACUUM" in result.stderr
-        monkeypatch.undo()
+def test_what_cannot_be_written_anew_is_told_of_and_the_recorder_goes_on(path: Path) -> None:
+    talk = Frames().client(call(0, "login", password=PASSWORD))
+    for number in range(300):
+        talk.client(call(number, "say", text="much " * 400))
+    make(path, talk)
+    with recording(path, 2) as live:
+        most = path.stat().st_size // 2
+        limit = f"import resource, runpy; resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))"
+        command = f"{limit}; runpy.run_module('mcp_tape', run_name='__main__')"
+        done = run([*python(command), "redact", str(path), "--redact-value", "ghp_.*"])
+        assert done.returncode == 3, done.stderr
+        assert b"gone from what" in done.stderr and f"sqlite3 {path} VACUUM".encode() in done.stderr
+        assert not any(PASSWORD.encode() in frame.text for frame in frames(path, 1))
+        live.ask(call(1, "more"))
         assert invoke("redact", path).exit_code == 0
         assert PASSWORD.encode() not in bytes_of(path)
+        live.end()
+    assert sessions(path)[1].incomplete is None and is_sound(path)
+
+
+def test_there_must_be_room_so_that_the_recorder_has_some(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changing, "_SPARE", 1 << 60)
+    with recording(path) as live:
+        live.ask(call(1, "login", password=PASSWORD))
+        result = invoke("redact", path)
+        assert (result.exit_code, "make room" in result.stderr) == (3, True)
+        assert any(PASSWORD.encode() in text for text in live.messages())
+
+
+def test_what_somebody_edits_meanwhile_is_hidden_too(path: Path) -> None:
+    """An edited session's frames get new numbers, perhaps such as were looked at already."""
+    talk = Frames()
+    for number in range(1, 1200):
+        talk.client(call(number, "login", password=PASSWORD))
+    make(path, talk)
+    edited = []
+
+    def meanwhile(done: int) -> None:
+        if done == 1199 + 500:  # all were read, and some are hidden
+            edited.append(invoke("edit", path, "--session", 1, "--editor", shlex.join(python(FIRST_GO))).exit_code)
+
+    recording = Recording(path)
+    try:
+        hiding_later.hide(str(path), Redactor({}), meanwhile)
+    finally:
+        recording.end()
+    assert edited == [0] and 0 < len(frames(path, 1)) < 700
+    assert PASSWORD.encode() not in path.read_bytes()
+
+
+# An editor that deletes the frames before number 600.
+FIRST_GO = """import pathlib, sys
+file = pathlib.Path(sys.argv[1])
+file.write_text("\\n@600 " + file.read_text().partition("\\n@600 ")[2])
+"""
+
+
+def test_a_fast_recorder_does_not_keep_it_from_ending(path: Path) -> None:
+    make(path, Frames().client(call(1, "login", password=PASSWORD)))
+    recording, more = Recording(path), iter(Frames().client(call(1, "again", password=PASSWORD)) * 100)
+
+    def meanwhile(done: int) -> None:
+        recording.write([next(more)._replace(seq=done)])
+
+    hiding_later.hide(str(path), Redactor({}), meanwhile)
+    recording.end()
+    assert len(list(more)) > 90
 
 
 # -- rm
@@ -271,6 +326,17 @@ def test_frames_of_an_open_session_can_be_deleted_but_not_added(path: Path) -> N
     assert INITIALIZE not in live.messages() and len(live.messages()) == 5
     assert sessions(path)[0].client_name is None  # which only that frame told
     assert is_sound(path)
+
+
+def test_a_request_that_waits_for_its_answer_stays_what_it_is(path: Path) -> None:
+    late = python("import sys\nasked = [next(sys.stdin) for _ in range(2)]\nsys.stdout.writelines(asked)")
+    with started(record(path, late)) as process:
+        send(process.stdin, call(1, "slow", day="sunny") + b"\n")
+        until(lambda: is_recording(path) and len(frames(path)) == 1, "the request is there")
+        result = invoke("edit", path, "--editor", replaces("sunny", "rainy"))
+        assert result.exit_code == 3 and "waits for its answer" in result.stderr and "Your text is in" in result.stderr
+        process.communicate(b"\n", WAIT)
+    assert b"sunny" in frames(path)[0].text and is_sound(path)
 
 
 # -- reading

@@ -20,7 +20,7 @@ from mcp_tape.writer import _patiently
 
 from .decks import alter
 from .reading import Frames, Recording, call, invoke, make, said
-from .support import ECHO, MCP_TAPE, WAIT, record, run, sessions, started, until
+from .support import ECHO, MCP_TAPE, WAIT, frames, record, run, sessions, started, until
 
 NOTE = b"# Cassettes in git diff; every clone runs once: mcp-tape git-setup"
 SECRET = "hunter2-hunter2"
@@ -110,6 +110,17 @@ def test_a_cassette_that_was_replaced_meanwhile_is_not_remade(tape: Path) -> Non
     with pytest.raises(CassetteError, match="in use"), remaking.remade(str(tape), late):
         pytest.fail("it holds a file that nobody can see")
     assert tape.read_bytes() == before
+
+
+def test_a_file_that_took_its_place_meanwhile_is_not_replaced(tape: Path) -> None:
+    def late() -> None:
+        with remaking.remade(str(tape)) as db:
+            db.execute("DELETE FROM frames")
+            another(tape)
+
+    with pytest.raises(CassetteError, match="in use"):
+        late()
+    assert len(sessions(tape)) == 2 and len(frames(tape, 1)) == 2
 
 
 @pytest.mark.parametrize("words", [("redact",), ("rm", "--session", "1")])

@@ -66,8 +66,11 @@ def _stem(file: str) -> str:
 
 
 def _edited(file: str, session: int | None, editor: str, text: str) -> tuple[int, Edit]:
-    with open(text, "w", encoding="utf-8", errors="surrogateescape", newline="\n") as out:
-        written = editing.write(file, session, out)
+    try:
+        with open(text, "w", encoding="utf-8", errors="surrogateescape", newline="\n") as out:
+            written = editing.write(file, session, out)
+    except OSError as error:
+        raise TapeError(f"cannot write {text}: {error.strerror}; nothing was changed") from None
     number = written.session.id
     before = _digest(text)
     while True:
@@ -84,6 +87,9 @@ def _edited(file: str, session: int | None, editor: str, text: str) -> tuple[int
                 raise _UnfinishedError(message, TapeError.exit_code) from None
         except CassetteError as error:
             raise _UnfinishedError(f"{error}\n{_retry(file, written, text)}", error.exit_code) from None
+        except OSError as error:
+            message = f"{file} stays as it was: {error.strerror}. {_retry(file, written, text)}"
+            raise _UnfinishedError(message, TapeError.exit_code) from None
 
 
 def _digest(text: str) -> bytes:

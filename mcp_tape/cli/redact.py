@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import click
 
+from .. import database
 from ..cassette import Cassette
 from ..hiding_later import Hidden, hide, would_hide
 from ..naming import named_function
@@ -53,16 +54,26 @@ def command(
         total = 2 * frames_of(cassette)
     with Progress(f"redacting {file}", total) as progress:
         rules = redactor(redact_keys, redact_paths, redact_values, redact_with)
-        hidden = (would_hide if dry_run else hide)(file, rules, progress)
+        hidden = would_hide(file, rules, progress) if dry_run else _hidden(file, rules, progress)
     if as_json:
-        told = {"frames": hidden.frames, "hidden": dict(hidden.kinds), "dry_run": dry_run, "in_use": hidden.in_use}
+        told = {"frames": hidden.frames, "hidden": dict(hidden.kinds), "dry_run": dry_run, "recorded": hidden.recorded}
         echo_json({"file": file} | told)
         return
     for kind, number in sorted(hidden.kinds.items()):
         click.echo(f"{number:>7}  [redacted:{harmless(kind)}]")
     say(_summary(file, hidden, dry_run))
-    if hidden.in_use:
-        say("it is in use: the recorder goes on by its own rules, so run this again when it has ended")
+    if hidden.recorded:
+        say("it is still being recorded, by the recorder's own rules: run this again when that has ended")
+
+
+def _hidden(file: str, rules: Redactor, progress: Progress) -> Hidden:
+    try:
+        return hide(file, rules, progress)
+    except (KeyboardInterrupt, SystemExit):
+        if database.header_says_wal(file):  # it was in use, and is changed in its place
+            progress.hide()
+            say(f"stopped: some of it is hidden in {file}, but may still be in the file; run this again to finish it")
+        raise
 
 
 def _summary(file: str, hidden: Hidden, dry_run: bool) -> str:
