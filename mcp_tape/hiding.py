@@ -5,10 +5,9 @@ Knows no JSON and no MCP. A placeholder is never looked into again, so that hidi
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from functools import lru_cache
 
 from . import secrecy, shapes
 from .shapes import Shape
@@ -35,14 +34,17 @@ _VALUE = re.compile(
 _ENV_LINE = re.compile(
     r"^[ \t]*(?:export |set |ENV |-e |- )?(?P<name>[A-Z][A-Z0-9_]{2,63})=(?P<bare>[^\s\"'`][^\s]{5,})$", re.M
 )
-_FEW = 300  # spellings that are tried one by one
-_FIRST, _CHUNK = 8, 1 << 16
 _CALL = re.compile(r"[\w.]+[(\[].*[)\]]")
 
 
 def mark(source: str) -> str:
     """The placeholder that names where a secret was known from."""
-    return f"{MARK}{_NOT_IN_MARKS.sub('_', source[:150])}]"
+    return _mark(source[:150])
+
+
+@lru_cache(1000)
+def _mark(source: str) -> str:
+    return f"{MARK}{_NOT_IN_MARKS.sub('_', source)}]"
 
 
 def is_mark(text: str) -> bool:
@@ -71,77 +73,6 @@ def outside_marks(text: str, rule: Rule) -> str:
         done = found.end()
     out.append(rule(text[done:]))
     return "".join(out)
-
-
-class _Spelling(NamedTuple):
-    """One way to write a value to be hidden."""
-
-    text: str
-    wire: str  # the same as bytes, a character for a byte
-    placeholder: str
-
-
-class Literals:
-    """Exact values to hide, in each spelling that a text may hold them in; of too many the newest count.
-
-    None is shorter than _FIRST characters. Where there are many, only those are tried whose first characters occur.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._known: dict[str, list[_Spelling]] = {}  # by value
-        self._spelled: list[_Spelling] = []
-        self._first: dict[str, list[_Spelling]] = {}  # by first characters, as text and as bytes
-        self._changed = False
-        self._escapable = False
-
-    def add(self, value: str, source: str) -> None:
-        if value in self._known:
-            return
-        if len(self._known) >= self._most:
-            del self._known[next(iter(self._known))]
-        self._known[value] = [
-            _Spelling(how, _encoded(how).decode("latin-1"), mark(source)) for how in _spellings(value)
-        ]
-        self._escapable = self._escapable or json.dumps(value) != f'"{value}"'
-        self._changed = True
-
-    def occur(self, text: bytes) -> bool:
-        """Whether one may be in a text: quick, and never wrong when it says no."""
-        if not self._known:
-            return False
-        wire = text.decode("latin-1")  # as `in` is several times faster on str
-        for spelling in self._worth_trying(wire):
-            if spelling.wire in wire:
-                return True
-        return self._escapable and "\\" in wire
-
-    def hide(self, text: str) -> str:
-        for how, _, placeholder in self._worth_trying(text):
-            if how in text:
-                text = outside_marks(text, lambda part: part.replace(how, placeholder))  # noqa: B023  # used at once
-        return text
-
-    def _worth_trying(self, text: str) -> list[_Spelling]:
-        """Longest first: one value may hold another."""
-        if self._changed:
-            self._spelled = sorted((how for hows in self._known.values() for how in hows), key=_length)
-            self._first = {}
-            for how in self._spelled if len(self._spelled) > _FEW else ():
-                for first in {how.text[:_FIRST], how.wire[:_FIRST]}:
-                    self._first.setdefault(first, []).append(how)
-            self._changed = False
-        if not self._first:
-            return self._spelled
-        found: set[str] = set()
-        for start in range(0, len(text), _CHUNK):
-            places = range(start, min(start + _CHUNK, len(text) - _FIRST + 1))
-            found |= {text[at : at + _FIRST] for at in places} & self._first.keys()
-        return sorted({how for first in found for how in self._first[first]}, key=_length)
-
-
-def _length(spelling: _Spelling) -> int:
-    return -len(spelling.text)
 
 
 def shape_rule(shape: Shape) -> Rule:
@@ -222,18 +153,3 @@ def _is_env_line(line: re.Match[str], is_secret: Callable[[str], bool]) -> bool:
 def _is_real(value: str) -> bool:
     """`user:password@host` in a manual is no secret."""
     return not (secrecy.is_stand_in(value) or secrecy.is_secret_key(value) or value in ("pass", "pw", "pwd"))
-
-
-def _spellings(value: str) -> set[str]:
-    """As it is, escaped once or twice as in JSON in a text, and as in a URL."""
-    plain, ascii_only = json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1]
-    url = re.sub(rb"[^A-Za-z0-9_.~-]", lambda c: b"%%%02X" % c[0][0], _encoded(value)).decode()
-    twice = {json.dumps(once, ensure_ascii=False)[1:-1] for once in (plain, ascii_only)}
-    return {value, plain, ascii_only, url, value.replace("/", "\\/"), *twice}
-
-
-def _encoded(text: str) -> bytes:
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # half a character, which only an escape can spell
-        return text.encode("utf-8", "surrogatepass")

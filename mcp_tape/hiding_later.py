@@ -157,11 +157,13 @@ def _place(message: Message) -> tuple[Any, ...]:
 
 
 def _put_messages(db: sqlite3.Connection, change: Change, messages: list[Message]) -> None:
+    if all(message.kind == "response" for message in messages):
+        return  # has neither a name nor a key
     matched = change.redacted.matched
-    keyed = frames.parse(matched)[1]
+    keyed = messages if matched is change.redacted.text else frames.parse(matched)[1]
     for part, message in enumerate(messages):
         if message.kind == "response":
-            continue  # has neither a name nor a key
+            continue
         key = match.message_key(keyed[part], matched, part) if message.kind == "request" else None
         db.execute(
             """UPDATE messages SET name = CASE WHEN name IS NOT NULL THEN ? END,

@@ -22,6 +22,7 @@ DEEPEST = 200  # levels of nesting that are parsed
 _SPACE = " \t\r\n"
 _VALUE = "{[s"  # what a value may start with; s is a scalar, k a key
 _ONCE = "+" if sys.version_info >= (3, 11) else ""  # never tried in another way, which needs memory for each escape
+STRING = rf'"[^"\\]*(?:\\.[^"\\]*)*{_ONCE}"'
 # A string that does not end goes on to the end of the text: nothing is looked at twice, and nothing is left out.
 TOKEN = re.compile(rf'"[^"\\]*(?:\\.[^"\\]*)*{_ONCE}(?:"|\\?\Z)|[{{}}\[\],:]|[^\s{{}}\[\],:"]+', re.S)
 

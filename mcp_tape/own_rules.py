@@ -16,7 +16,8 @@ from .jsonpath import compile_path, names_of
 
 _QUICK_NAME = re.compile(r"[a-z0-9]{1,100}")
 _QUICK_STEP = re.compile(r"[\w $./-]{1,100}", re.ASCII)
-_KELVIN = "\\u212a"  # the one letter beyond ASCII that is one of ASCII in lower case
+# The one letter beyond ASCII that is one of ASCII in lower case: escaped and not, as they look when folded quickly.
+_KELVIN = ("\\u212a", "\u212a".encode().decode("latin-1"))
 
 
 class OwnRules:
@@ -34,14 +35,17 @@ class OwnRules:
         self.places = [(mark(f"path:{path}"), compile_path(path)) for path in paths]
         self.rules = (*(hiding.pattern_rule(re.compile(value)) for value in values), *functions)
         self._quick_names = all(_QUICK_NAME.fullmatch(name) for name in self.names)
+        self._folded = (*self.names, *_KELVIN)
         self._steps = [_quick_steps(path) for path in paths]
 
     def may_name(self, probe: bytes) -> bool:
         """Whether one of the names can occur in a text; `probe` is the text without its escapes of ASCII."""
         if not self.names:
             return False
-        folded = secrecy.fold(probe.decode("utf-8", "surrogateescape"))
-        return not self._quick_names or _KELVIN in folded or any(name in folded for name in self.names)
+        if not self._quick_names:
+            return True
+        folded = secrecy.fold_quickly(probe)
+        return any(word in folded for word in self._folded)
 
     def may_hide(self, text: bytes, probe: bytes) -> bool:
         """Whether any rule can find something in a text."""

@@ -56,13 +56,21 @@ def rebuild_session(db: sqlite3.Connection, session: int, *, keep_keys: bool = T
     keys = _kept_keys(db, session) if keep_keys else []
     db.execute("DELETE FROM messages WHERE session = ?", (session,))
     ledger = Ledger()
-    # Frames are read one by one while rows go into another table: SQLite allows that, and memory stays small.
-    for number, *values in db.execute(_FRAMES, (session,)):
-        frame, entries = next(rebuild([_frame(values)], ledger))
-        db.executemany(storage.INSERT_MESSAGE, storage.message_rows(number, session, frame, entries))
-        db.executemany(storage.FORGET, [(session, seq) for seq in storage.to_be_retried(entries)])
+    again: list[int] = []
+    db.executemany(storage.INSERT_MESSAGE, _rows(db, session, ledger, again))
+    db.executemany(storage.FORGET, [(session, seq) for seq in again])
     db.executemany("UPDATE messages SET key = ? WHERE frame = ? AND part = ? AND key IS NOT NULL", keys)
     storage.update_session(db, session, ledger.facts | {"key_version": match.KEY_VERSION})
+
+
+def _rows(db: sqlite3.Connection, session: int, ledger: Ledger, again: list[int]) -> Iterator[tuple[Any, ...]]:
+    """The rows of the messages of a session; `again` is told which requests were to be made again."""
+    # Frames are read one by one while rows go into another table: SQLite allows that, and memory stays small.
+    for number, *values in db.execute(_FRAMES, (session,)):
+        frame = _frame(values)
+        entries = ledger.derive(frame)
+        again += storage.to_be_retried(entries)
+        yield from storage.message_rows(number, session, frame, entries)
 
 
 def stored_frames(db: sqlite3.Connection, session: int, last: int | None = None) -> Iterator[Frame]:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from . import hiding, jsontext, protocol, secrecy, shapes
-from .hiding import MARK, Literals, Rule, mark
-from .json_strings import is_json, json_within, names_in, replace_strings
+from .hiding import MARK, Rule, mark
+from .json_strings import StringValue, StringValues, is_json, json_within, names_in, replace_strings
 from .jsontext import Path, Splice
+from .literals import Literals
 from .own_rules import OwnRules
 from .private_keys import PrivateKeys
 
@@ -30,6 +31,7 @@ _PAYLOADS = re.compile(rb'"[A-Za-z0-9+/]{1000,}={0,2}"')
 _ESCAPED_ASCII = re.compile(rb"(?<!\\)\\+(?:u00([2-7][0-9A-Fa-f])|/)")
 _URL_PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s@]{8,})@")
 _LABELS = ("name", "key", "header")  # {"name": "X-Api-Key", "value": V}
+_LONGEST_LABEL = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,9 @@ class _Look(NamedTuple):
 
     rules: tuple[Rule, ...]
     in_schema: tuple[Rule, ...]
+
+
+_SEEN_ONLY = _Look((), ())  # a text with nothing to find but what was seen before
 
 
 class _SecretNames(dict[str, bool]):
@@ -102,7 +107,8 @@ class Redactor:
         if stored == source:
             return Redacted(text, text, 0)
         count = max(1, stored.count(MARK) - source.count(MARK))
-        return Redacted(_bytes(stored), _bytes(static), count)
+        kept = _bytes(stored)
+        return Redacted(kept, kept if stored is static else _bytes(static), count)
 
     def learn(self, text: bytes, channel: str = "") -> None:
         """See what stands under secret names, to hide it elsewhere. Own paths and patterns teach nothing."""
@@ -152,7 +158,7 @@ class Redactor:
             return self._rules(found, named or own)
         if names_only:
             return None
-        return _Look((), ()) if self._seen.occur(text) or self._seen.occur(probe) else None
+        return _SEEN_ONLY if self._seen.occur(text) or (probe is not text and self._seen.occur(probe)) else None
 
     def _rules(self, found: Iterable[shapes.Shape], named: bool) -> _Look:
         # What hides more comes first: a token within a cookie must not cut the cookie in two.
@@ -170,21 +176,23 @@ class Redactor:
         """A JSON text without what it alone tells to be secret; None if it is no JSON."""
         if not is_json(source):
             return None
+        if look is _SEEN_ONLY:
+            return source
         return self._document(self._hide_places(source) if self._own.places else source, look, within)
 
     def _document(self, source: str, look: _Look, within: Path) -> str:
-        labels = self._labelled(source) if self._assignments in look.rules else {}
+        values = StringValues(source)
+        labels = self._labelled(source, values) if self._assignments in look.rules else {}
         return replace_strings(
-            source, within, lambda value, path, named: self._string(value, path, named, look, labels)
+            source, values, within, lambda value, start, named: self._string(value, named, look, labels.get(start))
         )
 
-    def _string(self, value: str, path: Path, named: Path, look: _Look, labels: Mapping[Path, str]) -> str:
+    def _string(self, value: str, named: Path, look: _Look, label: str | None) -> str:
         in_schema = not protocol.SCHEMA_KEYS.isdisjoint(named)
         if not in_schema:
             key = str(named[-1]) if named else ""
             if self._names[key] or (secrecy.is_ambiguous_key(key) and secrecy.looks_issued(value)):
                 return self._under(key, value)
-            label = labels.get(path)
             if label and (secrecy.looks_issued(value) or (label[0] == "-" and not secrecy.is_flag(value))):
                 return self._under(label.lstrip("-"), value)
         if len(value) < _SHORTEST and not self._own.rules:
@@ -213,11 +221,13 @@ class Redactor:
                 text = hiding.settle(text, look.rules)
         return text
 
-    def _labelled(self, source: str) -> dict[Path, str]:
-        """Where values stand that a neighbour names: {"name": N, "value": V}, ["--flag", V], [N, V]."""
+    def _labelled(self, source: str, values: Iterable[StringValue]) -> dict[int, str]:
+        """Where values start that a neighbour names: {"name": N, "value": V}, ["--flag", V], [N, V]."""
+        if not self._may_label(source, values):
+            return {}
         labels: dict[Path, str] = {}
         for path, start, end in jsontext.values(source):
-            if not path or source[start] != '"' or end - start > 100:
+            if not path or source[start] != '"' or end - start > _LONGEST_LABEL:
                 continue
             step = path[-1]
             if step not in _LABELS and not isinstance(step, int):
@@ -229,7 +239,15 @@ class Redactor:
                 labels[(*path[:-1], "value")] = word
             elif step == 0 or (isinstance(step, int) and secrecy.is_flag(word)):
                 labels[(*path[:-1], int(step) + 1)] = word
-        return labels
+        return {start: labels[path] for path, start, _ in jsontext.values(source) if path in labels}
+
+    def _may_label(self, source: str, values: Iterable[StringValue]) -> bool:
+        """Whether one of the strings names a neighbour: quick, and never wrong when it says no."""
+        for start, end, names, listed in values:
+            may = (listed or names[-1] in _LABELS) and end - start <= _LONGEST_LABEL
+            if may and self._names[jsontext.unquote(source[start:end]).lstrip("-")]:
+                return True
+        return False
 
     def _hide_places(self, source: str) -> str:
         splices: list[Splice] = []
@@ -246,10 +264,13 @@ class Redactor:
 
     def _hide_seen(self, source: str, within: Path, document: bool) -> str:
         """Storage only, never part of a match key: it depends on what the session held before."""
-        if not self._seen.occur(_bytes(source)):
-            return source
         hide = self._seen.hide
-        return replace_strings(source, within, lambda value, *_: hide(value)) if document else hide(source)
+        # What is escaped may be any character: the strings themselves tell.
+        if not self._seen or not ((document and "\\" in source) or self._seen.occur(_bytes(source))):
+            return source
+        if not document:
+            return hide(source)
+        return replace_strings(source, StringValues(source), within, lambda value, *_: hide(value))
 
 
 def _within(channel: str) -> Path:

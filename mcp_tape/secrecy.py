@@ -96,6 +96,11 @@ def fold(name: str) -> str:
     return name.translate(_SEPARATORS).lower()
 
 
+def fold_quickly(text: bytes) -> str:
+    """The same of a whole text, a character for a byte, as `in` is several times faster on str. ASCII only."""
+    return text.translate(_FOLDED, b"-_. ").decode("latin-1")
+
+
 def is_secret_key(name: str) -> bool:
     """Whether any string under this key is secret, by the key's whole name."""
     if not name.isascii() or len(name) > 100:
@@ -122,8 +127,7 @@ def is_secret_env(name: str) -> bool:
 
 def may_name_secrets(text: bytes) -> bool:
     """Whether a secret name can occur in a text: quick, and never wrong when it says no."""
-    # latin-1: a character for a byte, as `in` is several times faster on str.
-    folded = text.replace(b'"progressToken"', b"").translate(_FOLDED, b"-_. ").decode("latin-1")
+    folded = fold_quickly(text.replace(b'"progressToken"', b""))
     for stem in _STEMS:
         if stem in folded:
             return True

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from . import database, jsontext
+from .hiding import MARK
 from .json_strings import is_json
 from .jsonpath import path_text
 from .redact import FAILED, Redacted, Redactor
@@ -170,7 +171,10 @@ def _strings(text: str) -> dict[jsontext.Path, str]:
 
 def added(old: str, new: str) -> list[str]:
     """The kinds of placeholders that a text has got."""
-    return list((Counter(_MARK.findall(new)) - Counter(_MARK.findall(old))).elements())
+    marks = _MARK.findall(new)
+    if len(marks) < 2 and MARK not in old:
+        return marks
+    return list((Counter(marks) - Counter(_MARK.findall(old))).elements())
 
 
 def _plain(text: bytes) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tape import protocol, secrecy
+from mcp_tape import hiding, protocol, secrecy
 from mcp_tape.frames import Frame
 from mcp_tape.redact import FAILED, Redactor
 from mcp_tape.tape import Tape
@@ -100,6 +100,11 @@ def test_under_an_ambiguous_key_the_value_decides(value: str, hides: bool) -> No
         assert (value not in redacted(json.dumps({name: value}))) is hides
 
 
+def test_a_placeholder_is_one_whatever_it_names() -> None:
+    for source in ("x" * 300, "a]b\r\n"):
+        assert hiding.is_mark(hiding.mark(source))
+
+
 # --- the environment, and what was seen ---
 
 
@@ -137,6 +142,27 @@ def test_a_value_seen_under_a_key_is_hidden_later_but_not_in_what_keys_are_made_
     assert b"is [redacted:key:password] right?" in later.text
     assert later.matched == message(arguments={"q": "is kJ8-mN2-pQ4 right?"}).encode()
     assert redactor.redact(b"debug kJ8-mN2-pQ4", "stderr").text == b"debug [redacted:key:password]"
+
+
+@pytest.mark.parametrize("known", [0, 300])
+@pytest.mark.parametrize(
+    ("value", "spelled"),
+    [
+        ("kJ8-mN2/pQ4", r"\u006bJ8-mN2/pQ4"),
+        ("kJ8-mN2/pQ4", r"kJ8-mN2\/pQ4"),
+        ("kJ8-mN2/pQ4", r"k\u004A8-mN2\u002fpQ4"),
+        ("kJ8-mN2/pQ4", r"a kJ8-mN2/pQ4 token"),
+        ("schl\u00fcssel-1", r"schl\u00FCssel-1"),
+        ("two\nlines-1", r"two\u000Alines-1"),
+    ],
+)
+def test_a_value_seen_under_a_key_is_hidden_later_however_it_is_escaped(value: str, spelled: str, known: int) -> None:
+    redactor = Redactor({}, most_seen=1_000)
+    for seen in [value, *(f"{number}-other-{number}" for number in range(known))]:
+        redactor.redact(json.dumps({"password": seen}).encode())
+    later = redactor.redact(f'{{"q":"{spelled}","r":[1,"kept-1"]}}'.encode())
+    assert json.loads(later.text)["q"].removeprefix("a ").removesuffix(" token") == "[redacted:key:password]"
+    assert b'"r":[1,"kept-1"]' in later.text
 
 
 @pytest.mark.parametrize("value", ["short-1", "password", "read-only", "accessToken", "12345678"])

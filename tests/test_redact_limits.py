@@ -24,6 +24,13 @@ class Thorough(Redactor):
         return self._rules(shapes.ALL, True)
 
 
+class Labelling(Redactor):
+    """Looks closely for names of neighbours, whatever the quick look would say."""
+
+    def _may_label(self, *_: Any) -> bool:
+        return True
+
+
 PLAIN = st.text("abcxyz 0189-_.:=\"'\\/{}[]\n\u00e9\u20ac<>&%", max_size=12)
 SECRETS = st.sampled_from(
     [TOKEN, "kJ8mN2pQ4", "AK" + "IAFAKEFAKEFAKE2345", "postgres://u:kJ8mN2pQ4@h", "Bearer kJ8mN2pQ4"]
@@ -74,6 +81,35 @@ def test_the_quick_look_misses_nothing_in_running_text(text: str) -> None:
     assert Redactor(ENVIRON).redact(text.encode()) == Thorough(ENVIRON).redact(text.encode())
 
 
+@given(SPELL, DOCUMENTS)
+@example(json.dumps, [{"name": "token", "value": "kJ8mN2pQ4"}, {"value": "kJ8mN2pQ4", "header": "X-Api-Key"}])
+@example(json.dumps, [{"n\\u0061me": "token", "value": "kJ8mN2pQ4"}])
+@example(json.dumps, ["--token", "kJ8mN2pQ4", "x"])
+@example(json.dumps, ["a,", ",apikey", "kJ8mN2pQ4"])
+@example(lambda value: json.dumps(value).replace("key", "k\\u0065y"), {"key": "token", "value": "kJ8mN2pQ4"})
+@example(lambda value: json.dumps(value).replace("token", "t\\u006fken"), {"name": "token", "value": "kJ8mN2pQ4"})
+@example(json.dumps, {"key": "x" * 91 + "api_key", "value": "kJ8mN2pQ4"})  # as long as a name may be
+@example(json.dumps, ["-mcp-param-token", "kJ8mN2pQ4"])
+def test_the_quick_look_misses_no_name_of_a_neighbour(spell: Any, document: Any) -> None:
+    text = wire(spell, document)
+    assert Redactor({}).redact(text) == Labelling({}).redact(text)
+
+
+@given(SPELL, DOCUMENTS, st.booleans())
+@example(json.dumps, {"x": "\u212a 12345678/abc"}, False)
+def test_the_quick_look_misses_nothing_of_what_was_seen(spell: Any, document: Any, many: bool) -> None:
+    quick, thorough = Redactor({}), Thorough({})
+    seen = ["kJ8mN2pQ4", "12345678/abc", 'qu"ote\\1x', *([f"{n}-seen-{n}" for n in range(100)] if many else [])]
+    for redactor in (quick, thorough):
+        redactor.redact(json.dumps({"token": seen}).encode())
+    text = wire(spell, document)
+    assert quick.redact(text) == thorough.redact(text)
+
+
+def test_one_letter_beyond_ascii_is_one_of_ascii_in_lower_case() -> None:
+    assert [letter for letter in map(chr, range(128, 0x110000)) if letter.lower().isascii()] == ["\u212a"]
+
+
 def without_z(text: str) -> str:
     return text.replace("z", "[redacted:z]")
 
@@ -106,6 +142,9 @@ OWN: list[dict[str, Any]] = [
 @example(json.dumps, 'say {"n": "x"} abc', {"values": ["^ a"]})  # as JSON in a text does
 @example(json.dumps, {"\u212a": "v"}, {"keys": ["k"]})  # a Kelvin sign, in lower case
 @example(json.dumps, json.dumps({"\u212a": "v"}), {"keys": ["k"]})
+@example(lambda value: json.dumps(value, ensure_ascii=False), {"\u212a": "v"}, {"keys": ["k"]})
+@example(json.dumps, {"X": "v"}, {"keys": ["x"]})
+@example(json.dumps, {"N-A_m.e ": "v"}, {"keys": ["Na_me"]})
 def test_the_quick_look_misses_nothing_of_the_users_own_in_json(spell: Any, document: Any, own: dict[str, Any]) -> None:
     text = wire(spell, document)
     assert Redactor({}, **own).redact(text) == Thorough({}, **own).redact(text)

@@ -1,0 +1,49 @@
+"""The strings of a JSON text: the quick walks find what the slow one finds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+
+from mcp_tape import json_strings, jsontext
+from mcp_tape.json_strings import StringValue, StringValues
+
+from .test_jsontext import documents, layouts
+
+
+def slowly(text: str) -> list[StringValue]:
+    found = [(path, start, end) for path, start, end in jsontext.values(text) if text[start] == '"']
+    return [
+        (start, end, tuple(step for step in path if isinstance(step, str)), not path or isinstance(path[-1], int))
+        for path, start, end in found
+    ]
+
+
+@given(documents, layouts)
+@settings(deadline=None)
+@example({"a": ["x", {"b": "y", "c": {}}, "z", []], "d": [[], "v"], "e": "w"}, {"separators": (" ,\r\n", "\t: ")})
+@example(["x", "y"], {})
+@example("x", {})
+@example({"": {"": "x"}, ":": ": ", ",": "}"}, {})
+def test_each_string_is_found_with_its_place_its_keys_and_whether_it_is_in_a_list(document: Any, layout: Any) -> None:
+    text = json.dumps(document, **layout)
+    expected = slowly(text)
+    assert list(StringValues(text)) == expected
+    assert list(json_strings._escaped(text)) == expected
+    if "\\" not in text:
+        assert list(json_strings._unescaped(text)) == expected
+
+
+@pytest.mark.parametrize("more", ["", "\\n"])
+def test_the_strings_of_a_long_text_can_be_gone_through_twice(more: str) -> None:
+    text = json.dumps({"a": ["x" * 40_000, {"b": "y", "c": 1}], "d": more})
+    values = StringValues(text)
+    assert list(values) == list(values) == slowly(text)
+
+
+def test_strings_at_any_depth_are_found() -> None:
+    text = '{"a":[' * 3_000 + '"x"' + "]}" * 3_000
+    assert list(StringValues(text)) == [(18_000, 18_003, ("a",) * 3_000, True)]
