@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from . import database, jsontext, match, schema
@@ -48,24 +49,16 @@ class Writer:
         """A new session's number."""
         row = facts | {"incomplete": _NEVER_CLOSED, "key_version": match.KEY_VERSION}
         row["target"] = jsontext.dumps(row["target"])
-        db = self._db
-        db.execute("BEGIN IMMEDIATE")
-        try:
+        with self._transaction() as db:
             if not _is_there(db, row.get("extends")):  # it was removed since it was chosen
                 row["extends"] = None
             session = _insert(db, "sessions", row)
-            db.execute("COMMIT")
-        except BaseException:
-            _rollback(db)
-            raise
         self._began[session] = database.storable(row["started_at"])
         return session
 
     def append(self, batch: Batch, facts: dict[int, dict[str, str]]) -> None:
         """Frames and their messages, and what they told about their sessions, in one transaction."""
-        db = self._db
-        db.execute("BEGIN IMMEDIATE")
-        try:
+        with self._transaction() as db:
             self._expect({session for session, _, _ in batch})
             first: int = db.execute("SELECT coalesce(max(id), 0) + 1 FROM frames").fetchone()[0]
             db.executemany(
@@ -83,18 +76,19 @@ class Writer:
             db.executemany(FORGET, ((session, seq) for session, _, new in batch for seq in to_be_retried(new)))
             for session, told in facts.items():
                 update_session(db, session, told)
-            db.execute("COMMIT")
-        except BaseException:
-            _rollback(db)
-            raise
 
     def finish(self, session: int, facts: dict[str, Any]) -> None:
         """Close a session."""
+        with self._transaction() as db:
+            self._expect({session})
+            update_session(db, session, facts | {"incomplete": facts.get("incomplete") or self._left_out(session)})
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
         db = self._db
         db.execute("BEGIN IMMEDIATE")
         try:
-            self._expect({session})
-            update_session(db, session, {"incomplete": self._left_out(session)} | facts)
+            yield db
             db.execute("COMMIT")
         except BaseException:
             _rollback(db)

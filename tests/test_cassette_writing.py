@@ -190,7 +190,7 @@ def test_a_frame_that_was_left_out_meanwhile_is_not_forgotten(tmp_path: Path) ->
     path = tmp_path / "tape.db"
     writer = OneSession(path, FACTS)
     mark_incomplete(str(path), [writer.session], LEFT_OUT)
-    writer.finish({"ended_at": "now"})
+    writer.finish({"ended_at": "now", "incomplete": None})
     writer.close()
     assert sessions(path)[0].incomplete == LEFT_OUT
 
