@@ -7,6 +7,7 @@ Whatever it does not hold is looked up one by one.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from typing import NamedTuple
 
@@ -90,10 +91,11 @@ class Ahead:
     def next_plain(self, key: bytes, after: tuple[int, int]) -> Plain | None:
         """The next request of this key behind a seq and part, if it is here and plain."""
         if key not in self._skipped:
-            for plain in self._by_key.get(key, ()):
-                if plain[:2] > after:
-                    self._left -= plain.answer is not None
-                    return plain if plain.answer is not None else None
+            same = self._by_key.get(key, ())
+            at = bisect_left(same, (after[0], after[1] + 1))
+            if at < len(same) and same[at].answer is not None:
+                self._left -= 1
+                return same[at]
         return None
 
     def leave_out(self, key: bytes) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any, NamedTuple
 
 from . import client_script, frames, minted_spots, rewrite
@@ -178,7 +179,7 @@ class ClientDeck:
     def _with_free_id(self, row: Recorded, text: bytes, now: float) -> bytes:
         """As recorded, unless that is in flight: over HTTP several clients may share a session."""
         own = row.rpc_id or "null"
-        names = (own, *(f'"mcp-tape-{number}"' for number in range(len(self._in_flight) + 1)))
+        names = chain([own], (f'"mcp-tape-{number}"' for number in range(len(self._in_flight) + 1)))
         live = next(name for name in names if name not in self._in_flight)
         self._in_flight[live] = row, now
         return rewrite.with_id(text, own, live)
@@ -251,7 +252,7 @@ class ClientDeck:
 
     def _params(self, row: Recorded) -> Any:
         """What a question was about."""
-        return _about(frames.parse(self._selection.text(row))[1][row.part].body.get("params"))
+        return _about(self._selection.frame_text(row).messages[row.part].body.get("params"))
 
     def _named(self, row: Recorded) -> list[Any]:
         """The same, as recorded, and by the names that the live call has for things."""

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 from . import frames, protocol, rewrite
 from .ahead import Plain
 from .calls import Call, Calls
+from .cues import Cues
 from .finding import Finder
 from .frames import Message
 from .ordering import RecordedOrder
@@ -21,6 +22,7 @@ from .playback import MISS, NOT_FOUND, Pending, Playback, Send, said
 from .selection import Position, Recorded, Selection
 
 _END = 1 << 62  # behind everything recorded
+_LAST: Position = (_END, 0, 0)
 
 
 class Fact(NamedTuple):
@@ -64,7 +66,7 @@ class Deck:
         self._hide = hide
         self._heard: dict[str, Position] = {}  # per method, the last notification heard
         self._calls = Calls(selection)
-        self._once: set[Position] = set()  # messages that were played and are no answers: a cue may come twice
+        self._cues = Cues(selection, self._calls)
         self._ready: list[Pending] = []
         self._later: list[tuple[float, Position, int, Pending]] = []
         self._numbers = count()  # so that a heap never compares what it holds
@@ -79,15 +81,21 @@ class Deck:
         if answer is not None:
             self._replies.append(Send(answer, channel))
             return
-        calls = []
-        for part, message in enumerate(frames.parse(text)[1]):
+        calls: list[tuple[Call, bool]] = []
+        kind, messages = frames.parse(text)
+        parts = rewrite.elements(text) if kind == "batch" else None
+        for part, message in enumerate(messages):
             if message.kind == "request":
-                calls += self._request(message, text, part, channel)
+                calls += self._request(message, text, part, parts, channel)
             elif message.kind == "response":
                 self._response(message, now)
             else:
                 self._notification(message, channel, now)
-        for call, again in calls:  # those of a batch share what they cue: all are known before the first plays
+        # Those of a batch share what they cue: all are known before the first plays.
+        for call, again in calls:
+            if again and self._plays_whole(call):
+                self._cues.forget(call)
+        for call, again in calls:
             self._play(call, again, now)
 
     def quick(self, text: bytes) -> bytes | None:
@@ -154,13 +162,15 @@ class Deck:
 
     # -- what arrives
 
-    def _request(self, message: Message, text: bytes, part: int, channel: str) -> list[tuple[Call, bool]]:
-        if self._at_once and not rewrite.may_be_noteworthy(message) and not text.startswith(b"["):
+    def _request(
+        self, message: Message, text: bytes, part: int, parts: list[bytes] | None, channel: str
+    ) -> list[tuple[Call, bool]]:
+        if self._at_once and parts is None and not rewrite.may_be_noteworthy(message):
             plain = self._finder.plain_of(message, text)
             if plain is not None:
                 self._replies.append(Send(self._plain_answer(plain, message.rpc_id or "null"), channel))
                 return []
-        own = rewrite.elements(text)[part] if text.lstrip().startswith(b"[") else text
+        own = text if parts is None else parts[part]
         if self._stood_in(Call(message.rpc_id, channel, None, own, message)):
             return []
         recorded, again = self._finder.find(message, text, part)
@@ -187,7 +197,7 @@ class Deck:
 
     def _note_difference(self, message: Message, recorded: Recorded) -> None:
         if rewrite.may_be_noteworthy(message):
-            then = frames.parse(self._selection.text(recorded))[1][recorded.part].body.get("params")
+            then = self._selection.frame_text(recorded).messages[recorded.part].body.get("params")
             difference = rewrite.noteworthy(message, then)
             if difference:
                 self._note(difference)
@@ -195,13 +205,14 @@ class Deck:
     def _play(self, call: Call, again: bool, now: float) -> None:
         recorded = call.recorded
         assert recorded is not None
-        if again and not (self._repeat_whole and recorded.session in self._selection.sessions):
+        if again and not self._plays_whole(call):
             self._answer_only(call, recorded, now)
-            return
-        if again:
-            self._once.difference_update(row.place for row in self._selection.of_exchange(recorded))
-        if not self._cue(recorded.session, recorded.seq, call, now, self._at(recorded)):
+        elif not self._cue(recorded.session, recorded.seq, call, now, self._at(recorded)):
             self._without_answer(call, recorded, recorded.seq, now)
+
+    def _plays_whole(self, call: Call) -> bool:
+        """Whether all of an exchange is repeated, and not just its answer."""
+        return self._repeat_whole and call.recorded is not None and call.recorded.session in self._selection.sessions
 
     def _response(self, message: Message, now: float) -> None:
         asked = self._playback.asked.pop(message.rpc_id or "", None)
@@ -211,13 +222,17 @@ class Deck:
         recorded = self._selection.answer(asked)
         if recorded is None:
             return
-        difference = rewrite.different_answer(message, self._selection.text(recorded), recorded.part)
-        if difference:
-            self._note(f"{asked.method} was answered differently than recorded: {difference}")
+        self._note_answer(message, asked, recorded)
         call = self._calls.owner(asked)
         answered = self._cue(recorded.session, recorded.seq, call, now, self._at(recorded))
         if call is not None and call.recorded is not None and not answered:
             self._without_answer(call, call.recorded, recorded.seq, now)
+
+    def _note_answer(self, message: Message, asked: Recorded, recorded: Recorded) -> None:
+        then = self._selection.frame_text(recorded).messages[recorded.part :]
+        difference = rewrite.different_answer(message, then[0]) if then else None
+        if difference:
+            self._note(f"{asked.method} was answered differently than recorded: {difference}")
 
     def _notification(self, message: Message, channel: str, now: float) -> None:
         if message.method == protocol.CANCELLED:
@@ -236,7 +251,7 @@ class Deck:
         call = self._calls.get(channel, rpc_id)
         if call is None or call.recorded is None:
             return
-        on_tape = self._cancel_on_tape(call.recorded)
+        on_tape = self._cues.cancel_of(call.recorded)
 
         def stays(pending: Pending) -> bool:
             after = on_tape is not None and pending.recorded is not None and pending.recorded.seq > on_tape.seq
@@ -276,42 +291,21 @@ class Deck:
 
     def _without_answer(self, call: Call, recorded: Recorded, arrived: int, now: float) -> None:
         """The tape may end before the answer: then say so, once all that it has of the exchange is out."""
-        if recorded.method == protocol.LISTEN or self._selection.answer(recorded) is not None:
+        if _LAST in call.answers or not self._cues.ends_without_answer(recorded, arrived):
             return
-        of_client = [row.seq for row in self._selection.of_exchange(recorded) if row.sender == "client"]
-        left = self._cancel_on_tape(recorded) is not None or self._selection.was_left(recorded)
-        if not left and arrived >= max(of_client, default=arrived):
-            self._later_than_all_of(call, now)
-
-    def _later_than_all_of(self, call: Call, now: float) -> None:
-        due = max((item[0] for item in self._later if item[-1].call is call), default=None)
-        if due is None:
+        call.answers.add(_LAST)
+        if call.until < now:
             self._ready.append(Pending(None, call))
         else:
-            heapq.heappush(self._later, (due, (_END, 0, 0), next(self._numbers), Pending(None, call)))
-
-    def _cancel_on_tape(self, recorded: Recorded) -> Recorded | None:
-        rows = self._selection.of_exchange(recorded)
-        return next((row for row in rows if row.method == protocol.CANCELLED and row.sender == "client"), None)
+            heapq.heappush(self._later, (call.until, _LAST, next(self._numbers), Pending(None, call)))
 
     # -- what goes out
 
     def _cue(self, session: int, cue: int, call: Call | None, now: float, at: int) -> bool:
         """A client message has arrived: what waited for it is due. Whether the call's answer is among it."""
-        answered = False
-        for row in self._selection.cued(session, cue):
-            owner = self._calls.owner(row) if row.exchange is not None else None
-            if row.exchange is not None and owner is None:
-                continue  # of an exchange that this client has not begun
-            if row.kind != "response":
-                if row.place in self._once:
-                    continue
-                self._once.add(row.place)
-            elif owner is call:
-                answered = True
-            elif row.exchange == cue:
-                continue  # another call of the same batch
-            self._schedule(Pending(row, owner), now, at)
+        due, answered = self._cues.due(session, cue, call)
+        for pending in due:
+            self._schedule(pending, now, at)
         return answered
 
     def _answer_only(self, call: Call, recorded: Recorded, now: float) -> None:
@@ -327,6 +321,8 @@ class Deck:
             self._ready.append(pending)
             return
         due = now + max(0, (recorded.at or 0) - cue_at) / 1e6 / self._speed
+        if pending.call is not None:
+            pending.call.until = max(due, pending.call.until)
         heapq.heappush(self._later, (due, recorded.place, next(self._numbers), pending))
 
     def _at(self, recorded: Recorded) -> int:
@@ -338,4 +334,4 @@ class Deck:
 
 
 def _place(pending: Pending) -> Position:
-    return pending.recorded.place if pending.recorded else (_END, 0, 0)
+    return pending.recorded.place if pending.recorded else _LAST

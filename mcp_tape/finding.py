@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any, Literal
 
-from . import frames, match, protocol
+from . import match, protocol
 from .ahead import Plain
 from .frames import Message
 from .jsonpath import compile_path
@@ -33,6 +33,8 @@ def rule(ignore: Sequence[str], match_on: Sequence[str]) -> Rule | None:
     return counts
 
 
+_Turns = dict[Position | None, Recorded | None]  # the requests of a key: behind each place, and before all, the next
+
 Compare = Callable[[Any, Any], str | None]  # of a recorded and a live message: how they differ, None if they do not
 
 
@@ -53,7 +55,7 @@ class Finder:
         self._rounds = count()
         self._keys_are_made_anew = counts is not None or selection.stale or bool(rules)
         self._last: dict[bytes, Position] = {}  # per key, how far it was played
-        self._indexes: dict[str, dict[bytes, list[Recorded]]] = {}  # by method, where stored keys do not serve
+        self._indexes: dict[str, dict[bytes, _Turns]] = {}  # by method, where stored keys do not serve
         self._hidden: dict[str, list[Recorded]] = {}  # by method, the recorded requests with redactions
 
     @property
@@ -144,26 +146,26 @@ class Finder:
         return (like[-1], True) if self._repeats == "last" or protocol.is_housekeeping(method) else (None, False)
 
     def _body(self, row: Recorded) -> dict[str, Any]:
-        return frames.parse(self._selection.text(row))[1][row.part].body
+        return self._selection.frame_text(row).messages[row.part].body
 
     def _next(self, key: bytes, method: str, last: Position | None) -> Recorded | None:
         if not self._keys_are_made_anew:
             return self._selection.next_request(key, last or (0, 0, 0))
-        same = self._index(method).get(key, [])
-        places = [row.place for row in same]
-        start = places.index(last) + 1 if last in places else 0
-        return same[start] if start < len(same) else None
+        same = self._index(method).get(key, {})
+        return same[last] if last in same else same.get(None)
 
     def _key(self, method: str, params: object) -> bytes:
         return match.key_under(self.counts, method, params) if self.counts else match.request_key(method, params)
 
-    def _index(self, method: str) -> dict[bytes, list[Recorded]]:
+    def _index(self, method: str) -> dict[bytes, _Turns]:
         """Keys made anew from the messages of one method."""
         index = self._indexes.get(method)
         if index is None:
             index = self._indexes[method] = {}
             for row in self._selection.requests(method):
-                index.setdefault(self._key(method, self._params(row)), []).append(row._replace(text=None))
+                turns = index.setdefault(self._key(method, self._params(row)), {})
+                turns[next(reversed(turns), None)] = row._replace(text=None)
+                turns[row.place] = None
         return index
 
     def _redacted(self, method: str, live: object) -> Recorded | None:
@@ -182,5 +184,5 @@ class Finder:
         return what if self.counts is None else match.counted(self.counts, what)
 
     def _params(self, row: Recorded) -> object:
-        text = self._selection.text(row)
-        return match.exact_params(frames.parse(text)[1][row.part], text, row.part)
+        whole = self._selection.frame_text(row)
+        return match.exact_params(whole.messages[row.part], whole.text, row.part)

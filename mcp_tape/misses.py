@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import frames, jsontext, match, protocol
+from . import jsontext, match, protocol
 from .frames import Message
 from .jsonpath import path_text
 from .jsontext import Path
@@ -63,24 +63,29 @@ def _unknown_method(selection: Selection, method: str) -> str:
 def _nearest(selection: Selection, message: Message, counts: Rule | None) -> list[_Near]:
     live = match.asked(message.method or "", message.body.get("params"))
     near: list[_Near] = []
-    read = 0
-    for row in selection.requests_like(message.method or "", message.name, _LOOKED_AT):
-        read += len(selection.text(row))
-        if read > _READ and near:
-            break
+    for row, asked in _looked_at(selection, message):
         differing = [
-            found
-            for found in match.differences(_asked(selection, row), live, ("params",))
-            if counts is None or counts(found[0])
+            found for found in match.differences(asked, live, ("params",)) if counts is None or counts(found[0])
         ]
         near.append(_Near((row.name != message.name, len(differing)), row, row.place in selection.taken, differing))
     # Of equal distance, one that is still to be played says more than one that was.
     return sorted(near, key=lambda one: (*one.distance, one.played))[:_NEAREST]
 
 
-def _asked(selection: Selection, row: Recorded) -> Any:
-    body = frames.parse(selection.text(row))[1][row.part].body
-    return match.asked(row.method or "", body.get("params"))
+def _looked_at(selection: Selection, message: Message) -> list[tuple[Recorded, Any]]:
+    """The recordings that are compared, and what each asked for; kept, as one miss seldom comes alone."""
+    key = _looked_at, message.method, message.name
+    found: list[tuple[Recorded, Any]] | None = selection.kept.get(key)
+    if found is None:
+        found, read = [], 0
+        for row in selection.requests_like(message.method or "", message.name, _LOOKED_AT):
+            whole = selection.frame_text(row)
+            read += len(whole.text)
+            if read > _READ and found:
+                break
+            found.append((row, match.asked(row.method or "", whole.messages[row.part].body.get("params"))))
+        selection.kept.put(key, found)
+    return found
 
 
 def _all_played(near: list[_Near]) -> bool:
@@ -102,7 +107,7 @@ def _described(selection: Selection, one: _Near) -> list[str]:
 
 
 def _answer_line(selection: Selection, answer: Recorded) -> str:
-    body = frames.parse(selection.text(answer))[1][answer.part].body
+    body = selection.frame_text(answer).messages[answer.part].body
     return _shown(body.get("error", body.get("result")))
 
 

@@ -18,6 +18,7 @@ class RecordedOrder:
         self._note = note
         self._held: list[tuple[float, Pending]] = []
         self._answered: set[tuple[int, int | None]] = set()
+        self._passed: dict[int, tuple[int, int]] = {}  # by session, a stretch of the tape whose answers are all out
 
     def next_at(self) -> float | None:
         return min((since + GIVE_WAY_AFTER for since, _ in self._held), default=None)
@@ -49,9 +50,13 @@ class RecordedOrder:
         recorded, call = pending
         if recorded is None or recorded.kind != "response" or call is None or call.recorded is None:
             return None
-        for row in self._selection.answered_between(call.recorded, recorded):
+        session, first = call.recorded[:2]
+        start, end = self._passed.get(session, (first, first))
+        start, end = (start, end) if start <= first <= end else (first, first)
+        for row in self._selection.answered_between(session, end, recorded.seq):
             if (row.session, row.answers) not in self._answered:
                 return f"the answer to request {row.rpc_id}"
+        self._passed[session] = start, max(end, recorded.seq - 1)
         return None
 
 

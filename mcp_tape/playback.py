@@ -71,6 +71,10 @@ class Pending(NamedTuple):
     recorded: Recorded | None
     call: Call | None
 
+    @property
+    def is_answer(self) -> bool:
+        return self.recorded is None or self.recorded.kind == "response"
+
 
 class Playback:
     """Knows which of the server's own requests are in flight, and under which id they went out."""
@@ -89,19 +93,19 @@ class Playback:
         if first.recorded is None:
             assert first.call is not None
             return [said(first.call, "error", rewrite.error(MISS, "the recording ends before the answer"))]
-        text = self._selection.text(first.recorded)
         if first.recorded.frame_kind != "batch":
-            return self._one(first, text)
-        parts = rewrite.elements(text)
+            return self._one(first, self._selection.text(first.recorded))
+        parts = self._selection.frame_text(first.recorded).parts
         sends = [
             send
             for pending in together
             if pending.recorded
             for send in self._one(pending, parts[pending.recorded.part])
         ]
-        if len(sends) < len(parts):
-            return sends
-        whole = rewrite.with_elements(text, [send.text.rstrip(b"\r\n") for send in sends])
+        if [send.recorded.part for send in sends if send.recorded] != [*range(len(parts))]:
+            return sends  # some are not due, or are repeated
+        texts = [send.text.rstrip(b"\r\n") for send in sends]
+        whole = rewrite.with_elements(self._selection.text(first.recorded), texts)
         return [sends[-1]._replace(text=whole + _eol(first.recorded))]
 
     def _one(self, pending: Pending, text: bytes) -> list[Send]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from . import frames, jsonpath, jsontext, match, protocol
+from . import frames, jsonpath, jsontext, match, protocol, texts
 from .frames import Message
 from .jsontext import Path
 
@@ -74,20 +74,16 @@ def with_values(text: bytes, values: dict[Path, str]) -> bytes:
 
 def elements(text: bytes) -> list[bytes]:
     """The messages of a batch, each verbatim."""
-    source = text.decode("utf-8", "surrogateescape")
-    return [source[start:end].encode("utf-8", "surrogateescape") for start, end in _spans(source)]
+    return [text[start:end] for start, end in texts.spans(text)]
 
 
 def with_elements(text: bytes, new: list[bytes]) -> bytes:
     """A batch with other messages at the same places."""
-    source = text.decode("utf-8", "surrogateescape")
-    parts = (part.decode("utf-8", "surrogateescape") for part in new)
-    splices = [(*span, part) for span, part in zip(_spans(source), parts, strict=True)]
-    return jsontext.splice(source, splices).encode("utf-8", "surrogateescape")
-
-
-def _spans(source: str) -> list[tuple[int, int]]:
-    return sorted((start, end) for path, start, end in jsontext.values(source) if len(path) == 1)
+    out, done = [], 0
+    for (start, end), part in zip(texts.spans(text), new, strict=True):
+        out += [text[done:start], part]
+        done = end
+    return b"".join([*out, text[done:]])
 
 
 def may_be_noteworthy(live: Message) -> bool:
@@ -109,12 +105,9 @@ def noteworthy(live: Message, then: Any) -> str | None:
     return None
 
 
-def different_answer(live: Message, recorded: bytes, part: int) -> str | None:
+def different_answer(live: Message, recorded: Message) -> str | None:
     """How a live answer differs from the recorded one, in a few words."""
-    messages = frames.parse(recorded)[1]
-    if part >= len(messages):
-        return None
-    then, now = messages[part].body, live.body
+    then, now = recorded.body, live.body
     if ("error" in then) != ("error" in now):
         return "with an error" if "error" in now else "without the error"
     member = "error" if "error" in now else "result"

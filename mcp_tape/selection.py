@@ -11,8 +11,9 @@ from .cassette import Cassette
 from .controls import Controls
 from .errors import CassetteError, pasted
 from .frames import FrameKind, MessageKind, Side
+from .kept import FrameText, Kept
 
-_SMALL = 16_384  # longer texts are read when they are played
+_SMALL = 16_384  # longer texts are read when they are played, and those of batches once for all their messages
 _BLOCK = 1_000  # rows read at once where all are wanted
 
 Position = tuple[int, int, int]  # session, seq, part
@@ -57,9 +58,18 @@ _COLUMNS = ", ".join(f"m.{name}" for name in Recorded._fields[:13])
 _OF_FRAME = "f.at, f.kind, f.eol, f.channel, CAST(f.head AS BLOB)"
 _MESSAGES = f"SELECT {_COLUMNS} FROM messages m WHERE session = ? AND "
 _WITH_TEXTS = f"""SELECT {_COLUMNS}, {_OF_FRAME},
-    CASE WHEN length(f.text) <= {_SMALL} THEN CAST(f.text AS BLOB) END
+    CASE WHEN f.kind <> 'batch' AND length(f.text) <= {_SMALL} THEN CAST(f.text AS BLOB) END
     FROM messages m JOIN frames f ON f.id = m.frame WHERE +m.session = ? AND """
-_NEWER = "(seq, part) > (?, ?) ORDER BY seq, part LIMIT 1"
+# Each goes on in its index right behind a place; numbers of frames rise with seq.
+_FRAME = "coalesce((SELECT id FROM frames WHERE session = ? AND seq = ?), 0)"
+_NEXT_REQUEST = f"""key = ? AND +sender = 'client'
+    AND (seq, frame, part) > (?, {_FRAME}, ?) ORDER BY seq, frame, part LIMIT 1"""
+_NEXT_NOTIFICATION = f"""method = ? AND +kind = 'notification' AND +sender = 'client'
+    AND +seq >= ? AND (frame, part) > ({_FRAME}, ?) ORDER BY frame, part LIMIT 1"""
+# Of a batch, from the first answer with that id on.
+_ANSWER = f"""answers = ? AND +rpc_id = ? AND (frame, part) >= (
+    CASE (SELECT kind FROM frames WHERE id = ?) WHEN 'batch' THEN answered(?, ?, ?, 0) ELSE {-(1 << 63)} END,
+    CASE (SELECT kind FROM frames WHERE id = ?) WHEN 'batch' THEN answered(?, ?, ?, 1) ELSE {-(1 << 63)} END) LIMIT 1"""
 
 
 class Selection:
@@ -73,6 +83,7 @@ class Selection:
         self.taken: set[Position] = set()  # the requests that were played
         self.ahead = Ahead(cassette, self.sessions[0])
         self.controls = Controls(cassette)
+        self.kept = Kept(cassette)
 
     @property
     def path(self) -> str:
@@ -87,7 +98,7 @@ class Selection:
 
     def next_request(self, key: bytes, after: Position = _START) -> Recorded | None:
         """The next request of the client with this key."""
-        found = self._next("key = ? AND +sender = 'client'", key, after)
+        found = self._next(_NEXT_REQUEST, key, after)
         if found is not None and found.session == self.sessions[0]:
             self.ahead.move_to(found.seq, self.taken)
         return found
@@ -100,7 +111,7 @@ class Selection:
 
     def next_notification(self, method: str, after: Position = _START) -> Recorded | None:
         """The next notification of the client with this method."""
-        return self._next("method = ? AND +kind = 'notification' AND +sender = 'client'", method, after)
+        return self._next(_NEXT_NOTIFICATION, method, after)
 
     def requests(self, method: str, *, redacted: bool = False) -> list[Recorded]:
         """The recorded requests of a method, of all sessions that play."""
@@ -112,9 +123,13 @@ class Selection:
 
     def requests_like(self, method: str, name: str | None, most: int) -> list[Recorded]:
         """So many of them, those of the same name first."""
-        where = "method = ? AND +key IS NOT NULL AND +sender = 'client' ORDER BY name IS NOT ?, seq, part LIMIT ?"
-        found = [row for session in self.sessions for row in self._select(where, (session, method, name, most))]
-        return sorted(found, key=lambda row: row.name != name)[:most]
+        found: list[Recorded] = []
+        for same in ("IS", "IS NOT"):
+            where = f"""method = ? AND +key IS NOT NULL AND +sender = 'client' AND +name {same} ?
+                ORDER BY frame, part LIMIT ?"""
+            for session in self.sessions:
+                found += self._select(where, (session, method, name, most - len(found)))
+        return found
 
     def all_requests(self) -> Iterator[Recorded]:
         """Every request of the client, a block at a time."""
@@ -158,17 +173,18 @@ class Selection:
 
     def answer(self, request: Recorded) -> Recorded | None:
         """The recorded answer to a request of either side."""
-        rows = self._select("answers = ? AND +rpc_id = ? LIMIT 1", (request.session, request.seq, request.rpc_id))
+        asked = request.session, request.seq, request.rpc_id
+        rows = self._select(_ANSWER, (*asked, request.frame, *asked, request.frame, *asked))
         return rows[0] if rows else None
 
     def of_exchange(self, request: Recorded) -> list[Recorded]:
         """Everything that belongs to a request of the client, itself included."""
         return self._select("exchange = ? ORDER BY seq, part", (request.session, request.seq))
 
-    def answered_between(self, request: Recorded, answer: Recorded) -> list[Recorded]:
-        """The answers to other requests that came while this one was open."""
+    def answered_between(self, session: int, start: int, end: int) -> list[Recorded]:
+        """The answers that came between two messages."""
         where = "sender = 'server' AND seq > ? AND seq < ? AND +answers IS NOT NULL ORDER BY seq, part"
-        return self._select(where, (request.session, request.seq, answer.seq))
+        return self._select(where, (session, start, end))
 
     def was_left(self, request: Recorded) -> bool:
         """Whether the client left before the answer, which over HTTP may be how it cancelled."""
@@ -195,9 +211,19 @@ class Selection:
 
     def text(self, recorded: Recorded) -> bytes:
         """Its text, verbatim."""
-        if recorded.text is not None:
-            return recorded.text
-        return bytes(self._cassette.rows("SELECT CAST(text AS BLOB) FROM frames WHERE id = ?", (recorded.frame,))[0][0])
+        return recorded.text if recorded.text is not None else self.frame_text(recorded).text
+
+    def frame_text(self, recorded: Recorded) -> FrameText:
+        """The same with all messages of its frame."""
+        found: FrameText | None = self.kept.get(recorded.frame)
+        if found is None:
+            found = FrameText(recorded.text if recorded.text is not None else self._read(recorded.frame))
+            if found.is_batch:
+                self.kept.put(recorded.frame, found)
+        return found
+
+    def _read(self, frame: int) -> bytes:
+        return bytes(self._cassette.rows("SELECT CAST(text AS BLOB) FROM frames WHERE id = ?", (frame,))[0][0])
 
     def facts(self, recorded: Recorded) -> Recorded:
         """The same message with what its frame tells but for the text."""
@@ -209,7 +235,8 @@ class Selection:
     def _next(self, where: str, value: object, after: Position) -> Recorded | None:
         session, *place = after
         for other in self.sessions[self._places.get(session, 0) :]:
-            rows = self._select(f"{where} AND {_NEWER}", (other, value, *(place if other == session else (0, 0))))
+            seq, part = place if other == session else (0, 0)
+            rows = self._select(where, (other, value, seq, other, seq, part))
             if rows:
                 return rows[0]
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from .. import frames, protocol
+from .. import protocol
 from ..cassette import Cassette
 from ..errors import TapeError
 from ..redact import FAILED
@@ -69,7 +69,7 @@ def hints(body: Any) -> dict[str, bool]:
 
 def body_of(selection: Selection, row: Recorded) -> Any:
     """A recorded message as plain values."""
-    messages = frames.parse(selection.text(row))[1]
+    messages = selection.frame_text(row).messages
     return messages[row.part].body if row.part < len(messages) else {}
 
 
@@ -110,10 +110,9 @@ def _plan(cassette: Cassette, session: int, options: Options, heard: Heard) -> P
 def _hidden(cassette: Cassette, session: int, mine: Iterable[Recorded]) -> Iterator[tuple[Recorded, str]]:
     """What the client's messages hide, each with the message."""
     sql = "SELECT id, CAST(text AS BLOB) FROM frames WHERE session = ? AND sender = 'client' AND redactions > 0"
-    texts = {number: bytes(text) for number, text in cassette.rows(sql, (session,))}
+    hidden = {number: sorted(secrets.hidden(bytes(text))) for number, text in cassette.rows(sql, (session,))}
     for row in mine:
-        if row.frame in texts:
-            yield from ((row, source) for source in sorted(secrets.hidden(texts[row.frame])))
+        yield from ((row, source) for source in hidden.get(row.frame, ()))
 
 
 def _unwanted_writes(found: list[Plan], options: Options) -> Iterator[str]:
