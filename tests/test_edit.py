@@ -19,7 +19,21 @@ from mcp_tape.cassette import Cassette
 from mcp_tape.formats import sheet
 
 from .decks import alter
-from .support import ECHO, MCP_TAPE, WAIT, frames, is_recording, receive_line, record, send, sessions, started, until
+from .support import (
+    ECHO,
+    MCP_TAPE,
+    WAIT,
+    frames,
+    is_recording,
+    python,
+    receive_line,
+    record,
+    send,
+    sessions,
+    started,
+    until,
+)
+from .test_cli import on_terminal
 from .test_golden_cassettes import GOLDEN
 from .texts import everything, hidden, odd, over_http, recorded, several, table, tape
 
@@ -272,3 +286,14 @@ def test_on_a_terminal_one_may_edit_again(place: Path) -> None:
     os.close(master)
     assert b"Edit again?" in output and b"1 frame changed" in output
     assert any(frame.text == b"simple" for frame in frames(path))
+
+
+PATIENT = "from mcp_tape.cli import progress; progress._PATIENCE = progress._EVERY = 0"
+
+
+def test_a_terminal_is_told_how_far_it_is(place: Path) -> None:
+    path = odd(place / "tape.db")
+    words = ["edit", str(path), "--editor", replacing("ping", "pong")]
+    output = on_terminal(python(f"{PATIENT}\nfrom mcp_tape.cli import cli; cli({words!r})"))
+    assert b"\rputting session 1 back: " in output and b"\r\x1b[K" in output
+    assert b"1 frame changed" in output

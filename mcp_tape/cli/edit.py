@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
 import click
@@ -19,6 +20,7 @@ from ..formats.sheet import SheetError
 from . import say
 from .options import cassette_argument, session_option
 from .printing import count, echo_json
+from .progress import Progress
 
 
 @click.command(
@@ -78,8 +80,11 @@ def _edited(file: str, session: int | None, editor: str, text: str) -> tuple[int
         if _digest(text) == before:
             return number, Edit(0, 0, 0)
         try:
-            with open(text, encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
-                return number, editing.put_back(file, written, lines)
+            with (
+                open(text, encoding="utf-8", errors="surrogateescape", newline="\n") as lines,
+                Progress(f"putting session {number} back", os.path.getsize(text)) as progress,
+            ):
+                return number, editing.put_back(file, written, _told(lines, progress))
         except SheetError as error:
             say(f"{text}, {error}")
             if not _wants_to_go_on():
@@ -90,6 +95,16 @@ def _edited(file: str, session: int | None, editor: str, text: str) -> tuple[int
         except OSError as error:
             message = f"{file} stays as it was: {error.strerror}. {_retry(file, written, text)}"
             raise _UnfinishedError(message, TapeError.exit_code) from None
+
+
+def _told(lines: Iterable[str], progress: Progress) -> Iterator[str]:
+    """The lines, and how far they are read."""
+    done = 0
+    for number, line in enumerate(lines):
+        done += len(line)
+        if not number % 1000:
+            progress(done)
+        yield line
 
 
 def _digest(text: str) -> bytes:
