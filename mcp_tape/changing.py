@@ -22,10 +22,6 @@ _A_MOMENT = 0.1  # seconds
 _SPARE = 16 << 20  # bytes, for what is recorded meanwhile
 
 
-class NotGoneError(CassetteError):
-    """What was taken out is gone from the rows, but not from the file."""
-
-
 @contextmanager
 def changed(path: str) -> Iterator[sqlite3.Connection]:
     """A connection to change a cassette by. Of one that is in use, each transaction counts at once: keep them short."""
@@ -37,14 +33,9 @@ def changed(path: str) -> Iterator[sqlite3.Connection]:
         yield db
 
 
-def is_in_use(db: sqlite3.Connection) -> bool:
-    """Whether it is the cassette itself that is changed, and no copy."""
-    return bool(db.execute("PRAGMA journal_mode").fetchone()[0] == "wal")
-
-
 def still_open(db: sqlite3.Connection) -> set[int]:
-    """The sessions that somebody may be recording."""
-    if not is_in_use(db):
+    """The sessions that somebody may be recording: none of a copy, which is made where nobody uses the cassette."""
+    if db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         return set()
     return {number for (number,) in db.execute("SELECT id FROM sessions WHERE ended_at IS NULL")}
 
@@ -67,7 +58,7 @@ def _in_place(path: str, in_use: InUseError) -> Iterator[sqlite3.Connection]:
                 pass  # but one that was stopped may have left something in the pages
             _write_anew(db, path)
     except sqlite3.Error as error:
-        raise CassetteError(f"{path}: {error}; what is not changed yet stays as it was") from None
+        raise CassetteError(f"{path}: {error}; what is not changed yet stays as it was, so try again") from None
     finally:
         database.tidy(path)  # whoever used it may have left meanwhile
 
@@ -113,10 +104,10 @@ def _write_anew(db: sqlite3.Connection, path: str) -> None:
         with suppress(sqlite3.Error):
             _is_checkpointed(db)  # the journal may have filled the disk
         hint = f"when that is mended, run: sqlite3 {pasted(path)} VACUUM"
-        raise NotGoneError(f"{said}, which could not be written anew ({error}); {hint}") from None
+        raise CassetteError(f"{said}, which could not be written anew ({error}); {hint}") from None
     if is_read:
         hint = f"sqlite3 {pasted(path)} 'PRAGMA wal_checkpoint(TRUNCATE)'"
-        raise NotGoneError(
+        raise CassetteError(
             f"{said}, as somebody is reading old pages of it; they go when those who read and record have ended.\n"
             f"To be sure of it, as soon as nobody reads: {hint}"
         )

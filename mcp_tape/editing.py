@@ -24,7 +24,7 @@ from .formats.labels import labelled
 from .frames import Frame
 from .ledger import Ledger
 
-_WAITS = "the request in frame {} waits for its answer, and stays what it is until then"
+_WAITS = "the request in frame {} waits for its answer; edit it when that has come"
 _NOT_WHILE_OPEN = "the session may still be recorded: frames can be changed and deleted, but not added or moved"
 
 

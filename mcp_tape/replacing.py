@@ -153,8 +153,8 @@ def take_over(db: sqlite3.Connection, session: int, number: int) -> None:
 def amend(db: sqlite3.Connection, session: int, last: int) -> list[int]:
     """Make the frames of a session those that `new` has of it, each in its place, up to the last; their messages go.
 
-    More may be recorded behind them meanwhile, so none gets another number. Those that were changed although a request
-    in them waits for its answer, which the recorder will look for: that must not be.
+    More may be recorded behind them meanwhile, so none gets another number. Gives back which of the changed ones hold a
+    request that waits for its answer: the recorder will look for it as it was, so that the caller must not let it be.
     """
     values = {"session": session, "last": last}
     place = "session = :session AND seq <= :last AND seq NOT IN "
