@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import jsontext
 from .batches import answer_of, question_of, text_of
+from .sizes import UNITS
 
 if TYPE_CHECKING:
     from .cassette import Cassette
@@ -68,7 +69,6 @@ _MOST = 1 << 62  # beyond it SQLite cannot compare as a whole number
 _TERM = re.compile(r'(?P<minus>-?)(?:(?P<field>[A-Za-z_]+):)?(?P<value>"(?:[^"\\]|\\.)*"(?=\s|$)|[^\s"]\S*|)', re.S)
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([a-zA-Zµμ]*)")
 _DUR_UNITS = {"": 1_000, "us": 1, "µs": 1, "μs": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000}
-_SIZE_UNITS = {"": 1, "b": 1, "k": 1_000, "kb": 1_000, "m": 1_000_000, "mb": 1_000_000, "g": 1_000_000_000}
 
 
 class FilterError(ValueError):
@@ -285,7 +285,7 @@ _FIELDS: dict[str, Callable[[str, int], Sql]] = {
     "kind": _kind,
     "status": _status,
     "dur": _measure(MICROSECONDS, _DUR_UNITS, "dur:>50, dur:1s.. or dur:10..200"),
-    "size": _measure(SIZE, _SIZE_UNITS, "size:>10k, size:..2M or size:100..200"),
+    "size": _measure(SIZE, UNITS, "size:>10k, size:..2M or size:100..200"),
     "session": _measure("f.session", {"": 1}, "session:2, session:>3 or session:1..4"),
     "": _text,
 }

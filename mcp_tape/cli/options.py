@@ -58,6 +58,16 @@ def patterns(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     return values
 
 
+def size(ctx: click.Context, param: click.Parameter, value: str) -> int:
+    """A callback that makes a number of bytes of 64M and the like."""
+    from ..sizes import parse_size  # only where the option is used
+
+    try:
+        return parse_size(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
 def _functions(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     for value in values:
         from ..naming import named_function  # only where the option is used

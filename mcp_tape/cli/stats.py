@@ -10,6 +10,7 @@ from .. import measuring
 from ..cassette import Cassette
 from ..filters import Filter
 from ..measuring import Figures
+from ..sizes import size_text
 from . import say
 from .filtering import filter_option
 from .lines import duration
@@ -70,16 +71,9 @@ def _line(row: Figures, width: int) -> str:
     arrow = "→" if row.sender == "client" else "←"
     what = harmless(" ".join(filter(None, (row.method, row.name))))
     counts = f"{row.calls:>7}  {row.errors or '-':>6}  {row.unanswered or '-':>5}"
-    left = f"{counts}  {times}  {_size(row.bytes):>7}  {arrow}  "
+    left = f"{counts}  {times}  {size_text(row.bytes):>7}  {arrow}  "
     # Where there is no room for both, the name says more than the method.
     return left + (what if wide(left + what) <= width else harmless(row.name or what))
-
-
-def _size(size: int) -> str:
-    for unit, one in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
-        if size >= one:
-            return f"{size / one:.1f}{unit}"
-    return str(size)
 
 
 def _echo_bars(bars: list[tuple[int, int, int]], longest: int) -> None:
