@@ -103,7 +103,7 @@ def test_the_statuses_of_a_replay_are_as_documented(desk: Path) -> None:
             "GET without a session id": [status(url, "GET")],
             "DELETE of a session": [status(url, "DELETE", **session)],
             "any other path": [status(url.replace("/mcp", "/api"), "POST", INITIALIZE)],
-            "a [host or origin]": [
+            "a [host or a page]": [
                 status(url, "POST", INITIALIZE, Host="attacker.example"),
                 status(url, "POST", INITIALIZE, Origin="http://attacker.example"),
             ],

@@ -69,6 +69,17 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Upstream
         (403, {"origin": "null"}),
         (403, {"origin": "http://[::1"}),
         (403, {"origin": "localhost"}),
+        (200, {"sec_fetch_site": "none", "sec_fetch_mode": "navigate"}),
+        (200, {"sec_fetch_site": "same-origin"}),
+        (200, {"sec_fetch_site": "same-site", "host": "localhost:1"}),
+        (200, {"sec_fetch_site": "cross-site", "origin": "http://localhost:3000"}),
+        (200, {"sec_fetch_mode": "cors"}),  # as Node's fetch has it
+        (403, {"sec_fetch_site": "cross-site"}),
+        (403, {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_user": "?1"}),
+        (403, {"sec_fetch_site": "cross-site", "origin": "https://evil.test"}),
+        (403, {"sec_fetch_site": "same-site", "host": "192.0.2.1"}),
+        (403, {"sec_fetch_site": "none, cross-site"}),
+        (403, {"sec_fetch_site": "whatever comes next"}),
     ],
 )
 def test_only_what_was_meant_for_us_is_passed_on(
@@ -78,6 +89,23 @@ def test_only_what_was_meant_for_us_is_passed_on(
     before = len(upstream.requests)
     assert ask(recorder.url, call(1), **headers).status == status
     assert len(upstream.requests) - before == (status == 200)
+
+
+@pytest.mark.parametrize("verb", ["GET", "HEAD"])
+def test_an_image_of_a_web_page_does_not_reach_the_server(verb: str, guarded: tuple[Upstream, Running]) -> None:
+    upstream, recorder = guarded
+    before = len(upstream.requests)
+    shown = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "no-cors", "sec_fetch_dest": "image"}
+    assert ask(recorder.url, verb=verb, to="/api/delete?id=1", **shown).status == 403
+    assert len(upstream.requests) == before
+
+
+@pytest.mark.parametrize(("verb", "target"), [("CONNECT", "127.0.0.1:9"), ("TRACE", "/mcp")])
+def test_no_tunnel_is_made_and_no_request_is_echoed(verb: str, target: str, guarded: tuple[Upstream, Running]) -> None:
+    upstream, recorder = guarded
+    before = len(upstream.requests)
+    assert ask(recorder.url, verb=verb, to=target).status == 405
+    assert len(upstream.requests) == before
 
 
 def test_we_listen_for_others_only_when_told_so(tmp_path: Path) -> None:

@@ -95,3 +95,14 @@ def test_both_ways_say_the_same(era: str, tmp_path: Path) -> None:
             both.append([said(replay.url, body, quick=quick, **own) for body in asked])
     assert both[0] == both[1]
     assert all(answer.startswith(b"HTTP/1.1 ") for answer in both[0])
+
+
+def test_a_web_page_is_refused_on_the_quick_way_too(tmp_path: Path) -> None:
+    with replaying(legacy_tape(tmp_path / "tape.db")) as replay, Client(replay.url) as client:
+        client.ask(INITIALIZE)
+        own = {"mcp_session_id": client.answer().header("mcp-session-id") or ""}
+        statuses = []
+        for site in ("none", "cross-site"):
+            client.ask(call(1, "tools/list"), sec_fetch_site=site, **own)
+            statuses.append(client.answer().status)
+    assert statuses == [200, 403]

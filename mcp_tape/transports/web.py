@@ -26,6 +26,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
+Refusal = tuple[int, str]
 
 _BACKLOG = 1024
 _BEHIND = 1 << 16  # bytes of further requests that are kept while one is answered
@@ -33,6 +34,8 @@ _GRACE = 0.3  # seconds that a response may take to end when we are told to stop
 _TRANSPORT = "mcp_tape.transport"
 OPENED = "mcp_tape.opened"  # what came of a request that could not be answered at once
 _ABSOLUTE = re.compile(rb"https?://[^/]*", re.I)
+_SITE = b"sec-fetch-site"
+_OF_BROWSERS = frozenset({b"origin", _SITE})
 _SILENT = logging.Logger("mcp_tape.silent", logging.CRITICAL + 1)
 
 
@@ -106,7 +109,7 @@ def _bind(address: Address) -> socket.socket:
 
 
 class Guard:
-    """Lets through what was meant for us: a web page must not reach a local server by a name of its own."""
+    """Lets through what was meant for us: a web page must not reach a local server, by a name of its own or by ours."""
 
     def __init__(self, app: App, host: str) -> None:
         self._app = app
@@ -117,28 +120,54 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         _to_origin_form(scope)
-        headers: Headers = scope["headers"]
-        host, source = header(headers, b"host"), header(headers, b"origin")
-        if host is None or not self._is_ours(_hostname(f"//{host}")):
-            await answer(send, 421, f"mcp-tape: the host {host!r} is not this one; use the URL that mcp-tape printed\n")
-        elif source is not None and not is_loopback(_hostname(source)):
-            await answer(send, 403, f"mcp-tape: requests of pages from {source!r} are refused\n")
-        else:
+        refused = (
+            _refused_verb(scope["method"]) or self._refused_host(scope["headers"]) or _refused_page(scope["headers"])
+        )
+        if refused is None:
             await self._app(scope, receive, send)
+        else:
+            await answer(send, refused[0], f"mcp-tape: {refused[1]}\n")
 
     def _quick(self, request: shortcut.Request) -> object:
-        """The same for a request that may be answered at once."""
-        host, source = header(request.headers, b"host"), header(request.headers, b"origin")
-        if self._asked is None or source is not None:
+        """The same for a request that may be answered at once: none of a browser is."""
+        host = header(request.headers, b"host")
+        if self._asked is None or any(name in _OF_BROWSERS for name, _ in request.headers):
             return None
         if host != self._usual:
-            if host is None or not self._is_ours(_hostname(f"//{host}")):
+            if self._refused_host(request.headers):
                 return None
             self._usual = host
         return self._asked(request)
 
+    def _refused_host(self, headers: Headers) -> Refusal | None:
+        host = header(headers, b"host")
+        if host is not None and self._is_ours(_hostname(f"//{host}")):
+            return None
+        return 421, f"the host {host!r} is not this one; use the URL that mcp-tape printed"
+
     def _is_ours(self, name: str) -> bool:
         return name in self._names or is_address(name)
+
+
+def _refused_page(headers: Headers) -> Refusal | None:
+    """Pages of this machine may talk to us, others may not.
+
+    Browsers name the page in `Origin`, but for images, scripts and links they only say how far away it is:
+    https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header. Only clients that are no browsers send neither.
+    """
+    source = header(headers, b"origin")
+    if source is not None:
+        return None if is_loopback(_hostname(source)) else (403, f"requests of pages from {source!r} are refused")
+    near = {"none", "same-origin"}
+    if is_loopback(_hostname(f"//{header(headers, b'host')}")):
+        near.add("same-site")  # another port of this machine
+    far = {value.decode("latin-1") for name, value in headers if name == _SITE} - near
+    return (403, f"requests of pages from other sites are refused (Sec-Fetch-Site: {', '.join(far)})") if far else None
+
+
+def _refused_verb(verb: str) -> Refusal | None:
+    """A tunnel would lead past us, and an echo of the request would show what we add to it."""
+    return (405, f"{verb} is not served here") if verb in ("CONNECT", "TRACE") else None
 
 
 def _to_origin_form(scope: Scope) -> None:
