@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from itertools import count
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from . import frames, protocol, rewrite
 from .ahead import Plain
@@ -21,6 +21,9 @@ from .ordering import RecordedOrder
 from .playback import MISS, NOT_FOUND, Pending, Playback, Send, said
 from .selection import Position, Recorded, Selection
 
+if TYPE_CHECKING:
+    from .misses import Advice
+
 _END = 1 << 62  # behind everything recorded
 _LAST: Position = (_END, 0, 0)
 
@@ -31,6 +34,7 @@ class Fact(NamedTuple):
     what: Literal["played", "miss", "note"]
     text: str = ""
     call: Call | None = None
+    advice: tuple[Advice, ...] = ()  # on a miss
 
 
 class Deck:
@@ -285,7 +289,7 @@ class Deck:
 
         self.misses += 1
         report = misses.report(self._selection, call.message, known, self._finder.counts, self._hide)
-        self._tell(Fact("miss", report.text, call))
+        self._tell(Fact("miss", report.text, call, report.advice))
         code = MISS if known else NOT_FOUND
         self._replies.append(said(call, "error", rewrite.error(code, report.headline, report.data)))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, NamedTuple
 
 from . import jsontext, match, protocol
 from .frames import Message
@@ -18,12 +18,22 @@ _LOOKED_AT = 300  # recordings compared at the most: a report may not take secon
 _READ = 8 << 20  # bytes of them at the most, for the same reason
 _SHOWN_PATHS = 8
 _SHOWN_TEXT = 120
+_TO_DO = "\n  what to do:"
+
+
+class Advice(NamedTuple):
+    """One way out of a miss: an option with its value, or `show`. `why` says when to take it."""
+
+    why: str
+    what: Literal["session", "ignore", "repeats", "mode", "show"]
+    value: str = ""
 
 
 class Report(NamedTuple):
     headline: str
     text: str
     data: dict[str, Any]
+    advice: tuple[Advice, ...] = ()
 
 
 class _Near(NamedTuple):
@@ -40,15 +50,27 @@ def report(
     call = " ".join(filter(None, (message.method, message.name)))
     if not known:
         headline = _unknown_method(selection, message.method or "")
-        return Report(headline, f"miss: {call}\n  {headline}", {"cassette": selection.path, "method": message.method})
+        text = in_words(f"miss: {call}\n  {headline}", _ALWAYS, _typed(selection))
+        return Report(headline, text, {"cassette": selection.path, "method": message.method}, _ALWAYS)
     near = _nearest(selection, message, counts)
     headline = f"{call} is not on the tape with these params" if not _all_played(near) else f"{call} is played out"
     lines = [f"miss: {call}", f"  {headline}", f"  {selection.path}, played so far: {len(selection.taken)}"]
     lines += [line for one in near for line in _described(selection, one)]
     elsewhere = selection.elsewhere(match.request_key(message.method or "", message.body.get("params")))
-    lines += ["  what to do:", *(f"    {line}" for line in _advice(selection, near, elsewhere))]
+    advice = _advice(near, elsewhere, hide)
     data = {"cassette": selection.path, "call": call, "nearest": [_as_data(one, hide) for one in near]}
-    return Report(hide(headline), hide("\n".join(lines)), data)
+    return Report(hide(headline), in_words(hide("\n".join(lines)), advice, _typed(selection)), data, advice)
+
+
+def in_words(text: str, advice: Iterable[Advice], words: Callable[[Advice], str]) -> str:
+    """Return the report of a miss with its advice in the words of whoever is to follow it."""
+    lines = [f"\n    # {each.why}\n    {words(each)}" for each in advice]
+    return text.partition(_TO_DO)[0] + (_TO_DO + "".join(lines) if lines else "")
+
+
+def as_argument(advice: Advice) -> str:
+    """Return advice as an argument of a Python function."""
+    return f"{advice.what}={jsontext.compact([advice.value] if advice.what == 'ignore' else advice.value)}"
 
 
 def _unknown_method(selection: Selection, method: str) -> str:
@@ -111,19 +133,29 @@ def _answer_line(selection: Selection, answer: Recorded) -> str:
     return _shown(body.get("error", body.get("result")))
 
 
-def _advice(selection: Selection, near: list[_Near], elsewhere: int | None) -> list[str]:
-    tape = shlex.quote(selection.path)
-    lines = []
+_ALWAYS = (Advice("to record what is missing", "mode", "new_episodes"), Advice("to see what there is", "show"))
+
+
+def _advice(near: list[_Near], elsewhere: int | None, hide: Callable[[str], str]) -> tuple[Advice, ...]:
     if elsewhere is not None:
-        lines += [f"# session {elsewhere} has it: to play every session", f"mcp-tape replay {tape} --session all"]
-    elif near and near[0].differing:
-        path = path_text(near[0].differing[0][0])
-        lines += ["# if that may differ", f"mcp-tape replay {tape} --ignore {shlex.quote(path)}"]
-    elif near:
-        lines += ["# to repeat the last answer", f"mcp-tape replay {tape} --repeats last"]
+        return Advice(f"session {elsewhere} has it: to play every session", "session", "all"), *_ALWAYS
+    if near and near[0].differing:
+        return Advice("if that may differ", "ignore", hide(path_text(near[0].differing[0][0]))), *_ALWAYS
+    return (Advice("to repeat the last answer", "repeats", "last"), *_ALWAYS) if near else _ALWAYS
+
+
+def _typed(selection: Selection) -> Callable[[Advice], str]:
+    """Return what puts advice as a command line."""
+    tape = shlex.quote(selection.path)
     server = "--url URL" if selection.is_of_url else "-- SERVER"
-    lines += ["# to record what is missing", f"mcp-tape use {tape} --mode new_episodes {server}"]
-    return [*lines, "# to see what there is", f"mcp-tape show {tape}"]
+
+    def words(advice: Advice) -> str:
+        if advice.what == "mode":
+            return f"mcp-tape use {tape} --mode {advice.value} {server}"
+        option = "" if advice.what == "show" else f" --{advice.what} {shlex.quote(advice.value)}"
+        return f"mcp-tape {'replay' if option else 'show'} {tape}{option}"
+
+    return words
 
 
 def _as_data(one: _Near, hide: Callable[[str], str]) -> dict[str, Any]:

@@ -52,6 +52,7 @@ class Reporter:
                 "seq": recorded.seq if recorded else None,
             }
             | ({"text": text} if text else {})
+            | ({"advice": [advice._asdict() for advice in fact.advice]} if fact.advice else {})
         )
 
     def unplayed(self, rows: Iterable[Recorded], *, loud: bool) -> int:

@@ -53,6 +53,22 @@ def test_the_report_says_what_to_type(tmp_path: Path) -> None:
     assert ignoring.say(search(9, query="cats", limit=10, where={"lang": "fr"})) == [result(9, "about cats")]
 
 
+def test_the_report_file_has_the_advice_for_programs(tmp_path: Path) -> None:
+    log = tmp_path / "report.jsonl"
+    asked = search(1, query="birds", limit=10, where={"lang": "en"}).encode() + b"\n"
+    run([*MCP_TAPE, "replay", str(tape(tmp_path)), "-q", "--report", str(log)], asked + call(2, "x").encode() + b"\n")
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    (first, *_), _ = [row["advice"] for row in rows if row["what"] == "miss"]
+    assert first == {"why": "if that may differ", "what": "ignore", "value": "$.params.arguments.query"}
+
+
+def test_a_method_that_no_session_has_gets_advice_too(tmp_path: Path) -> None:
+    path = tape(tmp_path)
+    player = Player(path)
+    player.say('{"jsonrpc":"2.0","id":1,"method":"prompts/list"}')
+    assert f"mcp-tape use {path} --mode new_episodes -- SERVER" in player.told("miss")[0]
+
+
 def test_something_added_or_left_out_is_a_difference_too(tmp_path: Path) -> None:
     player = Player(tape(tmp_path))
     player.say(search(1, query="cats", where={"lang": "en"}, page=2))
