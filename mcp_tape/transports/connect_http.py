@@ -24,13 +24,14 @@ from ..jsontext import Path
 from . import mcp_headers
 from .addresses import is_loopback
 from .connect import Ended
-from .upstream import trust, why
+from .upstream import origin_of, trust, why
 
 _CONNECT = 30.0  # seconds
 _POSTED = 10.0  # seconds for what is only told to be accepted
 _HEARD = 0.5  # seconds for a stream to be opened
 _LEAVING = 5.0
 _MOST_RESUMED = 100  # times that a stream is taken up again
+_MOST_REDIRECTS = 20
 _ACCEPT = "application/json, text/event-stream"
 
 
@@ -66,7 +67,6 @@ class Http:
             headers=list(headers),
             verify=trust(cacert),
             timeout=httpx2.Timeout(None, connect=_CONNECT),
-            follow_redirects=True,
             trust_env=not is_loopback(urlsplit(url).hostname or ""),
         )
         self._loop = asyncio.new_event_loop()
@@ -167,8 +167,13 @@ class Http:
         """The stream on which everything will come, and where to post to."""
         endpoint: asyncio.Future[str] = self._loop.create_future()
         self._begin(self._listen_old(endpoint))
-        self._posts_to = urljoin(self._url, await endpoint)
-        if urlsplit(self._posts_to)[:2] != urlsplit(self._url)[:2]:
+        named = await endpoint
+        try:
+            self._posts_to = urljoin(self._url, named)
+            is_here = origin_of(self._posts_to) == origin_of(self._url)
+        except ValueError:
+            raise ServerError(f"{self._url} wants messages at {named!r}, which is no URL") from None
+        if not is_here:
             raise ServerError(f"{self._url} wants messages at another server, {self._posts_to}")
 
     async def _listen_old(self, endpoint: asyncio.Future[str]) -> None:
@@ -193,8 +198,30 @@ class Http:
         own |= {protocol.VERSION_HEADER: self._version} if self._version else {}
         own |= headers
         url = self._posts_to if verb == "POST" else self._url
-        async with self._client.stream(verb, url, content=body or None, headers=own) as response:
+        response = await self._sent(self._client.build_request(verb, url, content=body or None, headers=own))
+        try:
             yield response
+        finally:
+            await response.aclose()
+
+    async def _sent(self, request: httpx2.Request) -> httpx2.Response:
+        """The response, behind redirects within the server: tokens and restored secrets are for no other."""
+        for _ in range(_MOST_REDIRECTS):
+            try:
+                response = await self._client.send(request, stream=True)
+            except httpx2.InvalidURL as error:
+                raise httpx2.RequestError(f"it redirects to what is no URL ({error})") from None
+            if response.next_request is None:
+                return response
+            await response.aclose()
+            request = response.next_request
+            if origin_of(str(request.url)) != origin_of(self._url):
+                shown = request.url.copy_with(userinfo=b"", query=None)  # without what may be secret
+                raise httpx2.RequestError(
+                    f"it redirects to {shown}, which is another server and was sent nothing; "
+                    "if that is the one to ask, give its URL"
+                )
+        raise httpx2.TooManyRedirects(f"it redirects more than {_MOST_REDIRECTS} times")
 
     async def _hear(
         self,

@@ -35,7 +35,7 @@ class Proxy:
 
     def __init__(self, upstream: Upstream, origin: str, recorder: Recorder, say: Callable[[str], None]) -> None:
         self._upstream = upstream
-        self._origin = origin
+        self.origin = origin
         self._recorder = recorder
         self._say = say
         self._said: str | None = None
@@ -144,7 +144,7 @@ class Proxy:
             return None
         if tap.recorder is not None:
             self._paths.add(_bare(path.encode("latin-1", "replace")))
-        return self._origin + path if urlsplit(uri).netloc else None
+        return self.origin + path if urlsplit(uri).netloc else None
 
     def _endpoint(self, scope: Scope, headers: Headers, tap: Tap) -> Callable[[bytes], bytes]:
         """What to do with each piece of a response: only a stream of HTTP+SSE is looked into."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
-from .. import protocol
+from .. import protocol, rewrite
 from ..framing import Event, Events, Whole
+from .upstream import origin_of
 from .web import Headers, Scope, header
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ _SESSION = protocol.SESSION_HEADER.encode()
 _OURS = (b"content-length", b"transfer-encoding", b"accept-encoding", b"accept", b"host", _SESSION)
 _ACCEPTS = {"POST": b"application/json, text/event-stream", "GET": b"text/event-stream"}
 _REDIRECTS = (307, 308)
+_MOST_REDIRECTS = 3
 
 
 class Through:
@@ -35,15 +37,29 @@ class Through:
         self, verb: str, headers: Headers, body: bytes, hear: Hear, left: asyncio.Event | None = None
     ) -> Refused | None:
         """One request; each message of the response is heard. `left`: set when the client leaves."""
-        path: bytes | None = self.path
-        for _ in range(3):  # a redirect or two are followed, as a client would
+        path = self.path
+        for _ in range(_MOST_REDIRECTS):
             response = _Response(hear)
-            await self._proxy(self._scope(verb, path or b"/", headers, body), _receive(body, left), response.send)
+            await self._proxy(self._scope(verb, path, headers, body), _receive(body, left), response.send)
             self.session = self.session or response.session
-            path = response.redirect
-            if path is None:
-                break
-        return response.refused
+            if response.redirect is None:
+                return response.refused
+            here = self._path_here(path, response.redirect)
+            if here is None:
+                return _elsewhere(response.redirect)
+            path = here
+        return _refused(f"the server redirects more than {_MOST_REDIRECTS} times")
+
+    def _path_here(self, path: bytes, location: str) -> bytes | None:
+        """Where a redirect leads within the server; None where it leads to another."""
+        try:
+            url = urljoin(self._proxy.origin + path.decode("latin-1"), location)
+            if origin_of(url) != origin_of(self._proxy.origin):
+                return None
+        except ValueError:
+            return None
+        parts = urlsplit(url)
+        return f"{parts.path}?{parts.query}".rstrip("?").encode("latin-1", "replace")
 
     def _scope(self, verb: str, path: bytes, headers: Headers, body: bytes) -> Scope:
         own = [(b"accept", _ACCEPTS[verb])]
@@ -62,6 +78,16 @@ class Refused(NamedTuple):
     body: bytes
 
 
+def _elsewhere(location: str) -> Refused:
+    url = location.partition("?")[0]  # what stands behind it may be secret
+    return _refused(f"the server redirects to {url}, which is another server and was sent nothing")
+
+
+def _refused(reason: str) -> Refused:
+    error = rewrite.error(rewrite.REFUSED, f"mcp-tape: {reason}")
+    return Refused(502, "application/json", f'{{"jsonrpc":"2.0","id":null,"error":{error}}}'.encode())
+
+
 class _Response:
     """Takes a response apart as it comes."""
 
@@ -69,7 +95,7 @@ class _Response:
         self._hear = hear
         self._framing: Events | Whole = Whole()
         self.session: bytes | None = None
-        self.redirect: bytes | None = None
+        self.redirect: str | None = None
         self.refused: Refused | None = None
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
@@ -91,8 +117,7 @@ class _Response:
         session, location = header(headers, _SESSION), header(headers, b"location")
         self.session = session.encode() if session else None
         if status in _REDIRECTS and location:
-            parts = urlsplit(location)
-            self.redirect = f"{parts.path}?{parts.query}".rstrip("?").encode()
+            self.redirect = location
         content_type = header(headers, b"content-type") or ""
         if status >= 400:
             self.refused = Refused(status, content_type, b"")

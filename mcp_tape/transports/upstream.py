@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator, Sequence
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
@@ -27,7 +27,7 @@ class Upstream:
 
     def __init__(self, url: str, headers: Sequence[tuple[str, str]] = (), cacert: str | None = None) -> None:
         self.url = httpx2.URL(url)
-        self.origin = _origin(urlsplit(url))
+        self.origin = origin_of(url)
         self.shown = str(self.url.copy_with(userinfo=b"", query=None))  # without what may be secret
         self._given = [(name.lower().encode(), value.encode()) for name, value in headers]
         self._client = httpx2.AsyncClient(
@@ -57,10 +57,11 @@ class Upstream:
     def path_of(self, url: str, base: bytes) -> str | None:
         """Path and query of a URL, if it is of this server; it may be relative to a path."""
         try:
-            parts = urlsplit(urljoin(str(self.url), urljoin(base.decode("latin-1"), url.strip())))
+            whole = urljoin(str(self.url), urljoin(base.decode("latin-1"), url.strip()))
+            parts = urlsplit(whole)
+            if origin_of(whole) != self.origin:
+                return None
         except ValueError:
-            return None
-        if _origin(parts) != self.origin:
             return None
         return parts.path + (f"?{parts.query}" if parts.query else "")
 
@@ -105,9 +106,11 @@ def trust(cacert: str | None) -> ssl.SSLContext | bool:
         raise ServerError(f"--cacert {cacert}: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
+def origin_of(url: str) -> tuple[str, str | None, int | None]:
+    """Scheme, host and port, which all count: https://www.rfc-editor.org/rfc/rfc6454#section-4."""
+    parts = urlsplit(url)
     try:
         port = parts.port
     except ValueError:
-        port = None
+        port = -1  # that of nobody
     return parts.scheme, parts.hostname, port or {"http": 80, "https": 443}.get(parts.scheme)
