@@ -136,6 +136,9 @@ class Deck:
             ready = self._order.pass_on(ready, now)
         if not ready:
             return replies
+        for pending in ready:
+            if pending.recorded is None and pending.call is not None:
+                self._unanswered(pending.call)
         sends = self._playback.sends(sorted(ready, key=_place))
         for send in sends:
             if send.answers and send.call is not None:
@@ -302,6 +305,16 @@ class Deck:
             self._ready.append(Pending(None, call))
         else:
             heapq.heappush(self._later, (call.until, _LAST, next(self._numbers), Pending(None, call)))
+
+    def _unanswered(self, call: Call) -> None:
+        """A request that was found, and has no answer on the tape, is a miss after all."""
+        from . import misses
+
+        assert call.recorded is not None
+        self.played -= 1
+        self.misses += 1
+        report = misses.unanswered(self._selection, call.message, call.recorded)
+        self._tell(Fact("miss", self._hide(report.text), call, report.advice))
 
     # -- what goes out
 

@@ -11,6 +11,7 @@ from .frames import Message
 from .jsonpath import path_text
 from .jsontext import Path
 from .match import Rule
+from .playback import UNANSWERED
 from .selection import Recorded, Selection
 
 _NEAREST = 3
@@ -60,6 +61,14 @@ def report(
     advice = _advice(near, elsewhere, hide)
     data = {"cassette": selection.path, "call": call, "nearest": [_as_data(one, hide) for one in near]}
     return Report(hide(headline), in_words(hide("\n".join(lines)), advice, _typed(selection)), data, advice)
+
+
+def unanswered(selection: Selection, message: Message, recorded: Recorded) -> Report:
+    """The same for a request that is on the tape without its answer."""
+    call = " ".join(filter(None, (message.method, message.name)))
+    where = f"#{recorded.seq} of session {recorded.session} in {selection.path}"
+    text = in_words(f"miss: {call}\n  {UNANSWERED}: {where}", _ANEW, _typed(selection))
+    return Report(UNANSWERED, text, {}, _ANEW)
 
 
 def in_words(text: str, advice: Iterable[Advice], words: Callable[[Advice], str]) -> str:
@@ -133,7 +142,9 @@ def _answer_line(selection: Selection, answer: Recorded) -> str:
     return _shown(body.get("error", body.get("result")))
 
 
-_ALWAYS = (Advice("to record what is missing", "mode", "new_episodes"), Advice("to see what there is", "show"))
+_SHOW = Advice("to see what there is", "show")
+_ALWAYS = (Advice("to record what is missing", "mode", "new_episodes"), _SHOW)
+_ANEW = (Advice("to record it anew", "mode", "rewrite"), _SHOW)
 
 
 def _advice(near: list[_Near], elsewhere: int | None, hide: Callable[[str], str]) -> tuple[Advice, ...]:

@@ -92,7 +92,7 @@ class Playback:
         first = together[0]
         if first.recorded is None:
             assert first.call is not None
-            return [said(first.call, "error", rewrite.error(MISS, "the recording ends before the answer"))]
+            return [said(first.call, "error", rewrite.error(MISS, UNANSWERED))]
         if first.recorded.frame_kind != "batch":
             return self._one(first, self._selection.text(first.recorded))
         parts = self._selection.frame_text(first.recorded).parts
@@ -148,6 +148,7 @@ class Playback:
 
 
 NOT_FOUND, MISS = -32601, -32010
+UNANSWERED = "the recording ends before the answer"
 
 
 def said(call: Call, member: str, value: str) -> Send:

@@ -21,9 +21,10 @@ def test_two_decks_play_a_golden_cassette_to_its_end(path: Path, session: int) -
     with Cassette(path) as cassette:
         frames = [f for f in cassette.frames(session) if f.kind in ("message", "batch", "noise")]
     assert client.finished
-    assert player.deck.misses == 0
     assert player.unplayed() == []
-    told = [text for text in told if b"the recording ends before the answer" not in text]
+    ends = [text for text in told if b"the recording ends before the answer" in text]
+    assert player.deck.misses == len(ends)
+    told = [text for text in told if text not in ends]
     assert sorted(t.rstrip(b"\r\n") for t in told) == sorted(f.text for f in frames if f.sender == "server")
     assert sorted(a.rstrip(b"\r\n") for a in asked) == sorted(
         f.text for f in frames if f.sender == "client" and f.kind != "noise"

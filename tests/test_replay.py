@@ -46,6 +46,16 @@ def test_twenty_replays_of_one_client_script_give_the_same_bytes(name: str) -> N
     assert outputs.pop()
 
 
+def test_a_recording_that_ends_before_an_answer_is_told_wherever_a_miss_is(tmp_path: Path) -> None:
+    tape = make_cassette(tmp_path / "tape.db", [("client", call(1))])
+    done = run(replay(tape, "--report", str(tmp_path / "report.jsonl")), lines(call(7)))
+    assert done.returncode == 1
+    assert "the recording ends before the answer: #1 of session 1" in done.stderr.decode()
+    assert "0 played, 1 missed" in done.stderr.decode()
+    told = [(line["what"], line["id"], line["seq"]) for line in report(tmp_path / "report.jsonl")]
+    assert told == [("played", 7, 1), ("miss", 7, 1)]
+
+
 def test_how_the_input_is_cut_up_makes_no_difference(tmp_path: Path) -> None:
     tape = make_cassette(tmp_path / "tape.db", CONCURRENT)
     script = lines(call(2, n=2), call(1, n=1))

@@ -97,7 +97,7 @@ class Playing(UsedCassette):
         with Cassette(self.path) as cassette:
             sessions = {call.recorded.session for call in calls if call.recorded}
             recorded = {(e.session, e.seq, e.id): e for number in sessions for e in cassette.exchanges(number)}
-        return [self._exchange(call, recorded) for call in calls]
+        return [self._exchange(call, recorded) for call in dict.fromkeys(calls)]  # a miss may have been found first
 
     def _exchange(self, call: Call, recorded: dict[tuple[int | None, int | None, str | None], Exchange]) -> Exchange:
         """What a client asked, and what it was answered."""
