@@ -187,9 +187,19 @@ class Selection:
         return self._select(where, (session, start, end))
 
     def was_left(self, request: Recorded) -> bool:
-        """Whether the client left before the answer, which over HTTP may be how it cancelled."""
+        """Whether the client cancelled by leaving, as over HTTP it does in the modern era.
+
+        Before, "disconnection SHOULD NOT be interpreted as the client cancelling its request":
+        https://modelcontextprotocol.io/specification/2025-06-18/basic/transports#sending-messages-to-the-server
+        """
         channel = self.facts(request).channel or ""
-        return channel != "stdio" and self.controls.was_left(request.session, channel, request.seq)
+        left = channel != "stdio" and self.controls.was_left(request.session, channel, request.seq)
+        return left and self._is_modern(request)
+
+    def _is_modern(self, request: Recorded) -> bool:
+        """Whether a request says so itself; those of both eras may share a session."""
+        messages = self.frame_text(request).messages[request.part :]
+        return not self.is_legacy(request.session) or any(protocol.is_modern(one.body) for one in messages[:1])
 
     def last_of_stream(self, request: Recorded) -> int | None:
         """Where the last message is that came for a request on its own stream."""

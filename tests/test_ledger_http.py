@@ -281,6 +281,21 @@ def test_a_call_that_the_client_left_is_silent_and_takes_nothing_more(tmp_path: 
     assert Player(cassette(tmp_path / "tape.db", left)).say(call(9, "slow")) == []
 
 
+@pytest.mark.parametrize("modern", [True, False])
+def test_leaving_is_a_cancel_in_the_modern_era_only(modern: bool, tmp_path: Path) -> None:
+    asked = json.loads(call(1, "slow"))
+    asked["params"] |= {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}} if modern else {}
+
+    def talk(http: Http) -> None:
+        http.post("post-1", request(0, "initialize"))
+        http.answer("post-1", result(0))
+        http.post("post-2", json.dumps(asked))
+        http.abort("client", "post-2")
+
+    told = Player(cassette(tmp_path / "tape.db", talk)).say(json.dumps(asked))
+    assert [json.loads(text)["error"]["code"] for text in told] == ([] if modern else [-32010])
+
+
 def test_a_call_that_the_server_broke_off_says_that_the_recording_ends(tmp_path: Path) -> None:
     def talk(http: Http) -> None:
         http.post("post-1", call(1))
