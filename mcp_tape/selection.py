@@ -79,6 +79,7 @@ class Selection:
         self._cassette = cassette
         self.sessions = list(sessions)
         self.stale = self._made_by_other_rules()
+        self._added = self._extending()
         self._places = {session: at for at, session in enumerate(self.sessions)}
         self.taken: set[Position] = set()  # the requests that were played
         self.ahead = Ahead(cassette, self.sessions[0])
@@ -99,6 +100,8 @@ class Selection:
     def next_request(self, key: bytes, after: Position = _START) -> Recorded | None:
         """The next request of the client with this key."""
         found = self._next(_NEXT_REQUEST, key, after)
+        while found is not None and not self._counts(found):
+            found = self._next(_NEXT_REQUEST, key, found.place)
         if found is not None and found.session == self.sessions[0]:
             self.ahead.move_to(found.seq, self.taken)
         return found
@@ -119,7 +122,8 @@ class Selection:
         where = (
             f"method = ? AND +kind = 'request' AND key IS NOT NULL AND +sender = 'client' {hidden} ORDER BY seq, part"
         )
-        return [row for session in self.sessions for row in self._select(where, (session, method))]
+        rows = (row for session in self.sessions for row in self._select(where, (session, method)))
+        return [row for row in rows if self._counts(row)]
 
     def requests_like(self, method: str, name: str | None, most: int) -> list[Recorded]:
         """So many of them, those of the same name first."""
@@ -128,7 +132,8 @@ class Selection:
             where = f"""method = ? AND +key IS NOT NULL AND +sender = 'client' AND +name {same} ?
                 ORDER BY frame, part LIMIT ?"""
             for session in self.sessions:
-                found += self._select(where, (session, method, name, most - len(found)))
+                rows = self._select(where, (session, method, name, most - len(found)))
+                found += filter(self._counts, rows)
         return found
 
     def all_requests(self) -> Iterator[Recorded]:
@@ -137,7 +142,7 @@ class Selection:
             seq, part = 0, -1
             where = "sender = 'client' AND (seq, part) > (?, ?) AND +key IS NOT NULL ORDER BY seq, part LIMIT ?"
             while block := self._select(where, (session, seq, part, _BLOCK)):
-                yield from block
+                yield from filter(self._counts, block)
                 seq, part = block[-1].seq, block[-1].part
 
     def newest(self, method: str) -> Recorded | None:
@@ -201,6 +206,27 @@ class Selection:
         messages = self.frame_text(request).messages[request.part :]
         return not self.is_legacy(request.session) or any(protocol.is_modern(one.body) for one in messages[:1])
 
+    def _counts(self, request: Recorded) -> bool:
+        """Whether a request is on the tape: one that was added and never answered is not.
+
+        Its server may have crashed, or its client gone. The next time it is a miss again, so that the live server can
+        be asked once more. A cancel is an ending too; over HTTP that may be leaving, but only of a client who goes on.
+        """
+        if request.session not in self._added or self.answer(request) is not None:
+            return True
+        mates = self.of_exchange(request)
+        if request.method == protocol.LISTEN:
+            return any(row.sender == "server" for row in mates)
+        cancelled = any(row.sender == "client" and row.method == protocol.CANCELLED for row in mates)
+        return cancelled or (self.was_left(request) and self._went_on(request))
+
+    def _went_on(self, request: Recorded) -> bool:
+        """Whether the client said more once it had left a request."""
+        sql = """SELECT 1 FROM frames gone JOIN frames more ON more.session = gone.session AND more.seq > gone.seq
+            WHERE gone.session = ? AND gone.channel = ? AND gone.sender = 'client' AND gone.kind = 'control'
+            AND gone.seq > ? AND more.sender = 'client' AND more.kind IN ('message', 'batch') LIMIT 1"""
+        return bool(self._cassette.rows(sql, (request.session, self.facts(request).channel, request.seq)))
+
     def last_of_stream(self, request: Recorded) -> int | None:
         """Where the last message is that came for a request on its own stream."""
         where = "exchange = ? AND sender = 'server' AND (SELECT channel FROM frames WHERE id = frame) = ?"
@@ -262,6 +288,12 @@ class Selection:
         marks = ", ".join("?" * len(self.sessions))
         sql = f"SELECT 1 FROM sessions WHERE id IN ({marks}) AND key_version <> ? LIMIT 1"
         return bool(self._cassette.rows(sql, (*self.sessions, match.KEY_VERSION)))
+
+    def _extending(self) -> set[int]:
+        """The sessions that add to another."""
+        marks = ", ".join("?" * len(self.sessions))
+        sql = f"SELECT id FROM sessions WHERE id IN ({marks}) AND extends IS NOT NULL"
+        return {number for (number,) in self._cassette.rows(sql, self.sessions)}
 
 
 _NOT_READ = (None,) * 6
