@@ -7,6 +7,7 @@ live server are values.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import TYPE_CHECKING
 
 from . import frames, protocol, rewrite
@@ -27,7 +28,6 @@ class Episodes:
         self._start = start
         self._note = note
         self._player: Player | None = None
-        self._deck: Deck | None = None
         self._handshake: list[bytes] = []  # what this client said to begin with
         self._greeting: str | None = None  # the id of the handshake that the live server has yet to answer
         self._live = False
@@ -36,13 +36,14 @@ class Episodes:
         self._held: list[bytes] = []  # for the live server, until it has greeted
         self._to_live: list[bytes] = []
         self._calls: dict[str, Call] = {}  # at the live server, by id
-        self._asked: dict[str, str] = {}  # its own requests: the id they went out with, and theirs
+        self._questions = Questions()
         self._sends: list[Send] = []
         self.passed_on = 0
 
     def attach(self, player: Player, deck: Deck) -> None:
         """What plays the tape, and the deck in it."""
-        self._player, self._deck = player, deck
+        self._player = player
+        self._questions.attach(deck)
 
     @property
     def idle(self) -> bool:
@@ -53,10 +54,12 @@ class Episodes:
 
     def receive(self, text: bytes, channel: str, now: float) -> None:
         assert self._player is not None
-        messages = frames.parse(text)[1]
-        if len(messages) == 1 and self._is_for_live(messages[0], text):
-            return
-        self._remember(messages, text)
+        if self._live:
+            left = without(text, self._takes)
+            if left is None:
+                return
+            text = left
+        self._remember(text)
         self._player.receive(text, channel, now)
 
     def due(self, now: float) -> list[Action]:
@@ -85,7 +88,7 @@ class Episodes:
                 self.failed, self._gone = error, True
                 return False
             self._live = True
-            self._greet()
+            self._greet(call)
         if self._gone:
             return False
         self.passed_on += 1
@@ -102,36 +105,42 @@ class Episodes:
         return lines
 
     def from_live(self, text: bytes, eol: bytes) -> None:
-        """A line of the live server."""
-        messages = frames.parse(text)[1]
-        message = messages[0] if len(messages) == 1 else None
-        if message is not None and message.kind == "response" and message.rpc_id is not None:
+        """A line of the live server; the messages of a batch reach the client one by one."""
+        told = taken_apart(text)
+        if not told:
+            self._sends.append(Send(text + (eol or b"\n"), ""))  # no message: as it is
+        for message, part in told:
+            self._hear(message, part, eol or b"\n")
+
+    def _hear(self, message: Message, text: bytes, eol: bytes) -> None:
+        if message.kind == "response" and message.rpc_id is not None:
             if message.rpc_id == self._greeting:
                 self._greeted()
                 return
             self._calls.pop(message.rpc_id, None)
-        if message is not None and message.kind == "request":
-            text = self._with_free_id(message, text)
-        self._sends.append(Send(text + (eol or b"\n"), ""))
+        self._sends.append(Send(self._questions.ask(message, text) + eol, ""))
 
     def live_ended(self) -> None:
         """The live server is gone: what it still owes is answered with an error."""
         for call in self._calls.values():
             self._sends.append(said(call, "error", rewrite.error(MISS, "the live server ended before the answer")))
         self._live, self._gone = False, True
+        self._held.clear()
         if self._calls:
             self._note(f"the live server ended without an answer to {len(self._calls)} of its calls")
         self._calls.clear()
 
-    def _remember(self, messages: list[Message], text: bytes) -> None:
-        for message in messages:
+    def _remember(self, text: bytes) -> None:
+        for message, part in taken_apart(text):
             if message.method == protocol.INITIALIZE or message.method in protocol.notification_names("initialized"):
-                self._handshake.append(text)
+                self._handshake.append(part)
 
-    def _greet(self) -> None:
+    def _greet(self, call: Call) -> None:
         said_before = "only the handshake was replayed to it; earlier calls never reached it"
         self._note(f"a miss: starting the live server; {said_before}")
-        if self._handshake:
+        if call.message.method == protocol.INITIALIZE:
+            self._handshake.clear()  # the miss is the handshake
+        elif self._handshake:
             first = frames.parse(self._handshake[0])[1][0]
             if first.method == protocol.INITIALIZE:
                 self._greeting = first.rpc_id
@@ -145,15 +154,13 @@ class Episodes:
     def _tell_live(self, text: bytes) -> None:
         (self._held if self._greeting is not None else self._to_live).append(text)
 
-    def _is_for_live(self, message: Message, text: bytes) -> bool:
+    def _takes(self, message: Message, text: bytes) -> bool:
         """Whether a message is the live server's business alone. Other notifications are for both."""
-        if not self._live:
-            return False
         if message.kind == "response":
-            theirs = self._asked.pop(message.rpc_id or "", None)
-            if theirs is not None:
-                self._tell_live(rewrite.with_id(text, message.rpc_id, theirs))
-            return theirs is not None
+            answer = self._questions.answer(message, text)
+            if answer is not None:
+                self._tell_live(answer)
+            return answer is not None
         if message.kind == "notification":
             named = frames.id_text(protocol.member(message.body.get("params"), "requestId"))
             if message.method == protocol.CANCELLED:
@@ -163,12 +170,60 @@ class Episodes:
             self._tell_live(text)
         return False
 
-    def _with_free_id(self, message: Message, text: bytes) -> bytes:
-        """Both servers count for themselves: an id that is in flight is replaced."""
-        assert self._deck is not None
-        theirs = live = message.rpc_id or "null"
-        number = 1
-        while self._deck.is_asking(live) or live in self._asked:
-            live, number = f'"live-{number}"', number + 1
+
+def taken_apart(text: bytes) -> list[tuple[Message, bytes]]:
+    """The messages of a frame, each with its text."""
+    kind, messages = frames.parse(text)
+    return list(zip(messages, rewrite.elements(text) if kind == "batch" else [text] * len(messages), strict=True))
+
+
+def without(text: bytes, takes: Callable[[Message, bytes], bool]) -> bytes | None:
+    """A frame without the messages that somebody else takes; None where he takes them all."""
+    parts = taken_apart(text)
+    left = [part for message, part in parts if not takes(message, part)]
+    if len(left) == len(parts):
+        return text
+    return b"[" + b",".join(left) + b"]" if left else None
+
+
+class Questions:
+    """The live server's own requests that wait for the client.
+
+    Both servers count for themselves, and the tape may ask at any time under an id that was recorded: so those of the
+    live server always go out under another, which its answer and its cancel are mapped back from.
+    """
+
+    def __init__(self) -> None:
+        self._deck: Deck | None = None
+        self._asked: dict[str, str] = {}  # the id that each went out with, and the live server's
+
+    def attach(self, deck: Deck) -> None:
+        """The deck that asks the same client."""
+        self._deck = deck
+
+    def ask(self, message: Message, text: bytes) -> bytes:
+        """A message of the live server, as the client is to see it."""
+        if message.kind == "request":
+            theirs = message.rpc_id or "null"
+            return rewrite.with_id(text, theirs, self._free_id(theirs))
+        if message.method == protocol.CANCELLED:
+            theirs = frames.id_text(protocol.member(message.body.get("params"), "requestId")) or ""
+            live = next((live for live, asked in self._asked.items() if asked == theirs), None)
+            if live is not None:
+                del self._asked[live]
+                return rewrite.with_values(text, {("params", "requestId"): live})
+        return text
+
+    def answer(self, message: Message, text: bytes) -> bytes | None:
+        """The client's answer to one of them, as the live server is to see it; None if it is to another."""
+        theirs = self._asked.pop(message.rpc_id or "", None)
+        return None if theirs is None else rewrite.with_id(text, message.rpc_id, theirs)
+
+    def _free_id(self, theirs: str) -> str:
+        names = (f'"live-{number}"' for number in count(1))
+        live = next(name for name in names if name not in self._asked and not self._is_asking(name))
         self._asked[live] = theirs
-        return rewrite.with_id(text, theirs, live)
+        return live
+
+    def _is_asking(self, name: str) -> bool:
+        return self._deck is not None and self._deck.is_asking(name)

@@ -50,7 +50,7 @@ class Command:
             stage = api.Stage(cassette, replay, say)
             episodes.attach(*stage.deck(episodes.pass_on))
             live = Live(self._words, recorder, episodes)
-            played = stage.finish(stopping.until_told(lambda: serve.serve(live, live.watched)))
+            played = stage.finish(stopping.until_told(lambda: serve.serve(live, live.watched, live.unsent)))
             live.end()
         if episodes.failed is not None:
             recorder.close()

@@ -101,10 +101,10 @@ class Kept:
         return [frame.text for frame, _ in self.rows if frame.kind == kind]
 
 
-def cassette(path: Path, *talks: Talk, transport: str = "http") -> Path:
+def cassette(path: Path, *talks: Talk, transport: str = "http", **more: Any) -> Path:
     """A cassette with one session of these talks."""
     kept = Kept(*talks)
-    writer = OneSession(path, {"started_at": "2026-01-01T00:00:00Z"} | FACTS | {"transport": transport})
+    writer = OneSession(path, {"started_at": "2026-01-01T00:00:00Z"} | FACTS | {"transport": transport} | more)
     writer.append(kept.rows, kept.tape.ledger.facts)
     writer.finish({"ended_at": "2026-01-01T00:00:01Z"})
     writer.close()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from .decks import make_cassette
-from .support import MCP_TAPE, WAIT, frames, python, run, sessions, started
+from .support import MCP_TAPE, WAIT, frames, full_pipe, python, receive_line, run, sessions, started, until
 from .test_deck import call, request, result, tell
 from .test_replay import lines
 
@@ -49,9 +49,10 @@ class Vcr:
     def __init__(self, directory: Path) -> None:
         self.tape = directory / "tape.db"
         self.log = directory / "server.log"
+        self.server = SERVER
 
     def command(self, mode: str, *options: str) -> list[str]:
-        return [*MCP_TAPE, "use", str(self.tape), "--mode", mode, *options, "--", *python(SERVER), str(self.log)]
+        return [*MCP_TAPE, "use", str(self.tape), "--mode", mode, *options, "--", *python(self.server), str(self.log)]
 
     def run(self, mode: str, script: bytes, *options: str) -> subprocess.CompletedProcess[bytes]:
         return run(self.command(mode, *options), script)
@@ -190,6 +191,45 @@ def test_a_live_server_that_dies_leaves_no_call_unanswered(vcr: Vcr) -> None:
     done = vcr.run("new_episodes", HELLO + lines(call(2, "die")))
     assert values(done)[2]["code"] == -32010
     assert b"the live server ended without an answer to 1 of its calls" in done.stderr
+
+
+def test_a_call_that_the_live_server_died_of_is_asked_again_once_that_is_mended(vcr: Vcr) -> None:
+    vcr.run("once", HELLO)
+    vcr.run("new_episodes", HELLO + lines(call(2, "die")))
+    vcr.server = SERVER.replace("sys.exit(5)", 'say(id=message["id"], result={"value": "mended"})')
+    assert values(vcr.run("new_episodes", HELLO + lines(call(2, "die"))))[2] == "mended"
+    replayed = vcr.run("none", HELLO + lines(call(2, "die")), "--strict")
+    assert (values(replayed)[2], replayed.returncode) == ("mended", 0)
+
+
+def test_a_live_server_may_say_much_while_the_client_asks_much(vcr: Vcr) -> None:
+    """Each of the two pipes to it is full before the other is read to its end."""
+    vcr.run("once", HELLO)
+    vcr.server = SERVER.replace("calls += 1", """calls += 1
+    for number in range(200):
+        print(json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x" * 1000}}))
+        print("y" * 1000, file=sys.stderr)""")  # fmt: skip
+    asked = [call(number, "much", text="z" * 100_000) for number in range(1, 5)]
+    done = vcr.run("new_episodes", HELLO + lines(*asked))
+    assert {number: value[0] for number, value in values(done).items() if number} == dict.fromkeys(
+        range(1, 5), "tools/call"
+    )
+    assert done.stderr.count(b"y" * 1000) == 200 * 5
+    assert sessions(vcr.tape)[1].incomplete is None
+
+
+def test_a_client_that_never_reads_stderr_gets_its_answers_from_the_tape(vcr: Vcr) -> None:
+    """The live server waits in vain for somebody to read what it logs; nobody else does."""
+    vcr.run("once", HELLO + lines(call(1, "a")))
+    vcr.server = SERVER.replace("calls += 1", 'calls += 1; sys.stderr.write("y" * 1_000_000)')
+    with full_pipe() as jammed, started(vcr.command("new_episodes", "-q"), stderr=jammed) as process:
+        assert process.stdin and process.stdout
+        process.stdin.write(HELLO + lines(call(2, "new")))
+        assert json.loads(receive_line(process.stdout))["id"] == 0
+        until(lambda: len(vcr.heard()) > 3, "the live server to be asked")
+        process.stdin.write(lines(call(1, "a")))
+        assert json.loads(receive_line(process.stdout))["id"] == 1
+        process.kill()
 
 
 def test_a_call_after_the_end_of_the_live_server_is_a_miss(vcr: Vcr) -> None:

@@ -279,6 +279,12 @@ def test_a_live_server_that_dies_leaves_no_call_unanswered(vcr: Vcr) -> None:
         assert (answer["id"], answer["error"]["code"]) == (2, -32010)
         assert client.ask(call(1, "a")) == "taped"
         assert client.ask(call(3, "b"))[0] == "b"
+    vcr.run("new_episodes", call(3, "b"), call(2, "die"))
+    assert [name for name in vcr.live.methods() if len(name) < 4] == [
+        "die",
+        "b",
+        "die",
+    ]  # asked again, as it never said
 
 
 def test_a_refusal_of_the_live_server_answers_the_call(vcr: Vcr) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from .. import frames, protocol, rewrite
+from ..episodes import Questions, taken_apart, without
 from ..playback import MISS, Refuse, Send, said
 from .conversation import Conversation
 from .http import Server
@@ -48,16 +49,15 @@ class LiveServer(Server):
         return True
 
     def _take(self, conversation: Conversation, headers: Headers, body: bytes, channel: str) -> None:
-        messages = frames.parse(body)[1]
         link = self._links.get(conversation)
         if link is None:
             link = self._links[conversation] = _Link(Through(self._proxy, self._path), conversation, self._note)
-        texts = rewrite.elements(body) if body.lstrip().startswith(b"[") else [body]
-        for message, text in zip(messages, texts, strict=True):
+        for message, text in taken_apart(body):
             link.hear(message, headers, text)
-        if len(messages) == 1 and messages[0].kind == "response" and link.takes(messages[0], headers, body):
+        left = without(body, lambda message, text: message.kind == "response" and link.takes(message, headers, text))
+        if left is None:
             return
-        super()._take(conversation, headers, body, channel)
+        super()._take(conversation, headers, left, channel)
         missed, self._missed = self._missed, []
         for call in missed:
             link.ask(headers, call)
@@ -74,7 +74,8 @@ class _Link:
         self._ready: asyncio.Task[None] | None = None
         self._endpoint: asyncio.Future[bytes] | None = None  # where HTTP+SSE wants its messages
         self._waiting: dict[str, Call] = {}  # by id, those whose answers come on the one stream of HTTP+SSE
-        self._asked: dict[str, str] = {}  # its own requests: the id they went out with, and theirs
+        self._questions = Questions()
+        self._questions.attach(conversation.deck)
         self._tasks: set[asyncio.Task[None]] = set()
 
     # -- what the client says
@@ -90,10 +91,10 @@ class _Link:
 
     def takes(self, answer: frames.Message, headers: Headers, body: bytes) -> bool:
         """Pass on an answer to a question of the live server, if it is one."""
-        theirs = self._asked.pop(answer.rpc_id or "", None)
-        if theirs is not None:
-            self._tell(headers, rewrite.with_id(body, answer.rpc_id, theirs))
-        return theirs is not None
+        for_live = self._questions.answer(answer, body)
+        if for_live is not None:
+            self._tell(headers, for_live)
+        return for_live is not None
 
     def ask(self, headers: Headers, call: Call) -> None:
         """A call that the tape cannot answer."""
@@ -165,16 +166,12 @@ class _Link:
             parts = urlsplit(text.decode("utf-8", "replace").strip())
             self._endpoint.set_result(f"{parts.path}?{parts.query}".rstrip("?").encode())
             return
-        messages = frames.parse(text)[1]
-        if not messages:
-            return
-        first = messages[0]
-        if first.kind == "response":
-            self._answer(first, text, call)
-            return
-        if first.kind == "request" and first.rpc_id is not None:
-            text = self._with_free_id(first.rpc_id, text)
-        self._conversation.pass_on(Send(text + b"\n", call.channel if call else "", call, False))
+        for message, part in taken_apart(text):
+            if message.kind == "response":
+                self._answer(message, part, call)
+            else:
+                asked = self._questions.ask(message, part)
+                self._conversation.pass_on(Send(asked + b"\n", call.channel if call else "", call, False))
 
     def _answer(self, answer: frames.Message, text: bytes, call: Call | None) -> None:
         call = self._waiting.pop(answer.rpc_id or "", None) or call
@@ -184,14 +181,6 @@ class _Link:
         if answer.rpc_id != call.rpc_id:
             text = rewrite.refusal(text, call.rpc_id)
         self._conversation.pass_on(Send(text + b"\n", call.channel, call, True))
-
-    def _with_free_id(self, theirs: str, text: bytes) -> bytes:
-        """Both servers count for themselves: an id that is in flight is replaced."""
-        names = (theirs, *(f'"live-{n}"' for n in range(1, len(self._asked) + 3)))
-        deck = self._conversation.deck
-        live = next(name for name in names if name not in self._asked and not deck.is_asking(name))
-        self._asked[live] = theirs
-        return rewrite.with_id(text, theirs, live)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)

@@ -33,28 +33,33 @@ _PIPE_BUF = 4096  # what a pipe takes without blocking, once it says that it is 
 def serve(
     player: Player,
     also: Mapping[int, Callable[[], None]] | None = None,
+    unsent: Mapping[int, Callable[[], None]] | None = None,
     *,
     source: int = 0,
     target: int = 1,
 ) -> int | None:
     """Play to the client on our stdin and stdout until it leaves; the exit code, if what plays hangs up.
 
-    `also` are other descriptors to watch, and what to do when they can be read; it may change as we go.
+    `also` are other descriptors to watch, and what to do when they can be read; `unsent` those that something waits
+    to be written to, and what to do when there is room. Both may change as we go.
     """
     try:
-        return _Session(player, source, target, {} if also is None else also).run()
+        also, unsent = {} if also is None else also, {} if unsent is None else unsent
+        return _Session(player, source, target, also, unsent).run()
     except BrokenPipeError:
         return None  # the client has left without waiting
 
 
+_Watched = Mapping[int, Callable[[], None]]
 Action = Send | Hangup | Refuse | Reset | bytes  # bytes: an answer that nothing depends on
 
 
 class _Session:
-    def __init__(self, player: Player, source: int, target: int, also: Mapping[int, Callable[[], None]]) -> None:
+    def __init__(self, player: Player, source: int, target: int, also: _Watched, unsent: _Watched) -> None:
         self._player = player
         self._source, self._target = source, target
         self._also = also
+        self._unsent = unsent
         self._lines = Lines()
         self._arrived: deque[bytes] = deque()
         self._ended = False
@@ -118,15 +123,20 @@ class _Session:
         if self._arrived:
             return
         due = self._player.next_at()
-        if due is None and not self._also and not self._ended:
+        if due is None and not self._also and not self._unsent and not self._ended:
             self._read()
             return
         sources = [*self._also, *([] if self._ended else [self._source])]
-        for ready in select.select(sources, [], [], None if due is None else max(0.0, due - monotonic()))[0]:
+        timeout = None if due is None else max(0.0, due - monotonic())
+        arrived, room, _ = select.select(sources, [*self._unsent], [], timeout)
+        for ready in arrived:
             if ready == self._source:
                 self._read()
             else:
                 self._also[ready]()
+        for ready in room:
+            if ready in self._unsent:
+                self._unsent[ready]()
 
     def _read(self) -> None:
         try:
