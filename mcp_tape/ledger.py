@@ -29,6 +29,7 @@ class _Exchange:
     token: str | None
     channel: str
     last_client: int  # its newest message from the client
+    before: int  # what the client said before it
     key: bytes | None = None
     listen: bool = False
     acknowledged: bool = False
@@ -44,7 +45,8 @@ class Ledger:
         self._asked: dict[str, tuple[int, str | None, _Exchange | None, str | None]] = {}  # the server's
         self._streams = Streams()
         self._refused: dict[bytes, list[int]] = {}  # by key, requests that the client may make again
-        self._last_client = 0
+        self._last_client = self._before = 0
+        self._forgotten: dict[int, int] = {}  # requests that never reached the server, and what the client said before
         self.exchanges = 0
         self.facts: dict[str, str] = {}
 
@@ -93,6 +95,7 @@ class Ledger:
         if event == "failed" or (event == "response" and self._streams.has_ended(frame.channel, facts)):
             for exchange in waiting:
                 del self._exchanges[exchange.channel, exchange.rpc_id]
+                self._forget(exchange)
             return [_retried(exchange.seq) for exchange in waiting]
         if event == "response" and not self._streams.asks_again(frame.channel):
             again = [seq for exchange in waiting for seq in self._refused.pop(exchange.key or b"", ())]
@@ -102,6 +105,12 @@ class Ledger:
             for exchange in waiting:
                 exchange.cancelled = True
         return []
+
+    def _forget(self, exchange: _Exchange) -> None:
+        """Nothing waits for what is not on the tape: what comes now waits for what the client said before."""
+        self._forgotten[exchange.seq] = exchange.before
+        while self._last_client in self._forgotten:
+            self._last_client = self._forgotten[self._last_client]
 
     def _resume(self, channel: str) -> None:
         """The client came back to a stream: it had not cancelled what it asked there."""
@@ -127,12 +136,13 @@ class Ledger:
 
     def _of_client(self, frame: Frame, message: Message, key: bytes | None) -> Entry:
         answers, exchange = None, None
-        self._last_client = frame.seq
+        if frame.seq != self._last_client:  # all messages of a batch have one number
+            self._before, self._last_client = self._last_client, frame.seq
         self._learn(message.method, message)
         if message.kind == "request" and message.rpc_id is not None:
             token = _json(protocol.progress_token_asked(message.body))
             listen = message.method == protocol.LISTEN
-            opened = frame.seq, message.rpc_id, message.method, token, frame.channel, frame.seq
+            opened = frame.seq, message.rpc_id, message.method, token, frame.channel, frame.seq, self._before
             exchange = _Exchange(*opened, key, listen)
             self._exchanges[frame.channel, message.rpc_id] = exchange
         elif message.kind == "response":

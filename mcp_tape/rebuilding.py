@@ -58,7 +58,7 @@ def rebuild_session(db: sqlite3.Connection, session: int, *, keep_keys: bool = T
     ledger = Ledger()
     again: list[int] = []
     db.executemany(storage.INSERT_MESSAGE, _rows(db, session, ledger, again))
-    db.executemany(storage.FORGET, [(session, seq) for seq in again])
+    storage.forget(db, [(session, seq) for seq in again])
     db.executemany("UPDATE messages SET key = ? WHERE frame = ? AND part = ? AND key IS NOT NULL", keys)
     storage.update_session(db, session, ledger.facts | {"key_version": match.KEY_VERSION})
 

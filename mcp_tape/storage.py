@@ -17,7 +17,12 @@ _NEVER_CLOSED = "never closed: still being recorded, or the recorder was stopped
 INSERT_MESSAGE = """INSERT INTO messages
     (frame, part, session, seq, sender, kind, method, rpc_id, name, status, answers, key, exchange, cue)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-FORGET = "UPDATE messages SET key = NULL WHERE session = ? AND sender = 'client' AND seq = ?"
+_FORGET = "UPDATE messages SET key = NULL WHERE session = :session AND sender = 'client' AND seq = :seq"
+# What waited for it waits for the client's last message before it that is still to be found.
+_WAIT_FOR_EARLIER = """UPDATE messages SET cue = coalesce((
+        SELECT seq FROM messages WHERE session = :session AND sender = 'client' AND seq < :seq
+        AND (kind <> 'request' OR key IS NOT NULL) ORDER BY seq DESC LIMIT 1), 0)
+    WHERE session = :session AND cue = :seq AND exchange IS NOT :seq"""
 
 
 class RemovedError(sqlite3.IntegrityError):
@@ -73,7 +78,7 @@ class Writer:
                     for row in message_rows(first + n, session, frame, new)
                 ),
             )
-            db.executemany(FORGET, ((session, seq) for session, _, new in batch for seq in to_be_retried(new)))
+            forget(db, [(session, seq) for session, _, new in batch for seq in to_be_retried(new)])
             for session, told in facts.items():
                 update_session(db, session, told)
 
@@ -190,8 +195,15 @@ def message_rows(number: int, session: int, frame: Frame, entries: list[Entry]) 
         )  # fmt: skip
 
 
+def forget(db: sqlite3.Connection, requests: list[tuple[int, int]]) -> None:
+    """Take these off the tape, each by its session and number, and put what waited for them where it is played."""
+    named = [{"session": session, "seq": seq} for session, seq in requests]
+    db.executemany(_FORGET, named)
+    db.executemany(_WAIT_FOR_EARLIER, named)
+
+
 def to_be_retried(entries: list[Entry]) -> list[int]:
-    """The requests that the client was told to make again: only the last try is ever found. See FORGET."""
+    """The requests that the client was told to make again: only the last try is ever found. See `forget`."""
     # All requests of a batch have one number, which is enough to say once.
     return list(dict.fromkeys(e.answers for e in entries if e.message.status == "retry" and e.answers is not None))
 
