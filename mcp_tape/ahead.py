@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from typing import NamedTuple
 
-from .cassette import Cassette
+from .cassette import Cassette, Types
 
 _FIRST, _MOST = 16, 512  # frames read at once: few at the start, then more and more
 _SMALL = 16_384  # longer answers are read when they are played
@@ -48,6 +48,9 @@ class Plain(NamedTuple):
     text: bytes
     answer: bytes | None
     head: bytes | None
+
+
+_TYPES: tuple[Types, ...] = (int,), (int,), (bytes,), (str,), (bytes,), (bytes, type(None)), (bytes, type(None))
 
 
 class Ahead:
@@ -110,11 +113,12 @@ class Ahead:
         for key, same in self._by_key.items():
             if not taken.issuperset((self._session, *plain[:2]) for plain in same):
                 self._skipped.add(key)
-        first, last, end = self._cassette.rows(_FRAMES, (self._session, start, start + self._size - 1))[0]
+        found = self._cassette.rows(_FRAMES, (self._session, start, start + self._size - 1))
+        ((first, last, end),) = self._cassette.expected(found, ((int, type(None)),) * 3, "frames")
         self._stop, self._size = (end or start) + 1, min(4 * self._size, _MOST)
         cues = Counter(cue for (cue,) in self._cassette.rows(_CUES, (self._session, start, self._stop - 1)))
         self._by_key, self._by_text, self._by_rest = {}, {}, None
-        for row in self._cassette.rows(_REQUESTS, (first, last, self._session)):
+        for row in self._cassette.expected(self._cassette.rows(_REQUESTS, (first, last, self._session)), _TYPES):
             plain = Plain._make(row)
             if cues[plain.seq] != 1:
                 plain = plain._replace(answer=None)  # something comes with it, or nothing at all

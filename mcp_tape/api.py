@@ -162,6 +162,8 @@ def replay_web(
         path, aliases = stage.place(web.url)
         server = http.Server(stage, site.stop, aliases)
         site.serve(server, lambda origin: started(origin + path))
+        if server.failure is not None:
+            raise server.failure
         return stage.finish(server.code)
 
 

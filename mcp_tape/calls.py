@@ -134,7 +134,7 @@ class Calls:
         return protocol.progress_token_asked(self._body(call.recorded))
 
     def _body(self, row: Recorded) -> dict[str, object]:
-        return self._selection.frame_text(row).messages[row.part].body
+        return self._selection.message(row).body
 
 
 def _newest(calls: _Calls) -> Call | None:

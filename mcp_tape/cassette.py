@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _BEFORE_ALL = -(1 << 63)
 _BLOCK_FRAMES, _BLOCK_BYTES = 1_000, 4 << 20
 _BLOCK_SESSIONS = 500
+_UNREADABLE = (sqlite3.Error, OverflowError)  # the latter of a number beyond SQLite's, reckoned from one on the tape
 
 
 class Session(NamedTuple):
@@ -52,14 +53,28 @@ class Counts(NamedTuple):
     microseconds: int | None = None
 
 
+Types = tuple[type, ...]  # that a value may be of
+
 _TEXT, _NUMBER, _DATA, _NONE = (str,), (int,), (str, bytes), type(None)
-_FRAME_TYPES = (_NUMBER, _NUMBER, _TEXT, _TEXT, _TEXT, _DATA, _TEXT, (*_DATA, _NONE), _NUMBER)
+FRAME_TYPES = (_NUMBER, _NUMBER, _TEXT, _TEXT, _TEXT, _DATA, _TEXT, (*_DATA, _NONE), _NUMBER)  # as they are read here
 _SESSION_TYPES = tuple(
     ((int,) if name in ("id", "exit_code", "extends", "key_version") else (str,))
     + (() if name in ("id", "started_at", "transport", "target", "recorder", "key_version") else (_NONE,))
     for name in Session._fields
 )
-
+_NUMBER_OR_NONE, _TEXT_OR_NONE = (int, _NONE), (str, _NONE)
+# Those of a message's columns. A request always has a method.
+MESSAGE_TYPES: dict[str, Types] = {
+    **dict.fromkeys(("frame", "part", "session", "seq"), _NUMBER),
+    **dict.fromkeys(("sender", "kind"), _TEXT),
+    **dict.fromkeys(("method", "rpc_id", "name", "status"), _TEXT_OR_NONE),
+    **dict.fromkeys(("answers", "exchange", "cue"), _NUMBER_OR_NONE),
+    "key": (bytes, _NONE),
+}
+_EXCHANGE_TYPES = (
+    *(MESSAGE_TYPES[name] for name in ("session", "seq", "sender", "method", "name", "rpc_id")),
+    *(_NUMBER_OR_NONE, (*_DATA, _NONE), _NUMBER, (*_DATA, _NONE), _NUMBER_OR_NONE),
+)
 
 # A request that was made again has lost its key: it does not count, whatever it was answered with.
 _COUNTS = """WITH again AS (SELECT session, seq FROM messages
@@ -140,9 +155,7 @@ class Cassette:
 
     def _sessions(self, which: str, values: tuple[Any, ...]) -> list[Session]:
         rows = self.rows(f"SELECT {', '.join(Session._fields)} FROM sessions WHERE {which}", values)
-        for row in rows:
-            self._expect(row, _SESSION_TYPES, "sessions")
-        return [Session(*row) for row in rows]
+        return [Session(*row) for row in self.expected(rows, _SESSION_TYPES, "sessions")]
 
     def counts(self, session: int) -> dict[str, int]:
         """Frames, exchanges, open requests and errors of a session."""
@@ -165,7 +178,9 @@ class Cassette:
         """Every request of a session, of either side, with its answer."""
         return [
             Exchange._make((*row, _member(asked, part, "params"), *_outcome(answer, answer_part), took))
-            for *row, took, asked, part, answer, answer_part in self.rows(_EXCHANGES, (session,))
+            for *row, took, asked, part, answer, answer_part in self.expected(
+                self.rows(_EXCHANGES, (session,)), _EXCHANGE_TYPES
+            )
         ]
 
     def frames(self, session: int) -> Iterator[Frame]:
@@ -190,7 +205,8 @@ class Cassette:
         block: list[Frame] = []
         size = 0
         for row in self._rows(sql, (session, after, most)):
-            self._expect(row, _FRAME_TYPES, "frames")
+            if not all(map(isinstance, row, FRAME_TYPES)):
+                raise self.odd("frames")
             seq, at, sender, channel, kind, text, eol, head, redactions = row
             block.append(
                 Frame(seq, at, sender, channel, kind, _bytes(text), _bytes(eol), head and _bytes(head), redactions)
@@ -200,10 +216,16 @@ class Cassette:
                 break
         return block
 
-    def _expect(self, row: tuple[Any, ...], types: tuple[tuple[type, ...], ...], table: str) -> None:
-        """SQLite takes any type in any column, and a stranger may have put it there."""
-        if not all(map(isinstance, row, types)):
-            raise CassetteError(f"cannot read {self.path}: a row of its table {table} holds what does not belong there")
+    def expected(self, rows: list[Any], types: Sequence[Types], table: str = "messages") -> list[Any]:
+        """The same rows: SQLite takes any type in any column, and a stranger may have put it there."""
+        for row in rows:
+            if not all(map(isinstance, row, types)):
+                raise self.odd(table)
+        return rows
+
+    def odd(self, table: str = "messages") -> CassetteError:
+        """What to raise of a row that no recorder has written."""
+        return CassetteError(f"cannot read {self.path}: a row of its table {table} holds what does not belong there")
 
     def expect_onward(self, before: Any, now: Any) -> None:
         """Refuse a file whose blocks of rows do not follow each other, for those who read by them."""
@@ -216,14 +238,14 @@ class Cassette:
         """The rows of a query, as plain tuples."""
         try:
             return self._db.execute(sql, values).fetchall()
-        except sqlite3.Error as error:
+        except _UNREADABLE as error:
             raise CassetteError(database.unreadable(self.path, error)) from None
 
     def _rows(self, sql: str, values: Any) -> Iterator[tuple[Any, ...]]:
         try:
             for row in self._db.execute(sql, values):  # noqa: UP028 - a closed reader must not reach the cursor
                 yield row
-        except sqlite3.Error as error:
+        except _UNREADABLE as error:
             raise CassetteError(database.unreadable(self.path, error)) from None
 
     def _open(self) -> sqlite3.Connection:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from . import client_script, frames, minted_spots, rewrite
 from .client_script import Asked, Patience, Turn
 from .frames import Message
+from .kept import FrameText
 from .playback import NOT_FOUND, Send
 from .selection import Recorded, Selection
 
@@ -158,22 +159,21 @@ class ClientDeck:
     def _sent(self, turn: Turn, now: float) -> list[Send]:
         if not turn.rows:
             return [Send(turn.noise, "")]
-        text = self._selection.text(turn.rows[0])
-        is_batch = _is_batch(text)
-        whole = rewrite.elements(text) if is_batch else [text]
+        frame = self._selection.frame_text(turn.rows[0])
         kept: dict[Recorded, bytes] = {}
         for row in turn.rows:
-            part = self._prepare(row, whole[row.part])
+            whole = self._selection.element(row, frame)
+            part = self._prepare(row, whole)
             if part is None:
                 self._settled.add((row.seq, row.rpc_id))
             else:
-                if part != whole[row.part]:
-                    self._names[row.seq] = minted_spots.names_of(_params_in(whole[row.part]), _params_in(part))
+                if part != whole:
+                    self._names[row.seq] = minted_spots.names_of(_params_in(whole), _params_in(part))
                 kept[row] = self._with_free_id(row, part, now) if row.kind == "request" else part
         if not kept:
             return []
-        sent = _batch(text, len(whole), list(kept.values())) if is_batch else kept[turn.rows[0]]
         first = next(iter(kept))
+        sent = _batch(frame, list(kept.values())) if frame.is_batch else kept[first]
         return [Send(sent + self._eol(first), "", recorded=first)]
 
     def _with_free_id(self, row: Recorded, text: bytes, now: float) -> bytes:
@@ -238,12 +238,9 @@ class ClientDeck:
         return same
 
     def _text_of(self, answer: Recorded, rpc_id: str) -> bytes:
-        text = self._selection.text(answer)
-        if not _is_batch(text):
-            return rewrite.with_id(text, answer.rpc_id, rpc_id)
-        parts = rewrite.elements(text)
-        part = rewrite.with_id(parts[answer.part], answer.rpc_id, rpc_id)
-        return rewrite.with_elements(text, [part]) if len(parts) == 1 else part
+        frame = self._selection.frame_text(answer)
+        part = rewrite.with_id(self._selection.element(answer, frame), answer.rpc_id, rpc_id)
+        return rewrite.with_elements(frame.text, [part]) if frame.is_batch and len(frame.parts) == 1 else part
 
     def _eol(self, row: Recorded) -> bytes:
         """As the client wrote it, if it wrote lines."""
@@ -252,7 +249,7 @@ class ClientDeck:
 
     def _params(self, row: Recorded) -> Any:
         """What a question was about."""
-        return _about(self._selection.frame_text(row).messages[row.part].body.get("params"))
+        return _about(self._selection.message(row).body.get("params"))
 
     def _named(self, row: Recorded) -> list[Any]:
         """The same, as recorded, and by the names that the live call has for things."""
@@ -270,13 +267,10 @@ def _about(params: Any) -> Any:
     return {k: v for k, v in params.items() if k != "_meta"} if isinstance(params, dict) else params
 
 
-def _is_batch(text: bytes) -> bool:
-    return text.lstrip().startswith(b"[")
-
-
-def _batch(text: bytes, size: int, parts: list[bytes]) -> bytes:
+def _batch(frame: FrameText, parts: list[bytes]) -> bytes:
     """As recorded, where nothing is left out."""
-    return rewrite.with_elements(text, parts) if len(parts) == size else b"[" + b",".join(parts) + b"]"
+    whole = len(parts) == len(frame.parts)
+    return rewrite.with_elements(frame.text, parts) if whole else b"[" + b",".join(parts) + b"]"
 
 
 def _no_answer(message: Message, channel: str) -> Send:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from . import schema
@@ -132,7 +133,13 @@ def expect_onward(before: Any, now: Any) -> None:
         raise sqlite3.DatabaseError("its rows are out of order")
 
 
-def unreadable(path: str, error: sqlite3.Error) -> str:
+def expect_types(row: Sequence[Any], types: Sequence[tuple[type, ...]], table: str) -> None:
+    """Refuse what no recorder has written: SQLite takes any type in any column."""
+    if not all(map(isinstance, row, types)):
+        raise sqlite3.DatabaseError(f"a row of its table {table} holds what does not belong there")
+
+
+def unreadable(path: str, error: Exception) -> str:
     """What to tell of a file that SQLite cannot read."""
     return f"cannot read {path}: {error}; if it is damaged, try: sqlite3 {pasted(path)} .recover"
 

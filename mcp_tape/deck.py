@@ -204,7 +204,7 @@ class Deck:
 
     def _note_difference(self, message: Message, recorded: Recorded) -> None:
         if rewrite.may_be_noteworthy(message):
-            then = self._selection.frame_text(recorded).messages[recorded.part].body.get("params")
+            then = self._selection.message(recorded).body.get("params")
             difference = rewrite.noteworthy(message, then)
             if difference:
                 self._note(difference)
@@ -236,8 +236,7 @@ class Deck:
             self._without_answer(call, call.recorded, recorded.seq, now)
 
     def _note_answer(self, message: Message, asked: Recorded, recorded: Recorded) -> None:
-        then = self._selection.frame_text(recorded).messages[recorded.part :]
-        difference = rewrite.different_answer(message, then[0]) if then else None
+        difference = rewrite.different_answer(message, self._selection.message(recorded))
         if difference:
             self._note(f"{asked.method} was answered differently than recorded: {difference}")
 

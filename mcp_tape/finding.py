@@ -146,7 +146,7 @@ class Finder:
         return (like[-1], True) if self._repeats == "last" or protocol.is_housekeeping(method) else (None, False)
 
     def _body(self, row: Recorded) -> dict[str, Any]:
-        return self._selection.frame_text(row).messages[row.part].body
+        return self._selection.message(row).body
 
     def _next(self, key: bytes, method: str, last: Position | None) -> Recorded | None:
         if not self._keys_are_made_anew:
@@ -184,5 +184,4 @@ class Finder:
         return what if self.counts is None else match.counted(self.counts, what)
 
     def _params(self, row: Recorded) -> object:
-        whole = self._selection.frame_text(row)
-        return match.exact_params(whole.messages[row.part], whole.text, row.part)
+        return match.exact_params(self._selection.message(row), self._selection.text(row), row.part)

@@ -48,6 +48,23 @@ def report(
     selection: Selection, message: Message, known: bool, counts: Rule | None, hide: Callable[[str], str]
 ) -> Report:
     """Everything a person needs to see why a live request has no answer on the tape; `hide` redacts."""
+    try:
+        return _report(selection, message, known, counts, hide)
+    except Exception:  # whatever a stranger's recordings are: writing this may not fail the request
+        return _in_short(selection, message, hide)
+
+
+def _in_short(selection: Selection, message: Message, hide: Callable[[str], str]) -> Report:
+    """For a tape whose recordings cannot be compared."""
+    call = " ".join(filter(None, (message.method, message.name)))
+    headline = hide(f"{call} is not on the tape")
+    why = f"  {headline}; what is nearest cannot be told\n    mcp-tape check {shlex.quote(selection.path)}"
+    return Report(headline, hide(f"miss: {call}\n") + why, {"cassette": selection.path, "nearest": []})
+
+
+def _report(
+    selection: Selection, message: Message, known: bool, counts: Rule | None, hide: Callable[[str], str]
+) -> Report:
     call = " ".join(filter(None, (message.method, message.name)))
     if not known:
         headline = _unknown_method(selection, message.method or "")
@@ -114,7 +131,7 @@ def _looked_at(selection: Selection, message: Message) -> list[tuple[Recorded, A
             read += len(whole.text)
             if read > _READ and found:
                 break
-            found.append((row, match.asked(row.method or "", whole.messages[row.part].body.get("params"))))
+            found.append((row, match.asked(row.method or "", selection.message(row).body.get("params"))))
         selection.kept.put(key, found)
     return found
 
@@ -138,7 +155,9 @@ def _described(selection: Selection, one: _Near) -> list[str]:
 
 
 def _answer_line(selection: Selection, answer: Recorded) -> str:
-    body = selection.frame_text(answer).messages[answer.part].body
+    body = selection.message(answer).body
+    if not body:  # a refusal in words
+        return _shown(selection.text(answer).decode("utf-8", "replace"))
     return _shown(body.get("error", body.get("result")))
 
 

@@ -89,6 +89,8 @@ class Url:
             site.serve(server, lambda origin: self._started(origin + path))
             if server.passed_on:
                 recorder.control("server", "", event="stop")
+            if server.failure is not None:
+                raise server.failure
             return stage.finish(server.code or proxy.code), server.passed_on
 
 

@@ -95,18 +95,18 @@ class Playback:
             return [said(first.call, "error", rewrite.error(MISS, UNANSWERED))]
         if first.recorded.frame_kind != "batch":
             return self._one(first, self._selection.text(first.recorded))
-        parts = self._selection.frame_text(first.recorded).parts
+        whole = self._selection.frame_text(first.recorded)
         sends = [
             send
             for pending in together
             if pending.recorded
-            for send in self._one(pending, parts[pending.recorded.part])
+            for send in self._one(pending, self._selection.element(pending.recorded, whole))
         ]
-        if [send.recorded.part for send in sends if send.recorded] != [*range(len(parts))]:
+        parts = whole.parts
+        if not parts or [send.recorded.part for send in sends if send.recorded] != [*range(len(parts))]:
             return sends  # some are not due, or are repeated
         texts = [send.text.rstrip(b"\r\n") for send in sends]
-        whole = rewrite.with_elements(self._selection.text(first.recorded), texts)
-        return [sends[-1]._replace(text=whole + _eol(first.recorded))]
+        return [sends[-1]._replace(text=rewrite.with_elements(whole.text, texts) + _eol(first.recorded))]
 
     def _one(self, pending: Pending, text: bytes) -> list[Send]:
         recorded, call = pending
@@ -132,8 +132,8 @@ class Playback:
 
     def _cancelled(self, recorded: Recorded, text: bytes) -> bytes:
         """The server takes back a request of its own, which may have gone out under another id."""
-        params = frames.parse(text)[1][0].body.get("params")
-        theirs = frames.id_text(protocol.member(params, "requestId"))
+        messages = frames.parse(text)[1]
+        theirs = frames.id_text(protocol.member(messages[0].body.get("params"), "requestId")) if messages else None
         same = [live for live, asked in self.asked.items() if asked.rpc_id == theirs and _together(asked, recorded)]
         if not same:
             return text

@@ -12,6 +12,7 @@ from contextlib import closing
 from typing import Any
 
 from . import database, match, storage
+from .cassette import FRAME_TYPES
 from .errors import CassetteError
 from .frames import Entry, Frame
 from .ledger import Ledger
@@ -96,8 +97,7 @@ def _kept_keys(db: sqlite3.Connection, session: int) -> list[tuple[bytes, int, i
 
 def _frame(values: list[Any]) -> Frame:
     seq, at, sender, channel, kind, text, eol, head, redactions = values
-    if not all(map(isinstance, (seq, at, sender, channel, kind, redactions), (int, int, str, str, str, int))):
-        raise CassetteError("a row of the table frames holds what does not belong there")
+    database.expect_types(values, FRAME_TYPES, "frames")
     return Frame(seq, at, sender, channel, kind, _bytes(text), _bytes(eol), head and _bytes(head), redactions)
 
 

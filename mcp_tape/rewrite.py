@@ -66,7 +66,10 @@ def with_values(text: bytes, values: dict[Path, str]) -> bytes:
     source = text.decode("utf-8", "surrogateescape")
     splices = []
     for path, new in values.items():
-        span = jsontext.find(source, path)
+        try:
+            span = jsontext.find(source, path)
+        except (IndexError, ValueError):
+            return text  # a stranger's, and no JSON
         if span is not None and source[slice(*span)] != new:
             splices.append((*span, new))
     return jsontext.splice(source, splices).encode("utf-8", "surrogateescape") if splices else text

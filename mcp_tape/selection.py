@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from . import database, match, protocol
 from .ahead import Ahead
-from .cassette import Cassette
+from .cassette import MESSAGE_TYPES, Cassette, Types
 from .controls import Controls
 from .errors import CassetteError, pasted
-from .frames import FrameKind, MessageKind, Side
+from .frames import FrameKind, Message, MessageKind, Side
 from .kept import FrameText, Kept
 
 _SMALL = 16_384  # longer texts are read when they are played, and those of batches once for all their messages
@@ -56,6 +56,9 @@ class Recorded(NamedTuple):
 # the one that gives the order, and reads the whole session.
 _COLUMNS = ", ".join(f"m.{name}" for name in Recorded._fields[:13])
 _OF_FRAME = "f.at, f.kind, f.eol, f.channel, CAST(f.head AS BLOB)"
+_TYPES = tuple(MESSAGE_TYPES[name] for name in Recorded._fields[:13])
+_FRAME_TYPES: tuple[Types, ...] = (int,), (str,), (str,), (str,), (bytes, type(None))
+_WITH_TEXT_TYPES = (*_TYPES, *_FRAME_TYPES, (bytes, type(None)))
 _MESSAGES = f"SELECT {_COLUMNS} FROM messages m WHERE session = ? AND "
 _WITH_TEXTS = f"""SELECT {_COLUMNS}, {_OF_FRAME},
     CASE WHEN f.kind <> 'batch' AND length(f.text) <= {_SMALL} THEN CAST(f.text AS BLOB) END
@@ -110,7 +113,10 @@ class Selection:
         """The message at a place."""
         session, seq, part = place
         frame = "frame = (SELECT id FROM frames WHERE session = ? AND seq = ?) AND part = ?"
-        return self._select(frame, (session, session, seq, part))[0]
+        found = self._select(frame, (session, session, seq, part))
+        if not found:
+            raise self._cassette.odd()
+        return found[0]
 
     def next_notification(self, method: str, after: Position = _START) -> Recorded | None:
         """The next notification of the client with this method."""
@@ -143,6 +149,7 @@ class Selection:
             where = "sender = 'client' AND (seq, part) > (?, ?) AND +key IS NOT NULL ORDER BY seq, part LIMIT ?"
             while block := self._select(where, (session, seq, part, _BLOCK)):
                 yield from filter(self._counts, block)
+                self._cassette.expect_onward((seq, part), block[-1].place[1:])
                 seq, part = block[-1].seq, block[-1].part
 
     def newest(self, method: str) -> Recorded | None:
@@ -258,15 +265,39 @@ class Selection:
                 self.kept.put(recorded.frame, found)
         return found
 
+    def message(self, recorded: Recorded) -> Message:
+        """What it says. Nothing where its text is no message: noise, or a body that refuses what was asked."""
+        messages = self.frame_text(recorded).messages
+        if recorded.status == "refused" or recorded.kind == "noise":
+            body = messages[0].body if messages else {}
+            return Message(recorded.kind, recorded.method, recorded.rpc_id, recorded.name, recorded.status, body)
+        if not 0 <= recorded.part < len(messages):
+            raise self._cassette.odd()
+        return messages[recorded.part]
+
+    def element(self, recorded: Recorded, whole: FrameText | None = None) -> bytes:
+        """Its text, verbatim; of a batch, its part. `whole` is the text of its frame, where that is at hand."""
+        whole = whole or self.frame_text(recorded)
+        if not whole.is_batch or not whole.parts:
+            return whole.text
+        if not 0 <= recorded.part < len(whole.parts):
+            raise self._cassette.odd()
+        return whole.parts[recorded.part]
+
     def _read(self, frame: int) -> bytes:
-        return bytes(self._cassette.rows("SELECT CAST(text AS BLOB) FROM frames WHERE id = ?", (frame,))[0][0])
+        rows = self._cassette.rows("SELECT CAST(text AS BLOB) FROM frames WHERE id = ?", (frame,))
+        if not rows or rows[0][0] is None:
+            raise self._cassette.odd()
+        return bytes(rows[0][0])
 
     def facts(self, recorded: Recorded) -> Recorded:
         """The same message with what its frame tells but for the text."""
         if recorded.at is not None:
             return recorded
-        (row,) = self._cassette.rows(f"SELECT {_OF_FRAME} FROM frames f WHERE id = ?", (recorded.frame,))
-        return Recorded._make((*recorded[:13], *row, recorded.text))
+        rows = self._cassette.rows(f"SELECT {_OF_FRAME} FROM frames f WHERE id = ?", (recorded.frame,))
+        if not self._cassette.expected(rows, _FRAME_TYPES, "frames"):
+            raise self._cassette.odd()
+        return Recorded._make((*recorded[:13], *rows[0], recorded.text))
 
     def _next(self, where: str, value: object, after: Position) -> Recorded | None:
         session, *place = after
@@ -279,10 +310,12 @@ class Selection:
 
     def _select(self, where: str, values: tuple[object, ...]) -> list[Recorded]:
         asked = [database.storable(value) if isinstance(value, str) else value for value in values]
-        return list(map(Recorded._make, map(_padded, self._cassette.rows(_MESSAGES + where, asked))))
+        rows = self._cassette.expected(self._cassette.rows(_MESSAGES + where, asked), _TYPES)
+        return list(map(Recorded._make, map(_padded, rows)))
 
     def _with_texts(self, where: str, values: tuple[object, ...]) -> list[Recorded]:
-        return list(map(Recorded._make, self._cassette.rows(_WITH_TEXTS + where, values)))
+        rows = self._cassette.expected(self._cassette.rows(_WITH_TEXTS + where, values), _WITH_TEXT_TYPES)
+        return list(map(Recorded._make, rows))
 
     def _made_by_other_rules(self) -> bool:
         marks = ", ".join("?" * len(self.sessions))

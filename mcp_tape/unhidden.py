@@ -21,6 +21,7 @@ from .jsonpath import path_text
 from .redact import FAILED, Redacted, Redactor
 
 _COLUMNS = "id, session, seq, channel, kind, text, head"
+_TYPES = (int,), (int,), (int,), (str,), (str,), (str, bytes), (str, bytes, type(None))
 _BLOCK, _BLOCK_BYTES = 500, 4 << 20
 _TEXTS = ("protocol_version", "client_name", "client_version", "server_name", "server_version", "note", "incomplete")
 _MARK = re.compile(r"\[redacted:([^\]\r\n]{0,200})\]")
@@ -100,7 +101,9 @@ def stored_frames(db: sqlite3.Connection, which: str, values: tuple[int | None, 
     """Frames, not more at once than memory should hold; at least one, if there is one."""
     block, size = [], 0
     with closing(db.execute(f"SELECT {_COLUMNS} FROM frames WHERE {which}", values)) as rows:
-        for number, session, seq, channel, kind, text, head in rows:
+        for row in rows:
+            database.expect_types(row, _TYPES, "frames")
+            number, session, seq, channel, kind, text, head = row
             block.append(
                 Stored(number, session, seq, channel, kind, _bytes(text), None if head is None else _bytes(head))
             )
@@ -138,12 +141,14 @@ def facts(db: sqlite3.Connection, redactor: Redactor) -> Iterator[Fact]:
 
 
 def _target(redactor: Redactor, text: Any) -> Any:
+    if not _is_text(text):
+        return text  # a stranger's
     try:
         target = jsontext.loads(text)
         command = target.get("command", [])
         plain = all(isinstance(word, str) for word in command)
     except (ValueError, RecursionError, TypeError, AttributeError):
-        return redactor.text(text) if _is_text(text) else text  # not ours, but somebody's
+        return redactor.text(text)  # not ours, but somebody's
     hidden = redactor.target(target) if plain else target
     return text if hidden == target else orjson.dumps(hidden).decode()
 

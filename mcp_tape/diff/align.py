@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from .. import match, minted, minted_spots, protocol
 from .bound import is_made_up, made_up_in
-from .recording import Asked, Recording
+from .recording import Asked, Recording, place_of
 
 _MOST_TRIED = 200  # calls without a counterpart that are compared with each other
 
@@ -47,7 +47,7 @@ def align(old: Recording, new: Recording, asked_old: Iterable[Asked], asked_new:
         pairs, left = _by_values(old, new, pairs, left, waiting)
         for fits in (_is_redacted, *((_looks_alike,) if old.is_continued else ())):
             more, left = _by_params(old, new, left, waiting, fits)
-            pairs = sorted([*pairs, *more])
+            pairs = sorted([*pairs, *more], key=lambda pair: place_of(pair.old))
     return Alignment(pairs, left, waiting.all())
 
 
@@ -65,7 +65,7 @@ class _Waiting:
         return any(self._queues.values())
 
     def all(self) -> list[Asked]:
-        return sorted(asked for queue in self._queues.values() for asked in queue)
+        return sorted((asked for queue in self._queues.values() for asked in queue), key=place_of)
 
     def first(self, keys: Iterable[bytes]) -> Asked | None:
         """The next one with one of these keys."""
@@ -81,7 +81,7 @@ def _by_values(
     """What an answer teaches may pair a later call, whose answer teaches more: in order, until nothing is found."""
     learned = _Learned(value for asked in left for value in _leaves(old.params(asked)))
     found = dict(pairs)
-    unread = sorted([*found, *left])
+    unread = sorted([*found, *left], key=place_of)
     while unread:
         left = []
         for asked in unread:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from ..match import differences
@@ -11,7 +12,7 @@ from ..minted_spots import names_of, renamed
 from .align import Pair
 from .bound import Bound
 from .changes import Difference, Subject
-from .recording import Asked, Question, Recording
+from .recording import Asked, Question, Recording, place_of
 from .values import compare_values
 
 Found = Iterator[tuple[Subject, Difference]]
@@ -70,7 +71,7 @@ class _Matching:
                 left.append(before)
             else:
                 others.remove(mate)
-        return left, sorted(other for others in waiting.values() for other in others)
+        return left, sorted(chain.from_iterable(waiting.values()), key=place_of)
 
     def in_order(self, befores: list[Question], afters: list[Question], *, of_call: bool) -> Mates:
         waiting = self._by_place(afters, of_call)

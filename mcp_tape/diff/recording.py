@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from .. import frames, jsontext, match, protocol
 from ..batches import answer_of, text_of
-from ..cassette import Cassette
+from ..cassette import MESSAGE_TYPES, Cassette
 from ..finding import rule
 from .surface import GREETINGS, Answer
 
@@ -38,6 +38,13 @@ _LONG = b"0" * 16  # digits that a float may not tell apart
 _AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)  # ten times as fast as an expression
 _BESIDE = """SELECT exchange, method, count(*) FROM messages
     WHERE session = ? AND sender = 'server' AND kind = ? GROUP BY exchange, method"""
+_NUMBER_OR_NONE = MESSAGE_TYPES["answers"]
+_PLACE_TYPES = tuple(MESSAGE_TYPES[name] for name in ("session", "seq", "part"))
+_NAME, _METHOD = MESSAGE_TYPES["name"], (str,)  # whoever asks or tells something names a method
+_ASKED_TYPES = (
+    *(*_PLACE_TYPES, _METHOD, _NAME, (bytes,), (int,)),
+    *(_NUMBER_OR_NONE, _NUMBER_OR_NONE, _NUMBER_OR_NONE, MESSAGE_TYPES["status"], _NUMBER_OR_NONE),
+)
 
 
 class Asked(NamedTuple):
@@ -96,7 +103,7 @@ class Recording:
 
     def asked(self) -> Iterator[Asked]:
         """Every request of the client, in order; of what was tried again only the last try."""
-        each = (merge(self._rows(session), self._in_vain(session), key=_place) for session in self.sessions)
+        each = (merge(self._rows(session), self._in_vain(session), key=place_of) for session in self.sessions)
         rows = chain.from_iterable(each)
         if self._counts is None and self._stale.isdisjoint(self.sessions):
             return rows
@@ -140,7 +147,9 @@ class Recording:
         """Each of them, in order."""
         sql = """SELECT session, seq, part, method, exchange, frame FROM messages
                  WHERE session = ? AND sender = 'server' AND kind = 'request' ORDER BY seq, part"""
-        return [Question._make(row) for session in self.sessions for row in self._cassette.rows(sql, (session,))]
+        types = (*_PLACE_TYPES, _METHOD, _NUMBER_OR_NONE, (int,))
+        rows = (self._cassette.expected(self._cassette.rows(sql, (session,)), types) for session in self.sessions)
+        return list(map(Question._make, chain.from_iterable(rows)))
 
     def question(self, asked: Question) -> Any:
         """What it is about: its params without the client's own affairs."""
@@ -154,12 +163,14 @@ class Recording:
     def order_of_notifications(self, asked: Asked) -> list[str]:
         sql = """SELECT method FROM messages WHERE session = ? AND exchange = ? AND sender = 'server'
                  AND kind = 'notification' ORDER BY seq, part"""
-        return [method for (method,) in self._cassette.rows(sql, (asked.session, asked.seq))]
+        rows = self._cassette.rows(sql, (asked.session, asked.seq))
+        return [method for (method,) in self._cassette.expected(rows, (_METHOD,))]
 
     def places_of(self, method: str) -> list[tuple[int, int]]:
         """Where the server told something: session and seq."""
         sql = "SELECT seq FROM messages WHERE session = ? AND method = ? AND sender = 'server' ORDER BY seq"
-        return [(s, seq) for s in self.sessions for (seq,) in self._cassette.rows(sql, (s, method))]
+        rows = ((s, self._cassette.rows(sql, (s, method))) for s in self.sessions)
+        return [(s, seq) for s, found in rows for (seq,) in self._cassette.expected(found, ((int,),))]
 
     def cancelled(self) -> set[tuple[int, int]]:
         """The requests that the client gave up: session and seq. Whether they were answered is chance."""
@@ -172,20 +183,22 @@ class Recording:
         """A block at a time. The same few words are in all of them, and kept once."""
         seq, part = 0, -1
         words: dict[str | None, str | None] = {}
-        while block := self._cassette.rows(_ASKED, (session, seq, part, _BLOCK)):
+        while block := self._cassette.expected(self._cassette.rows(_ASKED, (session, seq, part, _BLOCK)), _ASKED_TYPES):
             for *place, method, name, key, frame, at, answer, of, status, took in block:
                 method, name, status = (words.setdefault(word, word) for word in (method, name, status))
                 yield Asked._make((*place, method, name, key, frame, at, answer, of, status, took))
+            self._cassette.expect_onward((seq, part), block[-1][1:3])
             seq, part = block[-1][1:3]
 
     def _in_vain(self, session: int) -> list[Asked]:
         """The last tries of requests that never got to the server and were not made again: they have no answer."""
         found: dict[bytes, Asked] = {}
-        for *place, method, name, frame in self._cassette.rows(_TRIED, (session,)):
+        rows = self._cassette.rows(_TRIED, (session,))
+        for *place, method, name, frame in self._cassette.expected(rows, (*_PLACE_TYPES, _METHOD, _NAME, (int,))):
             asked = Asked._make((*place, method, name, b"", frame, *(None,) * 5))
             key = match.request_key(method, self.params(asked))
             found[key] = asked._replace(key=key)
-        return sorted(one for one in found.values() if not self._made_again(one))
+        return sorted((one for one in found.values() if not self._made_again(one)), key=place_of)
 
     def _made_again(self, asked: Asked) -> bool:
         if not self._stale.isdisjoint(self.sessions):
@@ -196,8 +209,9 @@ class Recording:
     def _beside(self, kind: str) -> dict[tuple[int, int | None], Counter[str]]:
         found: dict[tuple[int, int | None], Counter[str]] = {}
         for session in self.sessions:
-            for exchange, method, number in self._cassette.rows(_BESIDE, (session, kind)):
-                found.setdefault((session, exchange), Counter())[str(method)] += number
+            rows = self._cassette.rows(_BESIDE, (session, kind))
+            for exchange, method, number in self._cassette.expected(rows, (_NUMBER_OR_NONE, _METHOD, (int,))):
+                found.setdefault((session, exchange), Counter())[method] += number
         return found
 
     def _body(self, frame: int, part: int) -> Any:
@@ -210,7 +224,7 @@ class Recording:
         except ValueError:
             return None
         if isinstance(body, list):
-            return body[part] if part < len(body) else None
+            return body[part] if 0 <= part < len(body) else None
         return body
 
     def _read(self, frame: int, part: int) -> bytes:
@@ -218,8 +232,9 @@ class Recording:
         return bytes(rows[0][0] or b"") if rows else b""
 
 
-def _place(asked: Asked) -> tuple[int, int]:
-    return asked[1:3]
+def place_of(asked: Asked | Question) -> tuple[int, int, int]:
+    """Session, seq and part, by which all that is asked has its order."""
+    return asked[:3]
 
 
 def newest_handshake(cassette: Cassette, before: int) -> list[Answer]:

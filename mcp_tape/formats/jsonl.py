@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from .. import match
-from ..cassette import Cassette, Session
+from ..cassette import MESSAGE_TYPES, Cassette, Session
 from ..frames import Frame, parse
 
 FORMAT = 1  # of the lines; a reader refuses what is newer
@@ -49,9 +49,9 @@ def hidden_keys(cassette: Cassette, session: int) -> Keys:
     keys: dict[int, dict[int, bytes]] = {}
     sql = """SELECT m.seq, m.part, m.key FROM messages m JOIN frames f ON f.id = m.frame
              WHERE m.session = ? AND m.key IS NOT NULL AND f.redactions > 0"""
-    for seq, part, key in cassette.rows(sql, (session,)):
-        if isinstance(key, bytes):
-            keys.setdefault(seq, {})[part] = key
+    types = tuple(MESSAGE_TYPES[name] for name in ("seq", "part", "key"))
+    for seq, part, key in cassette.expected(cassette.rows(sql, (session,)), types):
+        keys.setdefault(seq, {})[part] = key
     return keys
 
 

@@ -46,7 +46,8 @@ def pieces_of_members(text: str, names: tuple[str, ...]) -> Iterator[str]:
     value = _plain_value(text)
     if value is _ODD:
         return in_pieces(_parts_of_members(text, names))
-    found = (orjson.dumps(value[name], option=orjson.OPT_INDENT_2).decode() for name in names if name in value)
+    members = value if isinstance(value, dict) else {}
+    found = (orjson.dumps(members[name], option=orjson.OPT_INDENT_2).decode() for name in names if name in members)
     return iter(("\n".join(found),))
 
 

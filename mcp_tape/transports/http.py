@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote
 
 from .. import frames, framing, protocol, rewrite
+from ..errors import CassetteError
 from . import shortcut
 from .conversation import Conversation
 from .response import JSON, Response, at_once, plainly, session_header
@@ -55,8 +56,16 @@ class Server:
         self._conversations: dict[str, Conversation] = {}
         self._modern: Conversation | None = None
         self.code: int | None = None
+        self.failure: CassetteError | None = None  # what of the tape could not be played
 
     async def __call__(self, scope: Scope, receive: Receive, send: Reply) -> None:
+        try:
+            await self._route(scope, receive, send)
+        except CassetteError as error:
+            self._fail(error)
+            raise
+
+    async def _route(self, scope: Scope, receive: Receive, send: Reply) -> None:
         path = scope["path"].rstrip("/")
         route = (scope["method"], self._aliases.get(path, path))
         if route == ("POST", PATH):
@@ -78,6 +87,13 @@ class Server:
 
     def quick(self, request: shortcut.Request) -> object:
         """A response that is complete at once, as bytes; else the stream that will be sent, or None."""
+        try:
+            return self._at_once(request)
+        except CassetteError as error:
+            self._fail(error)
+            return None
+
+    def _at_once(self, request: shortcut.Request) -> object:
         path = request.path.rstrip("/")
         number = header(request.headers, _SESSION)
         conversation = self._conversations.get(number) if number else self._modern
@@ -206,6 +222,11 @@ class Server:
     def rewind(self) -> None:
         """The next client of the modern era finds the tape at its start; those of the legacy era always do."""
         self._modern = None
+
+    def _fail(self, error: CassetteError) -> None:
+        """End as on stdio: what is not on the tape as it should be is never made up."""
+        self.failure = self.failure or error
+        self._stop()
 
     def _hang_up(self, code: int) -> None:
         self.code = code

@@ -180,8 +180,9 @@ def _as_recorded(conversation: Conversation, send: Send) -> tuple[int, bytes]:
         return status, content.encode("latin-1", "replace") if recorded.status == "refused" else JSON
     if conversation.number:
         return 200, JSON
-    error = frames.parse(send.text)[1][0].body.get("error")
-    return _ERA_STATUSES.get(protocol.member(error, "code"), 200), JSON
+    error = next((message.body.get("error") for message in frames.parse(send.text)[1]), None)
+    code = protocol.member(error, "code")
+    return _ERA_STATUSES.get(code, 200) if isinstance(code, int) else 200, JSON
 
 
 def session_header(conversation: Conversation) -> Headers:

@@ -167,7 +167,7 @@ class Playing(UsedCassette):
         with Cassette(self.path) as cassette:
             chosen = select(cassette, self._settings.replay.session, nth=0)
             answers = [chosen.answer(row) for row in chosen.requests(LIST)]
-            return output_schemas(frames.parse(chosen.text(row))[1][row.part].body for row in answers if row)
+            return output_schemas(chosen.message(row).body for row in answers if row)
 
     def _end(self, keep: bool) -> None:
         self._started.close()

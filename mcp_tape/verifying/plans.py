@@ -69,8 +69,7 @@ def hints(body: Any) -> dict[str, bool]:
 
 def body_of(selection: Selection, row: Recorded) -> Any:
     """A recorded message as plain values."""
-    messages = selection.frame_text(row).messages
-    return messages[row.part].body if row.part < len(messages) else {}
+    return selection.message(row).body
 
 
 def request_of(row: Recorded) -> Request:
