@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .calls import Call
     from .cassette import Cassette
     from .deck import Deck, Fact
+    from .diagnostics import Rules
     from .faults import Chooser, Faulty
     from .finding import Compare, Finder, Repeats
     from .playback import Player, Send
@@ -37,6 +38,13 @@ class Replay(NamedTuple):
     run: str | None = None
     rules: tuple[Compare, ...] = ()
     choosers: tuple[Chooser, ...] = ()  # of faults
+    # What is said of live requests hides what a recording of them would.
+    redact_keys: tuple[str, ...] = ()
+    redact_paths: tuple[str, ...] = ()
+    redact_values: tuple[str, ...] = ()
+    redact_with: tuple[str, ...] = ()
+    redactions: tuple[Callable[[str], str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 class Played(NamedTuple):
@@ -181,13 +189,16 @@ class Stage:
     ) -> None:
         """`clients` gives the number of each in a test."""
         from . import report, selection
+        from .diagnostics import Discreet
 
         self._cassette = cassette
         self._options = options
         self._told = told
         self._stand_in = stand_in
         self._clients = clients
-        self._reporter = report.Reporter(say, options.report, options.run)
+        self._say = say
+        self._discreet = Discreet(_rules(options))
+        self._reporter = report.Reporter(say, options.report, options.run, self._discreet)
         self._finders: list[Finder] = []
         self._decks: list[Deck] = []
         self._until = selection.newest(cassette)
@@ -224,7 +235,7 @@ class Stage:
             tell_played=bool(options.report or faulty or self._told),
             pass_on=pass_on,
             stand_in=self._stand_in,
-            hide=_hide,
+            discreet=self._discreet,
         )
         if faulty:
             faulty.attach(deck)
@@ -243,6 +254,10 @@ class Stage:
         path = urlsplit(url).path
         is_sse = self._chosen.controls.transport(self._chosen.sessions[0]) == "sse"
         return path or "/", {path.rstrip("/"): SSE_PATH if is_sse else PATH}
+
+    def note(self, text: str) -> None:
+        """Say something of live traffic."""
+        self._say(self._discreet.text(text))
 
     def _tell(self, fact: Fact) -> None:
         self._reporter.tell(fact)
@@ -265,11 +280,11 @@ class Stage:
         return (row for row in first.unplayed() if not any(row.place in other.taken for other in others))
 
 
-def _hide(text: str) -> str:
-    """Without the secrets of a live request; loaded only when there is a miss to tell of."""
-    from .redact import Redactor
+def _rules(options: Replay) -> Rules:
+    from .diagnostics import Rules
 
-    return Redactor(os.environ).redact(text.encode("utf-8", "surrogatepass")).text.decode("utf-8", "replace")
+    own = options.redact_keys, options.redact_paths, options.redact_values
+    return Rules(*own, options.redactions, options.redact_with, options.headers, os.environ)
 
 
 def _faulty(options: Replay) -> Faulty | None:

@@ -15,6 +15,7 @@ from . import frames, protocol, rewrite
 from .ahead import Plain
 from .calls import Call, Calls
 from .cues import Cues
+from .diagnostics import Discreet
 from .finding import Finder
 from .frames import Message
 from .ordering import RecordedOrder
@@ -53,7 +54,7 @@ class Deck:
         tell_played: bool = True,
         pass_on: Callable[[Call], bool] = lambda call: False,
         stand_in: Callable[[Call], Send | None] | None = None,
-        hide: Callable[[str], str] = lambda text: text,
+        discreet: Discreet | None = None,
     ) -> None:
         self.selection = self._selection = selection
         self._finder = finder
@@ -67,7 +68,7 @@ class Deck:
         self._tell_played = tell_played
         self._pass_on = pass_on
         self._stand_in = stand_in
-        self._hide = hide
+        self._discreet = discreet or Discreet()
         self._heard: dict[str, Position] = {}  # per method, the last notification heard
         self._calls = Calls(selection)
         self._cues = Cues(selection, self._calls)
@@ -85,6 +86,7 @@ class Deck:
         if answer is not None:
             self._replies.append(Send(answer, channel))
             return
+        self._discreet.hear(text)
         calls: list[tuple[Call, bool]] = []
         kind, messages = frames.parse(text)
         parts = rewrite.elements(text) if kind == "batch" else None
@@ -290,7 +292,7 @@ class Deck:
         from . import misses  # only now: most replays have none, and start-up counts
 
         self.misses += 1
-        report = misses.report(self._selection, call.message, known, self._finder.counts, self._hide)
+        report = misses.report(self._selection, call.message, known, self._finder.counts, self._discreet)
         self._tell(Fact("miss", report.text, call, report.advice))
         code = MISS if known else NOT_FOUND
         self._replies.append(said(call, "error", rewrite.error(code, report.headline, report.data)))
@@ -312,8 +314,8 @@ class Deck:
         assert call.recorded is not None
         self.played -= 1
         self.misses += 1
-        report = misses.unanswered(self._selection, call.message, call.recorded)
-        self._tell(Fact("miss", self._hide(report.text), call, report.advice))
+        report = misses.unanswered(self._selection, call.message, call.recorded, self._discreet)
+        self._tell(Fact("miss", report.text, call, report.advice))
 
     # -- what goes out
 
@@ -346,7 +348,7 @@ class Deck:
         return (self._selection.facts(recorded).at or 0) if self._speed else 0
 
     def _note(self, text: str) -> None:
-        self._tell(Fact("note", text))
+        self._tell(Fact("note", self._discreet.text(text)))
 
 
 def _place(pending: Pending) -> Position:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 
 from .jsontext import Path
@@ -76,7 +76,7 @@ def _fits(wanted: tuple[_Step, ...], path: Path) -> bool:
     return bool(path) and wanted[0] in (_Wild.ANY, path[0]) and _fits(wanted[1:], path[1:])
 
 
-def path_text(path: Path) -> str:
+def path_text(path: Iterable[str | int]) -> str:
     """A path written as JSONPath."""
     return "$" + "".join(_step_text(step) for step in path)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
 from . import jsontext, match, protocol
+from .diagnostics import Discreet
 from .frames import Message
 from .jsonpath import path_text
 from .jsontext import Path
@@ -41,50 +42,58 @@ class _Near(NamedTuple):
     distance: tuple[bool, int]
     recorded: Recorded
     played: bool
+    asked: Any
     differing: list[tuple[Path, Any, Any]]
 
 
-def report(
-    selection: Selection, message: Message, known: bool, counts: Rule | None, hide: Callable[[str], str]
-) -> Report:
-    """Everything a person needs to see why a live request has no answer on the tape; `hide` redacts."""
+class _Difference(NamedTuple):
+    """As it is shown: without secrets, and cut only then."""
+
+    path: str
+    recorded: str
+    live: str
+
+
+_Shown = tuple[_Near, list[_Difference]]
+
+
+def report(selection: Selection, message: Message, known: bool, counts: Rule | None, discreet: Discreet) -> Report:
+    """Everything a person needs to see why a live request has no answer on the tape, without its secrets."""
     try:
-        return _report(selection, message, known, counts, hide)
+        return _report(selection, message, known, counts, discreet)
     except Exception:  # whatever a stranger's recordings are: writing this may not fail the request
-        return _in_short(selection, message, hide)
+        return _in_short(selection, message, discreet)
 
 
-def _in_short(selection: Selection, message: Message, hide: Callable[[str], str]) -> Report:
+def _in_short(selection: Selection, message: Message, discreet: Discreet) -> Report:
     """For a tape whose recordings cannot be compared."""
-    call = " ".join(filter(None, (message.method, message.name)))
-    headline = hide(f"{call} is not on the tape")
+    call = discreet.call(message)
+    headline = f"{call} is not on the tape"
     why = f"  {headline}; what is nearest cannot be told\n    mcp-tape check {shlex.quote(selection.path)}"
-    return Report(headline, hide(f"miss: {call}\n") + why, {"cassette": selection.path, "nearest": []})
+    return Report(headline, f"miss: {call}\n{why}", {"cassette": selection.path, "nearest": []})
 
 
-def _report(
-    selection: Selection, message: Message, known: bool, counts: Rule | None, hide: Callable[[str], str]
-) -> Report:
-    call = " ".join(filter(None, (message.method, message.name)))
+def _report(selection: Selection, message: Message, known: bool, counts: Rule | None, discreet: Discreet) -> Report:
+    call = discreet.call(message)
     if not known:
-        headline = _unknown_method(selection, message.method or "")
+        method = discreet.text(message.method or "")
+        headline = _unknown_method(selection, method)
         text = in_words(f"miss: {call}\n  {headline}", _ALWAYS, _typed(selection))
-        return Report(headline, text, {"cassette": selection.path, "method": message.method}, _ALWAYS)
-    near = _nearest(selection, message, counts)
+        return Report(headline, text, {"cassette": selection.path, "method": method}, _ALWAYS)
+    near = _shown(_nearest(selection, message, counts), message, discreet)
     headline = f"{call} is not on the tape with these params" if not _all_played(near) else f"{call} is played out"
     lines = [f"miss: {call}", f"  {headline}", f"  {selection.path}, played so far: {len(selection.taken)}"]
-    lines += [line for one in near for line in _described(selection, one)]
+    lines += [line for one in near for line in _described(selection, one, discreet)]
     elsewhere = selection.elsewhere(match.request_key(message.method or "", message.body.get("params")))
-    advice = _advice(near, elsewhere, hide)
-    data = {"cassette": selection.path, "call": call, "nearest": [_as_data(one, hide) for one in near]}
-    return Report(hide(headline), in_words(hide("\n".join(lines)), advice, _typed(selection)), data, advice)
+    advice = _advice(near, elsewhere)
+    data = {"cassette": selection.path, "call": call, "nearest": [_as_data(one) for one in near]}
+    return Report(headline, in_words("\n".join(lines), advice, _typed(selection)), data, advice)
 
 
-def unanswered(selection: Selection, message: Message, recorded: Recorded) -> Report:
+def unanswered(selection: Selection, message: Message, recorded: Recorded, discreet: Discreet) -> Report:
     """The same for a request that is on the tape without its answer."""
-    call = " ".join(filter(None, (message.method, message.name)))
     where = f"#{recorded.seq} of session {recorded.session} in {selection.path}"
-    text = in_words(f"miss: {call}\n  {UNANSWERED}: {where}", _ANEW, _typed(selection))
+    text = in_words(f"miss: {discreet.call(message)}\n  {UNANSWERED}: {where}", _ANEW, _typed(selection))
     return Report(UNANSWERED, text, {}, _ANEW)
 
 
@@ -115,7 +124,8 @@ def _nearest(selection: Selection, message: Message, counts: Rule | None) -> lis
         differing = [
             found for found in match.differences(asked, live, ("params",)) if counts is None or counts(found[0])
         ]
-        near.append(_Near((row.name != message.name, len(differing)), row, row.place in selection.taken, differing))
+        played = row.place in selection.taken
+        near.append(_Near((row.name != message.name, len(differing)), row, played, asked, differing))
     # Of equal distance, one that is still to be played says more than one that was.
     return sorted(near, key=lambda one: (*one.distance, one.played))[:_NEAREST]
 
@@ -136,29 +146,63 @@ def _looked_at(selection: Selection, message: Message) -> list[tuple[Recorded, A
     return found
 
 
-def _all_played(near: list[_Near]) -> bool:
-    return bool(near) and not near[0].differing and near[0].played
+def _shown(near: list[_Near], message: Message, discreet: Discreet) -> list[_Shown]:
+    method = message.method
+    live = _request(method, match.asked(method or "", message.body.get("params")), discreet) if near else None
+    shown: list[_Shown] = []
+    for one in near:
+        recorded = _request(method, one.asked, discreet)
+        differing = [
+            _Difference(
+                path_text([discreet.text(step) if isinstance(step, str) else step for step in path]),
+                "nothing" if match.is_absent(old) else _cut(_value_at(recorded, path), discreet),
+                "nothing" if match.is_absent(new) else _cut(_value_at(live, path), discreet),
+            )
+            for path, old, new in one.differing[:_SHOWN_PATHS]
+        ]
+        shown.append((one, differing))
+    return shown
 
 
-def _described(selection: Selection, one: _Near) -> list[str]:
+def _request(method: str | None, asked: Any, discreet: Discreet) -> Any:
+    """A whole request: rules may go by where a value stands, and by what it stands under."""
+    return discreet.document({"jsonrpc": "2.0", "method": method, "params": asked})
+
+
+def _value_at(hidden: Any, path: Path) -> Any:
+    """The value at a path; the placeholder of what stood around it, where there is one."""
+    for step in path:
+        if isinstance(hidden, str):
+            break
+        hidden = hidden[step]
+    return hidden
+
+
+def _all_played(near: list[_Shown]) -> bool:
+    return bool(near) and not near[0][0].differing and near[0][0].played
+
+
+def _described(selection: Selection, shown: _Shown, discreet: Discreet) -> list[str]:
+    one, differing = shown
     row = one.recorded
     played = ", already played" if one.played else ""
-    lines = [f"  nearest: #{row.seq} {' '.join(filter(None, (row.method, row.name)))}{played}"]
-    for path, recorded, live in one.differing[:_SHOWN_PATHS]:
-        lines.append(f"    {path_text(path)}  recorded {_shown(recorded)}, live {_shown(live)}")
+    called = discreet.text(" ".join(filter(None, (row.method, row.name))))
+    lines = [f"  nearest: #{row.seq} {called}{played}"]
+    lines += [f"    {path}  recorded {recorded}, live {live}" for path, recorded, live in differing]
     if len(one.differing) > _SHOWN_PATHS:
         lines.append(f"    and {len(one.differing) - _SHOWN_PATHS} more differences")
     answer = selection.answer(row)
     if answer is not None:
-        lines.append(f"    would have answered: {_answer_line(selection, answer)}")
+        lines.append(f"    would have answered: {_answer_line(selection, answer, discreet)}")
     return lines
 
 
-def _answer_line(selection: Selection, answer: Recorded) -> str:
+def _answer_line(selection: Selection, answer: Recorded, discreet: Discreet) -> str:
     body = selection.message(answer).body
     if not body:  # a refusal in words
-        return _shown(selection.text(answer).decode("utf-8", "replace"))
-    return _shown(body.get("error", body.get("result")))
+        return _cut(selection.text(answer).decode("utf-8", "replace"), discreet)
+    hidden = discreet.document(body)
+    return _cut(hidden.get("error", hidden.get("result")) if isinstance(hidden, dict) else hidden, discreet)
 
 
 _SHOW = Advice("to see what there is", "show")
@@ -166,17 +210,18 @@ _ALWAYS = (Advice("to record what is missing", "mode", "new_episodes"), _SHOW)
 _ANEW = (Advice("to record it anew", "mode", "rewrite"), _SHOW)
 
 
-def _advice(near: list[_Near], elsewhere: int | None, hide: Callable[[str], str]) -> tuple[Advice, ...]:
+def _advice(near: list[_Shown], elsewhere: int | None) -> tuple[Advice, ...]:
     if elsewhere is not None:
         return Advice(f"session {elsewhere} has it: to play every session", "session", "all"), *_ALWAYS
-    if near and near[0].differing:
-        return Advice("if that may differ", "ignore", hide(path_text(near[0].differing[0][0]))), *_ALWAYS
+    if near and near[0][1]:
+        return Advice("if that may differ", "ignore", near[0][1][0].path), *_ALWAYS
     return (Advice("to repeat the last answer", "repeats", "last"), *_ALWAYS) if near else _ALWAYS
 
 
 def _typed(selection: Selection) -> Callable[[Advice], str]:
     """Return what puts advice as a command line."""
     tape = shlex.quote(selection.path)
+
     server = "--url URL" if selection.is_of_url else "-- SERVER"
 
     def words(advice: Advice) -> str:
@@ -188,16 +233,13 @@ def _typed(selection: Selection) -> Callable[[Advice], str]:
     return words
 
 
-def _as_data(one: _Near, hide: Callable[[str], str]) -> dict[str, Any]:
-    differing = [
-        {"path": path_text(path), "recorded": hide(_shown(recorded)), "live": hide(_shown(live))}
-        for path, recorded, live in one.differing[:_SHOWN_PATHS]
-    ]
-    return {"seq": one.recorded.seq, "already_played": one.played, "differing": differing}
+def _as_data(shown: _Shown) -> dict[str, Any]:
+    one, differing = shown
+    told = [difference._asdict() for difference in differing]
+    return {"seq": one.recorded.seq, "already_played": one.played, "differing": told}
 
 
-def _shown(value: Any) -> str:
-    if match.is_absent(value):
-        return "nothing"
-    text = jsontext.compact(value)
+def _cut(value: Any, discreet: Discreet) -> str:
+    """A hidden value as text. What a recording must not touch, such as a tool's name, is hidden here."""
+    text = discreet.text(jsontext.compact(value))
     return text if len(text) <= _SHOWN_TEXT else text[:_SHOWN_TEXT] + "…"

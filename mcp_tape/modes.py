@@ -46,8 +46,8 @@ class Command:
         from .transports.live import Live
 
         with Cassette(file) as cassette:
-            episodes = Episodes(lambda: live.start(), say)
             stage = api.Stage(cassette, replay, say)
+            episodes = Episodes(lambda: live.start(), stage.note)
             episodes.attach(*stage.deck(episodes.pass_on))
             live = Live(self._words, recorder, episodes)
             played = stage.finish(stopping.until_told(lambda: serve.serve(live, live.watched, live.unsent)))
@@ -85,7 +85,7 @@ class Url:
             upstream = Upstream(self._web.url, self._web.headers, self._web.cacert)
             proxy = Proxy(upstream, site.origin, recorder, say)
             path, aliases = stage.place(self._web.url)
-            server = LiveServer(stage, site.stop, aliases, proxy, upstream.path, say)
+            server = LiveServer(stage, site.stop, aliases, proxy, upstream.path, stage.note)
             site.serve(server, lambda origin: self._started(origin + path))
             if server.passed_on:
                 recorder.control("server", "", event="stop")

@@ -29,6 +29,10 @@ class PrivateKeys:
         if edges and edges[-1] == "BEGIN":
             self._left[place] = _LINES
 
+    def leave(self, place: Place) -> None:
+        """Nothing of a key that began there will follow."""
+        self._left.pop(place, None)
+
     def holds(self, text: bytes, place: Place) -> bool:
         """Whether the next text of a channel is a line of a key."""
         left = self._left.pop(place, 0)

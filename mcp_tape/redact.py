@@ -118,7 +118,9 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """A remark, a diagnostic: any text without its secrets."""
-        return self.redact(_bytes(text)).text.decode("utf-8", "surrogateescape")
+        hidden = self.redact(_bytes(text)).text.decode("utf-8", "surrogateescape")
+        self._private_keys.leave((0, ""))  # the next text is another, and no line of a key that began here
+        return hidden
 
     def arguments(self, command: Iterable[str]) -> list[str]:
         """A command line without its secrets: `--api-key V`, `--api-key=V`, `K=V`, and whatever a word holds."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from . import jsontext
+from .diagnostics import Discreet
 
 if TYPE_CHECKING:
     from .deck import Fact
@@ -23,8 +24,9 @@ _SHOWN = 10  # unplayed requests that a person is told of one by one
 class Reporter:
     """Where the facts of a replay go."""
 
-    def __init__(self, say: Callable[[str], None], file: str | None, run: str | None) -> None:
+    def __init__(self, say: Callable[[str], None], file: str | None, run: str | None, discreet: Discreet) -> None:
         self._say = say
+        self._discreet = discreet
         self._run = run
         self._file = -1
         if file is not None:
@@ -45,9 +47,9 @@ class Reporter:
         self._write(
             {
                 "what": fact.what,
-                "method": call.message.method,
-                "name": call.message.name,
-                "id": jsontext.loads(call.rpc_id),
+                "method": self._hidden(call.message.method),
+                "name": self._hidden(call.message.name),
+                "id": self._hidden(jsontext.loads(call.rpc_id)),
                 "session": recorded.session if recorded else None,
                 "seq": recorded.seq if recorded else None,
             }
@@ -68,6 +70,9 @@ class Reporter:
         if loud and count > _SHOWN:
             self._say(f"unplayed: and {count - _SHOWN} more")
         return count
+
+    def _hidden(self, told: Any) -> Any:
+        return self._discreet.text(told) if self._file >= 0 and isinstance(told, str) else told
 
     def _write(self, row: dict[str, Any]) -> None:
         if self._file >= 0:

@@ -13,6 +13,7 @@ from .options import (
     check_faults,
     common_options,
     listening_options,
+    redacting_options,
     replay_from,
     replaying_options,
     web_from,
@@ -32,6 +33,7 @@ from .options import (
 )
 @cassette_argument
 @replaying_options
+@redacting_options
 @listening_options
 @common_options
 @click.pass_context
@@ -42,7 +44,7 @@ def command(ctx: click.Context, /, file: str, quiet: bool, **given: Any) -> None
     Ctrl-C. It does not matter how the cassette was recorded.
 
     A request that nothing on the tape answers is a miss: told in the error, on stderr, and in the exit
-    code (1).
+    code (1). What is said of it hides secrets, as a recording would; redacting options add to that.
     """
     options = replay_from(given)
     check_faults(options, given["listen"])

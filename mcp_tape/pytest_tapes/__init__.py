@@ -16,7 +16,7 @@ from . import settings
 from .recordings import Recordings, finish
 from .settings import Wanted, refuse
 from .summary import Summary, in_words
-from .uses import Use, count, shown
+from .uses import Use, count
 
 if TYPE_CHECKING:
     from ..using import UsedCassette
@@ -116,7 +116,7 @@ class Tapes:
             misses = use.new_misses()
             if misses:
                 item.add_report_section(when, "mcp-tape", "\n\n".join(miss.report for miss in misses))
-                calls = ", ".join(dict.fromkeys(shown(miss.call) for miss in misses))
+                calls = ", ".join(dict.fromkeys(miss.title for miss in misses))
                 told.append(f"{count(misses, 'call')} of this test missed on {use.tape.path}: {calls}")
                 told += [] if self._config.getoption("showcapture") == "all" else [miss.report for miss in misses]
         return [*told, f"To record what is missing: {_command(settings.id_of(item), 'new_episodes')}"] if told else []

@@ -61,6 +61,11 @@ def use_cassette(
         faults=tuple(fault for fault in faults if isinstance(fault, str)),
         choosers=tuple(fault for fault in faults if not isinstance(fault, str)),
         seed=seed,
+        redact_keys=tuple(redact_keys),
+        redact_paths=tuple(redact_paths),
+        redact_values=tuple(redact_values),
+        redactions=tuple(redactions),
+        headers=tuple((headers or {}).items()),
     )
     check(mode, replay, order, redact_paths, redact_values)
     settings = Settings(

@@ -28,6 +28,11 @@ class Miss(NamedTuple):
     call: Exchange
     report: str
 
+    @property
+    def title(self) -> str:
+        """Method and name of the call, to be shown: without secrets."""
+        return self.report.partition("\n")[0].removeprefix("miss: ")
+
 
 class Settings(NamedTuple):
     """How a cassette is used."""
