@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import schema
-from .errors import CassetteError
+from .errors import CassetteError, TapeError
 
 if TYPE_CHECKING:
     from .calls import Call
@@ -36,6 +36,7 @@ class Replay(NamedTuple):
     strict: bool = False
     report: str | None = None
     run: str | None = None
+    in_place_of: str | None = None  # the cassette that a test records through this one, and that reports name
     rules: tuple[Compare, ...] = ()
     choosers: tuple[Chooser, ...] = ()  # of faults
     # What is said of live requests hides what a recording of them would.
@@ -198,7 +199,8 @@ class Stage:
         self._clients = clients
         self._say = say
         self._discreet = Discreet(_rules(options))
-        self._reporter = report.Reporter(say, options.report, options.run, self._discreet)
+        quiet = bool(options.in_place_of)
+        self._reporter = report.Reporter(say, options.report, options.run, self._discreet, quiet=quiet)
         self._finders: list[Finder] = []
         self._decks: list[Deck] = []
         self._until = selection.newest(cassette)
@@ -220,6 +222,7 @@ class Stage:
         options = self._options
         nth = next(self._clients) if self._clients else None
         chosen = selection.select(self._cassette, options.session, legacy, nth, self._until)
+        chosen.path = options.in_place_of or chosen.path
         repeats = options.repeats or repeats
         finder = finding.Finder(chosen, finding.rule(options.ignore, options.match_on), repeats, options.rules)
         faulty = _faulty(options)
@@ -263,6 +266,10 @@ class Stage:
         self._reporter.tell(fact)
         if self._told is not None:
             self._told(fact)
+
+    def fail(self, error: TapeError) -> None:
+        """Report what ends the use of a live server."""
+        self._reporter.fail(str(error))
 
     def finish(self, code: int | None) -> Played:
         """Say what was not played; what it all came to. A fault may have chosen the exit code."""

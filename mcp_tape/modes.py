@@ -49,7 +49,7 @@ class Command:
             stage = api.Stage(cassette, replay, say)
             episodes = Episodes(lambda: live.start(), stage.note)
             episodes.attach(*stage.deck(episodes.pass_on))
-            live = Live(self._words, recorder, episodes)
+            live = Live(self._words, recorder, episodes, stage.fail)
             played = stage.finish(stopping.until_told(lambda: serve.serve(live, live.watched, live.unsent)))
             live.end()
         if episodes.failed is not None:

@@ -126,7 +126,7 @@ def _watched(item: pytest.Item, when: str) -> Generator[None, Any, Any]:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     report = yield
     if _TAPES in item.config.stash:
-        _tapes(item.config).reported(item, report)
+        _tapes(item.config).reported(item, call, report)
     return report
 
 

@@ -24,9 +24,19 @@ _SHOWN = 10  # unplayed requests that a person is told of one by one
 class Reporter:
     """Where the facts of a replay go."""
 
-    def __init__(self, say: Callable[[str], None], file: str | None, run: str | None, discreet: Discreet) -> None:
+    def __init__(
+        self,
+        say: Callable[[str], None],
+        file: str | None,
+        run: str | None,
+        discreet: Discreet | None = None,
+        *,
+        quiet: bool = False,
+    ) -> None:
+        """Quiet: misses are only in the file, whose reader shows them."""
         self._say = say
         self._discreet = discreet
+        self._quiet = quiet
         self._run = run
         self._file = -1
         if file is not None:
@@ -37,7 +47,7 @@ class Reporter:
         if fact.what == "played" and self._file < 0:
             return
         text = fact.text
-        if fact.what != "played":
+        if fact.what == "note" or (fact.what == "miss" and not self._quiet):
             self._say(text if fact.what == "miss" else f"note: {text}")
         call = fact.call
         if call is None:
@@ -57,6 +67,10 @@ class Reporter:
             | ({"advice": [advice._asdict() for advice in fact.advice]} if fact.advice else {})
         )
 
+    def fail(self, why: str) -> None:
+        """Report an error that is raised as well."""
+        self._write({"what": "error", "text": why})
+
     def unplayed(self, rows: Iterable[Recorded], *, loud: bool) -> int:
         """The recorded requests that nobody made; how many."""
         count = 0
@@ -72,7 +86,7 @@ class Reporter:
         return count
 
     def _hidden(self, told: Any) -> Any:
-        return self._discreet.text(told) if self._file >= 0 and isinstance(told, str) else told
+        return self._discreet.text(told) if self._file >= 0 and self._discreet and isinstance(told, str) else told
 
     def _write(self, row: dict[str, Any]) -> None:
         if self._file >= 0:

@@ -80,6 +80,7 @@ class Selection:
 
     def __init__(self, cassette: Cassette, sessions: Sequence[int]) -> None:
         self._cassette = cassette
+        self.path = cassette.path  # as reports name it
         self.sessions = list(sessions)
         self.stale = self._made_by_other_rules()
         self._added = self._extending()
@@ -88,10 +89,6 @@ class Selection:
         self.ahead = Ahead(cassette, self.sessions[0])
         self.controls = Controls(cassette)
         self.kept = Kept(cassette)
-
-    @property
-    def path(self) -> str:
-        return self._cassette.path
 
     @property
     def is_of_url(self) -> bool:

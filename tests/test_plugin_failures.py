@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 import pytest
 
 from .plugin import Suite
 
-MISSED = "1 call of this test missed on *test_one.db: tools/call z"
-SECTION = "*- Captured mcp-tape {} -*"
+MISSED = "1 call missed: tools/call z"
+SECTION = "*- mcp-tape -*"
 
 
 @pytest.fixture
@@ -25,10 +27,13 @@ def test_a_swallowed_miss_fails_the_test_and_explains_itself(taped: Suite) -> No
     result.stdout.fnmatch_lines(
         [
             MISSED,
-            "To record what is missing: pytest test_it.py::test_one --mcp-record=new_episodes",
-            SECTION.format("call"),
             "miss: tools/call z",
+            "*/cassettes/test_it/test_one.db, played so far: 2",
             '*$.params.name  recorded "b", live "z"',
+            '    @pytest.mark.mcp_tape(ignore=[[]"$.params.name"[]])',
+            "    # to record what is missing",
+            "    pytest test_it.py::test_one --mcp-record=new_episodes",
+            "FAILED test_it.py::test_one - Failed: 1 call missed: tools/call z",
         ]
     )
     assert "pytest_tapes" not in result.stdout.str()  # no trace through the plugin
@@ -40,15 +45,51 @@ def test_a_miss_comes_not_on_top_of_a_failure_but_explains_it(taped: Suite) -> N
     taped.test("def test_one(mcp_tape): assert ask(mcp_tape, 'z') == ['a 1']\n")
     result = taped.run()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["E * assert [[]-32010] == [[]'a 1']", SECTION.format("call"), "miss: tools/call z"])
-    assert "of this test missed" not in result.stdout.str()
+    result.stdout.fnmatch_lines(["E * assert [[]-32010] == [[]'a 1']", SECTION, MISSED, "miss: tools/call z"])
+    summary = "FAILED test_it.py::test_one - 1 call missed: tools/call z; *"
+    result.stdout.fnmatch_lines([summary])
+    result = taped.run("--tb=no", "--show-capture=no")
+    result.stdout.fnmatch_lines([summary])
 
 
-@pytest.mark.parametrize("shown", ["no", "stderr", "log"])
-def test_a_miss_is_told_where_sections_are_not_shown(taped: Suite, shown: str) -> None:
-    taped.test("def test_one(mcp_tape): ask(mcp_tape, 'z')\n")
-    result = taped.run(f"--show-capture={shown}")
-    result.stdout.fnmatch_lines([MISSED, "miss: tools/call z"])
+@pytest.mark.parametrize("expected", ["-32010", "'a 1'"])
+def test_the_xml_for_ci_has_the_miss(taped: Suite, expected: str) -> None:
+    taped.test(f"def test_one(mcp_tape): assert ask(mcp_tape, 'z') == [{expected}]\n")
+    taped.run("--junitxml=result.xml", "--show-capture=no").assert_outcomes(failed=1)
+    (failure,) = ElementTree.parse(taped.path / "result.xml").iter("failure")
+    assert "1 call missed: tools/call z" in failure.attrib["message"].partition("\n")[0]
+    assert '@pytest.mark.mcp_tape(ignore=["$.params.name"])' in (failure.text or "")
+
+
+def test_of_many_misses_the_first_are_reported_and_each_once(taped: Suite) -> None:
+    taped.test("def test_one(mcp_tape): ask(mcp_tape, *'qrstuvwxyz' * 2)\n")
+    said = taped.run().stdout.str()
+    assert "20 calls missed: tools/call q, tools/call r," in said
+    assert (said.count("\nmiss: "), said.count("\nand 5 more\n")) == (5, 1)
+
+
+UNINSTALLED = "@pytest.mark.mcp_tape(server=['no-such-server'])\ndef test_one(mcp_tape): "
+CAUSE = "cannot start the server: there is no command 'no-such-server'; check its spelling and the PATH"
+
+
+@pytest.mark.parametrize("wanted", ["-32010", "'z 1'"])
+def test_a_server_that_is_not_there_is_named_before_the_miss(taped: Suite, wanted: str) -> None:
+    before = taped.cassettes()
+    taped.test(f"{UNINSTALLED}assert ask(mcp_tape, 'z') == [{wanted}]\n")
+    result = taped.run_apart("--mcp-record=new_episodes")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([CAUSE, MISSED, "miss: tools/call z", f"FAILED test_it.py::test_one - *{CAUSE[:30]}*"])
+    said = result.stdout.str() + result.stderr.str()
+    assert (said.count("miss: tools/call z"), said.count(".part")) == (1, 0)
+    assert taped.cassettes() == before
+
+
+def test_a_recording_without_its_server_fails_the_test_even_if_nobody_minds(suite: Suite) -> None:
+    suite.test(f"{UNINSTALLED}\n    with pytest.raises(Exception): ask(mcp_tape, 'a')\n")
+    result = suite.run_apart("--mcp-record=once")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([CAUSE])
+    assert suite.cassettes() == {}
 
 
 def test_a_miss_of_a_fixture_fails_its_test(taped: Suite) -> None:
@@ -65,7 +106,7 @@ def test_a_miss_explains_a_fixture_that_fails(taped: Suite) -> None:
     taped.test("def test_one(asked): pass\n")
     result = taped.run()
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([SECTION.format("setup"), "miss: tools/call z"])
+    result.stdout.fnmatch_lines([SECTION, "miss: tools/call z", "ERROR test_it.py::test_one - 1 call missed: *"])
     assert "pytest_plugin" not in result.stdout.str()  # no trace through the plugin
 
 
@@ -76,7 +117,7 @@ def test_a_miss_after_the_test_fails_its_teardown(taped: Suite) -> None:
     )
     result = taped.run()
     result.assert_outcomes(passed=2, errors=1)
-    result.stdout.fnmatch_lines(["*ERROR at teardown of test_one*", MISSED, SECTION.format("teardown")])
+    result.stdout.fnmatch_lines(["*ERROR at teardown of test_one*", MISSED, "miss: tools/call z"])
 
 
 def test_an_expected_failure_may_be_a_miss(taped: Suite) -> None:
@@ -96,7 +137,7 @@ def test_unittest_cases_fail_on_misses_too(taped: Suite) -> None:
     )
     result = taped.run()
     result.assert_outcomes(passed=1, failed=2)
-    result.stdout.fnmatch_lines_random(["1 call of this test missed on *: tools/call z", "E * != [[]'a 1'[]]"])
+    result.stdout.fnmatch_lines_random([MISSED, "E * != [[]'a 1'[]]", SECTION])
 
 
 FACTORY = """
@@ -129,7 +170,14 @@ def test_misses_on_two_tapes_are_told_together_and_once(taped: Suite) -> None:
     )
     result = taped.run()
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines([MISSED, "2 calls of this test missed on *shared.db: tools/call y"])
+    result.stdout.fnmatch_lines(
+        [
+            "3 calls missed: tools/call z, tools/call y",
+            "*/test_one.db, played so far: 1",
+            "*/shared.db, played so far: 1",
+            '    mcp_tape_factory(..., ignore=[[]"$.params.name"[]])',
+        ]
+    )
 
 
 def test_a_tape_that_is_rewound_misses_again(taped: Suite) -> None:

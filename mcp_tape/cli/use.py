@@ -6,7 +6,9 @@ from typing import Any, get_args
 
 import click
 
+from ..errors import TapeError
 from ..modes import Command, Mode, Url, use
+from ..report import Reporter
 from . import say
 from .options import (
     check_faults,
@@ -42,6 +44,7 @@ from .replay import tell_played
 @web_options
 @listening_options
 @replaying_options
+@click.option("--in-place-of", metavar="PATH", hidden=True, help="The cassette that FILE stands for in reports.")
 @recording_options
 @common_options
 @click.argument("command", metavar="[-- CMD...]", nargs=-1, type=click.UNPROCESSED)
@@ -60,11 +63,16 @@ def command(ctx: click.Context, /, file: str, mode: Mode, quiet: bool, command: 
     server = Url(web_from(given), click.echo) if by_web else Command(command)
     if not quiet:
         say(f"mode {mode}: {file}")
-    outcome = use(file, server, mode, replaying, record_from(command, given), tell)
+    try:
+        outcome = use(file, server, mode, replaying, record_from(command, given), tell)
+    except TapeError as error:
+        Reporter(say, replaying.report, replaying.run).fail(str(error))
+        raise
+    name = replaying.in_place_of or file
     if outcome.played is not None:
-        tell_played(outcome.played, replaying, file, quiet)
+        tell_played(outcome.played, replaying, name, quiet)
     if outcome.recorded is not None:
-        tell_summary(outcome.recorded, file, quiet)
+        tell_summary(outcome.recorded, name, quiet)
     elif outcome.played is None:
-        say(f"nothing was recorded: {file}")
+        say(f"nothing was recorded: {name}")
     ctx.exit(outcome.code)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..errors import TapeError
-from . import settings
+from . import settings, troubles
 from .recordings import Recordings, finish
 from .settings import Wanted, refuse
 from .summary import Summary, in_words
+from .troubles import Trouble
 from .uses import Use, count
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Tapes:
         self._passed: set[str] = set()
         self._failed: set[str] = set()
         self._asking = ""  # the test for which a tape is opened
+        self._explains: Trouble | None = None  # the failure that is to be reported next
         self._names: Counter[str | None] | None = None
         self.summary = Summary()
 
@@ -64,12 +65,13 @@ class Tapes:
         place = settings.place_of(None, self._config, want.directory)
         self._asking = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
         tape = self._open(settings.named(place, name), place, want, self._asking, is_shared=True)
-        self._made.append(Use(tape, want.unplayed, is_shared=True))
+        self._made.append(Use(tape, want.unplayed, is_shared=True, is_made=True))
         return tape
 
     def end_made(self) -> None:
+        trouble = troubles.find(self._made, "")  # of the fixtures that ended just now
+        self.summary.problems += [trouble.text] if trouble else []
         for use in self._made:
-            self.summary.problems += [miss.report for miss in use.new_misses()]  # of the fixtures that ended just now
             self.summary.unplayed(use.tape.path, use.unplayed, use.left())
             self.summary.problems += finish(use.tape, keep=True)
         self._made.clear()
@@ -80,7 +82,9 @@ class Tapes:
         """Fail a test whose calls were not on its tape, or that did not make all of those that are."""
         if when == "setup":
             return  # misses of fixtures are told with those of the test
-        told = self._tell_misses(item, when)
+        # A unittest case that failed does not raise here: it is reported in place of what we raise.
+        trouble = self._explains = self._trouble(item)
+        told = [trouble.text] if trouble else []
         if when == "teardown":
             told += self._end(item, keep=not told and item.nodeid in self._passed)
         own = self._own.get(item.nodeid)
@@ -91,17 +95,20 @@ class Tapes:
 
     def failed(self, item: pytest.Item, when: str) -> None:
         """Nothing on top of a failure, but what may explain it."""
-        self._tell_misses(item, when)
+        self._explains = self._trouble(item)
         if when == "teardown":
             self._end(item, keep=False)
 
-    def reported(self, item: pytest.Item, report: pytest.TestReport) -> None:
+    def reported(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
         test = item.nodeid
         if report.when == "setup":  # perhaps once more
             self._passed.discard(test)
             self._failed.discard(test)
+        explains, self._explains = self._explains, None
         if report.failed:
             self._failed.add(test)
+            if explains is not None and not (call.excinfo and explains.text in str(call.excinfo.value)):
+                troubles.explain(report, explains)
         elif report.passed and report.when == "call":
             self._passed.add(test)
         for use in self._made if _has_factory(item) else ():
@@ -109,17 +116,8 @@ class Tapes:
             if report.failed:
                 self.summary.spoil(use.tape.path)
 
-    def _tell_misses(self, item: pytest.Item, when: str) -> list[str]:
-        """The reports go into a section of the test's, or with the rest of the failure where sections are not shown."""
-        told = []
-        for use in [*filter(None, [self._own.get(item.nodeid)]), *self._made]:
-            misses = use.new_misses()
-            if misses:
-                item.add_report_section(when, "mcp-tape", "\n\n".join(miss.report for miss in misses))
-                calls = ", ".join(dict.fromkeys(miss.title for miss in misses))
-                told.append(f"{count(misses, 'call')} of this test missed on {use.tape.path}: {calls}")
-                told += [] if self._config.getoption("showcapture") == "all" else [miss.report for miss in misses]
-        return [*told, f"To record what is missing: {_command(settings.id_of(item), 'new_episodes')}"] if told else []
+    def _trouble(self, item: pytest.Item) -> Trouble | None:
+        return troubles.find([*filter(None, [self._own.get(item.nodeid)]), *self._made], settings.id_of(item))
 
     def _unplayed(self, use: Use, item: pytest.Item) -> list[str]:
         left = use.left()
@@ -196,7 +194,7 @@ class Tapes:
 
         if options["mode"] == "none":
             try:
-                return None if can_play(str(path)) else f"To record it: {_command(self._asking, 'once')}"
+                return None if can_play(str(path)) else f"To record it: {troubles.command(self._asking, 'once')}"
             except TapeError:
                 return None
         if "command" not in options and "url" not in options:
@@ -208,11 +206,6 @@ class Tapes:
         if self._names is None:
             self._names = Counter(map(settings.name_of, item.session.items))
         return self._names[name]
-
-
-def _command(test: str, mode: str) -> str:
-    """What runs a test and records."""
-    return f"pytest {shlex.quote(test)} --mcp-record={mode}"
 
 
 def _has_factory(item: pytest.Item) -> bool:

@@ -15,19 +15,29 @@ if TYPE_CHECKING:
 class Use:
     """One test's use of a tape, or that of all tests that have one from the factory."""
 
-    def __init__(self, tape: UsedCassette, unplayed: str, *, is_shared: bool) -> None:
+    def __init__(self, tape: UsedCassette, unplayed: str, *, is_shared: bool, is_made: bool = False) -> None:
+        """`is_made`: by the factory."""
         self.tape = tape
         self.unplayed = unplayed
         self.is_shared = is_shared
-        self._told: list[Miss] = []
+        self.is_made = is_made
+        self._told = 0  # misses
+        self._errors: set[str] = set()
+        self._rewound = tape.rewound
 
     def new_misses(self) -> list[Miss]:
         """Those that were not told of before. A tape that was rewound has forgotten those."""
         if self.tape.is_recording and self.tape.mode != "new_episodes":
             return []  # all is live
-        misses, told = self.tape.misses, len(self._told)
-        new = misses[told:] if misses[:told] == self._told else misses
-        self._told = misses
+        if self.tape.rewound != self._rewound:
+            self._told, self._rewound = 0, self.tape.rewound
+        misses = self.tape.misses
+        new, self._told = misses[self._told :], len(misses)
+        return new
+
+    def new_errors(self) -> list[str]:
+        new = [error for error in self.tape.errors if error not in self._errors]
+        self._errors.update(new)
         return new
 
     def left(self) -> list[Call]:

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from ..errors import ServerError, TapeError
 from ..framing import Lines
 from . import processes, stdio
 
@@ -25,8 +26,12 @@ _ANSWER = 10.0  # seconds for the answers to a client that has sent its last
 class Live:
     """Moves lines between a live server and what decides about them, recording each before it is seen."""
 
-    def __init__(self, command: Sequence[str], recorder: Recorder, episodes: Episodes) -> None:
+    def __init__(
+        self, command: Sequence[str], recorder: Recorder, episodes: Episodes, fail: Callable[[TapeError], None]
+    ) -> None:
+        """`fail` reports that the server cannot be started."""
         self._command = command
+        self._fail = fail
         self._recorder = recorder
         self._episodes = episodes
         self._process: subprocess.Popen[bytes] | None = None
@@ -42,7 +47,11 @@ class Live:
         self._echo = _Outlet(2, self.unsent)
 
     def start(self) -> None:
-        process = self._process = processes.start(self._command)
+        try:
+            process = self._process = processes.start(self._command)
+        except ServerError as error:
+            self._fail(error)
+            raise
         assert process.stdin and process.stdout and process.stderr
         self._input = _Outlet(process.stdin.fileno(), self.unsent, self._to_server)
         self.watched[process.stdout.fileno()] = self._read_output

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import api, modes
-from ..errors import TapeError
+from ..errors import TapeError, pasted
 from ..frames import Exchange
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ..cassette import Cassette
+    from ..misses import Advice
     from ..selection import Position, Selection
 
 Function = Callable[..., Any]
@@ -62,6 +63,8 @@ class UsedCassette(ABC):
         self._ended = False
         self.path = settings.path
         self.mode = settings.mode
+        self.rewound = 0  # how often
+        self.words: Callable[[Advice], str] = self._argument  # how reports of misses put their advice
 
     @property
     def is_recording(self) -> bool:
@@ -138,6 +141,16 @@ class UsedCassette(ABC):
     def misses(self) -> list[Miss]:
         """The calls that nothing on the tape answered."""
 
+    def _in_words(self, text: str, advice: Sequence[Advice]) -> str:
+        from ..misses import in_words
+
+        return in_words(text, advice, self.words)
+
+    def _argument(self, advice: Advice) -> str:
+        from ..misses import as_argument
+
+        return f"use_cassette(..., {as_argument(advice)})" if advice.value else f"mcp-tape show {pasted(self.path)}"
+
     @property
     @abstractmethod
     def unplayed(self) -> list[Exchange]:
@@ -158,9 +171,15 @@ class UsedCassette(ABC):
     def notes(self) -> list[str]:
         """What else is worth knowing, such as that an answer of the client was not the recorded one."""
 
+    @property
+    def errors(self) -> list[str]:
+        """Why recorders could not serve, as when the server's command is not there."""
+        return []
+
     @abstractmethod
     def rewind(self) -> None:
         """Forget what happened: the next client finds the tape at its start."""
+        self.rewound += 1
 
     @abstractmethod
     def on(self, method: str, *, tool: str | None = None, name: str | None = None) -> Callable[[Function], Function]:

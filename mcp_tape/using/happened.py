@@ -9,8 +9,9 @@ from .. import jsontext, protocol
 from ..cassette import Cassette, Session
 from ..errors import CassetteError
 from ..frames import Exchange
+from ..misses import Advice
 from ..selection import Selection, select
-from .base import Miss, unplayed
+from .base import unplayed
 
 Row = dict[str, Any]  # of a report
 
@@ -19,10 +20,11 @@ class Happened(NamedTuple):
     """All that a tape is asked about afterwards."""
 
     calls: list[Exchange]
-    misses: list[Miss]
+    misses: list[tuple[Exchange, str, list[Advice]]]
     unplayed: list[Exchange]
     play_count: int
     notes: list[str]
+    errors: list[str]
 
 
 class Source(NamedTuple):
@@ -48,8 +50,8 @@ def look(source: Source) -> Happened:
             left = _unplayed(cassette, source, played) if source.plays else []
     except CassetteError:
         pass  # nothing yet
-    misses = [Miss(_asked(row), row["text"]) for row in rows if row["what"] == "miss"]
-    return Happened(calls, misses, left, len(played), [row["text"] for row in rows if row["what"] == "note"])
+    misses = [(_asked(row), row["text"], _advice(row)) for row in rows if row["what"] == "miss"]
+    return Happened(calls, misses, left, len(played), _texts(rows, "note"), list(dict.fromkeys(_texts(rows, "error"))))
 
 
 def forget(source: Source) -> Source:
@@ -68,6 +70,11 @@ def own_sessions(source: Source) -> list[Session]:
             return _own(cassette, source)
     except CassetteError:
         return []  # nothing yet
+
+
+def has_begun(source: Source) -> bool:
+    """Whether a recorder has stored something, or has failed."""
+    return bool(own_sessions(source) or _texts(read_report(source.report), "error"))
 
 
 def count(source: Source) -> int:
@@ -128,6 +135,14 @@ def _unplayed(cassette: Cassette, source: Source, played: list[Row]) -> list[Exc
     # A report does not tell the part of a batch: all of one count as played.
     seqs = {(row["session"], row["seq"]) for row in played}
     return unplayed(cassette, before, {row.place for row in before.all_requests() if row.place[:2] in seqs})
+
+
+def _texts(rows: list[Row], what: str) -> list[str]:
+    return [row["text"] for row in rows if row["what"] == what]
+
+
+def _advice(row: Row) -> list[Advice]:
+    return [Advice(**advice) for advice in row.get("advice", ())]
 
 
 def _asked(row: Row) -> Exchange:

@@ -112,7 +112,11 @@ class Playing(UsedCassette):
 
     @property
     def misses(self) -> list[Miss]:
-        return [Miss(self._exchange(fact.call, {}), fact.text) for fact in self._told("miss") if fact.call]
+        return [
+            Miss(self._exchange(fact.call, {}), self._in_words(fact.text, fact.advice))
+            for fact in self._told("miss")
+            if fact.call
+        ]
 
     @property
     def unplayed(self) -> list[Exchange]:
@@ -136,6 +140,7 @@ class Playing(UsedCassette):
         return list(dict.fromkeys(text.removeprefix("note: ") for text in self._said if text not in misses))
 
     def rewind(self) -> None:
+        super().rewind()
         with self._lock:
             self._facts.clear()
             self._said.clear()

@@ -97,7 +97,7 @@ class Recording(UsedCassette):
     def _mcp_tape(self) -> list[str]:
         mode = "new_episodes" if self.mode == "new_episodes" else "all"
         words = [*recorders.mcp_tape(), "use", self._part, "--mode", mode, "-q", "--run", self._run]
-        return [*words, "--report", self._report, *self._options]
+        return [*words, "--report", self._report, "--in-place-of", self.path, *self._options]
 
     # -- what happened
 
@@ -119,7 +119,7 @@ class Recording(UsedCassette):
         """A client may have been quicker than its recorder."""
         give_up = monotonic() + _BEGINNING
         expected = self._command is not None and self.mode != "new_episodes"  # which may have nothing to record
-        while expected and not happened.own_sessions(self._source) and monotonic() < give_up:
+        while expected and not happened.has_begun(self._source) and monotonic() < give_up:
             sleep(0.02)
 
     def _is_busy(self) -> bool:
@@ -134,7 +134,7 @@ class Recording(UsedCassette):
 
     @property
     def misses(self) -> list[Miss]:
-        return self._happened().misses
+        return [Miss(call, self._in_words(text, advice)) for call, text, advice in self._happened().misses]
 
     @property
     def unplayed(self) -> list[Exchange]:
@@ -148,7 +148,12 @@ class Recording(UsedCassette):
     def notes(self) -> list[str]:
         return self._happened().notes
 
+    @property
+    def errors(self) -> list[str]:
+        return self._happened().errors
+
     def rewind(self) -> None:
+        super().rewind()
         self._settle()
         self._source = happened.forget(self._source)
 
@@ -186,6 +191,8 @@ class Recording(UsedCassette):
         """Put what was recorded into the cassette's place, unless that would lose something."""
         if self._code == ServerError.exit_code:
             raise ServerError(f"{self._settings.web.url} was not reached, so {self.path} stays as it was")
+        if self._last is not None and self._last.errors:
+            raise ServerError(f"{self._last.errors[0]}\n{self.path} stays as it was")
         sessions = happened.own_sessions(self._source)
         if self._owner is not None or not sessions or (self.mode == "rewrite" and not modes.can_play(self._part)):
             return
