@@ -25,10 +25,9 @@ def rule(ignore: Sequence[str], match_on: Sequence[str]) -> Rule | None:
     named = [compile_path(source) for source in match_on]
 
     def counts(path: Path) -> bool:
-        above = [path[:depth] for depth in range(len(path) + 1)]
-        if any(fits(place) for fits in ignored for place in above):
+        if any(place.covers(path) for place in ignored):
             return False
-        return not named or any(fits(place) for fits in named for place in above)
+        return not named or any(place.covers(path) for place in named)
 
     return counts
 

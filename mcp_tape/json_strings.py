@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from . import jsontext, protocol
-from .jsontext import Path, Splice
+from .jsontext import Splice
 
 _BYTES = re.compile("[\udc80-\udcff]")
 _STRING = re.compile(jsontext.STRING, re.S)
@@ -18,17 +18,21 @@ _PIECE = re.compile(
 _IN_LIST, _UNDER_KEY, _OPENED = 1, 3, 4
 _LONG = 1 << 15  # of which no list of strings is made
 
-Hide = Callable[[str, int, Path], str]  # a value, where it starts, and the keys it stands under
+_MOST_NAMES = 8  # more than those of any path that the protocol needs
 
+# The keys that a value stands under. Of more than _MOST_NAMES the first ones and the last, and between them the one
+# that says that a JSON Schema is around the value, if one does: all that matters, at no cost for each level.
+Names = tuple[str, ...]
+Hide = Callable[[str, int, Names], str]  # a value, where it starts, and the keys it stands under
 
 # A string that is a value: where its token starts and ends, the keys it stands under, and whether it is in a list.
-StringValue = tuple[int, int, tuple[str, ...], bool]
+StringValue = tuple[int, int, Names, bool]
 
 
 class StringValues:
     """The strings that are values in a valid JSON text, in their order. They can be gone through several times.
 
-    They are what jsontext.values tells of strings, in less time: each document that may hold a secret is gone through.
+    They are what jsontext.walk tells of strings, in less time: each document that may hold a secret is gone through.
     """
 
     def __init__(self, source: str) -> None:
@@ -43,44 +47,52 @@ class StringValues:
 def _unescaped(source: str) -> Iterator[StringValue]:
     """Of a text without any backslash: each quotation mark begins or ends a string."""
     parts = iter(source.split('"'))
-    names: list[str] = []
-    inner, outer = 0, [0]  # how many of the names the open container stands under; the same of those around it
+    within: Names = ()  # the keys that the open container stands under
+    under: Names = ()  # those of the value that comes next
+    outer: list[Names] = []
     end, gap = 0, next(parts)
     for text in parts:
         start = end + len(gap)
         end = start + len(text) + 2
         for mark in gap if gap not in (": ", ":", ", ", ",") else ():
             if mark in "{[":
-                outer.append(inner)
-                inner = len(names)
+                outer.append(within)
+                within = under
             elif mark in "}]":
-                inner = outer.pop()
-                del names[inner:]
+                within = under = outer.pop()
         before, gap = gap, next(parts)
         if gap[:1] == ":" or gap.lstrip()[:1] == ":":
-            names[inner:] = (text,)
+            under = _joined(within, text)
         else:
-            yield start, end, tuple(names), before not in (": ", ":") and before.strip() != ":"
+            yield start, end, under, before not in (": ", ":") and before.strip() != ":"
 
 
 def _escaped(source: str) -> Iterator[StringValue]:
     """Of any text."""
-    names: list[str] = []
-    inner, outer = 0, [0]
+    within: Names = ()
+    under: Names = ()
+    outer: list[Names] = []
     for piece in _PIECE.finditer(source):
         kind = piece.lastindex
         if kind is None:
-            inner = outer.pop()
-            del names[inner:]
+            within = under = outer.pop()
         elif kind == _OPENED:
-            outer.append(inner)
-            inner = len(names)
+            outer.append(within)
+            within = under
         elif kind == _IN_LIST:
-            yield *piece.span(_IN_LIST), tuple(names), True
+            yield *piece.span(_IN_LIST), under, True
         else:
-            names[inner:] = (jsontext.unquote(piece[1]),)
+            under = _joined(within, jsontext.unquote(piece[1]))
             if kind == _UNDER_KEY:
-                yield *piece.span(_UNDER_KEY), tuple(names), False
+                yield *piece.span(_UNDER_KEY), under, False
+
+
+def _joined(names: Names, name: str) -> Names:
+    """The keys of what stands under one more."""
+    if len(names) < _MOST_NAMES:
+        return (*names, name)
+    *first, between, last = names
+    return (*first, between if between in protocol.SCHEMA_KEYS else last, name)
 
 
 def strings(source: str) -> Iterator[str]:
@@ -88,11 +100,11 @@ def strings(source: str) -> Iterator[str]:
     return map(jsontext.unquote, _STRING.findall(source))
 
 
-def replace_strings(source: str, values: Iterable[StringValue], within: Path, hide: Hide) -> str:
+def replace_strings(source: str, values: Iterable[StringValue], within: Names, hide: Hide) -> str:
     """The JSON text with its strings replaced, but for those that the protocol needs."""
     splices: list[Splice] = []
     for start, end, names, _ in values:
-        named = within + names
+        named = within + names if within else names
         if named not in protocol.UNTOUCHED:
             token = source[start:end]
             value = jsontext.unquote(token)
@@ -109,11 +121,6 @@ def _quote(text: str, token: str) -> str:
 
         return json.dumps(text, ensure_ascii=False)
     return jsontext.quote(text)
-
-
-def names_in(path: Path) -> Path:
-    """The keys of a path."""
-    return tuple([step for step in path if type(step) is str])
 
 
 def json_within(text: str) -> tuple[int, int]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import Enum
 
-from .jsontext import Path
+from .jsontext import Path, escaped, unquote
 
 # A step, with `..` before it when it may lie at any depth.
 _STEP = re.compile(
     r"""(?P<deep>\.\.(?=[\w$*\[-]))?(?:(?(deep)|\.)(?:(?P<name>[\w$-]+)|\*)"""
     r"""|\[(?:(?P<index>\d+)|\*|'(?P<single>(?:[^'\\]|\\.)*)'|"(?P<double>(?:[^"\\]|\\.)*)")\])"""
 )
+
+
+# As in JSON, where two escapes may be one character; any other character may be escaped too.
+_ESCAPE = re.compile(r"(?:\\u[0-9A-Fa-f]{4})+|\\.", re.S)
 
 
 class _Wild(Enum):
@@ -25,10 +29,56 @@ class _Wild(Enum):
 _Step = str | int | _Wild
 
 
-def compile_path(source: str) -> Callable[[Path], bool]:
-    """A test of whether a path lies at the place that a JSONPath names; ValueError if it is none."""
-    wanted = _steps(source)
-    return lambda path: _fits(wanted, path)
+class JsonPath:
+    """A JSONPath to compare places with, step by step: in linear time, however many `..` it has.
+
+    How far a place has come along it is a set of positions, the bits of a number (the shift-and algorithm): bit n is
+    set where the place may have passed n of the steps.
+    """
+
+    def __init__(self, source: str) -> None:
+        steps = _steps(source)
+        self._deep = sum(1 << at for at, step in enumerate(steps) if step is _Wild.DEEP)
+        self._any = sum(1 << at for at, step in enumerate(steps) if step is _Wild.ANY)
+        self._named: dict[str | int, int] = {}
+        for at, step in enumerate(steps):
+            if not isinstance(step, _Wild):
+                self._named[step] = self._named.get(step, self._any) | 1 << at
+        self._end = 1 << len(steps)
+        self.start = self._past_deep(1)
+
+    def down(self, state: int, step: str | int) -> int:
+        """How far the place is that lies one step below."""
+        return self._past_deep((state & self._named.get(step, self._any)) << 1 | state & self._deep)
+
+    def ends(self, state: int) -> bool:
+        """Whether the place is one that the path names."""
+        return state & self._end != 0
+
+    def __call__(self, path: Path) -> bool:
+        """Whether a path lies at a place that this one names."""
+        state = self.start
+        for step in path:
+            state = self.down(state, step)
+        return self.ends(state)
+
+    def covers(self, path: Path) -> bool:
+        """Whether a path, or one above it, lies at a place that this one names."""
+        state = self.start
+        for step in path:
+            if self.ends(state) or not state:
+                break
+            state = self.down(state, step)
+        return self.ends(state)
+
+    def _past_deep(self, state: int) -> int:
+        """`..` may stand for no step at all; behind it is always one that is no `..`."""
+        return state | (state & self._deep) << 1
+
+
+def compile_path(source: str) -> JsonPath:
+    """A JSONPath to compare places with; ValueError if it is none."""
+    return JsonPath(source)
 
 
 def read_path(source: str) -> Path:
@@ -64,16 +114,8 @@ def _named(step: re.Match[str]) -> _Step:
         return int(step["index"])
     quoted = step["single"] if step["single"] is not None else step["double"]
     if quoted is not None:
-        return re.sub(r"\\(.)", r"\1", quoted)
+        return _ESCAPE.sub(_meant, quoted)
     return step["name"] or _Wild.ANY
-
-
-def _fits(wanted: tuple[_Step, ...], path: Path) -> bool:
-    if not wanted:
-        return not path
-    if wanted[0] is _Wild.DEEP:
-        return any(_fits(wanted[1:], path[skip:]) for skip in range(len(path)))
-    return bool(path) and wanted[0] in (_Wild.ANY, path[0]) and _fits(wanted[1:], path[1:])
 
 
 def path_text(path: Iterable[str | int]) -> str:
@@ -84,4 +126,20 @@ def path_text(path: Iterable[str | int]) -> str:
 def _step_text(step: str | int) -> str:
     if isinstance(step, int):
         return f"[{step}]"
-    return f".{step}" if re.fullmatch(r"[\w$-]+", step) else f"[{step!r}]"
+    if re.fullmatch(r"[\w$-]+", step):
+        return f".{step}"
+    quote = '"' if "'" in step and '"' not in step else "'"
+    return f"[{quote}{''.join(_written(letter, quote) for letter in step)}{quote}]"
+
+
+def _written(letter: str, quote: str) -> str:
+    # Escaped where people would not see it: https://www.rfc-editor.org/rfc/rfc9535#name-normalized-paths
+    if letter in ("\\", quote):
+        return "\\" + letter
+    return letter if letter.isprintable() else escaped(letter)
+
+
+def _meant(escape: re.Match[str]) -> str:
+    """Characters that are escaped as in JSON, or one that stands for itself."""
+    text = escape[0]
+    return unquote(f'"{text}"') if text[1] in "bfnrt" or len(text) > 2 else text[1]

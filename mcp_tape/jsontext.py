@@ -11,12 +11,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 Path = tuple[str | int, ...]
 Splice = tuple[int, int, str]
+_State = TypeVar("_State")
+_Found = tuple[_State, int, int]
 
 DEEPEST = 200  # levels of nesting that are parsed
 _SPACE = " \t\r\n"
@@ -134,6 +136,13 @@ def quote(text: str) -> str:
     return dumps(text)
 
 
+def escaped(letter: str) -> str:
+    """A character, written with ASCII only and no control character."""
+    import json
+
+    return json.dumps(letter)[1:-1] if letter != "\x7f" else "\\u007f"
+
+
 def unquote(token: str) -> str:
     """The text that a JSON string token stands for."""
     if "\\" not in token:
@@ -169,39 +178,80 @@ def is_well_formed(text: str) -> bool:
     return not expected and not text[at:].strip(_SPACE)
 
 
-def values(text: str, depth: int | None = None) -> Iterator[tuple[Path, int, int]]:
-    """Each value in a valid JSON text with its path and span, containers when they close.
+def walk(text: str, root: _State, down: Callable[[_State, str | int], _State | None]) -> Iterator[_Found[_State]]:
+    """Each value in a valid JSON text with its state and span, containers when they close.
 
-    Iterative, so that nesting is no limit; with a depth, only what lies no deeper.
+    `root` is the state of the text itself, `down` makes that of a value from the state of what it lies within and its
+    key or index; None: it does not matter, nor does what lies within it. Iterative, so that nesting is no limit, and
+    without paths, which written out for each value of a deep text would take quadratic time.
     """
-    stack: list[tuple[int, bool]] = []  # where a container starts, and whether it is an object
-    path: list[str | int] = []  # one step per open container
+    starts: list[int] = []  # of the open containers
+    states: list[_State | None] = []
+    steps: list[int | None] = []  # how far a list is; None for an object
+    here: _State | None = root
     key: tuple[int, int] | None = None  # a string in an object: a key or a value, the next token tells
     for token in TOKEN.finditer(text):
         start, end = token.span()
         first = text[start]
         if first in "{[":
-            stack.append((start, first == "{"))
-            path.append("" if first == "{" else 0)
+            starts.append(start)
+            states.append(here)
+            steps.append(None if first == "{" else 0)
+            here = None if first == "{" or here is None else down(here, 0)
         elif first == ":":
-            path[-1] = unquote(text[slice(*key)]) if key else ""
+            within = states[-1]
+            here = None if within is None else down(within, unquote(text[slice(*key)]) if key else "")
             key = None
         elif first in ",]}":
-            if key is not None and (depth is None or len(path) <= depth):
-                yield tuple(path), *key
+            if key is not None and here is not None:
+                yield here, *key
             key = None
             if first == ",":
-                step = path[-1]
-                path[-1] = step + 1 if isinstance(step, int) else step
+                within, step = states[-1], steps[-1]
+                if step is not None:
+                    steps[-1] = step + 1
+                    here = None if within is None else down(within, step + 1)
                 continue
-            opened, _ = stack.pop()
-            path.pop()
-            if depth is None or len(path) <= depth:
-                yield tuple(path), opened, end
-        elif first == '"' and stack and stack[-1][1]:
+            opened, within = starts.pop(), states.pop()
+            steps.pop()
+            if within is not None:
+                yield within, opened, end
+        elif first == '"' and steps and steps[-1] is None:
             key = (start, end)
-        elif depth is None or len(path) <= depth:
-            yield tuple(path), start, end
+        elif here is not None:
+            yield here, start, end
+
+
+def values(text: str, depth: int) -> Iterator[_Found[Path]]:
+    """Each value that lies no deeper than this, with its path and span."""
+    return walk(text, (), lambda path, step: (*path, step) if len(path) < depth else None)
+
+
+class Places:
+    """Numbers for the paths of a walk, the same for equal paths: 0 for the text itself."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[int, str | int], int] = {}
+        self._steps: list[tuple[int, str | int]] = [(0, "")]
+
+    def down(self, within: int, step: str | int) -> int:
+        """The place of what lies here."""
+        number = self._numbers.setdefault((within, step), len(self._steps))
+        if number == len(self._steps):
+            self._steps.append((within, step))
+        return number
+
+    def last(self, place: int) -> tuple[int, str | int]:
+        """What a place lies within, and its key or index there."""
+        return self._steps[place]
+
+    def path(self, place: int) -> Path:
+        """The whole path."""
+        steps: list[str | int] = []
+        while place:
+            place, step = self._steps[place]
+            steps.append(step)
+        return tuple(reversed(steps))
 
 
 def find(text: str, path: Path) -> tuple[int, int] | None:

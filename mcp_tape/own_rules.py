@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from . import hiding, jsontext, secrecy
+from . import hiding, jsontext, protocol, secrecy
 from .hiding import MARK, Rule, mark
 from .json_strings import json_within, strings
 from .jsonpath import compile_path, names_of
 
+_LONGEST = max(map(len, protocol.UNTOUCHED))
 _QUICK_NAME = re.compile(r"[a-z0-9]{1,100}")
 _QUICK_STEP = re.compile(r"[\w $./-]{1,100}", re.ASCII)
 # The one letter beyond ASCII that is one of ASCII in lower case: escaped and not, as they look when folded quickly.
 _KELVIN = ("\\u212a", "\u212a".encode().decode("latin-1"))
+
+
+class Place(NamedTuple):
+    """Where a value stands: under which names, as far as they matter, and how far along each of the paths."""
+
+    names: tuple[str, ...]
+    states: tuple[int, ...]
+    outermost: bool
 
 
 class OwnRules:
@@ -32,11 +42,30 @@ class OwnRules:
     ) -> None:
         paths = tuple(paths)
         self.names = frozenset(map(secrecy.fold, keys))
-        self.places = [(mark(f"path:{path}"), compile_path(path)) for path in paths]
+        self._marks = [mark(f"path:{path}") for path in paths]
+        self._paths = [compile_path(path) for path in paths]
+        self.outermost = Place((), tuple(path.start for path in self._paths), True)
         self.rules = (*(hiding.pattern_rule(re.compile(value)) for value in values), *functions)
         self._quick_names = all(_QUICK_NAME.fullmatch(name) for name in self.names)
         self._folded = (*self.names, *_KELVIN)
         self._steps = [_quick_steps(path) for path in paths]
+
+    @property
+    def has_places(self) -> bool:
+        return bool(self._paths)
+
+    def within(self, place: Place, step: str | int) -> Place:
+        """The place of what lies there. That of a message in a batch is the same as without it."""
+        if isinstance(step, int) and place.outermost:
+            return place._replace(outermost=False)
+        names = (*place.names, step)[: _LONGEST + 1] if isinstance(step, str) else place.names
+        states = zip(self._paths, place.states, strict=True)
+        return Place(names, tuple(path.down(state, step) for path, state in states), False)
+
+    def hidden_at(self, place: Place) -> str | None:
+        """What is kept of a value that stands at a place to be hidden."""
+        marks = zip(self._marks, self._paths, place.states, strict=True)
+        return next((mark for mark, path, state in marks if path.ends(state)), None)
 
     def may_name(self, probe: bytes) -> bool:
         """Whether one of the names can occur in a text; `probe` is the text without its escapes of ASCII."""

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from . import hiding, jsontext, protocol, secrecy, shapes
 from .hiding import MARK, Rule, mark
-from .json_strings import StringValue, StringValues, is_json, json_within, names_in, replace_strings
-from .jsontext import Path, Splice
+from .json_strings import Names, StringValue, StringValues, is_json, json_within, replace_strings
+from .jsontext import Places, Splice
 from .literals import Literals
 from .own_rules import OwnRules
 from .private_keys import PrivateKeys
@@ -174,22 +174,22 @@ class Redactor:
         static = self._static(source, look, _within(channel))
         return (static, True) if static is not None else (self._free_text(source, look, _within(channel)), False)
 
-    def _static(self, source: str, look: _Look, within: Path) -> str | None:
+    def _static(self, source: str, look: _Look, within: Names) -> str | None:
         """A JSON text without what it alone tells to be secret; None if it is no JSON."""
         if not is_json(source):
             return None
         if look is _SEEN_ONLY:
             return source
-        return self._document(self._hide_places(source) if self._own.places else source, look, within)
+        return self._document(self._hide_places(source) if self._own.has_places else source, look, within)
 
-    def _document(self, source: str, look: _Look, within: Path) -> str:
+    def _document(self, source: str, look: _Look, within: Names) -> str:
         values = StringValues(source)
         labels = self._labelled(source, values) if self._assignments in look.rules else {}
         return replace_strings(
             source, values, within, lambda value, start, named: self._string(value, named, look, labels.get(start))
         )
 
-    def _string(self, value: str, named: Path, look: _Look, label: str | None) -> str:
+    def _string(self, value: str, named: Names, look: _Look, label: str | None) -> str:
         in_schema = not protocol.SCHEMA_KEYS.isdisjoint(named)
         if not in_schema:
             key = str(named[-1]) if named else ""
@@ -210,7 +210,7 @@ class Redactor:
         self._see(value, name)
         return mark(f"key:{name}")
 
-    def _free_text(self, text: str, look: _Look, named: Path) -> str:
+    def _free_text(self, text: str, look: _Look, named: Names) -> str:
         """Text, and JSON within it, until nothing more is found."""
         before = None
         while text != before:
@@ -227,21 +227,22 @@ class Redactor:
         """Where values start that a neighbour names: {"name": N, "value": V}, ["--flag", V], [N, V]."""
         if not self._may_label(source, values):
             return {}
-        labels: dict[Path, str] = {}
-        for path, start, end in jsontext.values(source):
-            if not path or source[start] != '"' or end - start > _LONGEST_LABEL:
+        places, labels = Places(), dict[int, str]()
+        for place, start, end in jsontext.walk(source, 0, places.down):
+            if not place or source[start] != '"' or end - start > _LONGEST_LABEL:
                 continue
-            step = path[-1]
+            within, step = places.last(place)
             if step not in _LABELS and not isinstance(step, int):
                 continue
             word = jsontext.unquote(source[start:end])
             if not self._names[word.lstrip("-")]:
                 continue
             if step in _LABELS:
-                labels[(*path[:-1], "value")] = word
+                labels[places.down(within, "value")] = word
             elif step == 0 or (isinstance(step, int) and secrecy.is_flag(word)):
-                labels[(*path[:-1], int(step) + 1)] = word
-        return {start: labels[path] for path, start, _ in jsontext.values(source) if path in labels}
+                labels[places.down(within, int(step) + 1)] = word
+        spans = jsontext.walk(source, 0, places.down)
+        return {start: labels[place] for place, start, _ in spans if place in labels}
 
     def _may_label(self, source: str, values: Iterable[StringValue]) -> bool:
         """Whether one of the strings names a neighbour: quick, and never wrong when it says no."""
@@ -253,18 +254,16 @@ class Redactor:
 
     def _hide_places(self, source: str) -> str:
         splices: list[Splice] = []
-        for path, start, end in jsontext.values(source):
-            inner = path[1:] if path and isinstance(path[0], int) else path  # a message of a batch
-            if names_in(path) in protocol.UNTOUCHED:
-                continue
-            splices += [(start, end, jsontext.quote(hidden)) for hidden, fits in self._own.places if fits(inner)][:1]
+        for place, start, end in jsontext.walk(source, self._own.outermost, self._own.within):
+            hidden = self._own.hidden_at(place) if place.names not in protocol.UNTOUCHED else None
+            splices += [(start, end, jsontext.quote(hidden))] if hidden else []
         return jsontext.splice(source, splices)
 
     def _see(self, value: str, name: str) -> None:
         if len(value) <= _LONGEST_SEEN and secrecy.is_distinctive(value):
             self._seen.add(value, f"key:{name}")
 
-    def _hide_seen(self, source: str, within: Path, document: bool) -> str:
+    def _hide_seen(self, source: str, within: Names, document: bool) -> str:
         """Storage only, never part of a match key: it depends on what the session held before."""
         hide = self._seen.hide
         # What is escaped may be any character: the strings themselves tell.
@@ -275,7 +274,7 @@ class Redactor:
         return replace_strings(source, StringValues(source), within, lambda value, *_: hide(value))
 
 
-def _within(channel: str) -> Path:
+def _within(channel: str) -> Names:
     return (STDERR,) if channel == STDERR else ()  # nothing on stderr is the protocol's own
 
 

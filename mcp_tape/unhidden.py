@@ -18,6 +18,7 @@ from . import database, jsontext
 from .hiding import MARK
 from .json_strings import is_json
 from .jsonpath import path_text
+from .jsontext import Places
 from .redact import FAILED, Redacted, Redactor
 
 _COLUMNS = "id, session, seq, channel, kind, text, head"
@@ -161,17 +162,19 @@ def _places(old: bytes, new: bytes) -> Iterator[tuple[str, str]]:
     """The path and the kind of each value that was hidden in a text; `$` where it is no JSON."""
     if old == new:
         return
-    before, after = _strings(_plain(old)), _strings(_plain(new))
-    for path, text in after.items():
-        for kind in added(before.get(path, ""), text):
-            yield path_text(path), kind
+    places = Places()
+    before, after = _strings(_plain(old), places), _strings(_plain(new), places)
+    for place, text in after.items():
+        for kind in added(before.get(place, ""), text):
+            yield path_text(places.path(place)), kind
 
 
-def _strings(text: str) -> dict[jsontext.Path, str]:
-    """The strings of a JSON text by their paths; the text itself where it is none."""
+def _strings(text: str, places: Places) -> dict[int, str]:
+    """The strings of a JSON text by their places; the text itself where it is none."""
     if not is_json(text, deep=False) and not jsontext.is_well_formed(text):
-        return {(): text}
-    return {path: text[start:end] for path, start, end in jsontext.values(text) if text[start] == '"'}
+        return {0: text}
+    found = jsontext.walk(text, 0, places.down)
+    return {place: text[start:end] for place, start, end in found if text[start] == '"'}
 
 
 def added(old: str, new: str) -> list[str]:

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from mcp_tape import json_strings, jsontext
+from mcp_tape import json_strings, jsontext, protocol
 from mcp_tape.json_strings import StringValue, StringValues
 
 from .test_jsontext import documents, layouts
 
 
 def slowly(text: str) -> list[StringValue]:
-    found = [(path, start, end) for path, start, end in jsontext.values(text) if text[start] == '"']
-    return [
-        (start, end, tuple(step for step in path if isinstance(step, str)), not path or isinstance(path[-1], int))
-        for path, start, end in found
-    ]
+    found = [(path, start, end) for path, start, end in jsontext.values(text, sys.maxsize) if text[start] == '"']
+    return [(start, end, names(path), not path or isinstance(path[-1], int)) for path, start, end in found]
+
+
+def names(path: jsontext.Path) -> tuple[str, ...]:
+    """The keys of a path: all of a few; of many the first six, what is between in one word, and the last."""
+    keys = [step for step in path if isinstance(step, str)]
+    if len(keys) <= 8:
+        return tuple(keys)
+    between = [key for key in keys[6:-1] if key in protocol.SCHEMA_KEYS]
+    return (*keys[:6], between[0] if between else keys[-2], keys[-1])
 
 
 @given(documents, layouts)
@@ -46,4 +54,14 @@ def test_the_strings_of_a_long_text_can_be_gone_through_twice(more: str) -> None
 
 def test_strings_at_any_depth_are_found() -> None:
     text = '{"a":[' * 3_000 + '"x"' + "]}" * 3_000
-    assert list(StringValues(text)) == [(18_000, 18_003, ("a",) * 3_000, True)]
+    assert list(StringValues(text)) == [(18_000, 18_003, ("a",) * 8, True)]
+
+
+@given(st.lists(st.sampled_from(["a", "b", "inputSchema", "outputSchema"]), max_size=30))
+def test_of_many_keys_those_are_kept_that_matter(keys: list[str]) -> None:
+    text = "".join(json.dumps({key: [0]})[:-2] + "," for key in keys) + '"x"' + "]}" * len(keys)
+    ((start, _, kept, listed),) = StringValues(text) if keys else [(0, 0, (), True)]
+    assert kept == names(tuple(keys))
+    assert listed and (not keys or text[start] == '"')
+    assert protocol.SCHEMA_KEYS.isdisjoint(kept) == protocol.SCHEMA_KEYS.isdisjoint(keys)
+    assert kept[-1:] == tuple(keys[-1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -43,7 +44,7 @@ def leaves(value: Any, path: jsontext.Path = ()) -> dict[jsontext.Path, Any]:
 @settings(deadline=None)
 def test_each_span_holds_the_text_of_the_value_at_its_path(document: Any, layout: Any) -> None:
     text = json.dumps(document, **layout)
-    spans = {path: json.loads(text[start:end]) for path, start, end in jsontext.values(text)}
+    spans = {path: json.loads(text[start:end]) for path, start, end in jsontext.values(text, sys.maxsize)}
     assert spans == leaves(document)
 
 
@@ -52,7 +53,7 @@ def test_each_span_holds_the_text_of_the_value_at_its_path(document: Any, layout
 def test_a_depth_leaves_out_only_what_lies_deeper(document: Any, depth: int) -> None:
     text = json.dumps(document)
     shallow = list(jsontext.values(text, depth))
-    assert shallow == [found for found in jsontext.values(text) if len(found[0]) <= depth]
+    assert shallow == [found for found in jsontext.values(text, sys.maxsize) if len(found[0]) <= depth]
 
 
 @given(documents, layouts, st.data())
@@ -94,10 +95,11 @@ def test_nesting_is_no_limit() -> None:
     assert jsontext.is_well_formed(text)
     assert not jsontext.is_well_formed(text[:-1])
     assert not jsontext.is_well_formed(text + "}")
-    spans = list(jsontext.values(text))
+    places = jsontext.Places()
+    spans = list(jsontext.walk(text, 0, places.down))
     assert len(spans) == DEEP + 1
-    path, start, end = spans[0]
-    assert path == ("a",) * DEEP
+    place, start, end = spans[0]
+    assert places.path(place) == ("a",) * DEEP
     assert text[start:end] == '"x"'
 
 

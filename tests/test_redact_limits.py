@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from mcp_tape import hiding, jsontext, match, secrecy, shapes
+from mcp_tape import hiding, jsontext, match, protocol, secrecy, shapes
+from mcp_tape.jsonpath import compile_path
 from mcp_tape.redact import Redacted, Redactor
 
 from .support import python
@@ -234,7 +236,7 @@ def test_all_but_the_replaced_strings_stays_verbatim(spell: Any, document: Any) 
     before = wire(spell, document).decode()
     after = Redactor(ENVIRON).redact(before.encode()).text.decode()
     json.loads(after)
-    old, new = list(jsontext.values(before)), list(jsontext.values(after))
+    old, new = list(jsontext.values(before, sys.maxsize)), list(jsontext.values(after, sys.maxsize))
     assert [path for path, *_ in old] == [path for path, *_ in new]
     assert outside_strings(before) == outside_strings(after)
     for (_, start, end), (_, begin, stop) in zip(old, new, strict=True):
@@ -242,9 +244,51 @@ def test_all_but_the_replaced_strings_stays_verbatim(spell: Any, document: Any) 
             assert hiding.MARK in after[begin:stop]
 
 
+class ByPath(Redactor):
+    """Tells neighbours and places by their whole paths, written out for each value."""
+
+    def _labelled(self, source: str, values: Any) -> dict[int, str]:
+        labels: dict[jsontext.Path, str] = {}
+        found = list(jsontext.values(source, sys.maxsize))
+        for path, start, end in found:
+            word = json.loads(source[start:end]) if source[start] == '"' else ""
+            named = path[-1:] and len(word) <= 98 and self._names[word.lstrip("-")]
+            if named and path[-1] in ("name", "key", "header"):
+                labels[(*path[:-1], "value")] = word
+            elif named and (path[-1] == 0 or (isinstance(path[-1], int) and secrecy.is_flag(word))):
+                labels[(*path[:-1], int(path[-1]) + 1)] = word
+        return {start: labels[path] for path, start, _ in found if path in labels}
+
+    def _hide_places(self, source: str) -> str:
+        splices = []
+        for path, start, end in jsontext.values(source, sys.maxsize):
+            inner = path[1:] if path and isinstance(path[0], int) else path
+            names = tuple(step for step in path if isinstance(step, str))
+            fits = [place for place in PLACES if compile_path(place)(inner)]
+            if fits and names not in protocol.UNTOUCHED:
+                splices.append((start, end, json.dumps(f"[redacted:path:{fits[0].replace(']', '_')}]")))
+        return jsontext.splice(source, splices)
+
+
+PLACES = ["$.params..name", "$..value", "$[0]", "$.x.*", "$.id"]
+
+
+@given(DOCUMENTS, st.booleans(), st.booleans())
+@example([{"name": "token", "value": "kJ8mN2pQ4"}, [["x", "--token", "kJ8mN2pQ4"]]], False, False)
+@example({"x": {"value": "kJ8mN2pQ4"}}, True, True)
+def test_places_are_told_as_by_their_paths(document: Any, own: bool, batch: bool) -> None:
+    params = {"jsonrpc": "2.0", "id": "i", "params": document, "value": [document]}
+    text = json.dumps([params, [params]] if batch else params)
+    for source in (text, text.replace('"name"', '"value"')):  # duplicate keys too
+        paths = PLACES if own else []
+        expected = ByPath({}, paths=paths).redact(source.encode())
+        assert Redactor({}, paths=paths).redact(source.encode()) == expected
+
+
 def outside_strings(text: str) -> str:
     """A JSON text with its values that are strings left out; keys stay."""
-    return jsontext.splice(text, [(start, end, "") for _, start, end in jsontext.values(text) if text[start] == '"'])
+    spans = jsontext.walk(text, 0, lambda *_: 0)
+    return jsontext.splice(text, [(start, end, "") for _, start, end in spans if text[start] == '"'])
 
 
 @given(
@@ -314,6 +358,24 @@ PIECES = [
 
 def test_no_text_takes_more_than_linear_time() -> None:
     ends_in_time(TEXTS_AT_LENGTH, json.dumps(PIECES))
+
+
+DEEP = """
+from mcp_tape import frames, match
+from mcp_tape.redact import Redactor
+DEPTH = 80_000
+for before, inner, after in (("[", "[]", "]"), ('{"a":', '{"password":"kJ8mN2pQ4"}', "}")):
+    params = before * DEPTH + inner + after * DEPTH
+    text = ('{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":%s}}' % params).encode()
+    redacted = Redactor({}, paths=["$..b..c", "$.params.pin"]).redact(text)
+    assert redacted.count == ("password" in inner)
+    kind, (message,) = frames.parse(redacted.text)
+    match.message_key(message, redacted.text)
+"""
+
+
+def test_depth_takes_no_more_than_linear_time() -> None:
+    ends_in_time(DEEP)
 
 
 LARGE = """

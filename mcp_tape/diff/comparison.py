@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ..jsonpath import compile_path
+from ..jsonpath import JsonPath, compile_path
 from ..jsontext import Path
 from .changes import ABSENT, Change, Difference, Subject, change
 from .ignores import Ignores
@@ -103,9 +103,9 @@ def judged(found: Iterable[Found], settings: Settings) -> tuple[tuple[Change, ..
     )
 
 
-def _at(leave: Callable[[Path], bool], path: Path) -> bool:
-    """Whether a path lies at or below a place that is left out."""
-    return any(leave(path[:length]) for length in range(1, len(path) + 1))
+def _at(leave: JsonPath, path: Path) -> bool:
+    """Whether a path lies at or below a place that is left out; `$` is no place, or nothing would be left."""
+    return leave.covers(path) and not leave(())
 
 
 def _level(difference: Difference, settings: Settings) -> Level | None:

@@ -129,8 +129,7 @@ def _at(place: str, subject: str) -> _Hides:
     fits = _glob(subject or "*")
 
     def hides(change: Change) -> bool:
-        path = _read_path(change.path)
-        return any(lies(path[:length]) for length in range(len(path) + 1)) and fits(str(change.subject))
+        return lies.covers(_read_path(change.path)) and fits(str(change.subject))
 
     return hides
 

@@ -9,6 +9,7 @@ from typing import Any
 from .. import jsontext
 from ..frames import Side
 from ..hiding import MARK
+from ..json_strings import StringValues
 
 PREFIX = "MCP_TAPE_SECRET_"
 _PLACEHOLDER = re.compile(r"\[redacted:([^\]\r\n]{0,200})\]")
@@ -47,8 +48,8 @@ def exposed(said: Iterable[tuple[Side, Any]], secrets: Mapping[str, str]) -> str
 
 def _document(source: str, environ: Mapping[str, str]) -> str:
     splices = []
-    for _, start, end in jsontext.values(source):
-        if source[start] == '"' and MARK in source[start:end]:
+    for start, end, *_ in StringValues(source):
+        if MARK in source[start:end]:
             value = jsontext.unquote(source[start:end])
             splices.append((start, end, jsontext.quote(_string(value, environ))))
     return jsontext.splice(source, splices)
