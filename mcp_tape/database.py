@@ -13,7 +13,6 @@ from .errors import CassetteError, pasted
 
 _MOST_BYTES = 1 << 30  # per value: a cassette may come from a stranger
 _PATIENCE = 5000  # milliseconds that SQLite itself waits for others
-_TABLES = {"sessions", "frames", "messages"}
 
 
 def read_only_uri(path: str) -> str:
@@ -103,21 +102,26 @@ def check(db: sqlite3.Connection, path: str) -> None:
         raise CassetteError(f"{path} is a SQLite database, but not a cassette")
     schema.check_version(path, db.execute("PRAGMA user_version").fetchone()[0])
     found = objects(db)
-    missing = _TABLES - {name for kind, name in found if kind == "table"}
+    missing = schema.TABLES - {name for kind, name, _ in found if kind == "table"}
     if missing:
         raise CassetteError(f"{path} is not a whole cassette: it has no table {', '.join(sorted(missing))}")
-    if any(kind == "trigger" for kind, _ in found):
+    if any(kind == "trigger" for kind, _, _ in found):
         raise CassetteError(f"{path} holds SQL triggers, which a cassette never does; it was left alone")
+    if not schema.STATEMENTS.issuperset(sql for *_, sql in found if sql is not None):
+        from . import foreign_schema  # only where it is not ours word for word
+
+        foreign_schema.check(db, path, found)
 
 
 def is_ours(table: str) -> bool:
     """Whether a table is a cassette's, or one that SQLite keeps for itself."""
-    return table in _TABLES or table.startswith("sqlite_")
+    return table in schema.TABLES or table.startswith("sqlite_")
 
 
-def objects(db: sqlite3.Connection) -> list[tuple[str, str]]:
+def objects(db: sqlite3.Connection) -> list[tuple[str, str, str | None]]:
+    """All that a schema has: type, name and SQL."""
     try:
-        return db.execute("SELECT type, name FROM sqlite_master").fetchall()
+        return db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
     except UnicodeDecodeError:  # SQLite quotes, in its message, a name that a stray byte is in
         raise sqlite3.DatabaseError("malformed database schema") from None
 

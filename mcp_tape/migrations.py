@@ -51,7 +51,7 @@ def _apply(steps: Migrations, db: Database, path: str, versions: range) -> None:
 
 def _check(db: sqlite3.Connection, path: str) -> None:
     """Its tables may be others than today's, but nothing in it may run."""
-    found = database.objects(db)
+    found = {(kind, name) for kind, name, _ in database.objects(db)}
     if any(kind == "trigger" for kind, _ in found):
         raise CassetteError(f"{path} holds SQL triggers, which a cassette never does; it was left alone")
     if ("table", Migrations.migrations_table) in found:

@@ -31,7 +31,7 @@ class NoChange(Exception):  # noqa: N818 - it is none
 def only_ours(db: sqlite3.Connection, path: str) -> None:
     """Refuse a cassette with tables of others, such as a full-text index: what is taken out may be in there, too."""
     database.check(db, path)
-    others = [name for kind, name in database.objects(db) if kind == "table" and not database.is_ours(name)]
+    others = [name for kind, name, _ in database.objects(db) if kind == "table" and not database.is_ours(name)]
     if others:
         raise CassetteError(
             f"{path} stays as it was: its table {others[0]} is none of a cassette's, and may hold what is to go; "

@@ -12,6 +12,7 @@ from .errors import CassetteError, pasted
 
 APPLICATION_ID = 0x4D435054  # "MCPT"
 VERSION = 1
+TABLES = frozenset(("sessions", "frames", "messages"))
 _TRY = "To record into another file: mcp-tape record -o FILE -- CMD"
 
 # No STRICT tables and no ->>: old sqlite3 shells read a cassette too. The views look into a text only where
@@ -117,6 +118,8 @@ FROM (SELECT m.session, m.seq, f.at, m.sender, m.method, f.text,
 CREATE VIEW stderr AS
 SELECT session, seq, at, text FROM frames WHERE kind = 'stderr';
 """
+
+STATEMENTS = frozenset(statement.strip() for statement in SCHEMA.split(";\n"))  # word for word, as SQLite keeps them
 
 
 def check_header(path: str) -> None:
