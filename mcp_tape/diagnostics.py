@@ -6,8 +6,9 @@ to say, as most replays have nothing.
 
 from __future__ import annotations
 
+import os
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import jsontext
@@ -44,6 +45,11 @@ def redactor(rules: Rules) -> Redactor:
     return Redactor(rules.environ, rules.keys, rules.paths, rules.values, functions, rules.headers)
 
 
+def hidden(text: str) -> str:
+    """A text without what is known to be secret here: for errors that name a URL, or say what a server said."""
+    return Discreet(Rules(environ=os.environ)).text(text)
+
+
 class Discreet:
     """Hides in texts what a recorder of the same conversation would hide. It never raises: it fails closed."""
 
@@ -62,6 +68,20 @@ class Discreet:
         try:
             return self._loaded().text(text.encode("utf-8", "replace").decode())
         except Exception:  # fails closed, also where a function of the user's raises
+            return FAILED
+
+    def line(self, line: bytes) -> str:
+        """A line of a server's stderr, behind those before it: a private key is printed over several."""
+        try:
+            return self._loaded().redact(line, "stderr").text.decode("utf-8", "replace")
+        except Exception:
+            return FAILED
+
+    def command(self, words: Sequence[str]) -> str:
+        """A command line."""
+        try:
+            return " ".join(self._loaded().arguments(words))
+        except Exception:
             return FAILED
 
     def call(self, message: Message) -> str:

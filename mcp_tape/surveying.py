@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from . import __version__, jsontext, protocol
-from .diff.surface import KINDS, Answer, Kind
+from .diagnostics import Discreet, Rules
+from .diff.surface import KINDS, Answer, Kind, Surface
 from .diff.versions import Version, listed
 from .errors import ServerError
+from .match import fits_redacted
 from .transports import connect
 
 if TYPE_CHECKING:
@@ -20,11 +24,12 @@ _LEGACY = "2025-11-25"
 
 
 class Survey:
-    """One client that only asks."""
+    """One client that only asks. What it is answered is redacted, as a recording of it would be."""
 
-    def __init__(self, connection: Connection, timeout: float) -> None:
+    def __init__(self, connection: Connection, timeout: float, discreet: Discreet) -> None:
         self._connection = connection
         self._timeout = timeout
+        self._discreet = discreet
         self._asked = 0
         self._meta: dict[str, Any] = {}
 
@@ -67,12 +72,41 @@ class Survey:
         self._asked += 1
         sent = params | self._meta
         body = connect.ask(self._connection, method, sent, self._asked, self._timeout)
-        return Answer((0, self._asked), method, params, body)
+        hidden = self._discreet.document(body)
+        if not isinstance(hidden, dict):
+            raise ServerError(f"the answer to {method} cannot be compared: its secrets could not be hidden")
+        return Answer((0, self._asked), method, params, hidden)
 
 
-def survey(connection: Connection, old: Version, title: str, timeout: float) -> Version:
-    """The version that a live server is."""
-    return listed(list(Survey(connection, timeout).answers(old)), title)
+def survey(connection: Connection, old: Version, title: str, timeout: float, discreet: Discreet) -> Version:
+    """The version that a live server is, with its secrets hidden."""
+    live = listed(list(Survey(connection, timeout, discreet).answers(old)), title)
+    return live._replace(surface=_hidden_as(old.surface, live.surface))
+
+
+def _hidden_as(old: Surface, live: Surface) -> Surface:
+    """The live surface with the placeholders of the recorded one, in the places where these stand for its values.
+
+    The recorder knew more than we do: other variables, rules of its user, what was said before.
+    """
+    lists = {
+        method: found._replace(
+            items={key: _placed(old.lists[method].items.get(key), it) for key, it in found.items.items()}
+        )
+        for method, found in live.lists.items()
+    }
+    instructions = _placed(old.instructions, live.instructions)
+    return live._replace(
+        instructions=instructions, capabilities=_placed(old.capabilities, live.capabilities), lists=lists
+    )
+
+
+def _placed(old: Any, live: Any) -> Any:
+    if isinstance(old, dict) and isinstance(live, dict):
+        return {key: _placed(old.get(key), value) for key, value in live.items()}
+    if isinstance(old, list) and isinstance(live, list):
+        return [_placed(*pair) for pair in zip_longest(old[: len(live)], live)]
+    return old if isinstance(old, str) and fits_redacted(old, live) else live
 
 
 def surveyed(
@@ -83,12 +117,18 @@ def surveyed(
     url: str = "",
     headers: Sequence[tuple[str, str]] = (),
     cacert: str | None = None,
+    rules: Rules | None = None,
 ) -> Version:
     """The same for a server that is started, or is at a URL."""
-    if not url:
-        with connect.Stdio(command) as connection:
-            return survey(connection, old, " ".join(command), timeout)
-    from .transports.connect_http import Http
+    rules = (rules or Rules(environ=os.environ))._replace(headers=tuple(headers))
+    discreet = Discreet(rules)
+    try:
+        if not url:
+            with connect.Stdio(command, rules=rules) as connection:
+                return survey(connection, old, discreet.command(command), timeout, discreet)
+        from .transports.connect_http import Http
 
-    with Http(url, headers, cacert) as connection:
-        return survey(connection, old, url, timeout)
+        with Http(url, headers, cacert) as connection:
+            return survey(connection, old, discreet.text(url), timeout, discreet)
+    except ServerError as error:
+        raise ServerError(discreet.text(str(error))) from None

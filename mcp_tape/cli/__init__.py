@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from .. import __version__
-from ..errors import TapeError
+from ..errors import ServerError, TapeError
 
 _SECTIONS = {
     "Record and replay": {
@@ -77,7 +77,7 @@ class _Lazy(click.Group):
         try:
             return super().invoke(ctx)
         except TapeError as error:
-            say(str(error))
+            say(_discreetly(error))
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
             ctx.exit(130)  # as a shell has it; 1 would mean that something was found
@@ -91,6 +91,15 @@ class _Lazy(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered would fail again
             say(f"cannot write the output: {error.strerror}; free some space, or write it elsewhere")
             ctx.exit(1)
+
+
+def _discreetly(error: TapeError) -> str:
+    """What went wrong. A server's URL, command line and last words may hold secrets."""
+    if not isinstance(error, ServerError):
+        return str(error)
+    from ..diagnostics import hidden
+
+    return hidden(str(error))
 
 
 def has_found(code: int) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from .diff import _TIMEOUT, compared
+from .diff import _TIMEOUT, compared, shown_new
 from .diff_options import AfterDashes, fails, judging_options, project_from, show
-from .options import files, upstream_options
+from .options import files, redacting_options, upstream_options
 
 
 @click.command(
@@ -23,6 +23,7 @@ from .options import files, upstream_options
 @click.argument("new", metavar="[NEW]", required=False, shell_complete=files)
 @judging_options
 @upstream_options
+@redacting_options
 @_TIMEOUT
 @click.pass_context
 def command(ctx: click.Context, /, old: str, **given: Any) -> None:
@@ -35,5 +36,5 @@ def command(ctx: click.Context, /, old: str, **given: Any) -> None:
 
     project = project_from(given)._replace(fail_on="error")
     comparison = compared(old, given, project, PARTS)
-    show(comparison, project, given, given["new"])
+    show(comparison, project, given, shown_new(given))
     ctx.exit(int(fails(comparison, project) or any(entry.grave for entry in comparison.unknown)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .diff_options import AfterDashes, diff_options, fails, finite, project_from, show
-from .options import files, upstream_options
+from .options import files, redacting_options, rules_from, upstream_options
 
 if TYPE_CHECKING:
     from ..diff import Part
@@ -32,18 +32,28 @@ def compared(old: str, given: dict[str, Any], project: Project, parts: Sequence[
     new, command = given["new"], given["command"]
     if old.startswith(_URLS):
         raise click.UsageError(f"OLD is a recording, and a URL can only be NEW: mcp-tape diff CASSETTE {old}")
+    rules = rules_from(given)
     if bool(new) == bool(command):
         raise click.UsageError("give what to compare with: another cassette, a URL, or -- and a server's command")
     settings = project.settings(given.get("slower_than"))
     with tidied_up(), ExitStack() as stack:
         before = stack.enter_context(references.opened(old, settings.ignore_paths))
         if command:
-            after = surveyed(before, given["timeout"], command=command)
+            after = surveyed(before, given["timeout"], command=command, rules=rules)
         elif new.startswith(_URLS):
-            after = surveyed(before, given["timeout"], url=new, headers=given["headers"], cacert=given["cacert"])
+            web = {"url": new, "headers": given["headers"], "cacert": given["cacert"]}
+            after = surveyed(before, given["timeout"], **web, rules=rules)
         else:
             after = stack.enter_context(references.opened(new, settings.ignore_paths))
         return compare(before, after, settings, parts)
+
+
+def shown_new(given: dict[str, Any]) -> str | None:
+    """NEW as it is shown: a URL may hold a password."""
+    from ..diagnostics import Discreet
+
+    new: str | None = given["new"]
+    return Discreet(rules_from(given)).text(new) if new and new.startswith(_URLS) else new
 
 
 @click.command(
@@ -62,6 +72,7 @@ def compared(old: str, given: dict[str, Any], project: Project, parts: Sequence[
 @click.option("--calls", is_flag=True, help="Only what the recorded calls came to.")
 @diff_options
 @upstream_options
+@redacting_options
 @_TIMEOUT
 @click.pass_context
 def command(ctx: click.Context, /, old: str, surface: bool, calls: bool, **given: Any) -> None:
@@ -76,5 +87,5 @@ def command(ctx: click.Context, /, old: str, surface: bool, calls: bool, **given
     project = project_from(given)
     parts = [part for part, chosen in zip(PARTS, (surface, calls), strict=True) if chosen] or PARTS
     comparison = compared(old, given, project, parts)
-    show(comparison, project, given, given["new"])
+    show(comparison, project, given, shown_new(given))
     ctx.exit(int(fails(comparison, project)))

@@ -12,6 +12,7 @@ from . import say
 
 if TYPE_CHECKING:
     from ..api import Replay, Web
+    from ..diagnostics import Rules
     from ..recorder import Options as RecordOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -136,7 +137,9 @@ def _is_header(value: str) -> bool:
 
 def _url(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     if value is not None and not _is_url(value):
-        raise click.BadParameter(f"{value!r} is no http or https URL, as in https://host/mcp")
+        from ..diagnostics import hidden
+
+        raise click.BadParameter(f"{hidden(value)!r} is no http or https URL, as in https://host/mcp")
     return value
 
 
@@ -280,6 +283,16 @@ def record_from(command: tuple[str, ...], given: dict[str, Any]) -> RecordOption
     chosen = {name: value for name, value in given.items() if name in Options._fields}
     chosen |= {"target": {"url": given["url"]}, "transport": "http"} if given["url"] else {}
     return Options(**{"target": {"command": list(command)}} | chosen, redact=not given["no_redact"])
+
+
+def rules_from(given: dict[str, Any]) -> Rules:
+    """What to hide, from what was given on the command line."""
+    import os
+
+    from ..diagnostics import Rules
+
+    keys, paths, values = (given[name] for name in ("redact_keys", "redact_paths", "redact_values"))
+    return Rules(keys, paths, values, named=given["redact_with"], environ=os.environ)
 
 
 def replay_from(given: dict[str, Any]) -> Replay:

@@ -73,7 +73,9 @@ def check_server(command: tuple[str, ...], given: dict[str, Any]) -> None:
     if not command and not url:
         raise click.UsageError("what is to be recorded? Add -- and the server's command, or --url URL")
     if command and url:
-        raise click.UsageError(f"either --url {url} or the command {command[0]}, not both")
+        from ..diagnostics import hidden
+
+        raise click.UsageError(f"either --url {hidden(url)} or the command {command[0]}, not both")
     for option in ("listen", "headers", "cacert"):
         if command and given[option]:
             name = option.removesuffix("s")

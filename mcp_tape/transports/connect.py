@@ -13,6 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import frames, jsontext, rewrite
+from ..diagnostics import Discreet, Rules
 from ..errors import ServerError
 from ..framing import Lines
 from ..playback import NOT_FOUND
@@ -56,9 +57,13 @@ if TYPE_CHECKING:
 
 
 class Stdio:
-    """A server that was started. `storing`: seconds that it may take to end once it has said its last."""
+    """A server that was started. `storing`: seconds that it may take to end once it has said its last.
 
-    def __init__(self, command: Sequence[str], *, storing: float = 0.0) -> None:
+    Of its stderr the last lines are kept, without secrets by these rules.
+    """
+
+    def __init__(self, command: Sequence[str], *, storing: float = 0.0, rules: Rules | None = None) -> None:
+        self._discreet = Discreet(rules or Rules(environ=os.environ))
         self._process = processes.start(command)
         self._storing = storing
         self._inbox: queue.Queue[bytes | None] = queue.Queue(_UNREAD)
@@ -158,8 +163,8 @@ class Stdio:
         assert self._process.stderr
         lines = Lines(1 << 16)
         for data in self._pieces(self._process.stderr.fileno()):
-            self._tail.extend(text[:_WIDTH].decode("utf-8", "replace") for text, _ in lines.feed(data))
-        self._tail.extend(text[:_WIDTH].decode("utf-8", "replace") for text, _ in lines.close())
+            self._tail.extend(self._discreet.line(text)[:_WIDTH] for text, _ in lines.feed(data))
+        self._tail.extend(self._discreet.line(text)[:_WIDTH] for text, _ in lines.close())
 
     def _write(self) -> None:
         pipe = self._process.stdin

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from .. import frames, jsontext, protocol
+from ..diagnostics import hidden
 from ..errors import ServerError
 from ..framing import Events
 from .upstream import Failed, Upstream, end_to_end, why
@@ -68,7 +69,7 @@ class Proxy:
         await asyncio.wait((passing,))
         error = None if passing.cancelled() else passing.exception()
         if error is not None:  # a bug of ours: the client must not take it for an end
-            self._say(f"a request could not be passed on: {error!r}")
+            self._say(hidden(f"a request could not be passed on: {error!r}"))
             tap.aborted("server")
             abort(scope)
 
@@ -117,7 +118,7 @@ class Proxy:
         except ClientLeftError:
             tap.aborted("client")
             return
-        reason = _without_secrets(f"cannot reach {self._upstream.shown}: {why(error)}")
+        reason = hidden(f"cannot reach {self._upstream.shown}: {why(error)}")
         if reason != self._said:
             self._said = reason
             self._say(reason)
@@ -279,14 +280,6 @@ class _Endpoint:
             return held
         uri = first.text.decode("utf-8", "replace")
         return held.replace(first.text, self._rewrite(uri).encode(), 1)
-
-
-def _without_secrets(text: str) -> str:
-    from os import environ
-
-    from ..redact import Redactor  # only where something went wrong
-
-    return Redactor(environ).text(text)
 
 
 def _bare(path: bytes) -> bytes:

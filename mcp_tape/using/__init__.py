@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import api, modes
+from ..diagnostics import Discreet, Rules
 from ..errors import CassetteError, TapeError
 from .base import Miss, Settings, UsedCassette
 from .checking import check, check_server, check_session
@@ -107,5 +108,6 @@ def _check_live(settings: Settings, mode: modes.Mode, blocked: bool) -> None:
     if not settings.command and not settings.web.url:
         raise TapeError(f"mode {mode} needs the live server for {settings.path}: give its command or its url")
     if blocked:
-        server: Any = settings.web.url or " ".join(settings.command)
+        discreet = Discreet(Rules(environ=os.environ))
+        server = discreet.text(settings.web.url) or discreet.command(settings.command)
         raise TapeError(f"live servers are blocked, and mode {mode} would talk to {server} for {settings.path}")

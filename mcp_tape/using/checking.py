@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 from .. import api, modes
+from ..diagnostics import hidden
 from ..errors import TapeError
 
 
@@ -38,7 +39,7 @@ def check_server(command: Sequence[str], url: str | None) -> None:
     if isinstance(command, str):
         raise TapeError(f"the command must be a list of words, as in {command.split()!r}")
     if command and url:
-        raise TapeError(f"either the command {command[0]} or the URL {url}, not both")
+        raise TapeError(f"either the command {command[0]} or the URL {hidden(url)}, not both")
 
 
 def check_session(path: str, session: str) -> None:

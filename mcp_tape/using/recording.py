@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import database, modes, schema
 from ..cassette import Cassette
+from ..diagnostics import hidden
 from ..errors import CassetteError, ServerError, TapeError
 from ..frames import Exchange
 from . import happened, recorders
@@ -91,7 +92,7 @@ class Recording(UsedCassette):
         ready, _, _ = select.select([recorder.stdout], [], [], _STARTING)
         url = recorder.stdout.readline().decode().strip() if ready else ""
         if not url:
-            raise ServerError(f"the recorder for {web.url} does not listen; what it said is on stderr")
+            raise ServerError(f"the recorder for {hidden(web.url)} does not listen; what it said is on stderr")
         return url
 
     def _mcp_tape(self) -> list[str]:
@@ -190,7 +191,7 @@ class Recording(UsedCassette):
     def _keep(self) -> None:
         """Put what was recorded into the cassette's place, unless that would lose something."""
         if self._code == ServerError.exit_code:
-            raise ServerError(f"{self._settings.web.url} was not reached, so {self.path} stays as it was")
+            raise ServerError(f"{hidden(self._settings.web.url)} was not reached, so {self.path} stays as it was")
         if self._last is not None and self._last.errors:
             raise ServerError(f"{self._last.errors[0]}\n{self.path} stays as it was")
         sessions = happened.own_sessions(self._source)

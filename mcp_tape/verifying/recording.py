@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from .. import protocol
 from ..cassette import Cassette
+from ..diagnostics import hidden
 from ..errors import ServerError
 from ..transports.connect import Stdio
 from ..using.recorders import mcp_tape
@@ -54,7 +55,7 @@ def _at_url(server: Server, plan: Plan, words: list[str], listen: bool, late: bo
     with Stdio([*words, *listening], storing=_STORING) as recorder:
         url = (recorder.receive(_STARTING) or b"").decode("utf-8", "replace")
         if not url:
-            raise ServerError(_said(recorder) or f"the recorder for {server.url} does not listen")
+            raise ServerError(_said(recorder) or f"the recorder for {hidden(server.url)} does not listen")
         try:
             old = is_old(server.url, plan.transport)
             with Http(url, sse=old, listen=listen, late=late) as connection:
@@ -62,7 +63,7 @@ def _at_url(server: Server, plan: Plan, words: list[str], listen: bool, late: bo
         finally:
             recorder.stop()
     if recorder.code == ServerError.exit_code:
-        raise ServerError(_said(recorder) or f"cannot reach {server.url}")
+        raise ServerError(_said(recorder) or f"cannot reach {hidden(server.url)}")
 
 
 def listened_late(cassette: Cassette, session: int) -> bool:
