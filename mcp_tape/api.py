@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import schema
+from . import journals, schema
 from .errors import CassetteError, TapeError
 
 if TYPE_CHECKING:
@@ -138,6 +138,7 @@ def _make_directory(path: str) -> None:
 def check_writable(path: str) -> None:
     """Refuse a place that cannot be recorded into, before anything is started."""
     schema.check_header(path)
+    journals.check(path)
     directory = os.path.dirname(path)
     while not os.path.exists(directory):
         directory = os.path.dirname(directory)

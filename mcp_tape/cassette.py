@@ -21,6 +21,10 @@ _BLOCK_SESSIONS = 500
 _UNREADABLE = (sqlite3.Error, OverflowError)  # the latter of a number beyond SQLite's, reckoned from one on the tape
 
 
+class EmptyError(CassetteError):
+    """Nothing was ever recorded into the file, or not even its tables were made."""
+
+
 class Session(NamedTuple):
     """One recorded connection, as its row says."""
 
@@ -100,7 +104,7 @@ class Cassette:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self._copy: TemporaryDirectory[str] | None = None
-        _check_readable(self.path)
+        _check_readable(self.path, self.path)
         try:
             self._db = self._open()
         except sqlite3.Error as error:
@@ -249,13 +253,10 @@ class Cassette:
             raise CassetteError(database.unreadable(self.path, error)) from None
 
     def _open(self) -> sqlite3.Connection:
-        path = self.path
-        if database.header_says_wal(path):
-            if database.may_write(path):
-                database.recover(path)
-            else:
-                path = self._copy_aside()
-        db = sqlite3.connect(database.read_only_uri(path), uri=True, isolation_level=None)
+        if not database.is_settled(self.path):
+            self._settle()
+            _check_readable(self.source, self.path)  # nothing is left where the first recorder was killed at its start
+        db = database.connect_to_read(self.source)
         try:
             database.guard(db)
             texts.teach(db)
@@ -266,18 +267,16 @@ class Cassette:
             raise
         return db
 
-    def _copy_aside(self) -> str:
-        """Reading WAL needs a shared-memory file beside the cassette: where we may not write, use a copy."""
-        import shutil
+    def _settle(self) -> None:
+        """Put in order what somebody left. Where we may not write, in a copy."""
+        if database.may_write(self.path):
+            database.recover(self.path)
+            return
         from tempfile import TemporaryDirectory
 
         self._copy = TemporaryDirectory(prefix="mcp-tape-")
-        copy = self.source
-        for suffix in ("", "-wal"):
-            if os.path.exists(self.path + suffix):
-                shutil.copyfile(self.path + suffix, copy + suffix)
-        database.recover(copy)
-        return copy
+        database.copy_with_journals(self.path, self.source)
+        database.recover(self.source)
 
     def _drop_copy(self) -> None:
         if self._copy:
@@ -298,13 +297,14 @@ def _outcome(text: Any, part: int) -> tuple[Any, Any]:
     return (None, None) if text is None else (_member(text, part, "result"), _member(text, part, "error"))
 
 
-def _check_readable(path: str) -> None:
+def _check_readable(path: str, name: str) -> None:
+    """`name`: what an error calls it."""
     if not os.path.exists(path):
         raise CassetteError(
-            f"there is no cassette at {path}; record one with: mcp-tape record -o {pasted(path)} -- SERVER"
+            f"there is no cassette at {name}; record one with: mcp-tape record -o {pasted(name)} -- SERVER"
         )
     if os.path.isfile(path) and not os.path.getsize(path):
-        raise CassetteError(f"{path} is empty; record into it with: mcp-tape record -o {pasted(path)} -- SERVER")
+        raise EmptyError(f"{name} is empty; record into it with: mcp-tape record -o {pasted(name)} -- SERVER")
     schema.check_header(path)
 
 

@@ -6,26 +6,47 @@ import os
 import sqlite3
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-from . import schema
+from . import journals, schema
 from .errors import CassetteError, pasted
 
 _MOST_BYTES = 1 << 30  # per value: a cassette may come from a stranger
+_TRIES = 20
 _PATIENCE = 5000  # milliseconds that SQLite itself waits for others
-
-
-def read_only_uri(path: str) -> str:
-    """Read-only; never immutable, which a second writer turns into "malformed"."""
-    special = str.maketrans({"%": "%25", "?": "%3f", "#": "%23"})
-    return f"file:{os.path.abspath(path).translate(special)}?mode=ro"
+_PLAIN = frozenset(b"/._-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
 def connect(path: str) -> sqlite3.Connection:
     """For writing. SQLite itself waits for others, for a while."""
-    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    db = _connected(path, "rwc")
     db.execute(f"PRAGMA busy_timeout = {_PATIENCE}")
     return db
+
+
+def connect_to_read(path: str) -> sqlite3.Connection:
+    """Read-only, but for a file of a stranger: see `guard`."""
+    return _connected(path, "ro")
+
+
+def _connected(path: str, mode: str) -> sqlite3.Connection:
+    """The only way to a file: SQLite is not let near one whose journals may lead it elsewhere."""
+    journals.check(path)
+    return sqlite3.connect(_uri(path, mode), uri=True, isolation_level=None, check_same_thread=mode == "ro")
+
+
+def attach_to_read(db: sqlite3.Connection, path: str) -> None:
+    """Another file, as `new`. Written together, two would need a super-journal, which a kill leaves behind."""
+    journals.check(path)
+    db.execute("ATTACH ? AS new", (_uri(path, "ro"),))
+
+
+def _uri(path: str, mode: str) -> str:
+    """Never immutable, which a second writer turns into "malformed"."""
+    name = os.fsencode(os.path.abspath(path))
+    quoted = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in name)
+    return f"file:{quoted}?mode={mode}"
 
 
 def guard(db: sqlite3.Connection) -> None:
@@ -55,10 +76,17 @@ def is_locked(error: sqlite3.Error) -> bool:
     return "lock" in str(error)
 
 
+def is_settled(path: str) -> bool:
+    """Whether the file says all, and no journal that somebody uses, or has left behind, has more to say."""
+    return not header_says_wal(path) and not journals.is_hot(path)
+
+
 def recover(path: str) -> None:
-    """Put a journal that was left behind into the file."""
+    """Put a journal that was left behind into the file, whichever kind it is."""
     db = connect(path)
     try:
+        with suppress(sqlite3.Error):  # somebody is writing; what is worse, the next one to read says
+            db.execute("PRAGMA schema_version").fetchone()  # a look is enough for SQLite to roll back
         settle(db)
     finally:
         db.close()
@@ -74,16 +102,48 @@ def settle(db: sqlite3.Connection) -> None:
         pass  # somebody reads or records: the last one out does it
 
 
+def copy_with_journals(path: str, copy: str) -> None:
+    """A copy that tells the same, also while somebody writes."""
+    import shutil
+
+    path = os.path.realpath(path)
+    journals.check(path)
+    if journals.super_journal(path) is not None:  # the copy's would lead SQLite back to the files here
+        raise CassetteError(f"{path} cannot be read where it cannot be written: it must be put in order first")
+    for _ in range(_TRIES):
+        before = look(path)
+        shutil.copyfile(path, copy)
+        for ending in ("-journal", "-wal"):
+            with suppress(FileNotFoundError):
+                os.unlink(copy + ending)
+            with suppress(FileNotFoundError):
+                shutil.copyfile(path + ending, copy + ending)
+        # Whoever writes adds to a journal first: while the file itself stays the same, they belong together.
+        if look(path) == before:
+            return
+    raise CassetteError(f"{path} is being written all the time, and cannot be read where it cannot be written")
+
+
+def look(path: str) -> tuple[int, ...] | None:
+    """What changes when a file does."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
 def tidy(path: str) -> None:
     """The same, if there is one and we may."""
     try:
         if header_says_wal(path) and may_write(path):
             recover(path)
-    except OSError:
-        pass  # it is no longer there
+    except (OSError, CassetteError):
+        pass  # it is no longer there, or not to be touched
 
 
 def may_write(path: str) -> bool:
+    path = os.path.realpath(path)  # where SQLite keeps its journals
     return os.access(path, os.W_OK) and os.access(os.path.dirname(path) or ".", os.W_OK)
 
 

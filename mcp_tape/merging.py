@@ -149,7 +149,7 @@ def _fill(db: sqlite3.Connection, taken: Sequence[_Found], origins: dict[_Place,
     numbers = {entry.place: number for number, entry in enumerate(taken, 1)}
     for number, entry in enumerate(taken, 1):
         extends = numbers.get(origins.get(entry.base, entry.base)) if entry.base else None
-        with attached(db, database.read_only_uri(entry.tape.source)):
+        with attached(db, entry.tape.source):
             sql = f"INSERT INTO sessions (id, extends, {_KEPT}) SELECT ?, ?, {_KEPT} FROM new.sessions WHERE id = ?"
             db.execute(sql, (number, extends, entry.session.id))
             take_over(db, number, entry.session.id)

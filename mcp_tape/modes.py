@@ -112,11 +112,14 @@ def can_play(path: str) -> bool:
     schema.check_header(path)
     if not os.path.exists(path) or not os.path.getsize(path):
         return False
-    from .cassette import Cassette
+    from .cassette import Cassette, EmptyError
     from .selection import finished
 
-    with Cassette(path) as cassette:
-        return any(finished(cassette))
+    try:
+        with Cassette(path) as cassette:
+            return any(finished(cassette))
+    except EmptyError:  # a recorder was killed before it had made the tables
+        return False
 
 
 def _record(path: str, server: Command | Url, options: Options, say: Say) -> Outcome:

@@ -194,13 +194,14 @@ class Recorder:
     def _mark_incomplete(self) -> None:
         from sqlite3 import Error
 
+        from .errors import CassetteError
         from .storage import mark_incomplete
 
         if not self._summary.sessions or self._summary.incomplete is None:
             return
         try:
             mark_incomplete(self._path, self._summary.sessions, self._summary.incomplete)
-        except Error:
+        except (Error, CassetteError):
             pass  # its row says since the start that it was never closed
 
 

@@ -101,7 +101,7 @@ def _is_left(part: str, pid: int) -> bool:
 
 def changeable(part: str) -> sqlite3.Connection:
     """A connection to a file that nobody else knows: it needs no journal, which would hold what is taken out."""
-    db = sqlite3.connect(part, isolation_level=None, uri=True)  # so that others can be attached read-only
+    db = database.connect(part)
     database.guard(db)
     db.execute("PRAGMA journal_mode = OFF")
     db.execute("PRAGMA synchronous = OFF")
@@ -162,6 +162,6 @@ def _copy(path: str, part: str) -> None:
     # Made before anything is in it: what is to be taken out shall not be read by others meanwhile.
     os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     # Not by the connection that holds the cassette, for which SQLite would wait.
-    source, target = sqlite3.connect(database.read_only_uri(path), uri=True), sqlite3.connect(part)
+    source, target = database.connect_to_read(path), database.connect(part)
     with closing(source), closing(target):
         source.backup(target)

@@ -56,9 +56,9 @@ def beside(path: str, new: New, otherwise: str, looks: Mapping[int, str] = {}) -
         pass  # opening it tidies up what a killed recorder left
     part = f"{path}.{os.getpid()}.part"
     try:
-        before = _stat(path)
+        before = database.look(path)
         replace(path, part, new, looks)
-        if _stat(path) != before:
+        if database.look(path) != before:
             raise CassetteError(f"{otherwise}: somebody else has changed {path} meanwhile")
         yield part
         _sync(os.path.dirname(path))
@@ -90,14 +90,9 @@ def replace(path: str, part: str, new: New, looks: Mapping[int, str] = {}) -> No
 
 def _copy(path: str, part: str) -> None:
     """Whole, even if somebody is adding to it."""
-    source, target = sqlite3.connect(database.read_only_uri(path), uri=True), sqlite3.connect(part)
+    source, target = database.connect_to_read(path), database.connect(part)
     with contextlib.closing(source), contextlib.closing(target):
         source.backup(target)
-
-
-def _stat(path: str) -> tuple[int, ...]:
-    found = os.stat(path)
-    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _sync(directory: str) -> None:
@@ -117,7 +112,7 @@ def _swap(db: sqlite3.Connection, session: int, source: str, number: int) -> Non
 @contextlib.contextmanager
 def attached(db: sqlite3.Connection, source: str) -> Iterator[None]:
     """A transaction in which another cassette is at hand as `new`."""
-    db.execute("ATTACH ? AS new", (source,))
+    database.attach_to_read(db, source)
     try:
         db.execute("BEGIN IMMEDIATE")
         yield

@@ -15,8 +15,8 @@ PACKAGE = Path(__file__).parent.parent / "mcp_tape"
 STACK = """
     errors naming sizes jsontext jsonpath protocol frames framing compression secrecy shapes hiding
     literals json_strings own_rules private_keys redact diagnostics match
-    schema foreign_schema database texts batches cassette rewrite kept filters showing measuring querying searching
-    storage replacing remaking changing removing merging controls ahead selection
+    schema journals foreign_schema database texts batches cassette rewrite kept filters showing measuring querying
+    searching storage replacing remaking changing removing merging controls ahead selection
     streams ledger rebuilding migrations unhidden hiding_later checking tape sessions formats
     finding minted_spots minted calls playback cues stand_ins ordering misses deck client_script client_deck
     faults episodes report diff

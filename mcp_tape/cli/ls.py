@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from .. import jsontext, schema
-from ..cassette import Cassette, Counts, Session
+from ..cassette import Cassette, Counts, EmptyError, Session
 from ..errors import CassetteError
 from . import say
 from .lines import duration
@@ -50,6 +50,8 @@ def _list_all(directory: str, as_json: bool) -> int:
         found += 1
         try:
             _list(path, as_json, heading=True)
+        except EmptyError:
+            found -= 1  # as other empty files, which nothing tells from those of others
         except CassetteError as error:
             failed += 1
             say(str(error))

@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import os
 import select
-import sqlite3
 import subprocess
 import uuid
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from .. import database, modes, schema
-from ..cassette import Cassette
+from ..cassette import Cassette, EmptyError
 from ..diagnostics import hidden
 from ..errors import CassetteError, ServerError, TapeError
 from ..frames import Exchange
@@ -61,10 +60,11 @@ class Recording(UsedCassette):
             raise CassetteError(f"cannot write {self.path}: {error.strerror}") from None
         schema.check_header(self.path)
         if self.mode != "rewrite" and os.path.exists(self.path) and os.path.getsize(self.path):
-            with Cassette(self.path):
-                pass  # opening it tidies up what a killed recorder left
-            _copy(self.path, self._part)
-        return _look_of(self.path)
+            with contextlib.suppress(EmptyError):
+                with Cassette(self.path):
+                    pass  # opening it tidies up what a killed recorder left
+                _copy(self.path, self._part)
+        return database.look(self.path)
 
     def _make_streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
         from ..transports import sdk
@@ -202,7 +202,7 @@ class Recording(UsedCassette):
             why = "a client is still connected; let clients leave before the tape ends"
         elif self.mode == "rewrite" and any(session.incomplete for session in sessions):
             why = f"the new recording is incomplete: {next(s.incomplete for s in sessions if s.incomplete)}"
-        elif self.mode != "rewrite" and _look_of(self.path) != self._before:
+        elif self.mode != "rewrite" and database.look(self.path) != self._before:
             why = "somebody else has changed it meanwhile; record one cassette in one place at a time"
         if why:
             raise CassetteError(f"{self.path} stays as it was: {why}")
@@ -221,16 +221,6 @@ class Recording(UsedCassette):
 
 def _copy(path: str, part: str) -> None:
     """Whole, even if somebody is adding to it."""
-    source = sqlite3.connect(database.read_only_uri(path), uri=True)
-    target = sqlite3.connect(part)
+    source, target = database.connect_to_read(path), database.connect(part)
     with contextlib.closing(source), contextlib.closing(target):
         source.backup(target)
-
-
-def _look_of(path: str) -> tuple[int, ...] | None:
-    """What changes when a file does."""
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
