@@ -1,4 +1,4 @@
-"""The live requests that are not answered yet, and which recorded exchange each of them is."""
+"""The live requests that are not answered yet, or were just now, and which recorded exchange each of them is."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ from . import frames, protocol
 from .frames import Message
 from .selection import Position, Recorded, Selection
 
+_REMEMBERED = 256  # calls that were answered; what comes for one later comes soon
+_ASKED = "sender = 'client' AND seq < ? AND +kind = 'request'"
+_WITH_ID = f"{_ASKED} AND +rpc_id = ? ORDER BY seq DESC, part DESC LIMIT 1"
+_WITH_TOKEN = f"""{_ASKED} AND (SELECT instr(text, 'progressToken') FROM frames WHERE id = frame)
+    ORDER BY seq DESC, part DESC LIMIT {_REMEMBERED}"""
+
 
 class Call:
     """A live request of the client, and the recorded one that it is."""
 
-    __slots__ = ("_message", "answers", "channel", "recorded", "rpc_id", "text", "until")
+    __slots__ = ("_message", "answers", "cancels", "channel", "recorded", "rpc_id", "text", "until")
 
     def __init__(
         self, rpc_id: str | None, channel: str, recorded: Recorded | None, text: bytes, message: Message | None = None
@@ -22,6 +28,7 @@ class Call:
         self.recorded = recorded
         self.text = text
         self.answers: set[Position] = set()  # that it was given, or will be
+        self.cancels = 0  # that came for it
         self.until = float("-inf")  # when the last message for it is due, of those that wait for their time
         self._message = message
 
@@ -89,6 +96,8 @@ class Calls:
         self._selection = selection
         self._live: dict[tuple[str, str], Call] = {}
         self._recorded: dict[tuple[int, int], _Together] = {}  # of a batch, several share a seq
+        # Answered, by recorded place, the newest last: a call, or the id and the text that it came with.
+        self._past: dict[Position, Call | tuple[str, bytes]] = {}
 
     def begin(self, call: Call, recorded: Recorded) -> None:
         self._live[call.channel, call.rpc_id] = call
@@ -99,13 +108,22 @@ class Calls:
 
     def close(self, call: Call) -> None:
         """It was answered: nothing of its exchange follows."""
-        self._live.pop((call.channel, call.rpc_id), None)
+        if self._live.get((call.channel, call.rpc_id)) is call:  # a client may use an id again
+            del self._live[call.channel, call.rpc_id]
         if call.recorded is not None:
+            self.remember(call.recorded.place, call)
             place = (call.recorded.session, call.recorded.seq)
             together = self._recorded.get(place, _Together())
             together.remove(call, call.recorded.rpc_id)
             if not together.calls:
                 self._recorded.pop(place, None)
+
+    def remember(self, place: Position, call: Call | tuple[str, bytes]) -> None:
+        """It was answered, but may still be cancelled, or something may come for it."""
+        self._past.pop(place, None)
+        self._past[place] = call
+        if len(self._past) > _REMEMBERED:
+            del self._past[next(iter(self._past))]
 
     def close_all(self, channel: str) -> None:
         """Those of one channel."""
@@ -116,6 +134,20 @@ class Calls:
         """By its id: of the same channel, else, as over HTTP each message has its own, the newest."""
         same = self._live.get((channel, rpc_id or ""))
         return same or next((call for call in reversed(self._live.values()) if call.rpc_id == rpc_id), None)
+
+    def answered(self, rpc_id: str | None) -> Call | None:
+        """One that was answered already, by its id."""
+        for place, call in reversed(self._past.items()):
+            if rpc_id == (call.rpc_id if isinstance(call, Call) else call[0]):
+                return self._answered_at(place)
+        return None
+
+    def _answered_at(self, place: Position) -> Call | None:
+        call = self._past.get(place)
+        if isinstance(call, tuple):
+            rpc_id, text = call
+            call = self._past[place] = Call(rpc_id, "", self._selection.at(place), text)
+        return call
 
     def owner(self, row: Recorded) -> Call | None:
         """The call whose exchange a recorded message belongs to."""
@@ -128,6 +160,26 @@ class Calls:
             token = protocol.member(self._body(row).get("params"), "progressToken")
             return together.with_token(token, self._recorded_token) or together.newest()
         return together.newest()
+
+    def of_request(self, request: Recorded) -> Call | None:
+        """The call that a recorded request was made with, answered or not."""
+        together = self._recorded.get((request.session, request.seq))
+        return (together and together.with_id(request.rpc_id)) or self._answered_at(request.place)
+
+    def mates(self, row: Recorded) -> list[Call]:
+        """All calls whose exchange a recorded message may belong to: those of a batch share it."""
+        together = self._recorded.get((row.session, row.exchange or 0))
+        return list(together.calls) if together else []
+
+    def named_late(self, row: Recorded) -> Recorded | None:
+        """The request that a message of the server names though it was answered before: by its id, or its token."""
+        if row.kind == "response" and row.rpc_id is not None:
+            return next(iter(self._selection.rows(row.session, _WITH_ID, row.seq, row.rpc_id)), None)
+        if row.method != protocol.PROGRESS:
+            return None
+        token = protocol.member(self._body(row).get("params"), "progressToken")
+        requests = self._selection.rows(row.session, _WITH_TOKEN, row.seq) if token is not None else []
+        return next((one for one in requests if protocol.progress_token_asked(self._body(one)) == token), None)
 
     def _recorded_token(self, call: Call) -> object:
         assert call.recorded is not None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from . import protocol
+from . import frames, protocol
 from .calls import Call, Calls
 from .playback import Pending
 from .selection import Position, Recorded, Selection
@@ -31,10 +31,10 @@ class _Cued:
 
 
 class _Ending(NamedTuple):
-    """How an exchange ends on the client's side: its last message, and its cancel."""
+    """How an exchange ends on the client's side: the last message that it owed, and its cancels by the id they name."""
 
-    last: int | None
-    cancel: Recorded | None
+    last: int
+    cancels: dict[str | None, list[Recorded]]
 
 
 class Cues:
@@ -53,13 +53,19 @@ class Cues:
         due = self._own_answers(cued, call) if call is not None and call.is_of(session, cue) else []
         left = []
         for row in cued.left:
-            owner = self._calls.owner(row) if row.exchange is not None else None
-            if row.exchange is not None and owner is None:
+            named = row if row.exchange is not None else self._calls.named_late(row)
+            owner = self._owner(row, named)
+            if named is not None and owner is None:
                 left.append(row)  # of an exchange that this client has not begun
             elif self._is_new(row, owner):
                 due.append(Pending(row, owner))
         cued.left = left
         return due, any(call and pending.call is call and pending.is_answer for pending in due)
+
+    def _owner(self, row: Recorded, named: Recorded | None) -> Call | None:
+        if named is None:
+            return None
+        return self._calls.owner(row) if named is row else self._calls.of_request(named)
 
     def forget(self, call: Call) -> None:
         """Its exchange plays once more, as a whole."""
@@ -68,16 +74,17 @@ class Cues:
         self._once.pop((recorded.session, recorded.seq), None)
         self._round += 1
 
-    def cancel_of(self, recorded: Recorded) -> Recorded | None:
-        """The client's cancel in the exchange of a request."""
-        return self._ending(recorded).cancel
+    def cancels_of(self, recorded: Recorded) -> list[Recorded]:
+        """The client's cancels of a request while it was open; those of a batch share their exchange."""
+        return self._ending(recorded).cancels.get(recorded.rpc_id, [])
 
     def ends_without_answer(self, recorded: Recorded, arrived: int) -> bool:
         """Whether the tape ends before the answer, and the client's message that has arrived is the last of it."""
         if recorded.method == protocol.LISTEN or self._selection.answer(recorded) is not None:
             return False
-        last, cancel = self._ending(recorded)
-        return cancel is None and not self._selection.was_left(recorded) and (last is None or arrived >= last)
+        if self.cancels_of(recorded) or self._selection.was_left(recorded):
+            return False
+        return arrived >= self._ending(recorded).last
 
     def _own_answers(self, cued: _Cued, call: Call) -> list[Pending]:
         """Those to the other calls of its batch go out with them. One that is made twice is answered twice."""
@@ -117,9 +124,17 @@ class Cues:
         ending: _Ending | None = self._selection.kept.get(key)
         if ending is None:
             rows = self._selection.of_exchange(recorded)
-            mine = [row for row in rows if row.sender == "client"]
-            cancel = next((row for row in mine if row.method == protocol.CANCELLED), None)
-            ending = _Ending(max((row.seq for row in mine), default=None), cancel)
+            ending = _Ending(max((_owed(row) for row in rows), default=0), {})
+            for row in rows:
+                if row.sender == "client" and row.method == protocol.CANCELLED:
+                    ending.cancels.setdefault(frames.cancelled(self._selection.message(row)), []).append(row)
             if len(rows) > _FEW:
                 self._selection.kept.put(key, ending)
         return ending
+
+
+def _owed(row: Recorded) -> int:
+    """The message that a client owes an exchange: an answer to a request in it, or what something waits for."""
+    if row.cue is not None:
+        return row.cue
+    return row.seq if row.kind == "response" else 0

@@ -7,7 +7,7 @@ time is an argument.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -18,8 +18,9 @@ from .cues import Cues
 from .diagnostics import Discreet
 from .finding import Finder
 from .frames import Message
+from .hearing import Hearing
 from .ordering import RecordedOrder
-from .playback import MISS, NOT_FOUND, Pending, Playback, Send, said
+from .playback import MISS, NOT_FOUND, Action, Pending, Playback, Send, said
 from .selection import Position, Recorded, Selection
 
 if TYPE_CHECKING:
@@ -69,9 +70,9 @@ class Deck:
         self._pass_on = pass_on
         self._stand_in = stand_in
         self._discreet = discreet or Discreet()
-        self._heard: dict[str, Position] = {}  # per method, the last notification heard
         self._calls = Calls(selection)
         self._cues = Cues(selection, self._calls)
+        self._hearing = Hearing(selection)
         self._ready: list[Pending] = []
         self._later: list[tuple[float, Position, int, Pending]] = []
         self._numbers = count()  # so that a heap never compares what it holds
@@ -90,19 +91,20 @@ class Deck:
         calls: list[tuple[Call, bool]] = []
         kind, messages = frames.parse(text)
         parts = rewrite.elements(text) if kind == "batch" else None
+        # The messages of a batch share what they cue: all its requests are known before anything plays.
         for part, message in enumerate(messages):
             if message.kind == "request":
                 calls += self._request(message, text, part, parts, channel)
-            elif message.kind == "response":
-                self._response(message, now)
-            else:
-                self._notification(message, channel, now)
-        # Those of a batch share what they cue: all are known before the first plays.
         for call, again in calls:
             if again and self._plays_whole(call):
                 self._cues.forget(call)
         for call, again in calls:
             self._play(call, again, now)
+        for message in messages:
+            if message.kind == "response":
+                self._response(message, now)
+            elif message.kind != "request":
+                self._notification(message, channel, now)
 
     def quick(self, text: bytes) -> bytes | None:
         """The answer to a request that is on the tape byte for byte, where nothing else comes with it.
@@ -110,34 +112,48 @@ class Deck:
         Most are: then there is nothing to parse, to rewrite or to keep track of.
         """
         found = self._finder.plain(text) if self._at_once else None
-        return None if found is None else self._plain_answer(found[1], found[0])
+        return None if found is None else self._plain_answer(found[1], found[0], text)
 
     def plain(self, text: bytes) -> tuple[bytes, bytes | None] | None:
         """The same with what preceded the answer on the wire, for transports that keep more to themselves."""
         found = self._finder.plain(text) if self._may_be_plain else None
-        return None if found is None else (self._plain_answer(found[1], found[0]), found[1].head)
+        return None if found is None else (self._plain_answer(found[1], found[0], text), found[1].head)
 
     def plain_of(self, message: Message, text: bytes) -> tuple[bytes, bytes | None] | None:
         """The same for a request that was parsed, by what it asks for."""
         if not self._may_be_plain or rewrite.may_be_noteworthy(message):
             return None
         plain = self._finder.plain_of(message, text)
-        return None if plain is None else (self._plain_answer(plain, message.rpc_id or "null"), plain.head)
+        return None if plain is None else (self._plain_answer(plain, message.rpc_id or "null", text), plain.head)
 
-    def _plain_answer(self, plain: Plain, rpc_id: str) -> bytes:
+    def _plain_answer(self, plain: Plain, rpc_id: str, text: bytes) -> bytes:
         self.played += 1
+        self._calls.remember((self._selection.sessions[0], plain.seq, plain.part), (rpc_id, text))
         return rewrite.answer(plain.answer or b"", plain.rpc_id, rpc_id)
 
-    def due(self, now: float) -> list[Send]:
+    def due(self, now: float) -> Sequence[Action]:
         """What is to be sent now. Ask after every frame: answers then never depend on how frames arrived."""
+        return self.joined(self.apart(now))
+
+    def joined(self, actions: Sequence[Action]) -> list[Action]:
+        """What is to be done now, with batches put together again."""
+        return self._playback.joined(actions)
+
+    def apart(self, now: float) -> list[Send]:
+        """What is to be sent now, the messages of a batch one by one."""
+        sends, self._replies = self._replies, []
+        while more := self._ready_now(now):
+            sends += more
+            for asked in self._playback.withdrawn():
+                self._hear(self._selection.answer(asked), now)
+        return sends
+
+    def _ready_now(self, now: float) -> list[Send]:
         while self._later and self._later[0][0] <= now:
             self._ready.append(heapq.heappop(self._later)[-1])
-        replies, self._replies = self._replies, []
         ready, self._ready = self._ready, []
         if self._order is not None:
             ready = self._order.pass_on(ready, now)
-        if not ready:
-            return replies
         for pending in ready:
             if pending.recorded is None and pending.call is not None:
                 self._unanswered(pending.call)
@@ -145,7 +161,7 @@ class Deck:
         for send in sends:
             if send.answers and send.call is not None:
                 self._calls.close(send.call)
-        return replies + sends
+        return sends
 
     def leave(self, now: float) -> None:
         """The client will send nothing more: what only waits for an order need not."""
@@ -177,7 +193,7 @@ class Deck:
         if self._at_once and parts is None and not rewrite.may_be_noteworthy(message):
             plain = self._finder.plain_of(message, text)
             if plain is not None:
-                self._replies.append(Send(self._plain_answer(plain, message.rpc_id or "null"), channel))
+                self._replies.append(Send(self._plain_answer(plain, message.rpc_id or "null", text), channel))
                 return []
         own = text if parts is None else parts[part]
         if self._stood_in(Call(message.rpc_id, channel, None, own, message)):
@@ -225,17 +241,17 @@ class Deck:
 
     def _response(self, message: Message, now: float) -> None:
         asked = self._playback.asked.pop(message.rpc_id or "", None)
-        if asked is None:
-            self._note(f"the client answered {message.rpc_id}, which was not asked")
-            return
-        recorded = self._selection.answer(asked)
-        if recorded is None:
-            return
-        self._note_answer(message, asked, recorded)
-        call = self._calls.owner(asked)
-        answered = self._cue(recorded.session, recorded.seq, call, now, self._at(recorded))
-        if call is not None and call.recorded is not None and not answered:
-            self._without_answer(call, call.recorded, recorded.seq, now)
+        if asked is not None:
+            recorded = self._selection.answer(asked)
+            if recorded is not None:
+                self._note_answer(message, asked, recorded)
+        elif message.rpc_id in self._playback.taken_back:
+            return  # nothing waits for it, see hearing
+        else:
+            recorded = self._hearing.stray_answer(message)
+            if recorded is None:
+                self._note(f"the client answered {message.rpc_id}, which was not asked")
+        self._hear(recorded, now)
 
     def _note_answer(self, message: Message, asked: Recorded, recorded: Recorded) -> None:
         difference = rewrite.different_answer(message, self._selection.message(recorded))
@@ -246,28 +262,30 @@ class Deck:
         if message.method == protocol.CANCELLED:
             self._cancel(message, channel, now)
             return
-        for method in protocol.notification_names(message.method or ""):
-            recorded = self._selection.next_notification(method, self._heard.get(method, (0, 0, 0)))
-            if recorded is not None:
-                self._heard[method] = recorded.place
-                self._cue(recorded.session, recorded.seq, None, now, self._at(recorded))
-                return
+        self._hear(self._hearing.notification(message), now)
 
     def _cancel(self, message: Message, channel: str, now: float) -> None:
         """A live cancel drops what was recorded before it; what came after it plays now."""
-        rpc_id = frames.id_text(protocol.member(message.body.get("params"), "requestId"))
+        rpc_id = frames.cancelled(message)
         call = self._calls.get(channel, rpc_id)
-        if call is None or call.recorded is None:
-            return
-        on_tape = self._cues.cancel_of(call.recorded)
+        on_tape = self._hearing.cancel(rpc_id, call or self._calls.answered(rpc_id))
 
         def stays(pending: Pending) -> bool:
             after = on_tape is not None and pending.recorded is not None and pending.recorded.seq > on_tape.seq
             return pending.call is not call or after
 
-        self._drop(stays)
-        if on_tape is not None:
-            self._cue(on_tape.session, on_tape.seq, call, now, self._at(on_tape))
+        if call is not None:
+            self._drop(stays)
+        self._hear(on_tape, now)
+
+    def _hear(self, recorded: Recorded | None, now: float) -> None:
+        """A message of the client that is on the tape, and no request, has arrived."""
+        if recorded is None:
+            return
+        self._cue(recorded.session, recorded.seq, None, now, self._at(recorded))
+        for call in self._calls.mates(recorded):
+            assert call.recorded is not None
+            self._without_answer(call, call.recorded, recorded.seq, now)
 
     def _drop(self, stays: Callable[[Pending], bool]) -> None:
         self._ready = list(filter(stays, self._ready))

@@ -103,9 +103,9 @@ class Faulty:
         out: list[Action] = []
         while self._later and self._later[0][0] <= now:
             out.append(heapq.heappop(self._later)[-1])
-        for send in self._deck.due(now):
+        for send in self._deck.apart(now):
             out += self._broken(send, now)
-        return out
+        return self._deck.joined(out)
 
     def leave(self, now: float) -> None:
         assert self._deck is not None
@@ -150,19 +150,20 @@ class Faulty:
     def _applied(self, fault: Fault, send: Send, call: Call, now: float) -> list[Action]:
         match fault.kind:
             case "error":
-                return [said(call, "error", rewrite.error(int(fault.value), f"fault: {fault.source}"))]
+                error = rewrite.error(int(fault.value), f"fault: {fault.source}")
+                return [_instead(send, said(call, "error", error))]
             case "tool-error":
                 text = fault.value or f"fault: {fault.source}"
-                return [said(call, "result", rewrite.tool_error(text, call.message.body))]
+                return [_instead(send, said(call, "result", rewrite.tool_error(text, call.message.body)))]
             case "delay":
                 heapq.heappush(self._later, (now + int(fault.value) / 1000, next(self._numbers), send))
                 return []
             case "duplicate":
                 return [send, send]
             case "malformed":
-                return [send._replace(text=send.text.rstrip()[:-1] + b"\n")]
+                return [_alone(send, send.text.rstrip()[:-1] + b"\n")]
             case "truncate":
-                return [send._replace(text=send.text[: int(fault.value)]), Hangup(0, call)]
+                return [_alone(send, send.text[: int(fault.value)]), Hangup(0, call)]
             case "noise":
                 return [Send(_NOISE, send.channel), send]
             case "disconnect":
@@ -174,3 +175,15 @@ class Faulty:
             case "reset":
                 return [Reset(call)]
         return []  # hang, drop
+
+
+def _instead(send: Send, other: Send) -> Send:
+    """Another answer at the place of one in a batch."""
+    in_batch = send.recorded is not None and send.recorded.frame_kind == "batch"
+    return other._replace(recorded=send.recorded) if in_batch else other
+
+
+def _alone(send: Send, text: bytes) -> Send:
+    """A broken text, which would break all of a batch that it is put into."""
+    recorded = send.recorded
+    return send._replace(text=text, recorded=recorded and recorded._replace(frame_kind="message"))

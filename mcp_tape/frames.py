@@ -136,6 +136,11 @@ def id_text(value: Any) -> str | None:
     return jsontext.number_text(value)
 
 
+def cancelled(message: Message) -> str | None:
+    """The id of the request that a message cancels."""
+    return id_text(protocol.member(message.body.get("params"), "requestId"))
+
+
 def _id(value: Any, text: bytes, at: jsontext.Path) -> str | None:
     if isinstance(value, float) and abs(value) >= 2**53:
         return _verbatim(text, (*at, "id"))  # beyond what a double tells apart

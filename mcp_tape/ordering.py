@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .playback import Pending
-from .selection import Selection
+from .selection import Position, Selection
 
 GIVE_WAY_AFTER = 2.0  # seconds of waiting for a request that may never come
 
@@ -17,7 +17,7 @@ class RecordedOrder:
         self._selection = selection
         self._note = note
         self._held: list[tuple[float, Pending]] = []
-        self._answered: set[tuple[int, int | None]] = set()
+        self._out: set[Position] = set()  # the answers that went out
         self._passed: dict[int, tuple[int, int]] = {}  # by session, a stretch of the tape whose answers are all out
 
     def next_at(self) -> float | None:
@@ -36,7 +36,7 @@ class RecordedOrder:
                 self._note(f"the recorded order waited in vain for {missing} and gave way")
             out.append(pending)
             if pending.recorded is not None and pending.recorded.kind == "response":
-                self._answered.add((pending.recorded.session, pending.recorded.answers))
+                self._out.add(pending.recorded.place)
         return out
 
     def give_way(self) -> None:
@@ -54,7 +54,7 @@ class RecordedOrder:
         start, end = self._passed.get(session, (first, first))
         start, end = (start, end) if start <= first <= end else (first, first)
         for row in self._selection.answered_between(session, end, recorded.seq):
-            if (row.session, row.answers) not in self._answered:
+            if row.place not in self._out:
                 return f"the answer to request {row.rpc_id}"
         self._passed[session] = start, max(end, recorded.seq - 1)
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -82,35 +82,41 @@ class Playback:
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
         self.asked: dict[str, Recorded] = {}
+        self.taken_back: set[str] = set()  # ids of what the server has cancelled
+        self._withdrawn: list[Recorded] = []
+
+    def withdrawn(self) -> list[Recorded]:
+        """The server's requests that were taken back since somebody asked last."""
+        withdrawn, self._withdrawn = self._withdrawn, []
+        return withdrawn
 
     def sends(self, ready: list[Pending]) -> list[Send]:
-        """What to send for messages that are due, in this order."""
-        return [send for _, together in groupby(ready, _together_with) for send in self._frame(list(together))]
+        """What to send for messages that are due, in this order, each on its own."""
+        return [send for pending in ready for send in self._one(*pending)]
 
-    def _frame(self, together: list[Pending]) -> list[Send]:
-        """One message, or those of a batch that are due at once."""
-        first = together[0]
-        if first.recorded is None:
-            assert first.call is not None
-            return [said(first.call, "error", rewrite.error(MISS, UNANSWERED))]
-        if first.recorded.frame_kind != "batch":
-            return self._one(first, self._selection.text(first.recorded))
-        whole = self._selection.frame_text(first.recorded)
-        sends = [
-            send
-            for pending in together
-            if pending.recorded
-            for send in self._one(pending, self._selection.element(pending.recorded, whole))
-        ]
-        parts = whole.parts
-        if not parts or [send.recorded.part for send in sends if send.recorded] != [*range(len(parts))]:
-            return sends  # some are not due, or are repeated
+    def joined(self, actions: Iterable[Action]) -> list[Action]:
+        """The same with batches put together again, of which all messages go out at once and to one place."""
+        return [done for _, together in groupby(actions, _batch_of) for done in self._batch(list(together))]
+
+    def _batch(self, together: list[Action]) -> list[Action]:
+        sends = [action for action in together if isinstance(action, Send)]
+        recorded = sends[0].recorded if sends else None
+        if recorded is None or recorded.frame_kind != "batch":
+            return together
+        whole = self._selection.frame_text(recorded)
+        parts = [send.recorded.part for send in sends if send.recorded]
+        channels = {send.channel for send in sends if send.call is not None}
+        if not whole.parts or parts != [*range(len(whole.parts))] or len(channels) > 1:
+            return together  # some are not due, are repeated, or were asked for elsewhere
         texts = [send.text.rstrip(b"\r\n") for send in sends]
-        return [sends[-1]._replace(text=rewrite.with_elements(whole.text, texts) + _eol(first.recorded))]
+        return [sends[-1]._replace(text=rewrite.with_elements(whole.text, texts) + _eol(recorded))]
 
-    def _one(self, pending: Pending, text: bytes) -> list[Send]:
-        recorded, call = pending
-        assert recorded is not None
+    def _one(self, recorded: Recorded | None, call: Call | None) -> list[Send]:
+        if recorded is None:
+            assert call is not None
+            return [said(call, "error", rewrite.error(MISS, UNANSWERED))]
+        is_batch = recorded.frame_kind == "batch"
+        text = self._selection.element(recorded) if is_batch else self._selection.text(recorded)
         live = self._rewritten(recorded, call, text)
         if live is None:
             return []
@@ -125,6 +131,7 @@ class Playback:
         if recorded.kind == "request":
             live = self._free_id(recorded.rpc_id or "null")
             self.asked[live] = recorded
+            self.taken_back.discard(live)
             return rewrite.with_id(text, recorded.rpc_id, live)
         if recorded.method == protocol.CANCELLED:
             return self._cancelled(recorded, text)
@@ -137,7 +144,8 @@ class Playback:
         same = [live for live, asked in self.asked.items() if asked.rpc_id == theirs and _together(asked, recorded)]
         if not same:
             return text
-        del self.asked[same[-1]]
+        self._withdrawn.append(self.asked.pop(same[-1]))
+        self.taken_back.add(same[-1])
         return rewrite.with_values(text, {("params", "requestId"): same[-1]})
 
     def _free_id(self, rpc_id: str) -> str:
@@ -157,10 +165,10 @@ def said(call: Call, member: str, value: str) -> Send:
     return Send(text.encode("utf-8", "surrogatepass"), call.channel, call, True)
 
 
-def _together_with(pending: Pending) -> tuple[str, int]:
+def _batch_of(action: Action) -> tuple[str, int]:
     """What is due at once goes out together only where it was one batch."""
-    recorded = pending.recorded
-    return ("batch", recorded.frame) if recorded and recorded.frame_kind == "batch" else ("alone", id(pending))
+    recorded = action.recorded if isinstance(action, Send) else None
+    return ("batch", recorded.frame) if recorded and recorded.frame_kind == "batch" else ("alone", id(action))
 
 
 def _together(one: Recorded, other: Recorded) -> bool:

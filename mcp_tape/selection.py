@@ -119,6 +119,10 @@ class Selection:
         """The next notification of the client with this method."""
         return self._next(_NEXT_NOTIFICATION, method, after)
 
+    def rows(self, session: int, where: str, *values: object) -> list[Recorded]:
+        """The messages of a session that fit a condition in SQL."""
+        return self._select(where, (session, *values))
+
     def requests(self, method: str, *, redacted: bool = False) -> list[Recorded]:
         """The recorded requests of a method, of all sessions that play."""
         hidden = "AND (SELECT redactions FROM frames WHERE id = frame) > 0" if redacted else ""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape import faults
-from mcp_tape.playback import Hangup
+from mcp_tape.playback import Hangup, Send
 
 from .decks import Player, make_cassette
 from .test_deck import call, progress, result
@@ -117,3 +117,26 @@ def test_chance_comes_from_the_seed(tmp_path: Path) -> None:
 def test_what_is_no_fault_is_refused_with_the_reason(source: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         faults.parse(source)
+
+
+@pytest.mark.parametrize("struck", [0, 1])
+@pytest.mark.parametrize(
+    ("fault", "in_one"), [("error:-32000", True), ("tool-error", True), ("drop", False), ("malformed", False)]
+)
+def test_a_fault_for_one_call_of_a_batch_strikes_that_call_and_no_other(
+    tmp_path: Path, struck: int, fault: str, in_one: bool
+) -> None:
+    names = ["a", "b"]
+    asked = "[" + ",".join(call(n, name) for n, name in enumerate(names)) + "]"
+    answered = "[" + ",".join(result(n, name) for n, name in enumerate(names)) + "]"
+    faulty = faults.Faulty([faults.parse(f"tools/call:{names[struck]}={fault}")], 0)
+    player = Player(make_cassette(tmp_path / "tape.db", [("client", asked), ("server", answered)]), tell_played=True)
+    player.deck._tell = faulty.listen(player.facts.append)
+    faulty.attach(player.deck)
+    faulty.receive(asked.encode(), "stdio", 0.0)
+    lines = [action.text.decode() for action in faulty.due(0.0) if isinstance(action, Send)]
+    whole = next(line for line in lines if names[1 - struck] in line)
+    other = json.loads(whole)[1 - struck] if in_one else json.loads(whole)
+    assert other["result"]["value"] == names[1 - struck]
+    assert not any(f'"value": "{names[struck]}"}}}}' in line for line in lines)
+    assert player.told("note") == [f"fault tools/call:{names[struck]}={fault}"]

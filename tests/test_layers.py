@@ -18,7 +18,7 @@ STACK = """
     schema journals foreign_schema database texts batches cassette rewrite kept filters showing measuring querying
     searching storage replacing remaking changing removing merging controls ahead selection
     streams ledger rebuilding migrations unhidden hiding_later checking tape sessions formats
-    finding minted_spots minted calls playback cues stand_ins ordering misses deck client_script client_deck
+    finding minted_spots minted calls playback cues hearing stand_ins ordering misses deck client_script client_deck
     faults episodes report diff
     transports
     recorder backlog writer api modes editing project reviewing references surveying using verifying

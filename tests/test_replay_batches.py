@@ -67,6 +67,51 @@ def test_that_the_recording_ends_is_said_once_for_a_call(tmp_path: Path) -> None
     assert "the recording ends" in end
 
 
+def cancel(n: int) -> Body:
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": n}}
+
+
+def test_the_cancel_of_one_call_leaves_the_others_of_its_batch_alone(tmp_path: Path) -> None:
+    player = Player(make_cassette(tmp_path / "tape.db", [client(call(1), call(2)), client(cancel(1))]))
+    (end,) = player.say(client(call(1), call(2))[1])
+    assert (json.loads(end)["id"], json.loads(end)["error"]["code"]) == (2, -32010)
+    assert player.say(json.dumps(cancel(1))) == []
+
+
+def test_all_calls_of_a_batch_hear_of_the_end_once_the_last_question_is_answered(tmp_path: Path) -> None:
+    tape = [client(call(1), call(2)), server(ask(7)), client(result(7))]
+    player = Player(make_cassette(tmp_path / "tape.db", tape))
+    assert player.say(tape[0][1]) == [tape[1][1]]
+    assert [json.loads(text)["id"] for text in player.say(tape[2][1])] == [1, 2]
+
+
+def test_progress_has_the_token_of_its_call_where_a_notification_comes_before_that_call(tmp_path: Path) -> None:
+    told = {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
+    tape = [client(call(1, token=5), told, call(2, token=6)), ("server", json.dumps(progress(6)))]
+    player = Player(make_cassette(tmp_path / "tape.db", [*tape, server(result(1), result(2))]))
+    live = client(call(1, token="a"), told, call(2, token="b"))[1]
+    assert json.loads(player.say(live)[0])["params"]["progressToken"] == "b"
+
+
+def test_answers_to_a_batch_that_goes_to_two_places_are_not_put_together(tmp_path: Path) -> None:
+    tape = [client(call(1), call(2)), server(result(1), result(2))]
+    player = Player(make_cassette(tmp_path / "tape.db", tape))
+    for n in (1, 2):
+        player.deck.receive(json.dumps(call(n)).encode(), f"post-{n}", 0.0)
+    assert {send.channel for send in player.deck.due(0.0)} == {"post-1", "post-2"}
+
+
+@pytest.mark.parametrize("first_first", [True, False])
+def test_answers_to_a_batch_keep_their_recorded_order(tmp_path: Path, first_first: bool) -> None:
+    """Each of them counts, and not just the first that is out."""
+    asked = [client(call(1), call(2)), client(call(3)), client(cancel(2))]
+    answers = [result(1), result(2), result(3)] if first_first else [result(2), result(1), result(3)]
+    tape = [*asked, *(("server", json.dumps(answer)) for answer in answers)]
+    player = Player(make_cassette(tmp_path / "tape.db", tape), in_recorded_order=True)
+    said = [text for _, line in asked for text in player.say(line)]
+    assert [json.loads(text)["id"] for text in said] == [answer["id"] for answer in answers]
+
+
 def test_a_batch_that_is_repeated_tells_its_progress_as_often_as_the_first_time(tmp_path: Path) -> None:
     tape = [client(call(1, "a"), call(2, "b")), server(progress("a"), progress("b"), result(1), result(2))]
     player = Player(make_cassette(tmp_path / "tape.db", tape), repeats="cycle")
