@@ -93,6 +93,8 @@ def mcp_tape_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., U
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     __tracebackhide__ = True
+    if item.get_closest_marker("mcp_tape") is not None:
+        _tapes(item.config)  # a marker may be all that it has
     return (yield from _watched(item, "setup"))
 
 
@@ -132,6 +134,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
     """Whoever is left out of this run has a cassette all the same."""
+    marked = [item for item in items if item.get_closest_marker("mcp_tape") is not None]
+    if marked:
+        _tapes(marked[0].config).leave_out(marked)
     if items and _wants_orphans(items[0].config):
         _tapes(items[0].config).know(items)
 

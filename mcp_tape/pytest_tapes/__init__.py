@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..errors import TapeError
-from . import settings, troubles
+from . import marks, settings, troubles
 from .recordings import Recordings, finish
 from .settings import Wanted, refuse
 from .summary import Summary, in_words
@@ -81,6 +81,7 @@ class Tapes:
     def passed(self, item: pytest.Item, when: str) -> None:
         """Fail a test whose calls were not on its tape, or that did not make all of those that are."""
         if when == "setup":
+            marks.check_before(item)
             return  # misses of fixtures are told with those of the test
         # A unittest case that failed does not raise here: it is reported in place of what we raise.
         trouble = self._explains = self._trouble(item)
@@ -92,6 +93,8 @@ class Tapes:
             told += self._unplayed(own, item)
         if told:
             refuse("\n".join(told))
+        if when == "call":
+            marks.check_own(item, getattr(item, "_request", item))
 
     def failed(self, item: pytest.Item, when: str) -> None:
         """Nothing on top of a failure, but what may explain it."""
@@ -111,6 +114,9 @@ class Tapes:
                 troubles.explain(report, explains)
         elif report.passed and report.when == "call":
             self._passed.add(test)
+        if report.when == "call" or not report.passed:
+            idle = report.passed and test not in self._own and not _has_factory(item)
+            self.summary.saw_marks(marks.scopes_of(item), idle=idle)
         for use in self._made if _has_factory(item) else ():
             self._recordings.used_by(test, use.tape.path)
             if report.failed:
@@ -146,6 +152,11 @@ class Tapes:
 
     # -- for the run
 
+    def leave_out(self, items: Iterable[pytest.Item]) -> None:
+        """Whether these tests would use tapes is not known."""
+        for item in items:
+            self.summary.saw_marks(marks.scopes_of(item), idle=False)
+
     def know(self, items: Iterable[pytest.Item]) -> None:
         """Whether or not they run, these tests have cassettes."""
         for item in items:
@@ -165,6 +176,8 @@ class Tapes:
             self._recordings.unlock(use.tape.path)
         stopped = bool(session.shouldfail or session.shouldstop or session.exitstatus not in _ENDED)
         self.summary.problems += self._recordings.finish(self._failed, stopped=stopped)
+        if stopped or marks.is_selective(self._config):
+            self.summary.forget_marks()
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
             output["mcp_tape"] = self.summary.for_controller()

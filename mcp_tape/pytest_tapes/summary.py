@@ -20,6 +20,8 @@ class Summary:
         self.used: set[str] = set()  # the cassettes of tests
         self.places: set[str] = set()  # the directories of cassettes
         self.problems: list[str] = []
+        self._idle: set[str] = set()  # the classes and modules with a mark, and tests that used no tape
+        self._not_idle: set[str] = set()
         self._left: dict[str, set[Call]] = {}  # of shared cassettes: what nobody has played
         self._levels: dict[str, str] = {}
         self._spoiled: set[str] = set()  # used by a test that failed: then unplayed requests say nothing
@@ -30,18 +32,28 @@ class Summary:
         self._left[path] = self._left.get(path, calls) & calls
         self._levels[path] = max(level, self._levels.get(path, "ignore"), key=_LEVELS.index)
 
+    def saw_marks(self, scopes: Iterable[str], *, idle: bool) -> None:
+        """A test under the marks of these has used no tape, or may have."""
+        (self._idle if idle else self._not_idle).update(scopes)
+
+    def forget_marks(self) -> None:
+        """Not all of the tests under them have run."""
+        self._idle.clear()
+
     def spoil(self, path: str) -> None:
         self._spoiled.add(path)
 
     @property
     def is_error(self) -> bool:
         """Whether the run has failed even if no test has."""
-        return bool(self.problems) or any(self._levels[path] == "error" for path in self._unplayed())
+        unplayed = any(self._levels[path] == "error" for path in self._unplayed())
+        return bool(self.problems or unplayed or self._idle - self._not_idle)
 
     def for_controller(self) -> dict[str, Any]:
         """In types that xdist can send."""
         left = [(path, self._levels[path], list(calls)) for path, calls in self._left.items()]
         told = {"used": self.used, "places": self.places, "problems": self.problems, "spoiled": self._spoiled}
+        told |= {"idle": self._idle, "not_idle": self._not_idle}
         return {name: list(values) for name, values in told.items()} | {"left": left}
 
     def merge(self, told: dict[str, Any]) -> None:
@@ -50,6 +62,8 @@ class Summary:
         self.places.update(told["places"])
         self.problems += told["problems"]
         self._spoiled.update(told["spoiled"])
+        self._idle.update(told["idle"])
+        self._not_idle.update(told["not_idle"])
         for path, level, calls in told["left"]:
             self.unplayed(path, level, [tuple(call) for call in calls])
 
@@ -58,6 +72,11 @@ class Summary:
             reporter.section("mcp-tape: recordings")
             for problem in self.problems:
                 reporter.line(problem)
+        idle = sorted(self._idle - self._not_idle)
+        if idle:
+            reporter.section("mcp-tape: markers without effect")
+            for scope in idle:
+                reporter.line(f"{scope}: none of its tests uses mcp_tape, so what they talk to is live")
         unplayed = self._unplayed()
         if unplayed:
             reporter.section("mcp-tape: recorded requests that no test has made")
