@@ -46,7 +46,7 @@ class Call:
     @property
     def token(self) -> str | None:
         """Under which it wants to hear of progress."""
-        return frames.id_text(protocol.progress_token_asked(self.message.body))
+        return frames.token_asked(self.message)
 
 
 _Calls = dict[Call, None]  # in the order of their coming
@@ -58,8 +58,8 @@ class _Together:
     def __init__(self) -> None:
         self.calls: _Calls = {}
         self._by_id: dict[str | None, _Calls] = {}
-        self._by_token: dict[object, _Calls] = {}
-        self._tokens: dict[Call, object] = {}
+        self._by_token: dict[str | None, _Calls] = {}
+        self._tokens: dict[Call, str | None] = {}
         self._unread: list[Call] = []  # whose token nobody asked for yet
 
     def add(self, call: Call, rpc_id: str | None) -> None:
@@ -79,14 +79,14 @@ class _Together:
         """The newest with a recorded id."""
         return _newest(self._by_id.get(rpc_id, {}))
 
-    def with_token(self, token: object, token_of: Callable[[Call], object]) -> Call | None:
+    def with_token(self, token: str | None, token_of: Callable[[Call], str | None]) -> Call | None:
         """The newest whose recorded request asked for progress under a token."""
         for call in self._unread:
             if call in self.calls:
-                self._tokens[call] = own = _hashable(token_of(call))
+                self._tokens[call] = own = token_of(call)
                 self._by_token.setdefault(own, {})[call] = None
         self._unread.clear()
-        return _newest(self._by_token.get(_hashable(token), {}))
+        return _newest(self._by_token.get(token, {}))
 
 
 class Calls:
@@ -157,7 +157,7 @@ class Calls:
         if row.kind == "response" and row.cue is not None:
             return together.with_id(row.rpc_id)
         if len(together.calls) > 1 and row.method == protocol.PROGRESS:
-            token = protocol.member(self._body(row).get("params"), "progressToken")
+            token = frames.progressed(self._selection.message(row))
             return together.with_token(token, self._recorded_token) or together.newest()
         return together.newest()
 
@@ -177,22 +177,14 @@ class Calls:
             return next(iter(self._selection.rows(row.session, _WITH_ID, row.seq, row.rpc_id)), None)
         if row.method != protocol.PROGRESS:
             return None
-        token = protocol.member(self._body(row).get("params"), "progressToken")
+        token = frames.progressed(self._selection.message(row))
         requests = self._selection.rows(row.session, _WITH_TOKEN, row.seq) if token is not None else []
-        return next((one for one in requests if protocol.progress_token_asked(self._body(one)) == token), None)
+        return next((one for one in requests if frames.token_asked(self._selection.message(one)) == token), None)
 
-    def _recorded_token(self, call: Call) -> object:
+    def _recorded_token(self, call: Call) -> str | None:
         assert call.recorded is not None
-        return protocol.progress_token_asked(self._body(call.recorded))
-
-    def _body(self, row: Recorded) -> dict[str, object]:
-        return self._selection.message(row).body
+        return frames.token_asked(self._selection.message(call.recorded))
 
 
 def _newest(calls: _Calls) -> Call | None:
     return next(reversed(calls), None)
-
-
-def _hashable(token: object) -> object:
-    """A token is a text or a number; a stranger's may be anything."""
-    return token if isinstance(token, (str, int, float)) else repr(token)

@@ -114,6 +114,7 @@ def _message(body: Any, text: bytes, at: jsontext.Path) -> Message | None:
     if not isinstance(body, dict):
         return None
     rpc_id = _id(body.get("id"), text, at)
+    name_exactly(body, text, at)
     method = body.get("method")
     if isinstance(method, str):
         name = protocol.call_name(method, body.get("params"))
@@ -131,6 +132,8 @@ def id_text(value: Any) -> str | None:
     """An id or a progress token as JSON text; None when the value cannot be one."""
     if isinstance(value, str):
         return jsontext.quote(value)
+    if isinstance(value, _Verbatim):
+        return value.text
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return jsontext.number_text(value)
@@ -141,13 +144,43 @@ def cancelled(message: Message) -> str | None:
     return id_text(protocol.member(message.body.get("params"), "requestId"))
 
 
+def progressed(message: Message) -> str | None:
+    """The token under which a message tells of progress."""
+    return id_text(protocol.member(message.body.get("params"), "progressToken"))
+
+
+def token_asked(message: Message) -> str | None:
+    """The token under which a request wants to hear of progress."""
+    return id_text(protocol.progress_token_asked(message.body))
+
+
+class _Verbatim(float):
+    """A number that no double holds, with its text."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def name_exactly(body: dict[str, Any], text: str | bytes, at: jsontext.Path) -> None:
+    """Put ids and tokens that a message names back as they are, where they are wider than what the parser keeps."""
+    for path in protocol.NAMING:
+        inner: Any = body
+        for step in path[:-1]:
+            inner = inner.get(step) if type(inner) is dict else None
+        if type(inner) is dict and path[-1] in inner:
+            inner[path[-1]] = _exact(inner[path[-1]], text, (*at, *path))
+
+
 def _id(value: Any, text: bytes, at: jsontext.Path) -> str | None:
-    if isinstance(value, float) and abs(value) >= 2**53:
-        return _verbatim(text, (*at, "id"))  # beyond what a double tells apart
-    return id_text(value)
+    return id_text(_exact(value, text, (*at, "id")))
 
 
-def _verbatim(text: bytes, path: jsontext.Path) -> str | None:
-    source = text.decode("utf-8", "replace")
+def _exact(value: Any, text: str | bytes, path: jsontext.Path) -> Any:
+    """The same, but of a number beyond what a double tells apart, the text."""
+    if type(value) is not float or abs(value) < 2**53:
+        return value
+    source = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     span = jsontext.find(source, path)
-    return source[slice(*span)] if span else None
+    return _Verbatim(source[slice(*span)]) if span else value

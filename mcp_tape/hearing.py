@@ -48,8 +48,8 @@ class Hearing:
             if self._progress is None:
                 self._progress = {}
                 for row in self._notifications(protocol.PROGRESS):
-                    self._progress.setdefault(_token(self._selection.message(row)), deque()).append(row)
-            return _first(self._progress.get(_token(message)))
+                    self._progress.setdefault(frames.progressed(self._selection.message(row)), deque()).append(row)
+            return _first(self._progress.get(frames.progressed(message)))
         for method in protocol.notification_names(message.method or ""):
             found = self._selection.next_notification(method, self._last.get(method, _START))
             if found is not None:
@@ -109,10 +109,6 @@ def _may_cancel(row: Recorded, request: Recorded) -> bool:
     if row.exchange is not None:
         return (row.session, row.exchange) == (request.session, request.seq)
     return row.session == request.session and row.seq > request.seq
-
-
-def _token(message: Message) -> str | None:
-    return frames.id_text(protocol.member(message.body.get("params"), "progressToken"))
 
 
 def _first(rows: deque[Recorded] | None) -> Recorded | None:

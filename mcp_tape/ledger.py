@@ -140,7 +140,7 @@ class Ledger:
             self._before, self._last_client = self._last_client, frame.seq
         self._learn(message.method, message)
         if message.kind == "request" and message.rpc_id is not None:
-            token = _json(protocol.progress_token_asked(message.body))
+            token = frames.token_asked(message)
             listen = message.method == protocol.LISTEN
             opened = frame.seq, message.rpc_id, message.method, token, frame.channel, frame.seq, self._before
             exchange = _Exchange(*opened, key, listen)
@@ -160,7 +160,7 @@ class Ledger:
         answers, exchange = None, self._exchange_of(frame, message)
         cue = self._cue(exchange)
         if message.kind == "request" and message.rpc_id is not None:
-            token = _json(protocol.progress_token_asked(message.body))
+            token = frames.token_asked(message)
             self._asked[message.rpc_id] = (frame.seq, message.method, exchange, token)
         elif message.kind == "response" and exchange is not None:
             del self._exchanges[exchange.channel, exchange.rpc_id]

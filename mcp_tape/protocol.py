@@ -35,6 +35,15 @@ PROBES = (DISCOVER, PING)
 _HOUSEKEEPING = frozenset({PING, INITIALIZE, DISCOVER, "logging/setLevel", "completion/complete", "resources/read"})
 _META = "io.modelcontextprotocol/"
 
+# Where a message names a request, by its id or the token that it gave.
+NAMING: tuple[Path, ...] = (
+    ("params", "requestId"),
+    ("params", "progressToken"),
+    ("params", "_meta", "progressToken"),
+    ("params", "_meta", _META + "subscriptionId"),
+    ("result", "_meta", _META + "subscriptionId"),
+)
+
 # Values that the protocol itself needs, by their path without list indexes. A redaction here would
 # break the replay: clients echo them, and routing depends on them.
 UNTOUCHED: frozenset[Path] = frozenset(

@@ -22,8 +22,20 @@ def with_id(text: bytes, recorded: str | None, live: str) -> bytes:
         return text
     leading = _LEADING_ID.match(text)
     if leading:
-        return text[: leading.start(1)] + live.encode() + text[leading.end(1) :]
+        new = text[: leading.start(1)] + live.encode() + text[leading.end(1) :]
+        if not _may_have_another_id(text, leading.end()) or _id_of(new) == live:
+            return new
     return with_values(text, {("id",): live})
+
+
+def _may_have_another_id(text: bytes, start: int) -> bool:
+    """Whether the name stands elsewhere too, spelled out or escaped. Of two ids parsers take the last."""
+    return text.find(b'"id"', start) >= 0 or text.find(b"\\u006", start) >= 0
+
+
+def _id_of(text: bytes) -> str | None:
+    messages = frames.parse(text)[1]
+    return messages[0].rpc_id if messages else None
 
 
 def answer(text: bytes, recorded: str | None, live: str) -> bytes:

@@ -56,6 +56,7 @@ def cancelled_by(text: Any, part: Any) -> str | None:
     try:
         body = jsontext.loads(text)
         message = body[part] if isinstance(body, list) else body
+        frames.name_exactly(message, text, (part,) if isinstance(body, list) else ())
         return frames.id_text(protocol.member(message.get("params"), "requestId"))
     except (ValueError, RecursionError, TypeError, IndexError, AttributeError):
         return None  # a stranger's

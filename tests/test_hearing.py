@@ -168,3 +168,35 @@ def test_cassettes_of_before_play_by_the_same_rule(tmp_path: Path) -> None:
     alter(tmp_path / "tape.db", "UPDATE messages SET exchange = NULL WHERE method LIKE 'notifications/%'")
     player.say(call(1))
     assert player.say(cancel(1)) == [CHANGED]
+
+
+WIDE = 123456789012345678901234567890
+
+
+def test_ids_and_tokens_wider_than_64_bits_stay_what_they_are(tmp_path: Path) -> None:
+    player = played(
+        tmp_path,
+        ("client", call(WIDE, token=WIDE)),
+        ("client", call(WIDE + 1, token=WIDE + 1)),
+        ("server", progress(WIDE, 1)),
+        ("client", cancel(WIDE)),
+        ("server", result(WIDE, "off")),
+        ("server", result(WIDE + 1)),
+    )
+    assert player.say(call(WIDE + 5, token=WIDE + 6)) == [progress(WIDE + 6, 1)]
+    assert player.say(call(WIDE + 7, token=WIDE + 8)) == [result(WIDE + 7)]
+    assert player.say(cancel(WIDE + 5)) == [result(WIDE + 5, "off")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"jsonrpc":"2.0","id":99,"result":{},"id":%s}',
+        '{"jsonrpc":"2.0","id":1,"result":{"id":5},"id":%s}',
+        '{"jsonrpc":"2.0","id":99,"result":{},"\\u0069d":%s}',
+        '{"jsonrpc":"2.0","id":%s,"result":{"id":5}}',
+    ],
+)
+def test_of_two_ids_the_one_that_parsers_take_is_the_live_one(tmp_path: Path, text: str) -> None:
+    player = played(tmp_path, ("client", call(1)), ("server", text % 1))
+    assert player.say(call(7)) == [text % 7]
