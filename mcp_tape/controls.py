@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from . import jsontext, protocol
 from .cassette import Cassette
+from .framing import field
 
 if TYPE_CHECKING:
     from typing import TypeGuard
@@ -62,6 +64,13 @@ class Controls:
         where = "channel LIKE 'get-%' AND sender = 'server' ORDER BY seq LIMIT 1"
         found = next(iter(self._facts(where, (session,))), {})
         return found.get("status") if isinstance(found.get("status"), int) else None
+
+    def is_answer(self, sessions: Sequence[int], event: str) -> bool:
+        """Whether the event with this id was an answer, in any of these sessions."""
+        sql = """SELECT CAST(f.head AS BLOB) FROM frames f JOIN messages m ON m.frame = f.id
+                 WHERE f.session = ? AND f.sender = 'server' AND m.kind = 'response' AND f.head IS NOT NULL"""
+        rows = (head for session in sessions for (head,) in self._cassette.rows(sql, (session,)))
+        return any(field(head, b"id") == event for head in rows)
 
     def is_shared(self, session: int) -> bool:
         """Whether all that the server said came on one stream: stdio, HTTP+SSE."""

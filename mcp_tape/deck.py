@@ -173,6 +173,10 @@ class Deck:
         self._drop(lambda pending: pending.call is None or pending.call.channel != channel)
         self._calls.close_all(channel)
 
+    def note(self, text: str) -> None:
+        """Report what a transport noticed."""
+        self._note(text)
+
     def is_asking(self, rpc_id: str) -> bool:
         """Whether a request of ours with this id waits for the client's answer."""
         return rpc_id in self._playback.asked

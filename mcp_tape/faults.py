@@ -167,13 +167,13 @@ class Faulty:
             case "noise":
                 return [Send(_NOISE, send.channel), send]
             case "disconnect":
-                return [Hangup(0, call)]
+                return [Hangup(0, call, send)]
             case "exit":
                 return [Hangup(int(fault.value))]
             case "http":
                 return [Refuse(int(fault.value), call)]
             case "reset":
-                return [Reset(call)]
+                return [Reset(call, send)]
         return []  # hang, drop
 
 

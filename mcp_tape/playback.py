@@ -26,6 +26,7 @@ class Hangup(NamedTuple):
 
     code: int
     call: Call | None = None
+    lost: Send | None = None  # what it is in place of: a client that comes back may still get it
 
 
 class Refuse(NamedTuple):
@@ -41,6 +42,7 @@ class Reset(NamedTuple):
     """Reset the connection that a call came on."""
 
     call: Call
+    lost: Send | None = None
 
 
 Action = Send | Hangup | Refuse | Reset

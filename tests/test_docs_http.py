@@ -100,6 +100,7 @@ def test_the_statuses_of_a_replay_are_as_documented(desk: Path) -> None:
             "neither `initialize`": [status(url, "POST", LIST)],
             "with a session id that nobody has": [status(url, "POST", LIST, Mcp_Session_Id="none")],
             "a body that is no message": [status(url, "POST", "hello", **session)],
+            "GET with a `Last-Event-ID`": [status(url, "GET", Last_Event_Id="1", **session)],
             "GET without a session id": [status(url, "GET")],
             "DELETE of a session": [status(url, "DELETE", **session)],
             "any other path": [status(url.replace("/mcp", "/api"), "POST", INITIALIZE)],

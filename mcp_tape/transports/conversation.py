@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from .. import frames, rewrite
-from ..playback import Action, Refuse, Send
+from ..playback import Action, Hangup, Refuse, Reset, Send
+from .sent import Sent, answers_in
 
 if TYPE_CHECKING:
     from ..calls import Call
@@ -20,12 +21,15 @@ if TYPE_CHECKING:
 class Stream:
     """What is to be sent on one HTTP response."""
 
-    def __init__(self, channel: str, unanswered: int, resumed: str | None = None, *, listens: bool = False) -> None:
+    def __init__(self, channel: str, asked: Sequence[str] = (), *, listens: bool = False) -> None:
+        """`asked`: the ids of the requests that it answers; a GET has none, and waits for ever."""
         self.channel = channel
-        self.unanswered = unanswered  # requests; none on a GET stream
-        self.waits_for_ever = not unanswered
+        self.asked = asked
+        self.unanswered = len(asked)
+        self.waits_for_ever = not asked
         self.is_held = listens or self.waits_for_ever  # opened at once, though there may be nothing to say yet
-        self.resumed = resumed
+        self.is_get = self.waits_for_ever  # and so cannot be answered with JSON
+        self.resumed: str | None = None  # the event behind which it goes on
         self.left = False
         self.when_left: Callable[[], object] = lambda: None
         self._items: deque[Action | None] = deque()
@@ -49,20 +53,23 @@ class Stream:
         if self.left:
             return None
         item = self._items.popleft()
-        if isinstance(item, Send) and item.answers:
-            self.unanswered -= 1
+        if isinstance(item, Send):
+            self.unanswered -= answers_in(item)
         return item
 
     def peek(self) -> Action | None:
         return self._items[0] if self._items else None
 
-    def finished(self) -> list[Send] | None:
-        """All that will be sent, where that is known already: it ends with the answer to the one request."""
+    def finish(self) -> list[Send] | None:
+        """Take all that is to be sent, where that is known already: it ends with the answer to the one request."""
         sends = self.rest()
         if not sends or len(sends) < len(self._items) or self.unanswered != 1:
             return None
         answers = [send.answers for send in sends]
-        return sends if answers[-1] and not any(answers[:-1]) else None
+        if not answers[-1] or any(answers[:-1]):
+            return None
+        self._items.clear()
+        return sends
 
     def rest(self) -> list[Send]:
         """What was not sent."""
@@ -78,6 +85,7 @@ class Conversation:
         self._timer: asyncio.TimerHandle | None = None
         self._streams: dict[str, Stream] = {}
         self._unsent: list[tuple[str | None, Send]] = []  # with the event that its stream goes on behind
+        self._sent = Sent()
         self.deck = deck
         self.selection = deck.selection
         self.number = number
@@ -88,14 +96,48 @@ class Conversation:
         """Whether the recorded server had no GET stream."""
         return self.selection.controls.stream_status(self.selection.sessions[0]) == 405
 
-    def open(self, channel: str, requests: int, listens: bool) -> Stream:
-        """The stream of a POST."""
-        stream = self._streams[channel] = Stream(channel, requests, listens=listens)
+    def open(self, channel: str, asked: Sequence[str], listens: bool) -> Stream:
+        """The stream of a POST with these requests."""
+        stream = self._streams[channel] = Stream(channel, asked, listens=listens)
         return stream
 
-    def listen(self, channel: str, resumed: str | None) -> Stream:
+    def listen(self, channel: str) -> Stream:
         """The stream of a GET, which takes what waited for it."""
-        stream = self._streams[channel] = Stream(channel, 0, resumed)
+        stream = self._streams[channel] = Stream(channel)
+        self.flush()
+        return stream
+
+    def resume(self, channel: str, event: str) -> Stream | None:
+        """The stream of a GET that goes on behind an event; None where nobody knows what follows it."""
+        found = self._sent.behind(event)
+        if found is None:
+            return self._resume_unseen(channel, event)
+        stream = Stream(found.channel, found.asked)
+        stream.unanswered -= found.answered
+        for send in found.sends:
+            stream.put(send)
+        return self._go_on(stream, event)
+
+    def _resume_unseen(self, channel: str, event: str) -> Stream | None:
+        """The same behind an event that was not kept: that of an answer is the last of its stream."""
+        stream = Stream(channel)
+        if any(event == resumed for resumed, _ in self._unsent):
+            return self._go_on(stream, event)
+        if not self.selection.controls.is_answer(self.selection.sessions, event):
+            self.deck.note(f"a client goes on behind event {event!r}, which it was never sent; it is told so")
+            return None
+        stream.put(None)
+        return stream
+
+    def _go_on(self, stream: Stream, event: str) -> Stream:
+        """Put it in the place of the one that it goes on with."""
+        stream.resumed, stream.is_held, stream.is_get = event, True, True
+        if not stream.waits_for_ever and stream.unanswered <= 0:
+            stream.put(None)
+        before = self._streams.pop(stream.channel, None)
+        if before is not None:
+            before.leave()  # the client has, and we did not hear of that yet
+        self._streams[stream.channel] = stream
         self.flush()
         return stream
 
@@ -107,9 +149,7 @@ class Conversation:
         """Hand out what is due, and come back when more will be."""
         for action in self._player.due(self._loop.time()):
             self._hand_out(action)
-        unsent, self._unsent = self._unsent, []
-        for resumed, send in unsent:
-            self._to_listener(resumed, send)
+        self._hand_on()
         if self._timer is not None:
             self._timer.cancel()
         due = self._player.next_at()
@@ -117,11 +157,15 @@ class Conversation:
 
     def close(self, stream: Stream) -> None:
         """A response has ended."""
-        self._streams.pop(stream.channel, None)
-        if stream.left and not self.number:
-            self._player.abandon(stream.channel)  # the modern way to cancel
-        elif stream.left:
+        if self._streams.get(stream.channel) is stream:
+            del self._streams[stream.channel]
+        if not self.number:
+            if stream.left:
+                self._player.abandon(stream.channel)  # the modern way to cancel
+        elif not (stream.left and self._sent.has(stream.channel)):  # then the client can go on with it
+            # What did not get through, or comes behind the answer, goes to the stream for all else.
             self._unsent += [(stream.resumed, send) for send in stream.rest()]
+            self._hand_on()
 
     def end(self) -> None:
         """The client ended the session."""
@@ -154,10 +198,13 @@ class Conversation:
 
     def _hand_out(self, action: Action) -> None:
         if not isinstance(action, Send):
-            call = action.call
-            stream = self._own(call) or next(iter(self._streams.values()), None)
+            stream = self._own(action.call)
+            if action.call is None:  # the end of everything: any connection will do
+                stream = stream or next(iter(self._streams.values()), None)
             if stream is not None:
                 stream.put(action)
+            if isinstance(action, Hangup | Reset) and action.lost is not None and self._sent.has(action.lost.channel):
+                self._sent.add(action.lost.channel, action.lost, self._sent.asked(action.lost.channel))
             return
         recorded = action.recorded
         if recorded is not None and recorded.kind == "noise" and recorded.channel == "stdio":
@@ -167,11 +214,21 @@ class Conversation:
                 self.everything.put(action)
             return
         own = self._streams.get(action.channel)
-        if own is not None and not self._was_elsewhere(recorded):
-            own.put(action)
-            self._end_early(own, action)
+        elsewhere = self._was_elsewhere(recorded) and (own is None or own.resumed is None)
+        if not elsewhere and (own is not None or self._sent.has(action.channel)):
+            self._put(action.channel, action)
+            if own is not None:
+                self._end_early(own, action)
         else:
             self._to_listener(self._behind(recorded), action)
+
+    def _put(self, channel: str, send: Send) -> None:
+        """Onto a stream that is there, or that the client may go on with."""
+        stream = self._streams.get(channel)
+        if stream is not None:
+            stream.put(send)
+        if self.number:
+            self._sent.add(channel, send, stream.asked if stream is not None else self._sent.asked(channel))
 
     def _own(self, call: Call | None) -> Stream | None:
         return self.everything or (self._streams.get(call.channel) if call is not None else None)
@@ -200,9 +257,21 @@ class Conversation:
         if self.selection.last_of_stream(request) == send.recorded.seq:
             stream.put(None)
 
+    def _hand_on(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        for resumed, send in unsent:
+            self._to_listener(resumed, send)
+
     def _to_listener(self, resumed: str | None, send: Send) -> None:
         for stream in self._streams.values():
-            if stream.waits_for_ever and not stream.left and resumed in (None, stream.resumed):
-                stream.put(send)
+            if not stream.left and _takes(stream, resumed, send):
+                self._put(stream.channel, send)
                 return
         self._unsent.append((resumed, send))
+
+
+def _takes(stream: Stream, resumed: str | None, send: Send) -> bool:
+    """Whether what has no stream of its own may come on this one."""
+    if resumed is None:
+        return stream.waits_for_ever
+    return stream.resumed is not None and (stream.resumed == resumed or stream.channel == send.channel)

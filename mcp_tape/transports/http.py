@@ -40,6 +40,7 @@ PATH, SSE_PATH, MESSAGES_PATH = "/mcp", "/sse", "/messages"
 _SESSION, _VERSION = protocol.SESSION_HEADER.encode(), protocol.VERSION_HEADER.encode()
 _NO_SESSION = rewrite.error(-32001, "mcp-tape: there is no such session; begin one with initialize")
 _SESSION_WANTED = rewrite.error(-32000, "mcp-tape: the header Mcp-Session-Id is missing")
+_NO_EVENT = rewrite.error(-32000, "mcp-tape: no event with the id in Last-Event-ID was sent to this client")
 _NOT_JSON = rewrite.error(-32700, "mcp-tape: the body is no JSON-RPC message")
 
 
@@ -112,7 +113,7 @@ class Server:
         if plain is not None:
             return plainly(conversation, *plain)
         channel = f"post-{next(self._numbers)}"
-        stream = conversation.open(channel, 1, False)
+        stream = conversation.open(channel, (messages[0].rpc_id or "null",), False)
         self._take(conversation, request.headers, request.body, channel)
         return at_once(conversation, stream) or (conversation, stream)
 
@@ -138,7 +139,8 @@ class Server:
             self._take(conversation, scope["headers"], body, channel)
             await _accept(send, conversation)
             return
-        stream = conversation.open(channel, len(asked), any(message.method == protocol.LISTEN for message in asked))
+        ids = [message.rpc_id or "null" for message in asked]
+        stream = conversation.open(channel, ids, any(message.method == protocol.LISTEN for message in asked))
         self._take(conversation, scope["headers"], body, channel)
         await Response(conversation, stream, scope, receive, send, self._hang_up).run()
 
@@ -172,11 +174,18 @@ class Server:
             await answer(send, 405, "mcp-tape: without a session there is no GET stream\n")
         elif conversation is None:
             await _refuse(send, 404, _NO_SESSION)
+        elif (event := header(scope["headers"], protocol.RESUME_HEADER.encode())) is not None:
+            stream = conversation.resume(
+                f"get-{next(self._numbers)}", event.encode("latin-1").decode("utf-8", "replace")
+            )
+            if stream is None:
+                await _refuse(send, 400, _NO_EVENT)
+            else:
+                await Response(conversation, stream, scope, receive, send, self._hang_up).run()
         elif conversation.refuses_listeners:
             await answer(send, 405, "mcp-tape: as recorded, there is no GET stream\n")
         else:
-            resumed = header(scope["headers"], protocol.RESUME_HEADER.encode())
-            stream = conversation.listen(f"get-{next(self._numbers)}", resumed)
+            stream = conversation.listen(f"get-{next(self._numbers)}")
             await Response(conversation, stream, scope, receive, send, self._hang_up).run()
 
     async def _delete(self, scope: Scope, send: Reply) -> None:
@@ -191,7 +200,7 @@ class Server:
 
     async def _sse(self, scope: Scope, receive: Receive, send: Reply) -> None:
         conversation = self._begin()
-        conversation.everything = stream = conversation.listen("sse", None)
+        conversation.everything = stream = conversation.listen("sse")
         conversation.flush()
         endpoint = f"{MESSAGES_PATH}?sessionId={quote(conversation.number, safe='')}"
         opening = framing.encode(b"event: endpoint\n", endpoint.encode(), b"\n")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .. import frames, framing, protocol
+from .. import frames, framing, protocol, rewrite
 from ..playback import Hangup, Refuse, Reset, Send
 from . import shortcut
 from .conversation import Conversation, Stream
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 JSON = b"application/json"
 _READING = 0.01  # seconds for a client to read; there is no telling when it has
 _EVENTS: Headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform")]
+_ENDED = rewrite.error(-32001, "mcp-tape: the session was ended before the answer")
 _MESSAGE = b"event: message\n"
 _ERA_STATUSES = {-32601: 404, -32020: 400, -32021: 400, -32022: 400}  # of the modern era
 
@@ -47,11 +48,14 @@ class Response:
     async def run(self, opening: bytes = b"") -> None:
         leaving = asyncio.ensure_future(self._watch())
         try:
-            if opening or (self._stream.is_held and self._stream.peek() is None):
+            if opening or self._stream.is_get or (self._stream.is_held and self._stream.peek() is None):
                 await self._event(opening)
             while (item := await self._stream.next()) is not None:
                 if not await self._perform(item):
                     break
+            else:
+                if not self._started:
+                    await self._end_session()
             if self._started:
                 await self._send({"type": "http.response.body", "body": b""})
         finally:
@@ -67,8 +71,7 @@ class Response:
         """Do one thing; whether more may follow."""
         if isinstance(item, Send):
             if not self._started and item.answers and (item.recorded is None or item.recorded.head is None):
-                await self._whole(item)
-                return False
+                return await self._whole(item)
             await self._be_read(item)
             await self._event(encoded(item))
             return self._stream.unanswered > 0 or self._stream.waits_for_ever or isinstance(self._stream.peek(), Hangup)
@@ -99,19 +102,28 @@ class Response:
             self._told.discard(send.call)
             await asyncio.sleep(_READING)
 
-    async def _whole(self, first: Send) -> None:
-        """An answer that is all there is; those of a batch in one array."""
+    async def _whole(self, first: Send) -> bool:
+        """An answer that is all there is; those of a batch in one array, unless something else comes between."""
         sends = [first]
-        while self._stream.unanswered and not first.text.lstrip().startswith(b"["):
+        while self._stream.unanswered > 0:
             item = await self._stream.next()
             if item is None:
-                return
-            if isinstance(item, Send) and item.answers:
-                sends.append(item)
+                break
+            if not isinstance(item, Send) or not item.answers:
+                for send in sends:
+                    await self._event(encoded(send))
+                return await self._perform(item)
+            sends.append(item)
         is_cut = isinstance(self._stream.peek(), Hangup)
         status, headers, body = whole(self._conversation, sends, is_cut)
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body, "more_body": is_cut})
+        return False
+
+    async def _end_session(self) -> None:
+        """The client ended the session while it waited: what it asked will not be answered."""
+        texts = [f'{{"jsonrpc":"2.0","id":{rpc_id},"error":{_ENDED}}}' for rpc_id in self._stream.asked]
+        await answer(self._send, 404, texts[0] if len(texts) == 1 else f"[{','.join(texts)}]", JSON)
 
     async def _event(self, data: bytes) -> None:
         if not self._started:
@@ -133,7 +145,7 @@ def plainly(conversation: Conversation, text: bytes, head: bytes | None) -> byte
 
 def at_once(conversation: Conversation, stream: Stream) -> bytes | None:
     """The whole response of a stream, where nothing more will come."""
-    sends = stream.finished()
+    sends = stream.finish()
     if sends is None:
         return None
     conversation.close(stream)
@@ -145,7 +157,7 @@ def at_once(conversation: Conversation, stream: Stream) -> bytes | None:
 def whole(conversation: Conversation, sends: list[Send], is_cut: bool = False) -> tuple[int, Headers, bytes]:
     """Status, headers and body of a response that is all there is; one that is cut off promises more than it has."""
     texts = [_text(conversation, send) for send in sends]
-    body = texts[0] if len(texts) == 1 else b"[" + b",".join(texts) + b"]"
+    body = texts[0] if len(texts) == 1 else b"[" + b",".join(map(_elements, texts)) + b"]"
     status, content = _as_recorded(conversation, sends[0])
     kind = [(b"content-type", content)] if content else []
     return status, [*kind, (b"content-length", b"%d" % (len(body) + is_cut)), *session_header(conversation)], body
@@ -161,6 +173,12 @@ def encoded(send: Send) -> bytes:
 
 def event_headers(conversation: Conversation) -> Headers:
     return [*_EVENTS, *session_header(conversation)]
+
+
+def _elements(text: bytes) -> bytes:
+    """An answer, or those of a batch, as they stand within an array."""
+    text = text.strip()
+    return text[1:-1] if text.startswith(b"[") else text
 
 
 def _text(conversation: Conversation, send: Send) -> bytes:
