@@ -173,4 +173,6 @@ def _shift(db: sqlite3.Connection, number: int) -> int:
     sql = (
         "SELECT coalesce((SELECT max(id) FROM frames), 0) + 1 - coalesce(min(id), 1) FROM new.frames WHERE session = ?"
     )
-    return int(db.execute(sql, (number,)).fetchone()[0])
+    row = db.execute(sql, (number,)).fetchone()
+    database.expect_types(row, ((int,),), "frames")  # else beyond SQLite's numbers
+    return int(row[0])

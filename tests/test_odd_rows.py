@@ -186,3 +186,10 @@ def test_exchanges_of_odd_rows_are_refused(tmp_path: Path) -> None:
     alter(path, "UPDATE messages SET name = x'07'")
     with Cassette(path) as cassette, pytest.raises(CassetteError, match=ODD):
         cassette.exchanges(1)
+
+
+def test_frames_numbered_from_the_first_of_all_numbers_are_not_merged(tmp_path: Path) -> None:
+    path = tape(tmp_path / "tape.db")
+    alter(path, f"UPDATE frames SET id = {-(2**63)} WHERE seq = 1")
+    result = invoke("merge", path, "-o", tmp_path / "out.db")
+    assert result.exit_code == 3 and ODD in result.stderr
