@@ -69,7 +69,7 @@ class Reporter:
 
     def fail(self, why: str) -> None:
         """Report an error that is raised as well."""
-        self._write({"what": "error", "text": self._discreet.text(why)})
+        self._write({"what": "error", "text": self._hidden(why)})
 
     def unplayed(self, rows: Iterable[Recorded], *, loud: bool) -> int:
         """The recorded requests that nobody made; how many."""
