@@ -18,7 +18,7 @@ _WITH_TOKEN = f"""{_ASKED} AND (SELECT instr(text, 'progressToken') FROM frames 
 class Call:
     """A live request of the client, and the recorded one that it is."""
 
-    __slots__ = ("_message", "answers", "cancels", "channel", "recorded", "rpc_id", "text", "until")
+    __slots__ = ("_message", "answers", "cancels", "channel", "reached", "recorded", "rpc_id", "text", "until")
 
     def __init__(
         self, rpc_id: str | None, channel: str, recorded: Recorded | None, text: bytes, message: Message | None = None
@@ -29,6 +29,7 @@ class Call:
         self.text = text
         self.answers: set[Position] = set()  # that it was given, or will be
         self.cancels = 0  # that came for it
+        self.reached = True  # the server, as far as the client can tell
         self.until = float("-inf")  # when the last message for it is due, of those that wait for their time
         self._message = message
 

@@ -73,6 +73,7 @@ class Deck:
         self._calls = Calls(selection)
         self._cues = Cues(selection, self._calls)
         self._hearing = Hearing(selection)
+        self._given_back: set[Position] = set()  # requests whose answers stay on the tape
         self._ready: list[Pending] = []
         self._later: list[tuple[float, Position, int, Pending]] = []
         self._numbers = count()  # so that a heap never compares what it holds
@@ -96,7 +97,7 @@ class Deck:
             if message.kind == "request":
                 calls += self._request(message, text, part, parts, channel)
         for call, again in calls:
-            if again and self._plays_whole(call):
+            if (again and self._plays_whole(call)) or (call.recorded and call.recorded.place in self._given_back):
                 self._cues.forget(call)
         for call, again in calls:
             self._play(call, again, now)
@@ -155,13 +156,20 @@ class Deck:
         if self._order is not None:
             ready = self._order.pass_on(ready, now)
         for pending in ready:
-            if pending.recorded is None and pending.call is not None:
+            if pending.recorded is None and pending.call is not None and pending.call.reached:
                 self._unanswered(pending.call)
         sends = self._playback.sends(sorted(ready, key=_place))
         for send in sends:
             if send.answers and send.call is not None:
                 self._calls.close(send.call)
         return sends
+
+    def give_back(self, call: Call) -> None:
+        """A call that was just found never reached the server: the next one like it gets what this one would have."""
+        if call.recorded is not None:
+            call.reached = False
+            self._finder.give_back()
+            self._given_back.add(call.recorded.place)
 
     def leave(self, now: float) -> None:
         """The client will send nothing more: what only waits for an order need not."""

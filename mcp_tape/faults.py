@@ -23,6 +23,8 @@ _TAKES = {
     "http": "a status, as in http:503", "reset": "",
 }  # fmt: skip
 ONLY_HTTP = ("http", "reset")
+# The call never reached the server, so the tape still has its answer.
+_UNREACHED = ("error", "hang", "disconnect", "exit", "http", "reset")
 _SPEC = re.compile(
     r"(?P<method>[^=:@]+)(?::(?P<name>[^=@]+))?(?:@(?P<nth>\d+))?="
     r"(?P<kind>[a-z-]+)(?::(?P<value>.*?))?(?::(?P<chance>\d+(?:\.\d+)?)%)?"
@@ -132,6 +134,8 @@ class Faulty:
             chosen = function(message.body)
             if chosen is not None:
                 self._planned.setdefault(call, parse(f"{message.method}={chosen}"))
+        if self._deck is not None and call in self._planned and self._planned[call].kind in _UNREACHED:
+            self._deck.give_back(call)
 
     def _happens(self, number: int, fault: Fault) -> bool:
         throw = sha256(f"{self._seed} {number} {self._seen[number]}".encode()).digest()[:4]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from . import match, protocol
 from .ahead import Plain
@@ -37,6 +37,15 @@ _Turns = dict[Position | None, Recorded | None]  # the requests of a key: behind
 Compare = Callable[[Any, Any], str | None]  # of a recorded and a live message: how they differ, None if they do not
 
 
+class _Turn(NamedTuple):
+    """A request that was found, and how things stood before."""
+
+    place: Position
+    is_new: bool
+    key: bytes | None = None
+    last: Position | None = None
+
+
 class Finder:
     """Per key, recorded requests are found in recorded order. Where there are `rules`, those decide instead."""
 
@@ -54,6 +63,8 @@ class Finder:
         self._rounds = count()
         self._keys_are_made_anew = counts is not None or selection.stale or bool(rules)
         self._last: dict[bytes, Position] = {}  # per key, how far it was played
+        self._turn: _Turn | None = None  # that was taken last
+        self._given_back: set[Position] = set()
         self._indexes: dict[str, dict[bytes, _Turns]] = {}  # by method, where stored keys do not serve
         self._hidden: dict[str, list[Recorded]] = {}  # by method, the recorded requests with redactions
 
@@ -64,7 +75,7 @@ class Finder:
 
     def find(self, message: Message, text: bytes, part: int) -> tuple[Recorded | None, bool]:
         """The recorded request, and whether it was found before and is only repeated."""
-        method = message.method or ""
+        method, self._turn = message.method or "", None
         if self._rules:
             return self._find_by_rules(method, message.body)
         params = match.exact_params(message, text, part)
@@ -120,15 +131,30 @@ class Finder:
         """It is this one's turn; whether it had been played before."""
         taken = self._selection.taken
         again = place in taken
+        self._turn = _Turn(place, not again, key, self._last.get(key))
         taken.add(place)
         self._last[key] = place
         return again
+
+    def give_back(self) -> None:
+        """What was found last is found again the next time. It does not count as unplayed: it was asked for."""
+        if self._turn is None:
+            return
+        place, is_new, key, last = self._turn
+        if is_new:
+            self.taken.discard(place)
+            self._given_back.add(place)
+        if key is not None and last is not None:
+            self._last[key] = last
+        elif key is not None:
+            del self._last[key]
 
     def unplayed(self) -> Iterator[Recorded]:
         """The recorded requests that nobody made. Of a session that extends another, the handshake is none."""
         first, handshake = self._selection.sessions[0], (protocol.INITIALIZE, protocol.DISCOVER)
         for row in self._selection.all_requests():
-            if row.place not in self._selection.taken and (row.session == first or row.method not in handshake):
+            asked = row.place in self.taken or row.place in self._given_back
+            if not asked and (row.session == first or row.method not in handshake):
                 yield row
 
     def _find_by_rules(self, method: str, live: dict[str, Any]) -> tuple[Recorded | None, bool]:
@@ -138,6 +164,7 @@ class Finder:
             return None, False
         found = next((row for row in like if row.place not in self.taken), None)
         if found is not None:
+            self._turn = _Turn(found.place, is_new=True)
             self.taken.add(found.place)
             return found, False
         if self._repeats == "cycle":

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from mcp_tape import faults
-from mcp_tape.playback import Hangup, Send
+from mcp_tape.playback import Send
 
 from .decks import Player, make_cassette
 from .test_deck import call, progress, result
 
 
 class Faulty:
-    """A deck with faults, on a tape of five calls."""
+    """A deck with faults, on a tape of five calls and one that was not answered."""
 
     def __init__(self, tmp_path: Path, *sources: str, seed: int = 0) -> None:
         said = [
@@ -23,6 +23,7 @@ class Faulty:
             for n in range(5)
             for turn in (("client", call(n, token=n, n=n)), ("server", progress(n, 1)), ("server", result(n, n)))
         ]
+        said.append(("client", call(5, token=5, n=5)))
         self._faulty = faults.Faulty([faults.parse(source) for source in sources], seed)
         self._player = player = Player(make_cassette(tmp_path / "tape.db", said), tell_played=True)  # type: ignore[arg-type]
         player.deck._tell = self._faulty.listen(player.facts.append)
@@ -34,7 +35,10 @@ class Faulty:
 
     def later(self, now: float) -> list[str | int]:
         actions = self._faulty.due(now)
-        return [a.code if isinstance(a, Hangup) else a.text.decode().rstrip("\n") for a in actions]
+        return [a.text.decode().rstrip("\n") if isinstance(a, Send) else getattr(a, "code", -1) for a in actions]
+
+    def misses_and_unplayed(self) -> tuple[list[str], list[int]]:
+        return self._player.told("miss"), [seq for seq in self._player.unplayed() if seq < 16]
 
     def next_at(self) -> float | None:
         return self._faulty.next_at()
@@ -76,6 +80,38 @@ def test_a_hanging_call_says_nothing_at_all(tmp_path: Path) -> None:
     faulty = Faulty(tmp_path, "tools/call@1=hang")
     assert faulty.call(0) == []
     assert faulty.call(1) == [progress(1, 1), result(1, 1)]
+
+
+@pytest.mark.parametrize("fault", ["error:-32000", "hang", "disconnect", "exit:3", "http:503", "reset"])
+def test_a_call_that_never_reached_the_server_can_be_made_again(tmp_path: Path, fault: str) -> None:
+    faulty = Faulty(tmp_path, f"tools/call@1={fault}")
+    faulty.call(0)
+    assert faulty.misses_and_unplayed() == ([], [4, 7, 10, 13])
+    assert faulty.call(0) == [progress(0, 1), result(0, 0)]
+    assert json.loads(str(faulty.call(0)[-1]))["error"]["code"] == -32010
+
+
+@pytest.mark.parametrize("fault", ["tool-error", "drop", "malformed", "duplicate"])
+def test_a_call_that_reached_the_server_uses_its_answer_up(tmp_path: Path, fault: str) -> None:
+    faulty = Faulty(tmp_path, f"tools/call@1={fault}")
+    faulty.call(0)
+    assert json.loads(str(faulty.call(0)[-1]))["error"]["code"] == -32010
+
+
+def test_calls_that_are_struck_again_and_again_leave_the_answer_where_it_is(tmp_path: Path) -> None:
+    faulty = Faulty(tmp_path, "tools/call@1=error:1", "tools/call@2=hang", "tools/call@4=error:2")
+    said = [faulty.call(n) for n in (0, 0, 0, 1, 1)]
+    assert said[1] == []
+    assert said[2] == [progress(0, 1), result(0, 0)]
+    assert said[4] == [progress(1, 1), result(1, 1)]
+
+
+def test_a_struck_call_whose_answer_was_never_recorded_is_no_miss(tmp_path: Path) -> None:
+    faulty = Faulty(tmp_path, "tools/call@6=error:-32000")
+    for n in range(5):
+        faulty.call(n)
+    assert json.loads(str(faulty.call(5)[-1]))["error"]["code"] == -32000
+    assert faulty.misses_and_unplayed() == ([], [])
 
 
 def test_a_delayed_answer_comes_later(tmp_path: Path) -> None:
