@@ -213,6 +213,18 @@ def test_the_endpoint_of_the_old_transport_leads_through_us(absolute: bool, eol:
     assert exchanged(tape) == {(call(1, n=n), result(1, stream=n)) for n in range(2)}
 
 
+def test_an_endpoint_that_a_comment_names_too_leads_through_us(tmp_path: Path) -> None:
+    def stream(origin: str) -> bytes:
+        aside = f": see {upstream.origin}/messages\n: data: {upstream.origin}/messages\nid: data: x\n"
+        return f"{aside}event: endpoint\ndata: {origin}/messages\n\n".encode()
+
+    def script(request: Message, wire: Wire) -> None:
+        wire.send(begin() + chunk(stream(upstream.origin)) + LAST)
+
+    with Upstream(script, "/sse") as upstream, recording(tmp_path / "tape.db", upstream.url) as recorder:
+        assert ask(recorder.url, verb="GET").body == stream(recorder.origin)
+
+
 def test_an_endpoint_is_relative_to_where_its_stream_is(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
 

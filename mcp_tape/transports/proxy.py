@@ -7,6 +7,7 @@ not read from the other side.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
@@ -94,8 +95,7 @@ class Proxy:
             await self._fail(error, body, send, tap)
             return
         self.reached = True
-        raw = [(name.lower(), value) for name, value in response.headers.raw]
-        headers = self._headers(target, raw, tap)
+        headers = self._headers(target, self._upstream.headers_of(response), tap)
         tap.response(response.status_code, headers)
         endpoint = self._endpoint(scope, headers, tap)
         try:
@@ -278,8 +278,9 @@ class _Endpoint:
             self._events = None
         if first is None or first.text is None or first.field(b"event") != "endpoint":
             return held
-        uri = first.text.decode("utf-8", "replace")
-        return held.replace(first.text, self._rewrite(uri).encode(), 1)
+        line = re.compile(rb"((?:^|[\r\n])(?:\xef\xbb\xbf)?data: ?)" + re.escape(first.text))
+        ours = self._rewrite(first.text.decode("utf-8", "replace")).encode()
+        return line.sub(lambda found: found[1] + ours, held, count=1)
 
 
 def _bare(path: bytes) -> bytes:

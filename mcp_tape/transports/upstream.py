@@ -15,6 +15,7 @@ from .web import Headers
 Failed = httpx2.HTTPError
 _CONNECT = 30.0  # seconds; reading may take for ever
 _IDLE = 2.0  # seconds that a connection is kept: less than servers keep theirs, so that none is closed under us
+_AS_CAME = "mcp_tape.headers"
 # About one connection only, and never passed on.
 _HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding "
@@ -35,6 +36,7 @@ class Upstream:
             timeout=httpx2.Timeout(None, connect=_CONNECT),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=_IDLE),
             trust_env=True,
+            event_hooks={"response": [_without_location]},
         )
 
     @property
@@ -51,6 +53,11 @@ class Upstream:
         request.extensions["target"] = target  # as it came: a URL would be put into other words
         return await self._client.send(request, stream=True)
 
+    @staticmethod
+    def headers_of(response: httpx2.Response) -> Headers:
+        """The headers as they came."""
+        return [(name.lower(), value) for name, value in response.extensions[_AS_CAME]]
+
     async def close(self) -> None:
         await self._client.aclose()
 
@@ -66,11 +73,20 @@ class Upstream:
         return parts.path + (f"?{parts.query}" if parts.query else "")
 
     def _sent_on(self, verb: str, headers: Headers) -> Headers:
-        kept = end_to_end(headers, {b"host", b"accept-encoding", *(name for name, _ in self._given)})
+        dropped = {b"host", b"accept-encoding", *(name for name, _ in self._given)}
+        if any(name == b"transfer-encoding" for name, _ in headers):
+            dropped.add(b"content-length")  # https://www.rfc-editor.org/rfc/rfc9112#section-6.3-2.3
+        kept = end_to_end(headers, dropped)
         asked = next((value for name, value in headers if name == b"accept-encoding"), b"").decode("latin-1")
         # Of a stream each event is to be seen as it comes, and an endpoint in it to be rewritten.
         coding = "identity" if verb == "GET" else readable(asked)
         return [*kept, (b"accept-encoding", coding.encode()), *self._given]
+
+
+async def _without_location(response: httpx2.Response) -> None:
+    """Keep httpx2 from reading a redirect, which it does also where it need not follow: not every one is a URL."""
+    response.extensions[_AS_CAME] = response.headers.raw
+    response.headers.pop("location", None)
 
 
 def end_to_end(headers: Headers, without: set[bytes] | frozenset[bytes] = frozenset()) -> Headers:
