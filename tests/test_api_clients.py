@@ -287,6 +287,22 @@ def test_every_client_sees_the_same_however_it_connects_and_records(client: str,
     assert told["calls"] % 3 == 0
 
 
+# Where fastmcp 2 has it: a module, which from fastmcp 3 on is a package.
+TRANSPORTS = "class ClientTransport: pass\n"
+
+
+def test_the_transport_needs_only_what_every_fastmcp_from_2_on_has(tmp_path: Path) -> None:
+    (tmp_path / "fastmcp" / "client").mkdir(parents=True)
+    (tmp_path / "fastmcp" / "client" / "transports.py").write_text(TRANSPORTS)
+    program = (
+        "import mcp_tape, sys\n"
+        "with mcp_tape.use_cassette(sys.argv[1], 'none') as tape: print(type(tape.transport).__name__)"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
+    done = run([sys.executable, "-c", program, str(CASSETTES / "demo.db")], env=environment)
+    assert done.stdout == b"TapeTransport\n", done.stderr.decode()
+
+
 def test_a_typescript_client_of_the_command_hears_all_progress(sdk_client: Callable[[str, str], list[str]]) -> None:
     """It forgets what comes in the same read as the answer, and the command is one more pipe between."""
     with use_cassette(CASSETTES / "everything.db", "none", repeats="cycle") as tape:

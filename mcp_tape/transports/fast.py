@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from fastmcp.client.transports.base import ClientTransport
+from fastmcp.client.transports import ClientTransport
 from mcp import ClientSession
 
 
