@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .diagnostics import Rules
     from .faults import Chooser, Faulty
     from .finding import Compare, Finder, Repeats
+    from .opening import Clients, Opening
     from .playback import Player, Send
     from .recorder import Options, Recorder, Summary
     from .selection import Recorded
@@ -154,7 +155,7 @@ def replay(path: str, options: Replay, *, say: Callable[[str], None]) -> Played:
 
     with Cassette(path) as cassette:
         stage = Stage(cassette, options, say)
-        player, _ = stage.deck()
+        player, _ = stage.player()
         return stage.finish(stopping.until_told(lambda: serve.serve(player)))
 
 
@@ -187,10 +188,10 @@ class Stage:
         say: Callable[[str], None],
         told: Callable[[Fact], None] | None = None,
         stand_in: Callable[[Call], Send | None] | None = None,
-        clients: Iterator[int] | None = None,
+        clients: Clients | None = None,
     ) -> None:
-        """`clients` gives the number of each in a test."""
-        from . import report, selection
+        """`clients` numbers them, where they are of one run."""
+        from . import choosing, report, selection
         from .diagnostics import Discreet
 
         self._cassette = cassette
@@ -204,7 +205,7 @@ class Stage:
         self._reporter = report.Reporter(say, options.report, options.run, self._discreet, quiet=quiet)
         self._finders: list[Finder] = []
         self._decks: list[Deck] = []
-        self._until = selection.newest(cassette)
+        self._until = choosing.newest(cassette)
         self._chosen = selection.select(cassette, options.session, until=self._until)
         _say_incomplete(cassette, self._chosen.sessions, say)
 
@@ -215,13 +216,15 @@ class Stage:
         repeats: Repeats = "error",
         legacy: bool | None = None,
         shortcuts: bool = True,
+        nth: int | None = None,
     ) -> tuple[Player, Deck]:
         """What to play to, and the deck in it. `repeats` is for when nothing else was asked for."""
         from . import finding, selection
         from .deck import Deck
 
         options = self._options
-        nth = next(self._clients) if self._clients else None
+        if nth is None and self._clients is not None:
+            nth = self._clients.take()
         chosen = selection.select(self._cassette, options.session, legacy, nth, self._until)
         chosen.path = options.in_place_of or chosen.path
         repeats = options.repeats or repeats
@@ -246,6 +249,38 @@ class Stage:
         self._decks.append(deck)
         self._finders.append(finder)
         return faulty or deck, deck
+
+    def player(self, pass_on: Callable[[Call], bool] = lambda call: False) -> tuple[Player, Deck | Opening]:
+        """The same for a client of which nothing is known yet; what plays may depend on how it begins."""
+        from . import choosing
+        from .opening import Opening
+
+        if self._is_settled():
+            return self.deck(pass_on)
+        opening = Opening(
+            lambda legacy, nth: self.deck(pass_on, legacy=legacy, nth=nth),
+            lambda message: choosing.era_of(self._cassette, message),
+            self._clients,
+            self.forget,
+        )
+        return opening, opening
+
+    def _is_settled(self) -> bool:
+        """Whether the same sessions play to everybody."""
+        from . import choosing
+
+        first, which = self._chosen.sessions[0], self._options.session
+        if which.isdecimal():
+            return True
+        runs = self._clients is not None and which == "latest"
+        if runs and len(choosing.of_same_run(self._cassette, first, self._until)) > 1:
+            return False
+        return not choosing.has_both_eras(self._cassette)
+
+    def forget(self, deck: Deck) -> None:
+        """Leave out a deck that another has taken the place of."""
+        at = self._decks.index(deck)
+        del self._decks[at], self._finders[at]
 
     def place(self, url: str) -> tuple[str, dict[str, str]]:
         """The path for clients, the same as in the server's own URL, and what of ours is to be served there."""

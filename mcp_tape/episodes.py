@@ -18,6 +18,7 @@ from .playback import MISS, Action, Send, said
 
 if TYPE_CHECKING:
     from .deck import Deck
+    from .opening import Opening
     from .playback import Player
 
 
@@ -40,7 +41,7 @@ class Episodes:
         self._sends: list[Send] = []
         self.passed_on = 0
 
-    def attach(self, player: Player, deck: Deck) -> None:
+    def attach(self, player: Player, deck: Deck | Opening) -> None:
         """What plays the tape, and the deck in it."""
         self._player = player
         self._questions.attach(deck)
@@ -194,10 +195,10 @@ class Questions:
     """
 
     def __init__(self) -> None:
-        self._deck: Deck | None = None
+        self._deck: Deck | Opening | None = None
         self._asked: dict[str, str] = {}  # the id that each went out with, and the live server's
 
-    def attach(self, deck: Deck) -> None:
+    def attach(self, deck: Deck | Opening) -> None:
         """The deck that asks the same client."""
         self._deck = deck
 

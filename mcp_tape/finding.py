@@ -94,8 +94,10 @@ class Finder:
         return None, False
 
     def _greeting(self, method: str) -> Recorded | None:
-        """From another session; but one that speaks for the modern era would mislead about a legacy tape."""
+        """From another session; but one that speaks for another era than the tape's would mislead about it."""
         found = self._selection.newest(method)
+        if method == protocol.INITIALIZE and self._selection.is_modern(self._selection.sessions[0]):
+            return None
         if found is None or method != protocol.DISCOVER or not self._selection.is_legacy(self._selection.sessions[0]):
             return found
         answer = self._selection.answer(found)

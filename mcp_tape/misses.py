@@ -21,6 +21,10 @@ _READ = 8 << 20  # bytes of them at the most, for the same reason
 _SHOWN_PATHS = 8
 _SHOWN_TEXT = 120
 _TO_DO = "\n  what to do:"
+_OTHER_ERA = (
+    "this tape is of the modern era (2026-07-28, no handshake), and the client sent "
+    "initialize; use a client that speaks it, or record again with this one"
+)
 
 
 class Advice(NamedTuple):
@@ -78,14 +82,20 @@ def _report(selection: Selection, message: Message, known: bool, counts: Rule | 
     if not known:
         method = discreet.text(message.method or "")
         headline = _unknown_method(selection, method)
-        text = in_words(f"miss: {call}\n  {headline}", _ALWAYS, _typed(selection))
-        return Report(headline, text, {"cassette": selection.path, "method": method}, _ALWAYS)
+        advice = _recorded(selection, message)
+        text = in_words(f"miss: {call}\n  {headline}", advice, _typed(selection))
+        return Report(headline, text, {"cassette": selection.path, "method": method}, advice)
     near = _shown(_nearest(selection, message, counts), message, discreet)
     headline = f"{call} is not on the tape with these params" if not _all_played(near) else f"{call} is played out"
+    if message.method == protocol.INITIALIZE and selection.is_modern(selection.sessions[0]):
+        headline = _OTHER_ERA
     lines = [f"miss: {call}", f"  {headline}", f"  {selection.path}, played so far: {len(selection.taken)}"]
     lines += [line for one in near for line in _described(selection, one, discreet)]
     elsewhere = selection.elsewhere(match.request_key(message.method or "", message.body.get("params")))
-    advice = _advice(near, elsewhere)
+    if elsewhere is not None and selection.is_of_other_era(elsewhere):
+        lines.append(f"  session {elsewhere} has it, but is of the other era: its answers are not for this client")
+        elsewhere = None
+    advice = _advice(near, elsewhere, _recorded(selection, message))
     data = {"cassette": selection.path, "call": call, "nearest": [_as_data(one) for one in near]}
     return Report(headline, in_words("\n".join(lines), advice, _typed(selection)), data, advice)
 
@@ -110,10 +120,7 @@ def as_argument(advice: Advice) -> str:
 
 def _unknown_method(selection: Selection, method: str) -> str:
     if method == protocol.INITIALIZE and selection.knows(protocol.DISCOVER):
-        return (
-            "Method not found: this tape is of the modern era (2026-07-28, no handshake), and the client sent "
-            "initialize; use a client that speaks it, or record again with this one"
-        )
+        return f"Method not found: {_OTHER_ERA}"
     return f"Method not found: no session on {selection.path} has {method}"
 
 
@@ -210,12 +217,33 @@ _ALWAYS = (Advice("to record what is missing", "mode", "new_episodes"), _SHOW)
 _ANEW = (Advice("to record it anew", "mode", "rewrite"), _SHOW)
 
 
-def _advice(near: list[_Shown], elsewhere: int | None) -> tuple[Advice, ...]:
+_RECORD_ALL = Advice("to record all anew, as this tool may change what others answer", "mode", "rewrite")
+
+
+def _recorded(selection: Selection, message: Message) -> tuple[Advice, ...]:
+    """Return how to record it: what a tool that writes has done is in no answer that the tape has already."""
+    return (_RECORD_ALL, *_ALWAYS) if _may_write(selection, message) else _ALWAYS
+
+
+def _advice(near: list[_Shown], elsewhere: int | None, record: tuple[Advice, ...]) -> tuple[Advice, ...]:
     if elsewhere is not None:
-        return Advice(f"session {elsewhere} has it: to play every session", "session", "all"), *_ALWAYS
+        return Advice(f"session {elsewhere} has it: to play every session", "session", "all"), *record
     if near and near[0][1]:
-        return Advice("if that may differ", "ignore", near[0][1][0].path), *_ALWAYS
-    return (Advice("to repeat the last answer", "repeats", "last"), *_ALWAYS) if near else _ALWAYS
+        return Advice("if that may differ", "ignore", near[0][1][0].path), *record
+    return (Advice("to repeat the last answer", "repeats", "last"), *record) if near else record
+
+
+def _may_write(selection: Selection, message: Message) -> bool:
+    """Whether a call may change something: no recorded list says that its tool only reads."""
+    if message.method != protocol.CALL:
+        return False
+    readers: set[str] | None = selection.kept.get(_may_write)
+    if readers is None:
+        answers = (selection.answer(row) for row in selection.requests(protocol.TOOLS))
+        bodies = (selection.message(answer).body for answer in answers if answer is not None)
+        readers = {name for body in bodies for name in protocol.tools_that_read(body)}
+        selection.kept.put(_may_write, readers)
+    return message.name not in readers
 
 
 def _typed(selection: Selection) -> Callable[[Advice], str]:

@@ -48,7 +48,7 @@ class Command:
         with Cassette(file) as cassette:
             stage = api.Stage(cassette, replay, say)
             episodes = Episodes(lambda: live.start(), stage.note)
-            episodes.attach(*stage.deck(episodes.pass_on))
+            episodes.attach(*stage.player(episodes.pass_on))
             live = Live(self._words, recorder, episodes, stage.fail)
             played = stage.finish(stopping.until_told(lambda: serve.serve(live, live.watched, live.unsent)))
             live.end()
@@ -113,7 +113,7 @@ def can_play(path: str) -> bool:
     if not os.path.exists(path) or not os.path.getsize(path):
         return False
     from .cassette import Cassette, EmptyError
-    from .selection import finished
+    from .choosing import finished
 
     try:
         with Cassette(path) as cassette:
@@ -148,7 +148,7 @@ def _rewrite(path: str, server: Command | Url, options: Options, say: Say) -> Ou
 def _unfit(beside: str, outcome: Outcome) -> str | None:
     """Why a recording must not take the old one's place."""
     from .cassette import Cassette
-    from .selection import finished
+    from .choosing import finished
 
     summary = outcome.recorded
     if summary is None or summary.incomplete:

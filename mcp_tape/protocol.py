@@ -5,6 +5,7 @@ Messages are told apart by their shape alone; no method is ever required to be k
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from .jsontext import Path
@@ -28,6 +29,7 @@ INITIALIZE = "initialize"
 DISCOVER = "server/discover"
 PING = "ping"
 CALL = "tools/call"
+TOOLS = "tools/list"
 INITIALIZED = "notifications/initialized"
 _INITIALIZED = (INITIALIZED, "initialized")
 # What a client sends to find out whom it talks to: never a miss, and no conversation.
@@ -166,6 +168,15 @@ def is_modern(body: dict[str, Any], version: str | None = None) -> bool:
     names one that has no sessions."""
     named = member(member(body.get("params"), "_meta"), _META + "protocolVersion")
     return named is not None or (version is not None and version not in _LEGACY_VERSIONS)
+
+
+def tools_that_read(body: dict[str, Any]) -> Iterator[str]:
+    """The tools of a list that are said to change nothing. One that says nothing may."""
+    tools = member(body.get("result"), "tools")
+    for tool in tools if isinstance(tools, list) else []:
+        name = member(tool, "name")
+        if isinstance(name, str) and member(member(tool, "annotations"), "readOnlyHint") is True:
+            yield name
 
 
 def client_meta(version: str, info: dict[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from . import database, match, protocol
 from .ahead import Ahead
 from .cassette import MESSAGE_TYPES, Cassette, Types
+from .choosing import choose, is_legacy, is_modern
 from .controls import Controls
-from .errors import CassetteError, pasted
 from .frames import FrameKind, Message, MessageKind, Side
 from .kept import FrameText, Kept
 
@@ -176,7 +176,18 @@ class Selection:
 
     def is_legacy(self, session: int) -> bool:
         """Whether a session began with the legacy era's handshake."""
-        return _is_legacy(self._cassette, session)
+        return is_legacy(self._cassette, session)
+
+    def is_modern(self, session: int) -> bool:
+        """Whether its requests tell their version themselves, as those of the modern era do."""
+        return is_modern(self._cassette, session)
+
+    def is_of_other_era(self, session: int) -> bool:
+        """Whether a session is of another era than what plays."""
+        first = self.sessions[0]
+        if self.is_legacy(first):
+            return self.is_modern(session)
+        return self.is_modern(first) and self.is_legacy(session)
 
     # -- what belongs to it
 
@@ -337,76 +348,8 @@ def _padded(row: tuple[object, ...]) -> tuple[object, ...]:
     return row + _NOT_READ
 
 
-def newest(cassette: Cassette) -> int:
-    """The number of the newest session; 0 if there is none."""
-    ((number,),) = cassette.rows("SELECT coalesce(max(id), 0) FROM sessions")
-    return int(number)
-
-
 def select(
     cassette: Cassette, which: str, legacy: bool | None = None, nth: int | None = None, until: int | None = None
 ) -> Selection:
-    """`latest`, `all` or a session's number; the latest of an era where there is one.
-
-    For the `nth` client of a test, the latest is what its nth client had said when the test was recorded. `until`: the
-    newest session that counts, so that what is recorded meanwhile does not change what plays.
-    """
-    last = newest(cassette) if until is None else until
-    rows = cassette.rows("SELECT id, extends FROM sessions WHERE id <= ? ORDER BY id DESC", (last,))
-    if which == "all":
-        chosen = [number for number, _ in rows]
-    elif which == "latest":
-        # One that is still being recorded, or only a probe, plays where there is no other.
-        own = [number for number, extends in rows if extends is None]
-        unfinished = (number for number in own if _has_an_exchange(cassette, number))
-        of_era = (n for n in finished(cassette, last) if legacy is not None and _is_legacy(cassette, n) == legacy)
-        whole = finished(cassette, last)
-        base = next(of_era, None) or next(whole, None) or next(unfinished, None) or next(iter(own), None)
-        mates = _of_same_run(cassette, base, last) if base and nth is not None else [base] if base else []
-        first = mates[min(nth or 0, len(mates) - 1)] if mates else None
-        chosen = [] if first is None else [first, *(number for number in mates if number != first)]
-        chosen += sorted(number for number, extends in rows if extends in chosen)
-    else:
-        chosen = [cassette.session(int(which)).id]
-    if not chosen:
-        raise CassetteError(_nothing_to_play(cassette.path, rows))
-    return Selection(cassette, chosen)
-
-
-def _nothing_to_play(path: str, rows: Sequence[tuple[int, int]]) -> str:
-    if not rows:
-        return f"{path} has no session to play; record one with: mcp-tape record -o {pasted(path)} -- SERVER"
-    number, extends = rows[0]
-    return (
-        f"{path} holds session {number}, which extends session {extends}, and that is not here; "
-        f"to play it alone: mcp-tape replay {pasted(path)} --session {number}"
-    )
-
-
-def finished(cassette: Cassette, until: int | None = None) -> Iterator[int]:
-    """The sessions that can be played and are closed, newest first."""
-    sql = "SELECT id FROM sessions WHERE extends IS NULL AND ended_at IS NOT NULL AND id <= ? ORDER BY id DESC"
-    rows = cassette.rows(sql, (newest(cassette) if until is None else until,))
-    return (session for (session,) in rows if _has_an_exchange(cassette, session))
-
-
-def _of_same_run(cassette: Cassette, session: int, until: int) -> list[int]:
-    """The sessions that were recorded in the same run of a test, in order."""
-    sql = """SELECT other.id FROM sessions s JOIN sessions other ON other.run = s.run AND other.extends IS NULL
-             WHERE s.id = ? AND other.id <= ? ORDER BY other.id"""
-    same = [number for (number,) in cassette.rows(sql, (session, until)) if _has_an_exchange(cassette, number)]
-    return same or [session]
-
-
-def _is_legacy(cassette: Cassette, session: int) -> bool:
-    sql = "SELECT 1 FROM messages WHERE session = ? AND method = ? AND sender = 'client' LIMIT 1"
-    return bool(cassette.rows(sql, (session, protocol.INITIALIZE)))
-
-
-def _has_an_exchange(cassette: Cassette, session: int) -> bool:
-    """Probes do not count: clients start the command just to ask which era it speaks. Nor does being turned away."""
-    marks = ", ".join("?" * len(protocol.PROBES))
-    sql = f"""SELECT 1 FROM messages m WHERE session = ? AND kind = 'request' AND sender = 'client'
-              AND method NOT IN ({marks}) AND NOT EXISTS (SELECT 1 FROM messages a WHERE a.session = m.session
-              AND a.answers = m.seq AND a.status IN ('refused', 'retry')) LIMIT 1"""
-    return bool(cassette.rows(sql, (session, *protocol.PROBES)))
+    """The sessions that `choosing.choose` chooses, to be played."""
+    return Selection(cassette, choose(cassette, which, legacy, nth, until))

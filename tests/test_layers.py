@@ -16,10 +16,10 @@ STACK = """
     errors naming sizes jsontext jsonpath protocol frames framing compression secrecy shapes hiding
     literals json_strings own_rules private_keys redact diagnostics match
     schema journals foreign_schema database texts batches cassette rewrite kept filters showing measuring querying
-    searching storage replacing remaking changing removing merging controls ahead selection
+    searching storage replacing remaking changing removing merging controls ahead choosing selection
     streams ledger rebuilding migrations unhidden hiding_later checking tape sessions formats
     finding minted_spots minted calls playback cues hearing stand_ins ordering misses deck client_script client_deck
-    faults episodes report diff
+    faults opening episodes report diff
     transports
     recorder backlog writer api modes editing project reviewing references surveying using verifying
     demo cli __main__ pytest_tapes pytest_plugin

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+
+import pytest
 
 from .decks import Player, make_cassette
 from .support import MCP_TAPE, run
-from .test_deck import call, result
+from .test_deck import call, played, request, result
 
 
 def search(rpc_id: int, **arguments: object) -> str:
@@ -145,3 +148,14 @@ def test_the_nearest_is_found_on_a_long_tape(tmp_path: Path) -> None:
     player = Player(path)
     player.say(search(1, query="dogs"))
     assert '$.params.arguments.query  recorded "cats", live "dogs"' in player.told("miss")[0]
+
+
+@pytest.mark.parametrize("hint", [True, False, None])
+def test_a_tool_that_may_write_is_to_be_recorded_with_all_others(tmp_path: Path, hint: bool | None) -> None:
+    tools = [{"name": "save", "annotations": {"readOnlyHint": hint}}, {"name": "other"}, "odd"]
+    listed = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"tools": tools}})
+    player = played(tmp_path, ("client", request(1, "tools/list")), ("server", listed), ("client", call(2, "other")))
+    player.say(call(3, "save"))
+    (report,) = player.told("miss")
+    modes = re.findall(r"--mode (\w+)", report)
+    assert modes == (["new_episodes"] if hint else ["rewrite", "new_episodes"])

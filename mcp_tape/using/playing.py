@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -31,7 +30,7 @@ class Playing(UsedCassette):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._lock = threading.Lock()
-        self._clients = itertools.count()
+        self._clients = _Count()
         self._facts: list[Fact] = []
         self._said: list[str] = []
         self._answers: dict[Call, bytes] = {}  # of stand-ins
@@ -64,7 +63,7 @@ class Playing(UsedCassette):
     def _player(self) -> Iterator[Player]:
         """What plays to one client, in the thread that asks for it."""
         with self._stage() as stage:
-            yield stage.deck()[0]
+            yield stage.player()[0]
 
     @contextlib.contextmanager
     def _application(self, stop: Callable[[], None]) -> Iterator[App]:
@@ -78,8 +77,7 @@ class Playing(UsedCassette):
     @contextlib.contextmanager
     def _stage(self) -> Iterator[api.Stage]:
         with Cassette(self.path) as cassette:
-            clients = iter(lambda: next(self._clients), None)  # rewinding starts them anew
-            told = self._hear, self._stand_in, clients
+            told = self._hear, self._stand_in, self._clients
             yield _Stage(self._sessions, cassette, self._settings.replay, self._said.append, *told)
 
     # -- what happened
@@ -146,7 +144,7 @@ class Playing(UsedCassette):
             self._said.clear()
             self._answers.clear()
             self._sessions.clear()
-            self._clients = itertools.count()
+            self._clients.reset()
         if self._server is not None:
             self._server.rewind()
 
@@ -204,3 +202,27 @@ class _Stage(api.Stage):
         player, deck = super().deck(*arguments, **options)
         self._playing.update(dict.fromkeys(deck.selection.sessions))
         return player, deck
+
+    def forget(self, deck: Deck) -> None:
+        super().forget(deck)
+        for session in deck.selection.sessions:
+            self._playing.pop(session, None)
+
+
+class _Count:
+    """Numbers the clients of a tape."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._next = 0
+
+    def peek(self) -> int:
+        return self._next
+
+    def take(self) -> int:
+        with self._lock:
+            self._next += 1
+            return self._next - 1
+
+    def reset(self) -> None:
+        self._next = 0

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from .. import modes, replacing
 from ..cassette import Cassette
+from ..choosing import finished
 from ..errors import CassetteError
 from ..reviewing import ENDING, note
-from ..selection import finished
 from .base import Verified
 
 
