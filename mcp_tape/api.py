@@ -47,6 +47,7 @@ class Replay(NamedTuple):
     redact_with: tuple[str, ...] = ()
     redactions: tuple[Callable[[str], str], ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
+    known: tuple[tuple[str, str], ...] = ()
 
 
 class Played(NamedTuple):
@@ -327,7 +328,7 @@ def _rules(options: Replay) -> Rules:
     from .diagnostics import Rules
 
     own = options.redact_keys, options.redact_paths, options.redact_values
-    return Rules(*own, options.redactions, options.redact_with, options.headers, os.environ)
+    return Rules(*own, options.redactions, options.redact_with, options.headers, os.environ, options.known)
 
 
 def _faulty(options: Replay) -> Faulty | None:

@@ -31,6 +31,7 @@ class Rules(NamedTuple):
     named: tuple[str, ...] = ()  # functions, as module:function
     headers: tuple[tuple[str, str], ...] = ()
     environ: Mapping[str, str] = {}
+    known: tuple[tuple[str, str], ...] = ()  # variables of others
 
 
 _NONE = Rules()
@@ -42,7 +43,8 @@ def redactor(rules: Rules) -> Redactor:
     from .redact import Redactor
 
     functions = [*rules.functions, *map(named_function, rules.named)]
-    return Redactor(rules.environ, rules.keys, rules.paths, rules.values, functions, rules.headers)
+    own = rules.keys, rules.paths, rules.values, functions
+    return Redactor(rules.environ, *own, headers=rules.headers, known=rules.known)
 
 
 def hidden(text: str) -> str:

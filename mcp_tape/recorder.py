@@ -48,6 +48,7 @@ class Options(NamedTuple):
     redact_values: tuple[str, ...] = ()
     redact_with: tuple[str, ...] = ()  # functions, as module:function
     headers: tuple[tuple[str, str], ...] = ()  # that we send ourselves: what they say is a secret
+    known: tuple[tuple[str, str], ...] = ()  # variables that are not in our environment, to be hidden as ours are
 
 
 class Summary:

@@ -79,10 +79,12 @@ class Redactor:
         functions: Iterable[Rule] = (),
         headers: Iterable[tuple[str, str]] = (),
         most_seen: int = _MOST_SEEN,
+        known: Iterable[tuple[str, str]] = (),
     ) -> None:
+        """`known`: variables that are not in the environment, or have another value there."""
         self._own = OwnRules(keys, paths, values, functions)
         self._names = _SecretNames(self._own.names)
-        self._environ = _environment(environ)
+        self._environ = _environment((*environ.items(), *known))
         for name, value in headers:
             for word in (value, value.rpartition(" ")[2]):  # Bearer TOKEN
                 if secrecy.is_distinctive(word):
@@ -278,15 +280,21 @@ def _within(channel: str) -> Names:
     return (STDERR,) if channel == STDERR else ()  # nothing on stderr is the protocol's own
 
 
-def _environment(environ: Mapping[str, str]) -> Literals:
+def _environment(variables: Iterable[tuple[str, str]]) -> Literals:
     literals = Literals(_MOST_ENVIRON)
-    for name, value in environ.items():
-        password = _URL_PASSWORD.search(value)
-        if secrecy.is_secret_env(name) and secrecy.is_env_value(value):
-            literals.add(value, f"env:{name}")
-        elif password and secrecy.is_distinctive(password[1]):
-            literals.add(password[1], f"env:{name}")
+    for name, value in variables:
+        hidden = hidden_part(name, value)
+        if hidden:
+            literals.add(hidden, f"env:{name}")
     return literals
+
+
+def hidden_part(name: str, value: str) -> str | None:
+    """What of a variable's value is secret: all of it by the variable's name, or the password in a URL."""
+    if secrecy.is_secret_env(name) and secrecy.is_env_value(value):
+        return value
+    password = _URL_PASSWORD.search(value)
+    return password[1] if password and secrecy.is_distinctive(password[1]) else None
 
 
 def _unescaped(found: re.Match[bytes]) -> bytes:

@@ -29,7 +29,7 @@ class Reporter:
         say: Callable[[str], None],
         file: str | None,
         run: str | None,
-        discreet: Discreet | None = None,
+        discreet: Discreet,
         *,
         quiet: bool = False,
     ) -> None:
@@ -86,7 +86,7 @@ class Reporter:
         return count
 
     def _hidden(self, told: Any) -> Any:
-        return self._discreet.text(told) if self._file >= 0 and self._discreet and isinstance(told, str) else told
+        return self._discreet.text(told) if self._file >= 0 and isinstance(told, str) else told
 
     def _write(self, row: dict[str, Any]) -> None:
         if self._file >= 0:

@@ -18,9 +18,9 @@ import orjson
 from . import __version__
 from .backlog import Backlog
 from .database import is_locked
+from .diagnostics import Rules, redactor
 from .errors import CassetteError
 from .frames import Entry, Frame, Side
-from .naming import named_function
 from .recorder import CONTROL, HEAD, SERVER, Options
 from .redact import Redactor
 from .sessions import Sessions
@@ -264,9 +264,10 @@ def _patiently(write: Callable[[], _T], waited: Callable[[int], None]) -> _T:
 def _redactor(options: Options) -> Redactor | None:
     if not options.redact:
         return None
-    functions = [named_function(name) for name in options.redact_with]
     own = options.redact_keys, options.redact_paths, options.redact_values
-    return Redactor(os.environ, *own, functions, options.headers)
+    return redactor(
+        Rules(*own, named=options.redact_with, headers=options.headers, environ=os.environ, known=options.known)
+    )
 
 
 def _timestamp(seconds: float) -> str:

@@ -13,6 +13,7 @@ from . import say
 if TYPE_CHECKING:
     from ..api import Replay, Web
     from ..diagnostics import Rules
+    from ..environment import Pairs
     from ..recorder import Options as RecordOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -78,6 +79,38 @@ def _functions(ctx: click.Context, param: click.Parameter, values: tuple[str, ..
         except ValueError as error:
             raise click.BadParameter(str(error)) from None
     return values
+
+
+def _of_files(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> Pairs:
+    if not values:
+        return ()
+    from ..environment import from_file  # only where the option is used
+
+    return tuple(pair for value in values for pair in from_file(value))
+
+
+def _of_processes(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> Pairs:
+    for value in values:
+        if value != "parents" and not re.fullmatch(r"pid:\d+", value):
+            raise click.BadParameter(f"{value!r} is neither parents nor pid:N, as in pid:4711")
+    if not values:
+        return ()
+    from ..environment import from_process
+
+    return tuple(pair for value in values for pair in from_process(value))
+
+
+def _of_test(ctx: click.Context, param: click.Parameter, value: str | None) -> Pairs:
+    if value is None:
+        return ()
+    from ..transports.handover import received
+
+    return received(value)
+
+
+def _known(given: dict[str, Any]) -> Pairs:
+    """The variables of others, whose values are to be hidden."""
+    return tuple(pair for name in ("of_files", "of_processes", "of_test") for pair in given.get(name, ()))
 
 
 def _list_of_paths(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -189,9 +222,19 @@ _REDACTING = (
     click.option("--redact-with", metavar="MODULE:FUNCTION", multiple=True, callback=_functions,
                  help="Hide what this Python function of a text hides."),
 )  # fmt: skip
+_KNOWN = (
+    click.option("--env-file", "of_files", metavar="FILE", multiple=True, callback=_of_files,
+                 help="Hide the values of secret variables in this .env file too."),
+    click.option("--redact-env-from", "of_processes", metavar="WHO", multiple=True, callback=_of_processes,
+                 help="Hide the values of secret variables of other processes too: parents (those that started "
+                 "mcp-tape) or pid:N. Linux only."),
+    click.option("--secrets-from", "of_test", metavar="SOCKET", hidden=True, callback=_of_test,
+                 help="Where a test tells what to hide."),
+)  # fmt: skip
 _RECORDING = (
     click.option("--note", metavar="TEXT", help="A remark, kept with the session."),
     *_REDACTING,
+    *_KNOWN,
     click.option("--no-redact", is_flag=True, help="Keep secrets. The cassette is then one itself."),
 )  # fmt: skip
 _REPLAYING = (
@@ -281,6 +324,7 @@ def record_from(command: tuple[str, ...], given: dict[str, Any]) -> RecordOption
     from ..recorder import Options
 
     chosen = {name: value for name, value in given.items() if name in Options._fields}
+    chosen |= {"known": _known(given)}
     chosen |= {"target": {"url": given["url"]}, "transport": "http"} if given["url"] else {}
     return Options(**{"target": {"command": list(command)}} | chosen, redact=not given["no_redact"])
 
@@ -292,7 +336,7 @@ def rules_from(given: dict[str, Any]) -> Rules:
     from ..diagnostics import Rules
 
     keys, paths, values = (given[name] for name in ("redact_keys", "redact_paths", "redact_values"))
-    return Rules(keys, paths, values, named=given["redact_with"], environ=os.environ)
+    return Rules(keys, paths, values, named=given["redact_with"], environ=os.environ, known=_known(given))
 
 
 def replay_from(given: dict[str, Any]) -> Replay:
@@ -300,7 +344,7 @@ def replay_from(given: dict[str, Any]) -> Replay:
     from ..api import Replay
 
     chosen = {name: value for name, value in given.items() if name in Replay._fields}
-    return Replay(in_recorded_order=given["order"] == "recorded", **chosen)
+    return Replay(in_recorded_order=given["order"] == "recorded", known=_known(given), **chosen)
 
 
 def check_faults(options: Replay, listen: object) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
 
 from .. import api
-from ..recorder import Summary
+from ..recorder import Options, Summary
 from . import say
 from .naming import default_path, default_path_of
 from .options import (
@@ -64,6 +65,7 @@ def command(ctx: click.Context, /, output: str | None, quiet: bool, command: tup
     else:
         code, summary = api.record(command, path, options, warn=tell)
     tell_summary(summary, path, quiet)
+    tell_stripped(options, quiet)
     ctx.exit(code)
 
 
@@ -98,6 +100,16 @@ def tell_summary(summary: Summary, path: str, quiet: bool) -> None:
         recorded = f"{count(summary.frames, 'frame')}, {count(summary.exchanges, 'exchange')}"
         more = f"{summary.still_open} still open, {summary.redactions} redacted"
         tell(f"{recorded}, {more}: {path} ({_sessions(summary.sessions)})")
+
+
+def tell_stripped(options: Options, quiet: bool) -> None:
+    """Say that what is secret in the client's environment could not be known here."""
+    from ..environment import looks_stripped
+
+    if not quiet and options.redact and not options.known and looks_stripped(os.environ):
+        names = ", ".join(sorted(os.environ)) or "no variables"
+        tell(f"the client has passed on {names}: secrets of its other variables were not known, so they are not hidden")
+        tell("to hide them: --redact-env-from parents, or --env-file FILE")
 
 
 def _sessions(numbers: list[int]) -> str:

@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import click
 
+from ..diagnostics import Discreet
 from ..errors import TapeError
 from ..modes import Command, Mode, Url, use
 from ..report import Reporter
@@ -19,10 +20,11 @@ from .options import (
     recording_options,
     replay_from,
     replaying_options,
+    rules_from,
     web_from,
     web_options,
 )
-from .record import check_server, tell, tell_summary
+from .record import check_server, tell, tell_stripped, tell_summary
 from .replay import tell_played
 
 
@@ -63,16 +65,18 @@ def command(ctx: click.Context, /, file: str, mode: Mode, quiet: bool, command: 
     server = Url(web_from(given), click.echo) if by_web else Command(command)
     if not quiet:
         say(f"mode {mode}: {file}")
+    recording = record_from(command, given)
     try:
-        outcome = use(file, server, mode, replaying, record_from(command, given), tell)
+        outcome = use(file, server, mode, replaying, recording, tell)
     except TapeError as error:
-        Reporter(say, replaying.report, replaying.run).fail(str(error))
+        Reporter(say, replaying.report, replaying.run, Discreet(rules_from(given))).fail(str(error))
         raise
     name = replaying.in_place_of or file
     if outcome.played is not None:
         tell_played(outcome.played, replaying, name, quiet)
     if outcome.recorded is not None:
         tell_summary(outcome.recorded, name, quiet)
+        tell_stripped(recording, quiet)
     elif outcome.played is None:
         say(f"nothing was recorded: {name}")
     ctx.exit(outcome.code)

@@ -32,7 +32,7 @@ class Door:
 
     def __init__(self, players: Deckplace) -> None:
         self._players = players
-        self._directory = _short_directory()
+        self._directory = short_directory()
         self._path = os.path.join(self._directory, _SOCKET)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(self._path)
@@ -85,7 +85,7 @@ class Door:
             self._inside.discard(client)
 
 
-def _short_directory() -> str:
+def short_directory() -> str:
     """A new directory for a socket, whose path must fit into some hundred bytes."""
     directory = tempfile.mkdtemp(prefix="mcp-tape-")
     if len(os.fsencode(directory)) + len(_SOCKET) < _LONGEST:

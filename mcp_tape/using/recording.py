@@ -12,13 +12,14 @@ from collections.abc import Callable
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
-from .. import database, modes, schema
+from .. import database, environment, modes, schema
 from ..cassette import Cassette, EmptyError
 from ..diagnostics import hidden
 from ..errors import CassetteError, ServerError, TapeError
 from ..frames import Exchange
 from . import happened, recorders
 from .base import Function, Miss, Settings, UsedCassette
+from .handover import Handover
 from .happened import Happened
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Recording(UsedCassette):
         self._source = happened.Source(self._part, self._report, frozenset({self._run}), plays)
         self._last: Happened | None = None
         self._code = 0
+        self._handover: Handover | None = None
         self._options = recorders.options(settings)
         if owner is None:
             self._before = self._begin()
@@ -98,7 +100,16 @@ class Recording(UsedCassette):
     def _mcp_tape(self) -> list[str]:
         mode = "new_episodes" if self.mode == "new_episodes" else "all"
         words = [*recorders.mcp_tape(), "use", self._part, "--mode", mode, "-q", "--run", self._run]
-        return [*words, "--report", self._report, "--in-place-of", self.path, *self._options]
+        # First what may fail, before a file is made.
+        words += ["--secrets-from", self._handed_over(), "--report", self._report, "--in-place-of", self.path]
+        return [*words, *self._options]
+
+    def _handed_over(self) -> str:
+        """Where recorders ask for the secrets of this process: clients start them without its environment."""
+        if self._handover is None:
+            self._handover = Handover(lambda: environment.secrets(os.environ))
+            self._started.callback(self._handover.close)
+        return self._handover.path
 
     # -- what happened
 
