@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from typing import NamedTuple
 
+from . import protocol
 from .cassette import Cassette, Types
 
 _FIRST, _MOST = 16, 512  # frames read at once: few at the start, then more and more
@@ -30,7 +31,11 @@ _REQUESTS = f"""SELECT q.seq, q.part, q.key, q.rpc_id,
          AND +a.answers = q.seq AND +a.rpc_id = q.rpc_id
     LEFT JOIN frames af ON af.id = a.frame
     WHERE q.frame BETWEEN ? AND ? AND +q.session = ? AND q.key IS NOT NULL AND q.cue IS NULL"""
-
+# What was asked again because it had changed is not there for those who ask earlier: see finding.
+_CHANGED = f"""SELECT min(seq) FROM messages WHERE session = ? AND +sender = 'server'
+    AND method IN ({", ".join(f"'{method}'" for method in sorted(protocol.CHANGES))})"""
+_ASKED_AGAIN = f"""SELECT seq FROM messages WHERE session = ? AND +sender = 'client' AND +seq > ?
+    AND method IN ({", ".join(f"'{method}'" for method in protocol.CHANGED_BY)})"""
 
 _CUT = b'"id":'
 _ID = rb'("[\w.:/-]*"|-?\d+)'
@@ -65,6 +70,7 @@ class Ahead:
         self._by_text: dict[bytes, Plain] = {}
         self._by_rest: dict[bytes, Plain] | None = None
         self._left = 0  # plain exchanges of the window that were not asked for
+        self._asked_again: set[int] | None = None  # where what may have changed is asked for
         self._skipped: set[bytes] = set()  # keys that windows before this one held and nobody asked for
 
     def same_text(self, text: bytes) -> tuple[Plain, str] | None:
@@ -118,14 +124,22 @@ class Ahead:
         self._stop, self._size = (end or start) + 1, min(4 * self._size, _MOST)
         cues = Counter(cue for (cue,) in self._cassette.rows(_CUES, (self._session, start, self._stop - 1)))
         self._by_key, self._by_text, self._by_rest = {}, {}, None
+        asked_again = self._read_asked_again()
         for row in self._cassette.expected(self._cassette.rows(_REQUESTS, (first, last, self._session)), _TYPES):
             plain = Plain._make(row)
-            if cues[plain.seq] != 1:
+            if cues[plain.seq] != 1 or plain.seq in asked_again:
                 plain = plain._replace(answer=None)  # something comes with it, or nothing at all
             self._by_key.setdefault(plain.key, []).append(plain)
             if plain.answer is not None:
                 self._by_text[plain.text] = plain
         self._left = len(self._by_text)
+
+    def _read_asked_again(self) -> set[int]:
+        if self._asked_again is None:
+            ((changed,),) = self._cassette.rows(_CHANGED, (self._session,))
+            rows = [] if changed is None else self._cassette.rows(_ASKED_AGAIN, (self._session, changed))
+            self._asked_again = {seq for (seq,) in rows}
+        return self._asked_again
 
 
 def _without_id(text: bytes) -> tuple[bytes, str] | None:

@@ -45,6 +45,7 @@ class Cues:
         self._calls = calls
         # By exchange, the messages that were played and are no answers: a cue may come twice.
         self._once: dict[tuple[int, int | None], set[Position]] = {}
+        self._come: set[Position] = set()  # what the server says of changes
         self._round = 0
 
     def due(self, session: int, cue: int, call: Call | None) -> tuple[list[Pending], bool]:
@@ -53,6 +54,8 @@ class Cues:
         due = self._own_answers(cued, call) if call is not None and call.is_of(session, cue) else []
         left = []
         for row in cued.left:
+            if row.method in protocol.CHANGES:
+                self._come.add(row.place)  # also where the client did not want to hear of it
             named = row if row.exchange is not None else self._calls.named_late(row)
             owner = self._owner(row, named)
             if named is not None and owner is None:
@@ -73,6 +76,10 @@ class Cues:
         assert recorded is not None
         self._once.pop((recorded.session, recorded.seq), None)
         self._round += 1
+
+    def has_come(self, row: Recorded) -> bool:
+        """Whether the client has sent what a notification of a change waits for."""
+        return row.place in self._come
 
     def cancels_of(self, recorded: Recorded) -> list[Recorded]:
         """The client's cancels of a request while it was open; those of a batch share their exchange."""

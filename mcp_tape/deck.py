@@ -80,6 +80,7 @@ class Deck:
         self._replies: list[Send] = []
         self.played = 0
         self.misses = 0
+        finder.listen(self._has_come, self._note)
         self._cue(selection.sessions[0], 0, None, 0.0, 0)
 
     def receive(self, text: bytes, channel: str, now: float) -> None:
@@ -376,6 +377,11 @@ class Deck:
     def _at(self, recorded: Recorded) -> int:
         """When it was recorded; only a replay in time needs to know."""
         return (self._selection.facts(recorded).at or 0) if self._speed else 0
+
+    def _has_come(self, recorded: Recorded) -> bool:
+        """Whether a notification of a change is out."""
+        waits = any(pending.recorded and pending.recorded.place == recorded.place for *_, pending in self._later)
+        return not waits and self._cues.has_come(recorded)
 
     def _note(self, text: str) -> None:
         self._tell(Fact("note", self._discreet.text(text)))

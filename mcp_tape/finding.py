@@ -37,6 +37,9 @@ _Turns = dict[Position | None, Recorded | None]  # the requests of a key: behind
 Compare = Callable[[Any, Any], str | None]  # of a recorded and a live message: how they differ, None if they do not
 
 
+_TOLD = "method = ? AND +sender = 'server' AND +seq > ? AND +seq < ? ORDER BY frame DESC, part DESC"
+
+
 class _Turn(NamedTuple):
     """A request that was found, and how things stood before."""
 
@@ -65,8 +68,15 @@ class Finder:
         self._last: dict[bytes, Position] = {}  # per key, how far it was played
         self._turn: _Turn | None = None  # that was taken last
         self._given_back: set[Position] = set()
+        self._early: set[Position] = set()  # requests that were asked for before their time
+        self._has_come: Callable[[Recorded], bool] = lambda row: True
+        self._note: Callable[[str], None] = lambda text: None
         self._indexes: dict[str, dict[bytes, _Turns]] = {}  # by method, where stored keys do not serve
         self._hidden: dict[str, list[Recorded]] = {}  # by method, the recorded requests with redactions
+
+    def listen(self, has_come: Callable[[Recorded], bool], note: Callable[[str], None]) -> None:
+        """Learn whether a message of the server has come to the client, and whom to tell what people should know."""
+        self._has_come, self._note = has_come, note
 
     @property
     def taken(self) -> set[Position]:
@@ -82,6 +92,8 @@ class Finder:
         key = self._key(method, params)
         last = self._last.get(key)
         found = self._next(key, method, last) or self._redacted(method, params)
+        if found is not None and last is not None and self._is_early(method, last, found):
+            return self._selection.at(last), True
         if found is None and last is not None and self._repeats == "cycle":
             self._selection.ahead.leave_out(key)
             found = self._next(key, method, None)
@@ -92,6 +104,28 @@ class Finder:
         if last is None and method in (protocol.INITIALIZE, protocol.DISCOVER):
             return self._greeting(method), True
         return None, False
+
+    def _is_early(self, method: str, last: Position, found: Recorded) -> bool:
+        """Whether a request was made again only because the server had said that the answer changed.
+
+        Until it says so this time, the answer before is the right one.
+        """
+        change = protocol.CHANGED_BY.get(method)
+        if change is None or found.session != last[0]:
+            return False
+        told = self._selection.rows(found.session, _TOLD, change, last[1], found.seq)
+        newest = next((row for row in told if found.name in (None, self._uri(row))), None)
+        if newest is None or self._has_come(newest):
+            return False
+        if found.place not in self._early:
+            self._early.add(found.place)
+            name = " ".join(filter(None, (method, found.name)))
+            self._note(f"{name} was asked for once more before {change}: the answer before that is repeated")
+        return True
+
+    def _uri(self, row: Recorded) -> object:
+        """The resource that was updated."""
+        return protocol.member(self._selection.message(row).body.get("params"), "uri")
 
     def _greeting(self, method: str) -> Recorded | None:
         """From another session; but one that speaks for another era than the tape's would mislead about it."""
@@ -165,6 +199,9 @@ class Finder:
         if not like:
             return None, False
         found = next((row for row in like if row.place not in self.taken), None)
+        before = like[like.index(found) - 1] if found is not None and found is not like[0] else None
+        if found is not None and before is not None and self._is_early(method, before.place, found):
+            return before, True
         if found is not None:
             self._turn = _Turn(found.place, is_new=True)
             self.taken.add(found.place)

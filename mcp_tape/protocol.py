@@ -35,6 +35,15 @@ _INITIALIZED = (INITIALIZED, "initialized")
 # What a client sends to find out whom it talks to: never a miss, and no conversation.
 PROBES = (DISCOVER, PING)
 _HOUSEKEEPING = frozenset({PING, INITIALIZE, DISCOVER, "logging/setLevel", "completion/complete", "resources/read"})
+# What may be asked again, and the notification that says when that is worth while.
+CHANGED_BY = {
+    "tools/list": "notifications/tools/list_changed",
+    "prompts/list": "notifications/prompts/list_changed",
+    "resources/list": "notifications/resources/list_changed",
+    "resources/templates/list": "notifications/resources/list_changed",
+    "resources/read": "notifications/resources/updated",
+}
+CHANGES = frozenset(CHANGED_BY.values())
 _META = "io.modelcontextprotocol/"
 
 # Where a message names a request, by its id or the token that it gave.
