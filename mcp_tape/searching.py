@@ -55,7 +55,8 @@ class Hit(NamedTuple):
 def parse(words: str) -> list[Term]:
     """`one two` are two terms, `"one two"` is one, and `tool*` is whatever starts with it."""
     terms = []
-    for quoted, star, bare in _TERM.findall(words):
+    # What is no UTF-8 is between words on a tape, too.
+    for quoted, star, bare in _TERM.findall(words.encode("utf-8", "replace").decode()):
         text = bare.rstrip("*") or quoted
         if _WORD.search(text):
             terms.append(Term(text, bool(star) or bare.endswith("*")))

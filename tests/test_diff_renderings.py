@@ -89,8 +89,7 @@ def test_colours_are_those_of_the_golden_file() -> None:
 @pytest.mark.parametrize("form", FORMATS)
 def test_no_form_holds_what_a_terminal_would_act_on(form: str) -> None:
     text = made("rich", form).decode()
-    allowed = {"\n"} | ({"\u202e", "\u200b"} if form == "json" else set())  # JSON is data: as it was
-    assert {c for c in text if not c.isprintable()} <= allowed
+    assert {c for c in text if not c.isprintable()} <= {"\n"}
 
 
 @pytest.mark.parametrize("form", sorted({*FORMATS} - {"json"}))
@@ -116,10 +115,22 @@ def test_many_lines_show_some_of_both_sides_and_say_how_many_more() -> None:
 @pytest.mark.parametrize(
     ("text", "shown"),
     [("plain", "plain"), ("a\x1b[0m", r"a\x1b[0m"), ("zero\u200bwidth", r"zero\u200bwidth"), ("\ud800", r"\ud800"),
-     ("end ", r"end\x20"), ("日本語", "日本語"), ("\U000e0041", r"\U000e0041"), ("\r\n", r"\r\n")],
+     ("end ", r"end\x20"), ("日本語", "日本語"), ("\U000e0041", r"\U000e0041"), ("\r\n", r"\r\n"),
+     ("::error::x", r"\x3a:error::x"), ("  ::add-mask::x", r"  \x3a:add-mask::x"), ("a::b", "a::b"), (":", ":"),
+     ("x ##[error]y", r"x \x23#[error]y"), ("###[group]", r"#\x23#[group]"), ("## [a]", "## [a]")],
 )  # fmt: skip
 def test_what_hides_or_acts_is_shown_as_an_escape(text: str, shown: str) -> None:
     assert visible(text) == shown
+
+
+@pytest.mark.parametrize("form", sorted({*FORMATS} - {"github"}))
+def test_no_line_is_a_command_of_githubs_runner(form: str) -> None:
+    old, new = ("  ::add-mask::a\n" + words for words in ("old", "new ##[error]b\n::warning::c"))
+    change = found("tool ##[error]x", "tool-description-changed", (), old, new, note="::notice::e")
+    text = render(RICH._replace(changes=(change,), old="::error::f 1"), form)
+    assert "add-mask" in text
+    assert not [line for line in text.splitlines() if line.strip().startswith("::")]
+    assert form == "json" or "##[" not in text
 
 
 def test_the_text_names_the_unknown_and_never_says_no_changes_then() -> None:

@@ -12,6 +12,7 @@ import pytest
 from mcp_tape.cassette import Cassette
 
 from .decks import make_cassette
+from .reading import invoke
 from .support import frames, sessions
 from .test_golden_cassettes import GOLDEN
 from .texts import ODD_CLIENT, ODD_SERVER, hidden, odd, over_http, recorded, several, tape
@@ -192,3 +193,21 @@ def test_a_filter_may_name_sessions(path: Path) -> None:
     kept = [row["session"] for row in rows if row["kind"] == "session"]
     assert {2, 3} <= set(kept)
     assert len(rows) - len(kept) == len(frames(path, 2)) + len(frames(path, 3))
+
+
+@pytest.mark.parametrize(
+    "letter", ["\u200b", "\u200d", "\u202e", "\u2066", "\u061c", "\xad", "\ufeff", "\U000e0041", "\x7f"]
+)
+@pytest.mark.parametrize("command", ["dump", "export", "export --format md", "show --json", "search tools --json"])
+def test_what_nobody_sees_is_an_escape(tmp_path: Path, command: str, letter: str) -> None:
+    text = json.dumps({"method": "tools/list", "id": 1, "params": {"x": f"a{letter}b"}}, ensure_ascii=False)
+    path = recorded(tmp_path / "tape.db", text.encode(), b"{}", f"noise a{letter}b".encode())
+    name, *words = command.split()
+    out = invoke(name, path, *words).stdout
+    assert letter not in out and f"a{json.dumps(letter)[1:-1]}b" in out.replace("\\\\", "\\")
+
+
+def test_what_is_seen_stays(tmp_path: Path) -> None:
+    text = json.dumps({"method": "x", "id": 1, "params": "日本語 é ❤️ 😀"}, ensure_ascii=False)
+    out = invoke("dump", recorded(tmp_path / "tape.db", text.encode(), b"{}", b"")).stdout
+    assert "日本語 é ❤️ 😀" in out

@@ -241,3 +241,12 @@ def test_datasette_works_on_a_cassette_as_it_is(tmp_path: Path, place: str, show
 def test_sqlite_utils_is_not_imported_to_look_at_a_cassette(tape: Path) -> None:
     done = run([sys.executable, "-X", "importtime", "-m", "mcp_tape", "search", str(tape), "add"])
     assert b"sqlite3" in done.stderr and b"sqlite_utils" not in done.stderr
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "plain", "'=1", ""])
+def test_csv_is_as_it_was_and_for_a_spreadsheet_without_formulas(tape: Path, text: str) -> None:
+    inert = f"'{text}" if text[:1] in tuple("=+-@\t\r") and text else text
+    for form, expected in (("--csv", text), ("--spreadsheet", inert)):
+        result = invoke("query", tape, "SELECT :t AS '=a', -1", "-p", "t", text, form)
+        names, row = csv.reader(io.StringIO(result.stdout_bytes.decode(), newline=""))
+        assert row == [expected, "-1"] and names[0].endswith("=a")

@@ -108,7 +108,7 @@ def test_nothing_found_is_said_and_is_no_error(tape: Path) -> None:
     assert "nothing in" in result.stderr
 
 
-@pytest.mark.parametrize("words", ["", "=>", '""', "*", "_"])
+@pytest.mark.parametrize("words", ["", "=>", '""', "*", "_", "\udcff"])
 def test_no_word_at_all_is_wrong_usage(tape: Path, words: str) -> None:
     result = invoke("search", tape, words)
     assert result.exit_code == 2
@@ -116,7 +116,25 @@ def test_no_word_at_all_is_wrong_usage(tape: Path, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ['"open', 'a"b', "NOT", "AND OR", "a AND NOT b", "(", "needle)", "x:y", "^a", "a^", "-x-", "%", "a%b", "'"]
+    "words",
+    [
+        '"open',
+        'a"b',
+        "NOT",
+        "AND OR",
+        "a AND NOT b",
+        "(",
+        "needle)",
+        "x:y",
+        "^a",
+        "a^",
+        "-x-",
+        "%",
+        "a%b",
+        "'",
+        "\udcffa",
+        "a\udcff*",
+    ],
 )
 def test_no_words_mean_anything_to_the_index(tape: Path, words: str) -> None:
     assert invoke("search", tape, words).exit_code in (0, 2)

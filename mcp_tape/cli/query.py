@@ -19,6 +19,7 @@ from .terminal import fit, harmless, pad, wide, writable
 _LOOKED_AT = 200  # rows, for the width of the columns; the others follow as they come
 _LONGEST = 1 << 12  # characters of a value that are looked at, to show it in a column
 _NARROWEST = 4
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what begins one: https://owasp.org/www-community/attacks/CSV_Injection
 
 
 @click.command(
@@ -33,6 +34,8 @@ _NARROWEST = 4
 @click.option("-p", "--param", "params", type=(str, str), multiple=True, metavar="NAME VALUE",
               help="The value of :NAME in the query.")  # fmt: skip
 @click.option("--csv", "form", flag_value="csv", help="Comma-separated values, with a line of names.")
+@click.option("--spreadsheet", "form", flag_value="spreadsheet",
+              help="CSV for a spreadsheet: no text is a formula there, whoever said it.")  # fmt: skip
 @click.option("--json", "form", flag_value="json", help="One JSON array of objects.")
 @click.option("--nl", "form", flag_value="nl", help="One JSON object a line.")
 def command(file: str, sql: str, params: tuple[tuple[str, str], ...], form: str | None) -> None:
@@ -102,6 +105,15 @@ def _as_csv(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str
         yield out.getvalue().removesuffix("\r\n")
 
 
+def _as_spreadsheet(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
+    """The same with an apostrophe before what would be a formula; programs that read CSV want each text as it is."""
+    return _as_csv([_inert(name) for name in columns], (tuple(map(_inert, row)) for row in rows))
+
+
+def _inert(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
 def _plain(value: Any) -> Any:
     """As text for a program; line ends stay, what else a terminal would act on does not."""
     if isinstance(value, bytes):
@@ -152,6 +164,7 @@ def _value(value: Any) -> Any:
 _FORMS: dict[str | None, Callable[[list[str], Iterator[tuple[Any, ...]]], Iterator[str]]] = {
     None: _as_table,
     "csv": _as_csv,
+    "spreadsheet": _as_spreadsheet,
     "json": _as_json,
     "nl": _as_lines,
 }

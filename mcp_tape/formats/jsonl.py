@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO
@@ -13,13 +12,11 @@ import orjson
 from .. import match
 from ..cassette import MESSAGE_TYPES, Cassette, Session
 from ..frames import Frame, parse
+from .pretty import harmless
 
 FORMAT = 1  # of the lines; a reader refuses what is newer
 # By the number of a frame, the keys of its requests by part.
 Keys = Mapping[int, Mapping[int, bytes]]
-
-# DEL and the control characters above it, in UTF-8: JSON allows them as they are, terminals act on them.
-_CONTROL = re.compile(rb"\x7f|\xc2[\x80-\x9f]")
 
 
 def dump(frames: Iterable[Frame], out: BinaryIO, keys: Keys | None = None) -> None:
@@ -28,12 +25,12 @@ def dump(frames: Iterable[Frame], out: BinaryIO, keys: Keys | None = None) -> No
 
 
 def line(row: dict[str, Any]) -> bytes:
-    """One JSON object and a newline, safe to print."""
+    """One JSON object and a newline, safe to print: JSON allows as they are what terminals act on, or nobody sees."""
     try:
         data = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # a lone surrogate
         data = json.dumps(row, separators=(",", ":")).encode() + b"\n"
-    return _CONTROL.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), data)
+    return data if data.isascii() and b"\x7f" not in data else harmless(data.decode()).encode()
 
 
 def header(session: Session) -> bytes:

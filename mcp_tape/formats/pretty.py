@@ -22,8 +22,15 @@ _LINE_BREAKS = tuple("\n" + "  " * depth for depth in range(_DEEPEST + 1))
 # Where there may be numbers that parsers change: fractions, exponents, and integers beyond a double.
 _ODD_NUMBER = re.compile(rb"(?:^|[\[:,\s])-?(?:\d+[.eE]|\d{16}|(?<=-)0)")
 _ODD_ESCAPE = re.compile(rb"\\[u/]")
-# What a terminal acts on: control characters, those that turn the direction of writing, and halves of characters.
-_ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+# What a terminal acts on: control characters and halves of characters. And what nobody sees, though it may turn the
+# direction of writing, or say something to a model: Unicode's own line ends, and all that may be ignored when text is
+# shown, but for the selector that gives an emoji its colours.
+# https://www.unicode.org/reports/tr44/#Default_Ignorable_Code_Point
+_ACTS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufff8"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 _ODD = object()
 _SORTED = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
 
@@ -196,5 +203,10 @@ def _string(text: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """With what a terminal would act on made visible; line ends and tabs stay."""
-    return _ACTS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """With what a terminal would act on, and what nobody sees, as the escapes of JSON; line ends and tabs stay."""
+    return text if text.isprintable() and text.isascii() else _ACTS.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

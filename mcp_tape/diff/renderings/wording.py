@@ -11,6 +11,9 @@ from ..rules import LEVELS, Level
 
 _LONGEST_NAME = 120
 _TRAILING = re.compile(r" $")
+# What GitHub's runner takes for a command: the one at the start of a line, behind blanks, too, the other anywhere.
+# https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs
+_COMMAND = re.compile(r"^( *):(?=:)|#(?=#\[)")
 
 
 class View(NamedTuple):
@@ -26,7 +29,11 @@ class View(NamedTuple):
 def visible(text: str) -> str:
     """One line on which nothing acts and nothing hides: control, direction and zero-width characters as escapes."""
     shown = text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
-    return _TRAILING.sub(r"\\x20", shown)
+    return _COMMAND.sub(_tame, _TRAILING.sub(r"\\x20", shown))
+
+
+def _tame(found: re.Match[str]) -> str:
+    return found[0][:-1] + f"\\x{ord(found[0][-1]):02x}"
 
 
 def _escape(char: str) -> str:
