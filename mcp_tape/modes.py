@@ -109,15 +109,26 @@ def use(path: str, server: Command | Url, mode: Mode, replay: api.Replay, record
 
 def can_play(path: str) -> bool:
     """Whether there is a whole session to play. One that another process is still recording is none."""
+    from .choosing import finished
+
+    return _is_true_of(path, lambda cassette: any(finished(cassette)))
+
+
+def is_recorded(path: str) -> bool:
+    """Whether there is a whole session, be it one in which nothing was asked."""
+    closed = "SELECT 1 FROM sessions WHERE extends IS NULL AND ended_at IS NOT NULL LIMIT 1"
+    return _is_true_of(path, lambda cassette: bool(cassette.rows(closed)))
+
+
+def _is_true_of(path: str, holds: Callable[[Cassette], bool]) -> bool:
     schema.check_header(path)
     if not os.path.exists(path) or not os.path.getsize(path):
         return False
     from .cassette import Cassette, EmptyError
-    from .choosing import finished
 
     try:
         with Cassette(path) as cassette:
-            return any(finished(cassette))
+            return holds(cassette)
     except EmptyError:  # a recorder was killed before it had made the tables
         return False
 

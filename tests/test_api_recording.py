@@ -157,10 +157,13 @@ def test_an_exception_in_the_body_leaves_no_new_cassette(place: Place) -> None:
 
 
 @pytest.mark.parametrize("mode", ["once", "new_episodes", "all", "rewrite"])
-def test_where_nothing_was_asked_nothing_changes(place: Place, mode: str) -> None:
-    with place.use(mode):
+def test_that_nothing_was_asked_is_recorded_where_there_was_no_recording(place: Place, mode: str) -> None:
+    with place.use(mode) as tape:
         pass
-    assert place.files() == []
+    assert (place.files(), tape.is_of_nothing) == (["tape.db"], True)
+    with place.use("none") as tape:
+        assert not tape.is_recording
+    place.path.unlink()
     before = place.hold("a")
     with place.use(mode):
         pass

@@ -9,7 +9,7 @@ import mcp  # noqa: F401 - loaded once, as a run within this process forgets wha
 import pytest
 
 from .plugin import Suite
-from .support import MCP_TAPE, WAIT, is_one_file, receive_line, sessions, started
+from .support import MCP_TAPE, WAIT, is_one_file, receive_line, run, sessions, started
 
 WRITING = ["once", "new_episodes", "all", "rewrite"]
 PATH = "cassettes/test_it/test_one.db"
@@ -208,12 +208,55 @@ def test_what_a_killed_run_left_behind_does_no_harm(recorded: Suite) -> None:
 
 
 @pytest.mark.parametrize("mode", WRITING)
-def test_a_test_that_asks_for_nothing_is_told_that_nothing_was_recorded(recorded: Suite, mode: str) -> None:
+def test_a_test_that_asks_for_nothing_leaves_its_recording_as_it_is_and_is_warned(recorded: Suite, mode: str) -> None:
     before = recorded.cassettes()
-    recorded.test("def test_one(mcp_tape): pass\n\ndef test_two(mcp_tape): pass\n")
-    result = recorded.passes(f"--mcp-record={mode}", passed=2, warnings=1 if mode == "once" else 2)
-    result.stdout.fnmatch_lines(["*TapeWarning: nothing was recorded on *test_two.db: the test has asked for nothing"])
+    recorded.test("def test_one(mcp_tape): pass\n")
+    result = recorded.run(f"--mcp-record={mode}")
+    result.assert_outcomes(passed=1, warnings=0 if mode == "once" else 1)
+    if mode != "once":
+        result.stdout.fnmatch_lines(["*TapeWarning: nothing was recorded on *test_one.db: the test has made no call"])
     assert recorded.cassettes() == before
+
+
+PROBE = """
+import json, subprocess
+def test_one(mcp_tape):
+    ask = b'{"jsonrpc":"2.0","id":1,"method":"server/discover"}\\n'
+    done = subprocess.run(mcp_tape.command, input=ask, stdout=subprocess.PIPE)
+    assert json.loads(done.stdout)["result"]["value"][:5] == "hello"
+"""
+
+
+@pytest.mark.parametrize("mode", WRITING)
+@pytest.mark.parametrize("test", ["def test_one(mcp_tape): pass\n", PROBE], ids=["nobody", "a probe"])
+def test_that_a_test_asks_for_nothing_is_recorded_once_and_replayed(suite: Suite, test: str, mode: str) -> None:
+    suite.test(test)
+    warned = suite.passes(f"--mcp-record={mode}", passed=1, warnings=1)
+    warned.stdout.fnmatch_lines(["*TapeWarning: *test_one.db is a recording of nothing: the test has made no call"])
+    before, starts = suite.cassettes(), suite.starts()
+    suite.passes("-Werror")
+    suite.passes("-Werror", "--mcp-block-live", f"--mcp-record={mode if mode == 'once' else 'none'}")
+    assert (list(before), suite.starts()) == ([PATH], starts)
+    suite.passes("--mcp-record=once", "-o", "filterwarnings=error")
+    assert suite.cassettes() == before
+
+
+def test_what_is_asked_after_a_recording_of_nothing_misses_or_is_recorded(suite: Suite) -> None:
+    suite.test("def test_one(mcp_tape): pass\n")
+    suite.run("--mcp-record=once")
+    suite.test(one("a"))
+    suite.run().assert_outcomes(failed=1)
+    suite.passes("--mcp-record=once")
+    assert said(suite.passes("-rP", "--mcp-record=once")) == ["['a 1']"]
+
+
+def test_every_command_reads_a_recording_of_nothing(suite: Suite) -> None:
+    suite.test("def test_one(mcp_tape): pass\n")
+    suite.run("--mcp-record=once")
+    path = str(suite.path / PATH)
+    for command in (["ls"], ["show"], ["check"], ["dump"], ["stats"], ["export"], ["replay"], ["diff", path]):
+        done = run([*MCP_TAPE, *command, path], b"")
+        assert (done.returncode, b"Traceback" in done.stderr) == (0, False), (command, done.stderr)
 
 
 # -- nothing runs live by accident

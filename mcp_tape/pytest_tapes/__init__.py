@@ -145,10 +145,18 @@ class Tapes:
         before = _identity(use.tape.path)
         problems = finish(use.tape, keep=keep)
         is_same = _identity(use.tape.path) == before
-        if keep and use.tape.is_recording and is_same and not problems and not use.tape.play_count:
-            item.warn(TapeWarning(f"nothing was recorded on {use.tape.path}: the test has asked for nothing"))
+        if keep and use.tape.is_recording and not problems:
+            self._warn_of_nothing(item, use.tape, is_same=is_same)
         self._recordings.unlock(use.tape.path)
         return problems
+
+    def _warn_of_nothing(self, item: pytest.Item, tape: UsedCassette, *, is_same: bool) -> None:
+        from ..modes import can_play
+
+        if tape.is_of_nothing:
+            item.warn(TapeWarning(f"{tape.path} is a recording of nothing: the test has made no call"))
+        elif is_same and not tape.play_count and can_play(tape.path):
+            item.warn(TapeWarning(f"nothing was recorded on {tape.path}: the test has made no call"))
 
     # -- for the run
 
@@ -203,11 +211,11 @@ class Tapes:
             raise pytest.fail.Exception(text, pytrace=False) from None
 
     def _advice(self, path: Path, options: dict[str, Any]) -> str | None:
-        from ..modes import can_play
+        from ..modes import is_recorded
 
         if options["mode"] == "none":
             try:
-                return None if can_play(str(path)) else f"To record it: {troubles.command(self._asking, 'once')}"
+                return None if is_recorded(str(path)) else f"To record it: {troubles.command(self._asking, 'once')}"
             except TapeError:
                 return None
         if "command" not in options and "url" not in options:

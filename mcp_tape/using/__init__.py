@@ -71,7 +71,7 @@ def use_cassette(
     check(mode, replay, order, redact_paths, redact_values)
     settings = Settings(
         path=os.path.abspath(path),
-        mode=_effective(os.path.abspath(path), mode),
+        mode=_effective(os.path.abspath(path), mode, can_record=not block_live and bool(command or url)),
         command=tuple(command),
         web=api.Web(url=url or "", headers=tuple((headers or {}).items()), cacert=cacert),
         replay=replay,
@@ -93,14 +93,17 @@ def use_cassette(
     return Recording(settings)
 
 
-def _effective(path: str, mode: modes.Mode) -> modes.Mode:
-    """The mode once it is known whether there is something to play."""
+def _effective(path: str, mode: modes.Mode, *, can_record: bool) -> modes.Mode:
+    """The mode once it is known whether there is something to play.
+
+    A recording in which nothing was asked is played like any other; but with `once` what is asked now is recorded.
+    """
     if mode == "none":
-        if not modes.can_play(path):
+        if not modes.is_recorded(path):
             raise CassetteError(f"{path} has nothing to play, and mode none records nothing")
         return mode
     if mode == "once":
-        return "none" if modes.can_play(path) else "all"
+        return "none" if modes.can_play(path) or (not can_record and modes.is_recorded(path)) else "all"
     return "all" if mode == "new_episodes" and not modes.can_play(path) else mode
 
 

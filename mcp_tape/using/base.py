@@ -64,6 +64,7 @@ class UsedCassette(ABC):
         self.path = settings.path
         self.mode = settings.mode
         self.rewound = 0  # how often
+        self.is_of_nothing = False  # whether what was kept is that nothing was asked
         self.words: Callable[[Advice], str] = self._argument  # how reports of misses put their advice
 
     @property

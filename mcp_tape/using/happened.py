@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from .. import jsontext, protocol
 from ..cassette import Cassette, Session
+from ..choosing import finished
 from ..errors import CassetteError
 from ..frames import Exchange
 from ..misses import Advice
@@ -75,6 +76,15 @@ def own_sessions(source: Source) -> list[Session]:
 def has_begun(source: Source) -> bool:
     """Whether a recorder has stored something, or has failed."""
     return bool(own_sessions(source) or _texts(read_report(source.report), "error"))
+
+
+def has_asked(source: Source) -> bool:
+    """Whether there is something to play in what was recorded here."""
+    own = {session.id for session in own_sessions(source)}
+    if not own:
+        return False
+    with Cassette(source.part) as cassette:
+        return not own.isdisjoint(finished(cassette))
 
 
 def count(source: Source) -> int:

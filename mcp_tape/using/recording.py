@@ -9,6 +9,7 @@ import select
 import subprocess
 import uuid
 from collections.abc import Callable
+from datetime import datetime, timezone
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
@@ -206,7 +207,7 @@ class Recording(UsedCassette):
         if self._last is not None and self._last.errors:
             raise ServerError(f"{self._last.errors[0]}\n{self.path} stays as it was")
         sessions = happened.own_sessions(self._source)
-        if self._owner is not None or not sessions or (self.mode == "rewrite" and not modes.can_play(self._part)):
+        if self._owner is not None:
             return
         why = None
         if any(session.ended_at is None for session in sessions):
@@ -215,8 +216,16 @@ class Recording(UsedCassette):
             why = f"the new recording is incomplete: {next(s.incomplete for s in sessions if s.incomplete)}"
         elif self.mode != "rewrite" and database.look(self.path) != self._before:
             why = "somebody else has changed it meanwhile; record one cassette in one place at a time"
-        if why:
+        if why and sessions:
             raise CassetteError(f"{self.path} stays as it was: {why}")
+        if self.mode != "new_episodes" and not happened.has_asked(self._source):
+            self.is_of_nothing = not modes.is_recorded(self.path)
+            if not self.is_of_nothing:
+                return  # what is there says as much, or more
+            if not sessions:
+                _record_nothing(self._part, self._run)
+        elif not sessions:
+            return
         modes.put_in_place(self._part, self.path)
 
     def _stop(self, recorder: subprocess.Popen[bytes]) -> None:
@@ -228,6 +237,18 @@ class Recording(UsedCassette):
             self._code = recorder.wait()
         if recorder.stdout is not None:
             recorder.stdout.close()
+
+
+def _record_nothing(part: str, run: str) -> None:
+    """Write a session without a frame: nobody has connected."""
+    from .. import __version__
+    from ..storage import Writer
+
+    now = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    writer = Writer(part)
+    with contextlib.closing(writer):
+        facts = {"started_at": now, "transport": "stdio", "target": {}, "recorder": f"mcp-tape {__version__}"}
+        writer.finish(writer.begin(facts | {"run": run}), {"ended_at": now})
 
 
 def _copy(path: str, part: str) -> None:
