@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
+from . import small_files
 from .diff.comparison import Settings
 from .diff.ignores import Ignores, added, parse
 from .diff.rules import CATEGORIES, LEVELS, RULES, Category, Level
@@ -111,12 +112,11 @@ def _has(place: str, name: str) -> bool:
 
 def _read(path: str) -> str:
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            return file.read()
+        return small_files.read(path).decode("utf-8-sig")
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        why = (error.strerror or error) if isinstance(error, OSError) else "it is not UTF-8"
         raise SettingsError(f"{_shown(path)} cannot be read: {why}") from None
 
 
@@ -134,7 +134,7 @@ def _from_file(path: str) -> Project:
 
     try:
         value = tomllib.loads(_read(path))
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits, and endless nesting
         raise SettingsError(f"{_shown(path)} is not TOML: {error}") from None
     tool = value.get("tool", {})
     table = tool.get("mcp-tape", {}) if isinstance(tool, dict) else {}

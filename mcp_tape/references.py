@@ -14,6 +14,7 @@ from .diff.versions import Version, recorded
 from .errors import CassetteError, pasted
 
 _GIT = "git:"
+_LONGEST_NAME = 200  # bytes
 _LFS = b"version https://git-lfs"
 
 
@@ -70,10 +71,12 @@ def _named(copy: str, place: Place) -> Iterator[None]:
 
 def _from_git(stack: ExitStack, place: Place) -> str:
     """A file of a revision, copied aside."""
+    blob = _blob(place)
     directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="mcp-tape-"))
-    copy = os.path.join(directory, os.path.basename(place.path) or "tape.db")
+    name = os.path.basename(place.path)  # git may have what no file here can be called
+    copy = os.path.join(directory, name if 0 < len(os.fsencode(name)) <= _LONGEST_NAME else "tape.db")
     with open(copy, "wb") as file:
-        file.write(_blob(place))
+        file.write(blob)
     return copy
 
 

@@ -165,6 +165,10 @@ def test_a_cassette_is_read_from_a_revision(repository: Path) -> None:
         ("git:nope:tapes/demo.db", "invalid object name 'nope'"),
         ("git:HEAD", "write it as git:REVISION:path/tape.db"),
         ("git:--help:tapes/demo.db", "no revision"),
+        ("git:HEAD:..", "git has no .. at HEAD"),
+        ("git:HEAD:.", "git has no . at HEAD"),
+        ("git:HEAD:tapes", "git has no tapes at HEAD"),
+        (f"git:HEAD:{'x' * 300}", "git has no xxx"),
         ("none.db", "there is no cassette at none.db"),
         ("tapes/demo.db#7", "does not hold session 7"),
         (

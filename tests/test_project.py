@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,31 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".mcp-tape-ignore").write_bytes(b"\xff\xfe")
     with pytest.raises(SettingsError, match="it is not UTF-8"):
         project.load(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", [".mcp-tape-ignore", "pyproject.toml"])
+def test_what_has_no_end_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    os.mkfifo(file)
+    with pytest.raises(SettingsError, match="it is no regular file"):
+        project.load(str(tmp_path))
+    file.unlink()
+    file.symlink_to("/dev/zero")
+    with pytest.raises(SettingsError, match="it is no regular file"):
+        project.load(str(tmp_path))
+    file.unlink()
+    with open(file, "wb") as out:
+        out.truncate(1 << 34)  # takes no room on the disk
+    with pytest.raises(SettingsError, match="it has more than 16 MiB"):
+        project.load(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "text", ["x = " + "[" * 100_000, "x = " + "{a=" * 5_000, f"x = {'9' * 5_000}", "x = 0000-00-00"]
+)
+def test_toml_that_nobody_writes_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(SettingsError, match=r"pyproject\.toml is not TOML"):
+        project.load(str(settle(tmp_path, text)))
 
 
 def test_ignoring_makes_the_file_says_what_it_is_and_repeats_nothing(tmp_path: Path) -> None:

@@ -243,6 +243,14 @@ def test_the_server_has_our_environment_directory_and_process_group(tmp_path: Pa
         assert receive_line(process.stdout).decode().split() == ["1", str(tmp_path.resolve()), str(process.pid)]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can tell who has set it")
+@pytest.mark.parametrize("given", [{}, {"LC_CTYPE": "C.UTF-8"}, {"LANG": "C"}, {"LC_ALL": "C"}])
+def test_the_server_has_no_locale_that_nobody_has_set(tmp_path: Path, given: dict[str, str]) -> None:
+    server = ["sh", "-c", "env | grep -E '^(LC_|LANG)' | sort"]
+    done = run(record(tmp_path / "tape.db", server), env={"PATH": os.environ["PATH"]} | given)
+    assert done.stdout.decode().split() == [f"{name}={value}" for name, value in given.items()]
+
+
 # Exit codes --------------------------------------------------------------------------------------------
 
 

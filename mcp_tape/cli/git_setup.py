@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import click
 
+from .. import small_files
 from ..errors import TapeError
 from . import say
 from .printing import echo_json
@@ -112,8 +113,7 @@ def _without(line: str) -> str:
 
 def _read(attributes: str) -> str:
     try:
-        with open(attributes, encoding="utf-8", errors="surrogateescape", newline="") as file:
-            return file.read()
+        return small_files.read(attributes).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return ""
     except OSError as error:

@@ -12,6 +12,7 @@ from ..errors import ServerError
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
+_COERCED = ("C.UTF-8", "C.utf8", "UTF-8")  # what Python may choose
 
 
 class Server:
@@ -38,10 +39,29 @@ def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            env=_as_given(),
             preexec_fn=_die_with_parent(),
         )
     except OSError as error:
         raise ServerError(_not_started(command[0], error)) from None
+
+
+def _as_given() -> dict[str, str] | None:
+    """Our environment without what Python put there: where the locale is C, a LC_CTYPE that nobody has set.
+
+    https://peps.python.org/pep-0538/. None: as it is. Only Linux keeps what a process was started with within reach;
+    elsewhere a person may have set it.
+    """
+    if os.environ.get("LC_CTYPE") not in _COERCED:
+        return None
+    try:
+        with open("/proc/self/environ", "rb") as file:
+            given = file.read()
+    except OSError:
+        return None
+    if any(entry.startswith(b"LC_CTYPE=") for entry in given.split(b"\0")):
+        return None
+    return {name: value for name, value in os.environ.items() if name != "LC_CTYPE"}
 
 
 class GroupWatch:
