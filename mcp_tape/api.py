@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .playback import Player, Send
     from .recorder import Options, Recorder, Summary
     from .selection import Recorded
+    from .transports.web import Site
 
 
 class Replay(NamedTuple):
@@ -88,6 +89,14 @@ class Web(NamedTuple):
     url: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     cacert: str | None = None
+    max_body: int | None = None  # bytes of a request that is replayed to; None: as `http.MAX_BODY` has it
+    head_timeout: float | None = None  # seconds; None: as `web.HEAD_TIMEOUT` has it
+
+    def site(self, report: Callable[[Exception], None]) -> Site:
+        """A place to serve at."""
+        from .transports.web import HEAD_TIMEOUT, Address, Site
+
+        return Site(Address(self.host, self.port), report, head_timeout=self.head_timeout or HEAD_TIMEOUT)
 
 
 def record_url(
@@ -97,11 +106,12 @@ def record_url(
 
     `started` is given the URL for the client.
     """
-    from .transports import web as listening
+    from .transports.web import Accidents
 
     path = os.path.abspath(path)
     check_writable(path)
-    site = listening.Site(listening.Address(web.host, web.port))
+    accidents = Accidents(warn)
+    site = web.site(accidents)
     recorder = start_recorder(path, options, warn)  # before anything that may start a thread
     from .transports.proxy import Proxy
     from .transports.upstream import Upstream
@@ -110,7 +120,7 @@ def record_url(
     proxy = Proxy(upstream, site.origin, recorder, warn)
     site.serve(proxy, lambda origin: started(origin + upstream.path.decode()))
     recorder.control("server", "", event="stop")
-    return proxy.code, recorder.close()
+    return proxy.code or accidents.code, recorder.close()
 
 
 def start_recorder(path: str, options: Options, warn: Callable[[str], None]) -> Recorder:
@@ -166,17 +176,17 @@ def replay_web(
     """Be the recorded server over HTTP, until told to stop. `started` is given the URL for the client."""
     from .cassette import Cassette
     from .transports import http
-    from .transports import web as listening
+    from .transports.web import Accidents
 
     with Cassette(path) as cassette:
-        stage = Stage(cassette, options, say)
-        site = listening.Site(listening.Address(web.host, web.port))
+        stage, accidents = Stage(cassette, options, say), Accidents(say)
+        site = web.site(accidents)
         path, aliases = stage.place(web.url)
-        server = http.Server(stage, site.stop, aliases)
+        server = http.Server(stage, site.stop, aliases, web.max_body or http.MAX_BODY)
         site.serve(server, lambda origin: started(origin + path))
         if server.failure is not None:
             raise server.failure
-        return stage.finish(server.code)
+        return stage.finish(server.code or accidents.code)
 
 
 class Stage:

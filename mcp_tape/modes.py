@@ -77,21 +77,21 @@ class Url:
         from .transports.http_live import LiveServer
         from .transports.proxy import Proxy
         from .transports.upstream import Upstream
-        from .transports.web import Address, Site
+        from .transports.web import Accidents
 
         with Cassette(file) as cassette:
-            stage = api.Stage(cassette, replay, say)
-            site = Site(Address(self._web.host, self._web.port))
+            stage, accidents = api.Stage(cassette, replay, say), Accidents(say)
+            site = self._web.site(accidents)
             upstream = Upstream(self._web.url, self._web.headers, self._web.cacert)
             proxy = Proxy(upstream, site.origin, recorder, say)
             path, aliases = stage.place(self._web.url)
-            server = LiveServer(stage, site.stop, aliases, proxy, upstream.path, stage.note)
+            server = LiveServer(stage, site.stop, aliases, proxy, upstream.path, stage.note, self._web.max_body)
             site.serve(server, lambda origin: self._started(origin + path))
             if server.passed_on:
                 recorder.control("server", "", event="stop")
             if server.failure is not None:
                 raise server.failure
-            return stage.finish(server.code or proxy.code), server.passed_on
+            return stage.finish(server.code or proxy.code or accidents.code), server.passed_on
 
 
 def use(path: str, server: Command | Url, mode: Mode, replay: api.Replay, record: Options, say: Say) -> Outcome:

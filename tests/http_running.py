@@ -10,7 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -96,12 +96,14 @@ class Running:
 
 
 @contextlib.contextmanager
-def listening(*arguments: str, code: int = 0, **environment: str) -> Iterator[Running]:
+def listening(
+    *arguments: str, code: int = 0, program: Sequence[str] = MCP_TAPE, **environment: str
+) -> Iterator[Running]:
     """An mcp-tape that serves HTTP, told to end at the end unless it was before."""
     plain = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     with (
         tempfile.TemporaryFile() as stderr,
-        started([*MCP_TAPE, *arguments], stderr=stderr, env=plain | environment) as process,
+        started([*program, *arguments], stderr=stderr, env=plain | environment) as process,
     ):
         running = Running(process, stderr.fileno())
         yield running

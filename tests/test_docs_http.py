@@ -103,6 +103,7 @@ def test_the_statuses_of_a_replay_are_as_documented(desk: Path) -> None:
             "GET with a `Last-Event-ID`": [status(url, "GET", Last_Event_Id="1", **session)],
             "GET without a session id": [status(url, "GET")],
             "DELETE of a session": [status(url, "DELETE", **session)],
+            "a body of more than": [status(url, "POST", " " * 64_000_001)],
             "any other path": [status(url.replace("/mcp", "/api"), "POST", INITIALIZE)],
             "a [host or a page]": [
                 status(url, "POST", INITIALIZE, Host="attacker.example"),

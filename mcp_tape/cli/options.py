@@ -70,6 +70,11 @@ def size(ctx: click.Context, param: click.Parameter, value: str) -> int:
         raise click.BadParameter(str(error)) from None
 
 
+def size_if_given(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """The same where there may be none."""
+    return None if value is None else size(ctx, param, value)
+
+
 def _functions(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     for value in values:
         from ..naming import named_function  # only where the option is used
@@ -211,6 +216,12 @@ _LISTENING = (
     click.option("--listen", metavar="HOST:PORT", callback=_address,
                  help="Serve HTTP here; port 0 picks a free one. The URL is printed on stdout."),
     click.option("--allow-remote", is_flag=True, help="Let --listen name an address that other machines can reach."),
+    click.option("--head-timeout", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True), default=30.0,
+                 show_default=True, help="Over HTTP, how long the head of a request may take."),
+)  # fmt: skip
+_BODIES = (
+    click.option("--max-body", metavar="SIZE", callback=size_if_given,
+                 help="Over HTTP, refuse larger requests to a replay with status 413, e.g. 800k or 1G. Default: 64M."),
 )  # fmt: skip
 _REDACTING = (
     click.option("--redact-key", "redact_keys", metavar="KEY", multiple=True,
@@ -288,11 +299,16 @@ def listening_options(function: F) -> F:
     return _with(function, _LISTENING)
 
 
+def body_options(function: F) -> F:
+    """What a replay takes in over HTTP."""
+    return _with(function, _BODIES)
+
+
 def web_from(given: dict[str, Any]) -> Web:
     """Where to listen and whom to ask, from what was given on the command line."""
     from ..api import Web
 
-    more = {name: given[name] for name in ("url", "headers", "cacert") if given.get(name)}
+    more = {name: given[name] for name in ("url", "headers", "cacert", "max_body", "head_timeout") if given.get(name)}
     if not given["listen"]:
         if given["allow_remote"]:
             raise click.UsageError("--allow-remote goes with --listen")

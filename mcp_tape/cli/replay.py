@@ -9,6 +9,7 @@ import click
 from .. import api
 from . import say
 from .options import (
+    body_options,
     cassette_argument,
     check_faults,
     common_options,
@@ -35,6 +36,7 @@ from .options import (
 @replaying_options
 @redacting_options
 @listening_options
+@body_options
 @common_options
 @click.pass_context
 def command(ctx: click.Context, /, file: str, quiet: bool, **given: Any) -> None:

@@ -12,6 +12,7 @@ from ..modes import Command, Mode, Url, use
 from ..report import Reporter
 from . import say
 from .options import (
+    body_options,
     check_faults,
     common_options,
     files,
@@ -45,6 +46,7 @@ from .replay import tell_played
               "all: always record. rewrite: record anew, and replace the cassette if that ends well.")  # fmt: skip
 @web_options
 @listening_options
+@body_options
 @replaying_options
 @click.option("--in-place-of", metavar="PATH", hidden=True, help="The cassette that FILE stands for in reports.")
 @recording_options

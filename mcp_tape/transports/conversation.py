@@ -32,6 +32,7 @@ class Stream:
         self.resumed: str | None = None  # the event behind which it goes on
         self.left = False
         self.when_left: Callable[[], object] = lambda: None
+        self._error: Exception | None = None
         self._items: deque[Action | None] = deque()
         self._more = asyncio.Event()
 
@@ -41,17 +42,24 @@ class Stream:
         self.when_left()
         self._more.set()
 
+    def fail(self, error: Exception) -> None:
+        """Whoever sends from it hears of the error."""
+        self._error = error
+        self._more.set()
+
     def put(self, item: Action | None) -> None:
         """None ends it."""
         self._items.append(item)
         self._more.set()
 
     async def next(self) -> Action | None:
-        while not self._items and not self.left:
+        while not self._items and not self.left and self._error is None:
             self._more.clear()
             await self._more.wait()
         if self.left:
             return None
+        if self._error is not None and not self._items:
+            raise self._error
         item = self._items.popleft()
         if isinstance(item, Send):
             self.unanswered -= answers_in(item)
@@ -153,7 +161,16 @@ class Conversation:
         if self._timer is not None:
             self._timer.cancel()
         due = self._player.next_at()
-        self._timer = None if due is None else self._loop.call_at(due, self.flush)
+        self._timer = None if due is None else self._loop.call_at(due, self._tick)
+
+    def _tick(self) -> None:
+        try:
+            self.flush()
+        except Exception as error:  # nobody would hear of it, and all would wait
+            for stream in self._streams.values():
+                stream.fail(error)
+            if not self._streams:
+                raise
 
     def close(self, stream: Stream) -> None:
         """A response has ended."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING
@@ -9,6 +11,7 @@ from urllib.parse import parse_qs, quote
 
 from .. import frames, framing, protocol, rewrite
 from ..errors import CassetteError
+from ..sizes import size_text
 from . import shortcut
 from .conversation import Conversation
 from .response import JSON, Response, at_once, plainly, session_header
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 
 
 PATH, SSE_PATH, MESSAGES_PATH = "/mcp", "/sse", "/messages"
+MAX_BODY = 64_000_000  # bytes
+_DISCARDING = 5.0  # seconds
 _SESSION, _VERSION = protocol.SESSION_HEADER.encode(), protocol.VERSION_HEADER.encode()
 _NO_SESSION = rewrite.error(-32001, "mcp-tape: there is no such session; begin one with initialize")
 _SESSION_WANTED = rewrite.error(-32000, "mcp-tape: the header Mcp-Session-Id is missing")
@@ -44,12 +49,23 @@ _NO_EVENT = rewrite.error(-32000, "mcp-tape: no event with the id in Last-Event-
 _NOT_JSON = rewrite.error(-32700, "mcp-tape: the body is no JSON-RPC message")
 
 
+class _TooLargeError(Exception):
+    """A body that is not taken in."""
+
+
 class Server:
     """An ASGI application: a deck for each session of the legacy era, one for all of the modern."""
 
-    def __init__(self, stage: Stage, stop: Callable[[], None], aliases: Mapping[str, str] | None = None) -> None:
-        """`aliases` are other paths, each with the one that it stands for."""
+    def __init__(
+        self,
+        stage: Stage,
+        stop: Callable[[], None],
+        aliases: Mapping[str, str] | None = None,
+        max_body: int = MAX_BODY,
+    ) -> None:
+        """`aliases` are other paths, each with the one that it stands for. No body may be larger than `max_body`."""
         self._aliases = aliases or {}
+        self._max_body = max_body
         self._is_alone = True  # no live server is beside the tape
         self._stage = stage
         self._stop = stop
@@ -62,8 +78,13 @@ class Server:
     async def __call__(self, scope: Scope, receive: Receive, send: Reply) -> None:
         try:
             await self._route(scope, receive, send)
-        except CassetteError as error:
-            self._fail(error)
+        except _TooLargeError:
+            error = rewrite.error(
+                -32000, f"mcp-tape: the body is larger than {size_text(self._max_body)}; see --max-body"
+            )
+            await _refuse(send, 413, error, (b"connection", b"close"))
+        except CassetteError as failure:
+            self._fail(failure)
             raise
 
     async def _route(self, scope: Scope, receive: Receive, send: Reply) -> None:
@@ -97,7 +118,7 @@ class Server:
     def _at_once(self, request: shortcut.Request) -> object:
         path = request.path.rstrip("/")
         number = header(request.headers, _SESSION)
-        conversation = self._conversations.get(number) if number else self._modern
+        conversation = self._modern if number is None else self._conversations.get(number)
         if self._aliases.get(path, path) != PATH or conversation is None:
             return None
         plain = conversation.deck.plain(request.body) if self._is_alone else None
@@ -122,7 +143,7 @@ class Server:
             conversation, stream = scope[OPENED]
             await Response(conversation, stream, scope, receive, send, self._hang_up).run()
             return
-        body = await _read(receive)
+        body = await self._read(scope, receive)
         if body is None:
             return
         messages = frames.parse(body)[1]
@@ -210,7 +231,7 @@ class Server:
     async def _sse_post(self, scope: Scope, receive: Receive, send: Reply) -> None:
         number = parse_qs(scope["query_string"].decode("latin-1")).get("sessionId", [""])[0]
         conversation = self._conversations.get(number)
-        body = await _read(receive)
+        body = await self._read(scope, receive)
         if conversation is None or conversation.everything is None:
             await _refuse(send, 404, _NO_SESSION)
         elif body is not None and not frames.parse(body)[1]:
@@ -218,6 +239,24 @@ class Server:
         elif body is not None:
             await answer(send, 202, "Accepted")
             self._take(conversation, scope["headers"], body, "sse")
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+        """A request's body; None where the client left before it was whole."""
+        body = bytearray()
+        if header(scope["headers"], b"expect") and _length(scope["headers"]) > self._max_body:
+            raise _TooLargeError  # it waits to be told whether to send it
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > self._max_body:
+                body.clear()
+                await _discard(receive, more)
+                raise _TooLargeError
+            if not more:
+                return bytes(body)
 
     # -- where a live server may step in
 
@@ -242,16 +281,21 @@ class Server:
         self._stop()
 
 
-async def _read(receive: Receive) -> bytes | None:
-    """A request's body; None where the client left before it was whole."""
-    pieces = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        pieces.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return b"".join(pieces)
+def _length(headers: Headers) -> int:
+    return int(header(headers, b"content-length") or 0)  # which was checked to be a number
+
+
+async def _discard(receive: Receive, more: bool) -> None:
+    """Read on for a while: a client that is still sending would not hear why it is refused."""
+
+    async def rest() -> None:
+        left = not more
+        while not left:
+            message = await receive()
+            left = message["type"] == "http.disconnect" or not message.get("more_body", False)
+
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(rest(), _DISCARDING)
 
 
 async def _accept(send: Reply, conversation: Conversation) -> None:
@@ -260,5 +304,5 @@ async def _accept(send: Reply, conversation: Conversation) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _refuse(send: Reply, status: int, error: str) -> None:
-    await answer(send, status, f'{{"jsonrpc":"2.0","id":null,"error":{error}}}', JSON)
+async def _refuse(send: Reply, status: int, error: str, *more: tuple[bytes, bytes]) -> None:
+    await answer(send, status, f'{{"jsonrpc":"2.0","id":null,"error":{error}}}', JSON, *more)

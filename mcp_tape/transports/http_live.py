@@ -11,7 +11,7 @@ from .. import frames, protocol, rewrite
 from ..episodes import Questions, taken_apart, without
 from ..playback import MISS, Refuse, Send, said
 from .conversation import Conversation
-from .http import Server
+from .http import MAX_BODY, Server
 from .through import Through
 from .web import Headers
 
@@ -32,8 +32,9 @@ class LiveServer(Server):
         proxy: Proxy,
         path: bytes,
         note: Callable[[str], None],
+        max_body: int | None = None,
     ) -> None:
-        super().__init__(stage, stop, aliases)
+        super().__init__(stage, stop, aliases, max_body or MAX_BODY)
         self._is_alone = False
         self._proxy = proxy
         self._path = path

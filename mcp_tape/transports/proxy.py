@@ -70,9 +70,10 @@ class Proxy:
         await asyncio.wait((passing,))
         error = None if passing.cancelled() else passing.exception()
         if error is not None:  # a bug of ours: the client must not take it for an end
-            self._say(hidden(f"a request could not be passed on: {error!r}"))
             tap.aborted("server")
-            abort(scope)
+            if tap.has_responded:
+                abort(scope)
+            raise error
 
     def _tap(self, scope: Scope) -> Tap:
         verb = scope["method"]
@@ -164,6 +165,7 @@ class Tap:
         self._channel = channel
         self._left: int | None = None  # bytes of the body that are still to come, where that is known
         self._done = recorder is None
+        self.has_responded = False
         if recorder is not None:
             self._client, self._server = recorder.stream("client", channel), recorder.stream("server", channel)
 
@@ -175,6 +177,7 @@ class Tap:
             self._client(data)
 
     def response(self, status: int, headers: Headers) -> None:
+        self.has_responded = True
         length = header(headers, b"content-length")
         self._left = int(length) if length and length.isdigit() else None
         self._control("server", event="response", status=status, headers=_kept(headers))

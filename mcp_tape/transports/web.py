@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import re
 import signal
 import socket
 import struct
+import traceback
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -17,7 +20,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
-from ..errors import ServerError
+from ..errors import ServerError, TapeError
 from . import shortcut
 from .addresses import is_address, is_loopback
 
@@ -30,12 +33,18 @@ Refusal = tuple[int, str]
 
 _BACKLOG = 1024
 _BEHIND = 1 << 16  # bytes of further requests that are kept while one is answered
+HEAD_TIMEOUT = 30.0  # seconds
 _GRACE = 0.3  # seconds that a response may take to end when we are told to stop
 _TRANSPORT = "mcp_tape.transport"
 OPENED = "mcp_tape.opened"  # what came of a request that could not be answered at once
 _ABSOLUTE = re.compile(rb"https?://[^/]*", re.I)
 _SITE = b"sec-fetch-site"
 _OF_BROWSERS = frozenset({b"origin", _SITE})
+_TOO_SLOW = shortcut.whole(
+    408,
+    [(b"content-type", b"text/plain"), (b"connection", b"close")],
+    b"mcp-tape: the head of a request took too long\n",
+)
 _SILENT = logging.Logger("mcp_tape.silent", logging.CRITICAL + 1)
 
 
@@ -48,10 +57,17 @@ class Address(NamedTuple):
 
 
 class Site:
-    """A listening socket, and what is served there until somebody says to stop."""
+    """A listening socket, and what is served there until somebody says to stop.
 
-    def __init__(self, address: Address) -> None:
+    `report` hears of what went wrong within an application; the client then gets a 500, or sees a broken connection.
+    """
+
+    def __init__(
+        self, address: Address, report: Callable[[Exception], None], *, head_timeout: float = HEAD_TIMEOUT
+    ) -> None:
         self._host = address.host
+        self._report = report
+        self._head_timeout = head_timeout
         self._listener = _bind(address)
         self._server: uvicorn.Server | None = None
         host, port = self._listener.getsockname()[:2]
@@ -65,9 +81,10 @@ class Site:
         """Serve until told to stop."""
         for name in ("uvicorn.error", "asyncio") if heeds_signals else ():  # else the process is not ours
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what matters is said by us
+        asyncio.get_running_loop().set_exception_handler(self._hear)
         config = uvicorn.Config(
-            Guard(app, self._host),
-            http=_Protocol,
+            Guard(app, self._host, self._report),
+            http=partial(_Protocol, head_timeout=self._head_timeout),  # type: ignore[arg-type]  # called like a class
             ws="none",
             loop="asyncio",
             lifespan="off",
@@ -84,6 +101,12 @@ class Site:
             await self._server.serve([self._listener])
         finally:
             self._listener.close()
+
+    def _hear(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What a timer or a task ended with. What a client wrote to a connection is no fault of ours."""
+        error = context.get("exception")
+        if isinstance(error, Exception) and "protocol" not in context and "transport" not in context:
+            self._report(error)
 
     def stop(self) -> None:
         assert self._server is not None
@@ -111,8 +134,9 @@ def _bind(address: Address) -> socket.socket:
 class Guard:
     """Lets through what was meant for us: a web page must not reach a local server, by a name of its own or by ours."""
 
-    def __init__(self, app: App, host: str) -> None:
+    def __init__(self, app: App, host: str, report: Callable[[Exception], None]) -> None:
         self._app = app
+        self._report = report
         self._names = {host.lower(), "localhost", socket.gethostname().lower()}
         self._usual: str | None = None  # the last host that was ours
         self._asked: shortcut.Quick | None = getattr(app, "quick", None)
@@ -123,10 +147,16 @@ class Guard:
         refused = (
             _refused_verb(scope["method"]) or self._refused_host(scope["headers"]) or _refused_page(scope["headers"])
         )
-        if refused is None:
-            await self._app(scope, receive, send)
-        else:
+        if refused is not None:
             await answer(send, refused[0], f"mcp-tape: {refused[1]}\n")
+            return
+        try:
+            if isinstance(scope.get(OPENED), Exception):
+                raise scope[OPENED]
+            await self._app(scope, receive, send)
+        except Exception as error:
+            self._report(error)
+            raise  # uvicorn answers with a 500, or closes the connection
 
     def _quick(self, request: shortcut.Request) -> object:
         """The same for a request that may be answered at once: none of a browser is."""
@@ -137,7 +167,10 @@ class Guard:
             if self._refused_host(request.headers):
                 return None
             self._usual = host
-        return self._asked(request)
+        try:
+            return self._asked(request)
+        except Exception as error:
+            return error  # raised again where it can be answered
 
     def _refused_host(self, headers: Headers) -> Refusal | None:
         host = header(headers, b"host")
@@ -185,12 +218,43 @@ def _hostname(url: str) -> str:
         return ""
 
 
-async def answer(send: Send, status: int, text: str | bytes, content: bytes = b"text/plain; charset=utf-8") -> None:
+async def answer(
+    send: Send,
+    status: int,
+    text: str | bytes,
+    content: bytes = b"text/plain; charset=utf-8",
+    *more: tuple[bytes, bytes],
+) -> None:
     """A response of our own."""
     body = text.encode() if isinstance(text, str) else text
-    headers = [(b"content-length", b"%d" % len(body)), *([(b"content-type", content)] if body else [])]
+    headers = [(b"content-length", b"%d" % len(body)), *([(b"content-type", content)] if body else []), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+class Accidents:
+    """What goes wrong within mcp-tape while it serves: said once each, as it happens, and told by the exit code."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._said: set[str] = set()
+
+    @property
+    def code(self) -> int:
+        return int(bool(self._said))
+
+    def __call__(self, error: Exception) -> None:
+        if isinstance(error, TapeError):
+            return  # whoever serves ends with it
+        from ..diagnostics import hidden
+
+        *_, (frame, line) = traceback.walk_tb(error.__traceback__) if error.__traceback__ else [(None, 0)]
+        where = f" ({os.path.basename(frame.f_code.co_filename)}:{line})" if frame else ""
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        text = hidden(f"a request failed within mcp-tape, please report it: {told}{where}")
+        if text not in self._said:
+            self._said.add(text)
+            self._say(text)
 
 
 def header(headers: Headers, name: bytes) -> str | None:
@@ -235,8 +299,10 @@ class _Server(uvicorn.Server):
 class _Protocol(H11Protocol):
     """Puts its connection within an application's reach, and asks it first for a quick answer, if it gives such."""
 
-    def __init__(self, *arguments: Any, **more: Any) -> None:
+    def __init__(self, *arguments: Any, head_timeout: float, **more: Any) -> None:
         super().__init__(*arguments, **more)
+        self._head_timeout = head_timeout
+        self._head_timer: asyncio.TimerHandle | None = None
         self.logger = _SILENT
         self._held = b""
         self._opened: object = None
@@ -249,7 +315,32 @@ class _Protocol(H11Protocol):
 
         self.app = with_transport
 
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._time_head(is_awaited=True)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._time_head(is_awaited=False)
+        super().connection_lost(exc)
+
     def data_received(self, data: bytes) -> None:
+        self._receive(data)
+        self._time_head(is_awaited=self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0]))
+
+    def _time_head(self, *, is_awaited: bool) -> None:
+        """A head is waited for, but not for ever: thousands that never end would cost nothing to send."""
+        if not is_awaited and self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+        elif is_awaited and self._head_timer is None:
+            self._head_timer = self.loop.call_later(self._head_timeout, self._give_up)
+
+    def _give_up(self) -> None:
+        if self.conn.trailing_data[0] and not self.transport.is_closing():
+            self.transport.write(_TOO_SLOW)
+        self.transport.close()
+
+    def _receive(self, data: bytes) -> None:
         if self._quick is None or not self._is_idle():
             super().data_received(data)
             self._stay_attentive()

@@ -55,7 +55,8 @@ class Playing(UsedCassette):
         from ..transports import local
         from ..transports.web import Address, Site
 
-        site = Site(Address("127.0.0.1", 0))
+        # Where a rule or a fault raises, a client is only told that something did.
+        site = Site(Address("127.0.0.1", 0), traceback.print_exception)
         origin = self._started.enter_context(local.site_in_thread(site, lambda: self._application(site.stop)))
         return origin + self._url_path
 
@@ -72,7 +73,7 @@ class Playing(UsedCassette):
         with self._stage() as stage:
             self._url_path, aliases = stage.place(self._settings.web.url)
             self._server = http.Server(stage, stop, aliases)
-            yield _Loud(self._server)
+            yield self._server
 
     @contextlib.contextmanager
     def _stage(self) -> Iterator[api.Stage]:
@@ -174,21 +175,6 @@ class Playing(UsedCassette):
 
     def _end(self, keep: bool) -> None:
         self._started.close()
-
-
-class _Loud:
-    """A server of which one hears when a rule or a fault raises: its client is only told that something did."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self.quick = server.quick
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        try:
-            await self._server(scope, receive, send)
-        except Exception:
-            traceback.print_exc()
-            raise
 
 
 class _Stage(api.Stage):
