@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from . import frames, protocol
+from .ahead import Plain
 from .frames import Message
 from .selection import Position, Recorded, Selection
 
@@ -97,8 +99,9 @@ class Calls:
         self._selection = selection
         self._live: dict[tuple[str, str], Call] = {}
         self._recorded: dict[tuple[int, int], _Together] = {}  # of a batch, several share a seq
-        # Answered, by recorded place, the newest last: a call, or the id and the text that it came with.
-        self._past: dict[Position, Call | tuple[str, bytes]] = {}
+        # Answered, but one may still be cancelled, or something may come for it.
+        self._past: dict[Position, Call] = {}  # by recorded place, the newest last
+        self.plain: deque[tuple[str, bytes, Plain]] = deque(maxlen=_REMEMBERED)  # id, text, and what it was
 
     def begin(self, call: Call, recorded: Recorded) -> None:
         self._live[call.channel, call.rpc_id] = call
@@ -112,15 +115,14 @@ class Calls:
         if self._live.get((call.channel, call.rpc_id)) is call:  # a client may use an id again
             del self._live[call.channel, call.rpc_id]
         if call.recorded is not None:
-            self.remember(call.recorded.place, call)
+            self._remember(call.recorded.place, call)
             place = (call.recorded.session, call.recorded.seq)
             together = self._recorded.get(place, _Together())
             together.remove(call, call.recorded.rpc_id)
             if not together.calls:
                 self._recorded.pop(place, None)
 
-    def remember(self, place: Position, call: Call | tuple[str, bytes]) -> None:
-        """It was answered, but may still be cancelled, or something may come for it."""
+    def _remember(self, place: Position, call: Call) -> None:
         self._past.pop(place, None)
         self._past[place] = call
         if len(self._past) > _REMEMBERED:
@@ -138,17 +140,15 @@ class Calls:
 
     def answered(self, rpc_id: str | None) -> Call | None:
         """One that was answered already, by its id."""
-        for place, call in reversed(self._past.items()):
-            if rpc_id == (call.rpc_id if isinstance(call, Call) else call[0]):
-                return self._answered_at(place)
-        return None
+        self._take_over_plain()
+        return next((call for call in reversed(self._past.values()) if call.rpc_id == rpc_id), None)
 
-    def _answered_at(self, place: Position) -> Call | None:
-        call = self._past.get(place)
-        if isinstance(call, tuple):
-            rpc_id, text = call
-            call = self._past[place] = Call(rpc_id, "", self._selection.at(place), text)
-        return call
+    def _take_over_plain(self) -> None:
+        """Those that were answered the quick way become calls like the others when somebody asks for one."""
+        for rpc_id, text, plain in self.plain:
+            place = self._selection.sessions[0], plain.seq, plain.part
+            self._remember(place, Call(rpc_id, "", self._selection.at(place), text))
+        self.plain.clear()
 
     def owner(self, row: Recorded) -> Call | None:
         """The call whose exchange a recorded message belongs to."""
@@ -165,7 +165,8 @@ class Calls:
     def of_request(self, request: Recorded) -> Call | None:
         """The call that a recorded request was made with, answered or not."""
         together = self._recorded.get((request.session, request.seq))
-        return (together and together.with_id(request.rpc_id)) or self._answered_at(request.place)
+        self._take_over_plain()
+        return (together and together.with_id(request.rpc_id)) or self._past.get(request.place)
 
     def mates(self, row: Recorded) -> list[Call]:
         """All calls whose exchange a recorded message may belong to: those of a batch share it."""

@@ -130,12 +130,15 @@ class Deck:
 
     def _plain_answer(self, plain: Plain, rpc_id: str, text: bytes) -> bytes:
         self.played += 1
-        self._calls.remember((self._selection.sessions[0], plain.seq, plain.part), (rpc_id, text))
+        self._calls.plain.append((rpc_id, text, plain))
         return rewrite.answer(plain.answer or b"", plain.rpc_id, rpc_id)
 
     def due(self, now: float) -> Sequence[Action]:
         """What is to be sent now. Ask after every frame: answers then never depend on how frames arrived."""
-        return self.joined(self.apart(now))
+        if self._ready or self._later or self._order is not None:
+            return self.joined(self.apart(now))
+        replies, self._replies = self._replies, []
+        return replies
 
     def joined(self, actions: Sequence[Action]) -> list[Action]:
         """What is to be done now, with batches put together again."""

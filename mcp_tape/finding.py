@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from . import match, protocol
 from .ahead import Plain
@@ -40,13 +40,8 @@ Compare = Callable[[Any, Any], str | None]  # of a recorded and a live message: 
 _TOLD = "method = ? AND +sender = 'server' AND +seq > ? AND +seq < ? ORDER BY frame DESC, part DESC"
 
 
-class _Turn(NamedTuple):
-    """A request that was found, and how things stood before."""
-
-    place: Position
-    is_new: bool
-    key: bytes | None = None
-    last: Position | None = None
+# A request that was found: where, whether for the first time, its key, and how far that was played before.
+_Turn = tuple[Position, bool, bytes | None, Position | None]
 
 
 class Finder:
@@ -159,15 +154,16 @@ class Finder:
         session = self._selection.sessions[0]
         last = self._last.get(key, (session, 0, 0))
         found = self._selection.ahead.next_plain(key, last[1:]) if last[0] == session else None
-        if found is not None:
-            self._take(key, (session, found.seq, found.part))
+        if found is not None:  # it is its turn, and nobody gives it back
+            self._last[key] = place = session, found.seq, found.part
+            self._selection.taken.add(place)
         return found
 
     def _take(self, key: bytes, place: Position) -> bool:
         """It is this one's turn; whether it had been played before."""
         taken = self._selection.taken
         again = place in taken
-        self._turn = _Turn(place, not again, key, self._last.get(key))
+        self._turn = place, not again, key, self._last.get(key)
         taken.add(place)
         self._last[key] = place
         return again
@@ -203,7 +199,7 @@ class Finder:
         if found is not None and before is not None and self._is_early(method, before.place, found):
             return before, True
         if found is not None:
-            self._turn = _Turn(found.place, is_new=True)
+            self._turn = found.place, True, None, None
             self.taken.add(found.place)
             return found, False
         if self._repeats == "cycle":

@@ -114,7 +114,9 @@ def _message(body: Any, text: bytes, at: jsontext.Path) -> Message | None:
     if not isinstance(body, dict):
         return None
     rpc_id = _id(body.get("id"), text, at)
-    name_exactly(body, text, at)
+    told = body.get("params", body.get("result"))
+    if type(told) is dict and ("_meta" in told or "requestId" in told or "progressToken" in told):
+        name_exactly(body, text, at)
     method = body.get("method")
     if isinstance(method, str):
         name = protocol.call_name(method, body.get("params"))
@@ -174,7 +176,7 @@ def name_exactly(body: dict[str, Any], text: str | bytes, at: jsontext.Path) -> 
 
 
 def _id(value: Any, text: bytes, at: jsontext.Path) -> str | None:
-    return id_text(_exact(value, text, (*at, "id")))
+    return id_text(_exact(value, text, (*at, "id")) if type(value) is float else value)
 
 
 def _exact(value: Any, text: str | bytes, path: jsontext.Path) -> Any:

@@ -22,15 +22,12 @@ def with_id(text: bytes, recorded: str | None, live: str) -> bytes:
         return text
     leading = _LEADING_ID.match(text)
     if leading:
-        new = text[: leading.start(1)] + live.encode() + text[leading.end(1) :]
-        if not _may_have_another_id(text, leading.end()) or _id_of(new) == live:
+        start, end = leading.span(1)
+        new = text[:start] + live.encode() + text[end:]
+        # Of two ids parsers take the last. Most texts have the name nowhere else, spelled out or escaped.
+        if (text.find(b'"id"', end) < 0 and text.find(b"\\u006", end) < 0) or _id_of(new) == live:
             return new
     return with_values(text, {("id",): live})
-
-
-def _may_have_another_id(text: bytes, start: int) -> bool:
-    """Whether the name stands elsewhere too, spelled out or escaped. Of two ids parsers take the last."""
-    return text.find(b'"id"', start) >= 0 or text.find(b"\\u006", start) >= 0
 
 
 def _id_of(text: bytes) -> str | None:
