@@ -6,6 +6,7 @@ twice, loses nothing and mixes nothing up.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -92,4 +93,11 @@ class Reporter:
         if self._file >= 0:
             from .formats.jsonl import line  # only where there is a report
 
-            os.write(self._file, line({"pid": os.getpid(), "run": self._run} | row))
+            text = line({"pid": os.getpid(), "run": self._run} | row)
+            try:
+                if os.write(self._file, text) < len(text):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            except OSError as error:  # a full disk is no reason not to answer a client
+                os.close(self._file)
+                self._file = -1
+                self._say(f"the report is not whole, as it cannot be written: {error.strerror}; the replay goes on")

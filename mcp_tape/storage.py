@@ -14,6 +14,9 @@ Batch = list[tuple[int, Frame, list[Entry]]]  # with the session that each belon
 
 _NEVER_CLOSED = "never closed: still being recorded, or the recorder was stopped"
 
+_INSERT_FRAME = """INSERT INTO frames
+    (id, session, seq, at, sender, channel, kind, head, eol, redactions, text)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 INSERT_MESSAGE = """INSERT INTO messages
     (frame, part, session, seq, sender, kind, method, rpc_id, name, status, answers, key, exchange, cue)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
@@ -67,7 +70,7 @@ class Writer:
             self._expect({session for session, _, _ in batch})
             first: int = db.execute("SELECT coalesce(max(id), 0) + 1 FROM frames").fetchone()[0]
             db.executemany(
-                "INSERT INTO frames VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                _INSERT_FRAME,
                 ((first + n, session, *_frame_row(frame)) for n, (session, frame, _) in enumerate(batch)),
             )
             db.executemany(

@@ -28,6 +28,7 @@ from .storage import Batch, RemovedError, Writer
 from .tape import Tape
 
 _T = TypeVar("_T")
+Counts = tuple[int, int, int, int]  # frames, exchanges, those that are still open, redactions
 _BATCH_FRAMES, _BATCH_BYTES = 2_000, 4 << 20  # per transaction, at the most
 # Of 5 seconds each, to open or write a file that somebody else holds: a large cassette may just be redacted. What comes
 # meanwhile is in the backlog.
@@ -57,6 +58,7 @@ class Recording:
         self._exit_code: int | None = None
         self._stopped = False
         self._failed: str | None = None
+        self._kept: Counts = (0, 0, 0, 0)  # what the cassette holds, where not all of it got there
         self._writer: Writer | None = None
         self._sessions: list[_Session] = []
         self._facts: dict[int, dict[str, str]] = {}
@@ -176,6 +178,7 @@ class Recording:
                     writer, rest, {number: news for number, news in facts.items() if number != removed.session}
                 )
             return
+        self._kept = self._counts()
         for number, news in facts.items():
             self._facts.setdefault(number, {}).update(news)
 
@@ -194,14 +197,18 @@ class Recording:
             why = self._close(session, why) or why
         if writer is not None:
             writer.close()
+        counts = self._kept if self._failed else self._counts()
+        self._say(f"done {' '.join(map(str, counts))} {why or ''}")
+
+    def _counts(self) -> Counts:
+        """What was read until now."""
         tapes = [session.tape for session in self._sessions]
-        counts = [
+        return (
             sum(tape.frames for tape in tapes),
             sum(tape.ledger.exchanges for tape in tapes),
             sum(tape.ledger.still_open for tape in tapes),
             sum(tape.redactions for tape in tapes),
-        ]
-        self._say(f"done {' '.join(map(str, counts))} {why or ''}")
+        )
 
     def _close(self, session: _Session, why: str | None) -> str | None:
         """Close a session; why it is not whole, if it is not."""

@@ -289,7 +289,9 @@ def converses_on_a_full_disk(cassette: Path, **more: object) -> None:
         assert b"cannot write" in says and b"the conversation goes on" in says
         exchange(process, PING % 2)
         assert end(process) == 3
-        assert b"INCOMPLETE: cannot write" in receive(process.stderr)
+        incomplete, summary = receive(process.stderr).decode().splitlines()
+    assert "INCOMPLETE: cannot write" in incomplete
+    assert f"mcp-tape: {len(frames(cassette))} frames, 0 exchanges" in summary
     (session,) = sessions(cassette)
     assert session.incomplete
     assert stream(cassette, "client").startswith(PING % 1)
@@ -313,6 +315,7 @@ def test_on_a_disk_that_was_full_before_the_conversation_goes_on(small_disk: Pat
     done = run(record(small_disk / "tape.db", ECHO_THEN_3, "-q"), PING % 1)
     assert (done.returncode, done.stdout) == (3, PING % 1)
     assert b"cannot write" in done.stderr and b"INCOMPLETE" in done.stderr
+    assert b"mcp-tape: nothing was recorded: " in done.stderr and b"no client" not in done.stderr
 
 
 # kill -9 -----------------------------------------------------------------------------------------------

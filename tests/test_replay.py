@@ -169,6 +169,14 @@ def test_the_report_tells_what_happened_as_it_happens(tmp_path: Path) -> None:
     assert {row["run"] for row in (played, miss)} == {"r1"}
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full disk to write to")
+def test_a_report_that_cannot_be_written_is_told_once_and_the_replay_goes_on(tmp_path: Path) -> None:
+    tape = make_cassette(tmp_path / "tape.db", [("client", call(1)), ("server", result(1, "one"))])
+    done = run(replay(tape, "--report", "/dev/full", "-q"), lines(call(1), call(2), call(3)))
+    assert done.stdout.splitlines()[0].decode() == result(1, "one") and len(done.stdout.splitlines()) == 3
+    assert done.returncode == 1 and done.stderr.count(b"the report is not whole, as it cannot be written") == 1
+
+
 def test_the_report_takes_any_id_and_name(tmp_path: Path) -> None:
     tape = make_cassette(tmp_path / "tape.db", CONCURRENT)
     log = tmp_path / "report.jsonl"

@@ -97,6 +97,9 @@ def tell_summary(summary: Summary, path: str, quiet: bool) -> None:
     if summary.incomplete:
         tell(f"INCOMPLETE: {summary.incomplete}")
     if not quiet or summary.incomplete:
+        if summary.incomplete and not summary.sessions:
+            tell(f"nothing was recorded: {path}")
+            return
         recorded = f"{count(summary.frames, 'frame')}, {count(summary.exchanges, 'exchange')}"
         more = f"{summary.still_open} still open, {summary.redactions} redacted"
         tell(f"{recorded}, {more}: {path} ({_sessions(summary.sessions)})")
