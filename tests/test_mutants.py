@@ -5,6 +5,7 @@ No traceback, no file left behind, no more than some seconds, no more memory tha
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib
 import os
@@ -20,12 +21,17 @@ import tempfile
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 import mcp_tape
+from mcp_tape.api import Replay, Stage
+from mcp_tape.cassette import Cassette
 from mcp_tape.cli import cli
+from mcp_tape.errors import CassetteError
+from mcp_tape.transports.http import Server
 
 from . import fuzzing
 from .fuzzing import Case
@@ -203,6 +209,45 @@ def ends_well(words: list[str]) -> str:
     return ""
 
 
+def plays_over_http(path: Path, said: list[bytes]) -> str:
+    """What an HTTP replay does that it should not, asked all that the client has said."""
+    try:
+        with Cassette(path) as cassette:
+            server = Server(Stage(cassette, Replay(), lambda text: None), lambda: None)
+            asyncio.run(_asked(server, said))
+    except CassetteError:
+        return ""
+    except BaseException:
+        return traceback.format_exc()
+    return ""
+
+
+async def _asked(server: Server, said: list[bytes]) -> None:
+    session: list[tuple[bytes, bytes]] = []
+    for body in said:
+        got: list[Any] = []
+        await asyncio.wait_for(server(*_asgi(body, session, got)), 1) if body else None
+        headers = dict(got[0]["headers"]) if got else {}
+        if b"mcp-session-id" in headers:
+            session = [(b"mcp-session-id", headers[b"mcp-session-id"])]
+
+
+def _asgi(body: bytes, headers: list[tuple[bytes, bytes]], got: list[Any]) -> tuple[Any, Any, Any]:
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "headers": headers}
+    events = iter([{"type": "http.request", "body": body}])
+
+    async def receive() -> Any:
+        if event := next(events, None):
+            return event
+        await asyncio.sleep(0.05)  # a client that does not wait long
+        return {"type": "http.disconnect"}
+
+    async def send(event: Any) -> None:
+        got.append(event)
+
+    return scope, receive, send
+
+
 def in_a_child(work: Callable[[], str]) -> str:
     """What some work comes to in a process of its own, within bounds."""
     out, into = os.pipe()
@@ -278,7 +323,9 @@ def run_all(case: Case, folder: Path) -> str:
         if wrong or left or temporary:
             how = f"case {case.number}: {[kind.__name__ for kind in kinds]} of {original.stem}, {' '.join(words)}"
             return f"{how}\nleft: {sorted(left)} {temporary}\n{wrong}"
-    return ""
+    wrong = plays_over_http(path, (folder / "input").read_bytes().splitlines())
+    how = f"case {case.number}: {[kind.__name__ for kind in kinds]} of {original.stem}, over HTTP"
+    return f"{how}\n{wrong}" if wrong else ""
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,8 @@ from .http_running import modern, replaying
 from .reading import Frames, call, invoke, make, said
 from .support import MCP_TAPE, WAIT, run
 from .test_deck import call as calls
-from .test_deck import result
+from .test_deck import result, tell
+from .test_flips import bounded
 
 ODD = "holds what does not belong there"
 NUMBERS = ("frame", "part", "seq", "answers", "exchange", "cue")
@@ -127,6 +128,17 @@ def test_an_answer_that_is_no_json_goes_out_as_it_is(tmp_path: Path, text: str) 
     path = tape(tmp_path / "tape.db")
     alter(path, f"UPDATE frames SET text = '{text}' WHERE seq = 2")
     assert Player(path).say(calls(77, "add", a=1)) == [text]
+
+
+@pytest.mark.parametrize("asked", [calls(9, "add", a=1), tell("notifications/cancelled", requestId=1), tell("x")])
+def test_messages_whose_frames_have_other_numbers_are_not_read_for_ever(tmp_path: Path, asked: str) -> None:
+    said = [tell("notifications/cancelled", requestId=1), tell("x"), calls(1, "add", a=1), result(1, "one")]
+    path = make_cassette(tmp_path / "tape.db", [("server" if '"result"' in text else "client", text) for text in said])
+    alter(path, "UPDATE frames SET seq = seq + 100")
+    player = Player(path, repeats="last")
+    with bounded(asked), contextlib.suppress(CassetteError):
+        for _ in range(5):
+            player.say(asked)
 
 
 def test_replay_ends_with_3_and_a_reason(tmp_path: Path) -> None:
