@@ -53,13 +53,15 @@ READING = """
     diff ORIGINAL FILE | diff FILE ORIGINAL --json | diff FILE FILE --format md | breaking FILE ORIGINAL
     replay FILE | replay FILE --strict --report OUT | replay FILE --session all --ignore $..x --repeats cycle
     replay FILE --order recorded --speed 1000 | replay FILE --match-on $.params.name
-    use FILE --mode none -- true | verify FILE --timeout 2 -- true | verify FILE --session all --timeout 2 -- cat
+    use FILE --mode none -- true | verify FILE --allow-writes --timeout 0.2 -- true
+    verify FILE --allow-writes --session all --timeout 0.2 -- cat
 """
 CHANGING = """
     redact FILE --redact-key name | redact FILE --redact-value server | rm FILE --session 1 --force
     edit FILE --editor true | edit FILE --editor EDITOR | merge FILE ORIGINAL -o OUT | merge ORIGINAL FILE -o OUT
     merge FILE FILE -o OUT --force | load LINES -o OUT | load LINES -o FILE --force | use FILE --mode once -- true
-    record -o FILE -- true | verify FILE --timeout 2 --update -- true
+    record -o FILE -- true | use FILE --mode new_episodes -- cat
+    verify FILE --allow-writes --timeout 0.2 --update -- cat
 """
 EDITOR = "sed -i -e s/server/servant/g"
 
