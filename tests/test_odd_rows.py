@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_tape import use_cassette
 from mcp_tape.cassette import Cassette
 from mcp_tape.errors import CassetteError
 
@@ -146,6 +147,15 @@ def test_replay_ends_with_3_and_a_reason(tmp_path: Path) -> None:
     alter(path, "UPDATE messages SET exchange = 'x' WHERE seq = 2")
     done = run([*MCP_TAPE, "replay", str(path), "--report", str(tmp_path / "report")], calls(1, "add", a=1).encode())
     assert done.returncode == 3 and ODD in done.stderr.decode() and len(done.stderr.splitlines()) == 1
+
+
+def test_a_client_of_use_cassette_ends_with_3_too(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tape(tmp_path / "tape.db")
+    alter(path, "UPDATE messages SET exchange = 'x' WHERE seq = 2")
+    with use_cassette(path, mode="none") as used:
+        assert run(used.command, calls(1, "add", a=1).encode() + b"\n").returncode == 3
+    said = capfd.readouterr().err
+    assert ODD in said and "Traceback" not in said
 
 
 def test_replay_over_http_ends_in_the_same_way_and_says_so(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from ..errors import TapeError
 from . import bridge, serve
 
 if TYPE_CHECKING:
@@ -76,8 +77,12 @@ class Door:
     def _play(self, client: socket.socket) -> None:
         with client, contextlib.closing(client.dup()) as target:  # one to read, one to write: each is waited for alone
             pid = client.recv(bridge.PID_BYTES, socket.MSG_WAITALL)
-            with self._players() as player:
-                code = serve.serve(player, source=client.fileno(), target=target.fileno())
+            try:
+                with self._players() as player:
+                    code = serve.serve(player, source=client.fileno(), target=target.fileno())
+            except TapeError as error:  # the client ends as with mcp-tape replay
+                print(f"mcp-tape: {error}", file=sys.stderr)
+                code = error.exit_code
             if code:
                 name = str(int.from_bytes(pid, "big"))
                 with open(os.path.join(self._directory, name), "w") as file:
