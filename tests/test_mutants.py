@@ -19,6 +19,7 @@ import sqlite3
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -253,7 +254,9 @@ def _asgi(body: bytes, headers: list[tuple[bytes, bytes]], got: list[Any]) -> tu
 def in_a_child(work: Callable[[], str]) -> str:
     """What some work comes to in a process of its own, within bounds."""
     out, into = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads that pytest may have: the child uses none
+        child = os.fork()
     if not child:
         _bounded(work, into)
     os.close(into)
@@ -271,8 +274,9 @@ def in_a_child(work: Callable[[], str]) -> str:
 
 def _bounded(work: Callable[[], str], into: int) -> None:
     try:
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * 4096 if sys.platform == "linux" else 4 << 30
-        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+        if sys.platform == "linux":
+            most = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + MEMORY
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(WAIT)
         os.write(into, (work() or "well").encode("utf-8", "replace"))
