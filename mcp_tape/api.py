@@ -13,6 +13,7 @@ from .errors import CassetteError, TapeError
 if TYPE_CHECKING:
     from .calls import Call
     from .cassette import Cassette
+    from .choosing import Run
     from .deck import Deck, Fact
     from .diagnostics import Rules
     from .faults import Chooser, Faulty
@@ -162,10 +163,10 @@ def check_writable(path: str) -> None:
 def replay(path: str, options: Replay, *, say: Callable[[str], None]) -> Played:
     """Be the recorded server, on this process's own stdin and stdout, until the client leaves."""
     from .cassette import Cassette
-    from .transports import serve, stopping
+    from .transports import runs, serve, stopping
 
     with Cassette(path) as cassette:
-        stage = Stage(cassette, options, say)
+        stage = Stage(cassette, options, say, clients=lambda run: runs.Turns(path, options.run, run, say))
         player, _ = stage.player()
         return stage.finish(stopping.until_told(lambda: serve.serve(player)))
 
@@ -199,9 +200,9 @@ class Stage:
         say: Callable[[str], None],
         told: Callable[[Fact], None] | None = None,
         stand_in: Callable[[Call], Send | None] | None = None,
-        clients: Clients | None = None,
+        clients: Callable[[Run], Clients] | None = None,
     ) -> None:
-        """`clients` numbers them, where they are of one run."""
+        """`clients` gives what numbers them, where what plays was recorded in a run."""
         from . import choosing, report, selection
         from .diagnostics import Discreet
 
@@ -209,7 +210,6 @@ class Stage:
         self._options = options
         self._told = told
         self._stand_in = stand_in
-        self._clients = clients
         self._say = say
         self._discreet = Discreet(_rules(options))
         quiet = bool(options.in_place_of)
@@ -218,6 +218,9 @@ class Stage:
         self._decks: list[Deck] = []
         self._until = choosing.newest(cassette)
         self._chosen = selection.select(cassette, options.session, until=self._until)
+        first = self._chosen.sessions[0]
+        self._run = choosing.run_of(cassette, first, self._until) if options.session == "latest" else None
+        self._clients = clients(self._run) if clients and self._run else None
         _say_incomplete(cassette, self._chosen.sessions, say)
 
     def deck(
@@ -280,13 +283,10 @@ class Stage:
         """Whether the same sessions play to everybody."""
         from . import choosing
 
-        first, which = self._chosen.sessions[0], self._options.session
-        if which.isdecimal():
-            return True
-        runs = self._clients is not None and which == "latest"
-        if runs and len(choosing.of_same_run(self._cassette, first, self._until)) > 1:
+        run, clients = self._run, self._clients
+        if run and clients and (len(run.sessions) > 1 or clients.is_of(run.id)):
             return False
-        return not choosing.has_both_eras(self._cassette)
+        return self._options.session.isdecimal() or not choosing.has_both_eras(self._cassette)
 
     def forget(self, deck: Deck) -> None:
         """Leave out a deck that another has taken the place of."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from . import protocol
+from . import database, protocol
 from .errors import CassetteError, pasted
 
 if TYPE_CHECKING:
@@ -57,9 +57,10 @@ def _latest(
     base = next(of_era, None) or next(whole, None) or next(unfinished, None) or next(iter(own), None)
     if base is None:
         return []
-    mates = of_same_run(cassette, base, last) if nth is not None else [base]
-    mates = [number for number in mates if _fits(cassette, number, legacy)] or [base]
-    first = mates[min(nth or 0, len(mates) - 1)]
+    run = run_of(cassette, base, last) if nth is not None else None
+    mates = [number for number in run.sessions if _fits(cassette, number, legacy)] if run else []
+    mates = mates or [base]
+    first = mates[(nth or 0) % len(mates)]  # a process may do the same again
     chosen = [first, *(number for number in mates if number != first)]
     return chosen + sorted(number for number, extends in rows if extends in chosen)
 
@@ -81,12 +82,26 @@ def finished(cassette: Cassette, until: int | None = None) -> Iterator[int]:
     return (session for (session,) in rows if _has_an_exchange(cassette, session))
 
 
-def of_same_run(cassette: Cassette, session: int, until: int) -> list[int]:
-    """The sessions that were recorded in the same run, in order."""
-    sql = """SELECT other.id FROM sessions s JOIN sessions other ON other.run = s.run AND other.extends IS NULL
-             WHERE s.id = ? AND other.id <= ? ORDER BY other.id"""
-    same = [number for (number,) in cassette.rows(sql, (session, until)) if _has_an_exchange(cassette, number)]
-    return same or [session]
+class Run(NamedTuple):
+    """A recorded run: when its first session began, and those that can be played, in order."""
+
+    id: str
+    began: str
+    sessions: list[int]
+
+
+def run_of(cassette: Cassette, session: int, until: int | None = None) -> Run | None:
+    """The run that a session was recorded in."""
+    ((name,),) = cassette.rows("SELECT run FROM sessions WHERE id = ?", (session,))
+    return None if name is None else run_named(cassette, str(name), until)
+
+
+def run_named(cassette: Cassette, name: str, until: int | None = None) -> Run | None:
+    """A run by its id."""
+    sql = "SELECT id, started_at FROM sessions WHERE run = ? AND extends IS NULL AND id <= ? ORDER BY id"
+    rows = cassette.rows(sql, (database.storable(name), newest(cassette) if until is None else until))
+    sessions = [number for number, _ in rows if _has_an_exchange(cassette, number)]
+    return Run(name, str(rows[0][1]), sessions) if rows else None
 
 
 # -- eras

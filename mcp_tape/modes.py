@@ -24,6 +24,7 @@ class Outcome:
         self.code = code
         self.played = played
         self.recorded = recorded
+        self.goes_on = False  # recorded because the run was recording already
 
 
 class Command:
@@ -42,11 +43,11 @@ class Command:
         """Replay; what misses goes to the live server: what was played, and how much was passed on."""
         from .cassette import Cassette
         from .episodes import Episodes
-        from .transports import serve, stopping
+        from .transports import runs, serve, stopping
         from .transports.live import Live
 
         with Cassette(file) as cassette:
-            stage = api.Stage(cassette, replay, say)
+            stage = api.Stage(cassette, replay, say, clients=lambda run: runs.Turns(file, replay.run, run, say))
             episodes = Episodes(lambda: live.start(), stage.note)
             episodes.attach(*stage.player(episodes.pass_on))
             live = Live(self._words, recorder, episodes, stage.fail)
@@ -97,6 +98,11 @@ class Url:
 def use(path: str, server: Command | Url, mode: Mode, replay: api.Replay, record: Options, say: Say) -> Outcome:
     """Serve clients as the mode says."""
     path = os.path.abspath(path)
+    record = record._replace(run=_run(server, record.run))
+    if mode in ("once", "rewrite") and _goes_on(path, record.run, say):
+        outcome = _record(path, server, record, say)
+        outcome.goes_on = True
+        return outcome
     if mode == "none" or (mode == "once" and can_play(path)):
         played = server.replay(path, replay, say)
         return Outcome(played.code, played)
@@ -105,6 +111,29 @@ def use(path: str, server: Command | Url, mode: Mode, replay: api.Replay, record
     if mode == "rewrite":
         return _rewrite(path, server, record, say)
     return _record(path, server, record, say)
+
+
+def _run(server: Command | Url, given: str | None) -> str | None:
+    """The run that is recorded. Where clients come to a URL, they are not started, so nobody but a name joins them."""
+    from .transports import runs
+
+    return runs.current(given) if isinstance(server, Command) else runs.named(given) or None
+
+
+def _goes_on(path: str, run: str | None, say: Say) -> bool:
+    """Whether this run has begun to record the cassette, and nothing of it was replayed since."""
+    if run is None or not os.path.exists(path) or not os.path.getsize(path):
+        return False
+    from .cassette import Cassette, EmptyError
+    from .choosing import run_named
+    from .transports.runs import Turns
+
+    try:
+        with Cassette(path) as cassette:
+            recorded = run_named(cassette, run)
+    except EmptyError:
+        return False
+    return recorded is not None and not Turns(path, run, recorded, say).has_begun
 
 
 def can_play(path: str) -> bool:

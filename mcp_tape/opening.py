@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from .playback import Action, Player
 
     class Clients(Protocol):
-        """Numbers the clients of a run; None where nobody can."""
+        """Numbers the clients of a run, which may be the recorded one; None where nobody can."""
 
         def peek(self) -> int | None: ...
 
         def take(self) -> int | None: ...
+
+        def is_of(self, recorded: str) -> bool: ...
 
     Decks = Callable[[bool | None, int | None], tuple[Player, Deck]]  # by the era and the number of a client
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["pytester"]
 
+# All that these tests start, they start from one process, but it is no run: tests of runs say which.
+os.environ["MCP_TAPE_RUN"] = ""
+
 # nohup and background jobs start us with signals ignored, and what we start would inherit that.
 for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
     if signal.getsignal(_number) is signal.SIG_IGN:

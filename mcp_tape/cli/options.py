@@ -269,7 +269,12 @@ _REPLAYING = (
     click.option("--report", metavar="FILE", callback=_appendable, help="Append what happens, as JSON lines."),
 )  # fmt: skip
 _BOTH = (
-    click.option("--run", metavar="ID", hidden=True, help="An id that a test finds this by."),
+    click.option(
+        "--run",
+        metavar="ID",
+        help="Commands with the same ID are one run: recorded together, replayed in that order. Give each "
+        "run a new one. Default: $MCP_TAPE_RUN; for use and replay else the program that started them.",
+    ),
     click.option("-q", "--quiet", is_flag=True, help="Say nothing unless something is wrong."),
 )
 

@@ -9,6 +9,7 @@ import click
 
 from .. import api
 from ..recorder import Options, Summary
+from ..transports.runs import named
 from . import say
 from .naming import default_path, default_path_of
 from .options import (
@@ -60,6 +61,7 @@ def command(ctx: click.Context, /, output: str | None, quiet: bool, command: tup
     if not quiet:
         tell(f"recording to {path}")
     options = record_from(command, given)
+    options = options._replace(run=named(options.run) or None)
     if url:
         code, summary = api.record_url(web, path, options, warn=tell, started=click.echo)
     else:

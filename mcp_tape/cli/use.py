@@ -79,6 +79,8 @@ def command(ctx: click.Context, /, file: str, mode: Mode, quiet: bool, command: 
     if outcome.recorded is not None:
         tell_summary(outcome.recorded, name, quiet)
         tell_stripped(recording, quiet)
+        if outcome.goes_on and not quiet:
+            tell("this run records: its sessions play in this order from the next run on, or with --mode none")
     elif outcome.played is None:
         say(f"nothing was recorded: {name}")
     ctx.exit(outcome.code)

@@ -78,7 +78,7 @@ class Playing(UsedCassette):
     @contextlib.contextmanager
     def _stage(self) -> Iterator[api.Stage]:
         with Cassette(self.path) as cassette:
-            told = self._hear, self._stand_in, self._clients
+            told = self._hear, self._stand_in, lambda run: self._clients
             yield _Stage(self._sessions, cassette, self._settings.replay, self._said.append, *told)
 
     # -- what happened
@@ -209,6 +209,9 @@ class _Count:
         with self._lock:
             self._next += 1
             return self._next - 1
+
+    def is_of(self, recorded: str) -> bool:
+        return False
 
     def reset(self) -> None:
         self._next = 0

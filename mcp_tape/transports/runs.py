@@ -1,0 +1,169 @@
+"""Runs: which connections belong together, and the number of each. Clients may start the command for every call.
+
+A run is what one process starts, unless somebody names it. SDK clients hand few variables on, so the default does not
+depend on any. No process watches over a run: who replays keeps count in a small file of the user's, beside no cassette.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ..choosing import Run
+
+VARIABLE = "MCP_TAPE_RUN"
+# What people type at, and what runs one command after another: those of one shell have nothing to do with each other.
+_NO_RUN = frozenset(
+    "ash bash busybox csh dash elvish fish ksh ksh93 mksh nu pwsh rbash sh tcsh zsh make gmake just ninja find xargs "
+    "init launchd systemd tini docker-init sshd tmux screen".split()
+)
+_WRAPPERS = frozenset("timeout uv uvx".split())  # there for one command: who started them counts
+_PLACES = (f"/run/user/{os.getuid()}", "/tmp", "/var/tmp")  # where a directory of ours is made
+_OLD = 86_400.0  # seconds after which a count is of no use to anybody
+
+
+class _Process(NamedTuple):
+    """A process: its program, who started it, and when, which with its number names it for good."""
+
+    program: str
+    parent: int
+    began: str
+
+
+def named(given: str | None) -> str | None:
+    """The name of the run, as it was given or stands in the environment; empty: none."""
+    return given if given is not None else os.environ.get(VARIABLE)
+
+
+def current(given: str | None) -> str | None:
+    """The run that we belong to; None where nothing tells."""
+    name = named(given)
+    return _of_parent() if name is None else name or None
+
+
+def _of_parent() -> str | None:
+    number = os.getppid()
+    while number > 1:
+        process = _look_at(number)
+        if process is None or process.program in _NO_RUN:
+            return None
+        if process.program not in _WRAPPERS:
+            return f"{number}-{process.began}"
+        number = process.parent
+    return None
+
+
+def _look_at(number: int) -> _Process | None:
+    try:
+        return _in_proc(number) if sys.platform == "linux" else _by_ps(number)
+    except (OSError, ValueError, IndexError):
+        return None  # another user's, or gone
+
+
+def _in_proc(number: int) -> _Process:
+    """See proc_pid_stat(5). Its command may hold anything, so what counts is behind the last parenthesis."""
+    with open(f"/proc/{number}/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    program = os.path.basename(os.readlink(f"/proc/{number}/exe")).removesuffix(" (deleted)")
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        boot = file.read(8)
+    return _Process(program, int(fields[1]), f"{int(fields[19])}-{boot}")
+
+
+def _by_ps(number: int) -> _Process:
+    import subprocess
+
+    told = subprocess.run(["ps", "-o", "ppid=,lstart=,comm=", "-p", str(number)], capture_output=True, text=True)
+    parent, *began = told.stdout.split(maxsplit=6)  # its number, five words of a date, and the command
+    return _Process(os.path.basename(began.pop().strip()).lstrip("-"), int(parent), "".join(began).replace(":", ""))
+
+
+class Turns:
+    """Numbers the connections of our run that replay a recorded one."""
+
+    def __init__(self, path: str, given: str | None, recorded: Run, note: Callable[[str], None]) -> None:
+        self._path = path
+        self._recorded = recorded
+        self._note = note
+        self._run = current(given)
+
+    def is_of(self, recorded: str) -> bool:
+        """Whether our own run was recorded."""
+        return self._run == recorded
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a connection of our run was replayed."""
+        return self._run is not None and os.path.exists(self._file())
+
+    def peek(self) -> int | None:
+        """The number that is next."""
+        return self._count(0)
+
+    def take(self) -> int | None:
+        """The same, and it is ours."""
+        return self._count(1)
+
+    def _count(self, step: int) -> int | None:
+        if self._run is None:
+            return None
+        try:
+            return _counted(self._file(), step)
+        except OSError as error:
+            self._note(f"cannot count the connections of this run ({error}): the newest session is played")
+            self._run = None
+            return None
+
+    def _file(self) -> str:
+        from zlib import crc32
+
+        what = "\0".join((os.path.realpath(self._path), self._recorded.id, self._recorded.began, self._run or ""))
+        plain = "".join(c if c.isalnum() and c.isascii() else "-" for c in self._run or "")
+        return os.path.join(_place(), f"{plain[:64]}-{crc32(what.encode('utf-8', 'surrogateescape')):08x}")
+
+
+def _counted(file: str, step: int) -> int:
+    """How many were counted before, whoever else is counting."""
+    import fcntl
+
+    if not os.path.exists(file):
+        _tidy(os.path.dirname(file))
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        text = os.read(descriptor, 20)
+        number = int(text) if text.isdigit() else 0
+        os.pwrite(descriptor, b"%d" % (number + step), 0)
+        return number
+    finally:
+        os.close(descriptor)
+
+
+def _place() -> str:
+    """A directory that is ours alone, also where everybody may write."""
+    base = next((place for place in _PLACES if os.access(place, os.W_OK)), _PLACES[-1])
+    place = os.path.join(base, f"mcp-tape-{os.getuid()}")
+    try:
+        os.mkdir(place, 0o700)
+    except FileExistsError:
+        pass
+    found = os.lstat(place)
+    if found.st_uid != os.getuid() or found.st_mode & 0o170077 != 0o040000:
+        raise PermissionError(f"{place} is not a directory of yours alone")
+    return place
+
+
+def _tidy(place: str) -> None:
+    """Take away the counts of runs that have long ended."""
+    from time import time
+
+    with os.scandir(place) as files:
+        old = [file.path for file in files if file.stat(follow_symlinks=False).st_mtime < time() - _OLD]
+    for path in old:
+        try:
+            os.unlink(path)
+        except OSError:
+            pass  # somebody else did
