@@ -273,7 +273,7 @@ class Stage:
             return self.deck(pass_on)
         opening = Opening(
             lambda legacy, nth: self.deck(pass_on, legacy=legacy, nth=nth),
-            lambda message: choosing.era_of(self._cassette, message),
+            lambda message: choosing.era_of(self._cassette, message, self._until),
             self._clients,
             self.forget,
         )

@@ -127,7 +127,7 @@ def has_both_eras(cassette: Cassette) -> bool:
     return legacy and any(is_modern(cassette, number) for number in numbers)
 
 
-def era_of(cassette: Cassette, message: Message) -> bool | None:
+def era_of(cassette: Cassette, message: Message, until: int | None = None) -> bool | None:
     """Whether a client that begins with this request is of the legacy era; None where that does not tell.
 
     Clients that speak both eras ask `server/discover` first: what they were answered last decides.
@@ -136,7 +136,7 @@ def era_of(cassette: Cassette, message: Message) -> bool | None:
         return True
     if message.method != protocol.DISCOVER:
         return False if protocol.is_modern(message.body) else None
-    for session in finished(cassette):
+    for session in finished(cassette, until):
         if is_modern(cassette, session) or _asks(cassette, session, protocol.DISCOVER):
             return is_legacy(cassette, session)
     return None

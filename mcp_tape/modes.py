@@ -98,7 +98,7 @@ class Url:
 def use(path: str, server: Command | Url, mode: Mode, replay: api.Replay, record: Options, say: Say) -> Outcome:
     """Serve clients as the mode says."""
     path = os.path.abspath(path)
-    record = record._replace(run=_run(server, record.run))
+    record = record._replace(run=_run(server, record.run) if mode != "none" else None)
     if mode in ("once", "rewrite") and _goes_on(path, record.run, say):
         outcome = _record(path, server, record, say)
         outcome.goes_on = True

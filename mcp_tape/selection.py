@@ -8,7 +8,7 @@ from typing import NamedTuple
 from . import database, match, protocol
 from .ahead import Ahead
 from .cassette import MESSAGE_TYPES, Cassette, Types
-from .choosing import choose, is_legacy, is_modern
+from .choosing import choose, is_legacy, is_modern, newest
 from .controls import Controls
 from .frames import FrameKind, Message, MessageKind, Side
 from .kept import FrameText, Kept
@@ -78,8 +78,10 @@ _ANSWER = f"""answers = ? AND +rpc_id = ? AND (frame, part) >= (
 class Selection:
     """What of a cassette plays: some sessions, in this order."""
 
-    def __init__(self, cassette: Cassette, sessions: Sequence[int]) -> None:
+    def __init__(self, cassette: Cassette, sessions: Sequence[int], until: int | None = None) -> None:
+        """`until`: the newest session that counts; what is recorded while this plays does not."""
         self._cassette = cassette
+        self._until = newest(cassette) if until is None else until
         self.path = cassette.path  # as reports name it
         self.sessions = list(sessions)
         self.stale = self._made_by_other_rules()
@@ -155,7 +157,7 @@ class Selection:
 
     def newest(self, method: str) -> Recorded | None:
         """The first answered request of this method in the newest session that has one."""
-        for (session,) in self._cassette.rows("SELECT id FROM sessions ORDER BY id DESC"):
+        for session in self._all():
             for row in self._select("method = ? AND +kind = 'request' AND +sender = 'client'", (session, method)):
                 if self.answer(row) is not None:
                     return row
@@ -164,15 +166,20 @@ class Selection:
     def knows(self, method: str) -> bool:
         """Whether any session of the cassette has a request of this method."""
         sql = """SELECT EXISTS (SELECT 1 FROM sessions s JOIN messages m ON m.session = s.id
-                 WHERE m.method = ? AND +m.kind = 'request' AND +m.sender = 'client')"""
-        return bool(self._cassette.rows(sql, (database.storable(method),))[0][0])
+                 WHERE s.id <= ? AND m.method = ? AND +m.kind = 'request' AND +m.sender = 'client')"""
+        return bool(self._cassette.rows(sql, (self._until, database.storable(method)))[0][0])
 
     def elsewhere(self, key: bytes) -> int | None:
         """The newest session that does not play and has a request with this key."""
-        for (session,) in self._cassette.rows("SELECT id FROM sessions ORDER BY id DESC"):
+        for session in self._all():
             if session not in self._places and self._select("key = ? AND +sender = 'client' LIMIT 1", (session, key)):
                 return int(session)
         return None
+
+    def _all(self) -> list[int]:
+        """Every session, newest first, whether it plays or not."""
+        rows = self._cassette.rows("SELECT id FROM sessions WHERE id <= ? ORDER BY id DESC", (self._until,))
+        return [number for (number,) in rows]
 
     def is_legacy(self, session: int) -> bool:
         """Whether a session began with the legacy era's handshake."""
@@ -354,4 +361,4 @@ def select(
     cassette: Cassette, which: str, legacy: bool | None = None, nth: int | None = None, until: int | None = None
 ) -> Selection:
     """The sessions that `choosing.choose` chooses, to be played."""
-    return Selection(cassette, choose(cassette, which, legacy, nth, until))
+    return Selection(cassette, choose(cassette, which, legacy, nth, until), until)

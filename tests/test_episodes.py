@@ -113,6 +113,14 @@ def test_a_live_server_that_ends_before_it_has_greeted_owes_nothing(tmp_path: Pa
     assert beside.episodes.idle
 
 
+def test_what_is_recorded_meanwhile_is_not_on_the_tape_yet(tmp_path: Path) -> None:
+    path = make_cassette(tmp_path / "tape.db", GREETED)
+    player = Player(path)
+    make_cassette(path, [("client", call(2, "new")), ("server", result(2))], extends=1)
+    (told,) = player.say(call(2, "new"))
+    assert json.loads(told)["error"]["code"] == -32601
+
+
 # What an added session has without an answer -----------------------------------------------------------
 
 
