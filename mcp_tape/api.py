@@ -59,6 +59,8 @@ class Played(NamedTuple):
     misses: int
     unplayed: int
     code: int
+    grew: int = 0  # calls that went to a live server
+    stale: int = 0  # answers of the tape after one that may have changed something
 
 
 def record(
@@ -215,6 +217,8 @@ class Stage:
         quiet = bool(options.in_place_of)
         self._reporter = report.Reporter(say, options.report, options.run, self._discreet, quiet=quiet)
         self._finders: list[Finder] = []
+        self._grew = 0
+        self._before: int | None = None  # how many requests were played when a live call may have changed something
         self._decks: list[Deck] = []
         self._until = choosing.newest(cassette)
         self._chosen = selection.select(cassette, options.session, until=self._until)
@@ -254,7 +258,7 @@ class Stage:
             shortcuts=shortcuts,
             tell=tell,
             tell_played=bool(options.report or faulty or self._told),
-            pass_on=pass_on,
+            pass_on=lambda call: pass_on(call) and self._went_live(call),
             stand_in=self._stand_in,
             discreet=self._discreet,
         )
@@ -323,8 +327,24 @@ class Stage:
         options, unplayed = self._options, 0
         if options.strict or options.report:
             unplayed = self._reporter.unplayed(self._unplayed(), loud=options.strict)
-        played, misses = sum(deck.played for deck in self._decks), sum(deck.misses for deck in self._decks)
-        return Played(played, misses, unplayed, code or int(bool(misses or (options.strict and unplayed))))
+        played, misses = self._played(), sum(deck.misses for deck in self._decks)
+        stale = 0 if self._before is None else played - self._before
+        if self._grew:
+            self._reporter.grew(self._grew, stale)
+        code = code or int(bool(misses or (options.strict and unplayed)))
+        return Played(played, misses, unplayed, code, self._grew, stale)
+
+    def _played(self) -> int:
+        return sum(deck.played for deck in self._decks)
+
+    def _went_live(self, call: Call) -> bool:
+        """Count a call that the live server was asked, and from when on the tape may be behind it."""
+        from .misses import may_write
+
+        self._grew += 1
+        if self._before is None and may_write(self._chosen, call.message):
+            self._before = self._played()
+        return True
 
     def _unplayed(self) -> Iterator[Recorded]:
         """What no client asked for."""

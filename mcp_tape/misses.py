@@ -222,7 +222,7 @@ _RECORD_ALL = Advice("to record all anew, as this tool may change what others an
 
 def _recorded(selection: Selection, message: Message) -> tuple[Advice, ...]:
     """Return how to record it: what a tool that writes has done is in no answer that the tape has already."""
-    return (_RECORD_ALL, *_ALWAYS) if _may_write(selection, message) else _ALWAYS
+    return (_RECORD_ALL, *_ALWAYS) if may_write(selection, message) else _ALWAYS
 
 
 def _advice(near: list[_Shown], elsewhere: int | None, record: tuple[Advice, ...]) -> tuple[Advice, ...]:
@@ -233,16 +233,16 @@ def _advice(near: list[_Shown], elsewhere: int | None, record: tuple[Advice, ...
     return (Advice("to repeat the last answer", "repeats", "last"), *record) if near else record
 
 
-def _may_write(selection: Selection, message: Message) -> bool:
+def may_write(selection: Selection, message: Message) -> bool:
     """Whether a call may change something: no recorded list says that its tool only reads."""
     if message.method != protocol.CALL:
         return False
-    readers: set[str] | None = selection.kept.get(_may_write)
+    readers: set[str] | None = selection.kept.get(may_write)
     if readers is None:
         answers = (selection.answer(row) for row in selection.requests(protocol.TOOLS))
         bodies = (selection.message(answer).body for answer in answers if answer is not None)
         readers = {name for body in bodies for name in protocol.tools_that_read(body)}
-        selection.kept.put(_may_write, readers)
+        selection.kept.put(may_write, readers)
     return message.name not in readers
 
 

@@ -72,6 +72,10 @@ class Reporter:
         """Report an error that is raised as well."""
         self._write({"what": "error", "text": self._hidden(why)})
 
+    def grew(self, calls: int, stale: int) -> None:
+        """How many calls went to the live server, and how many answers after one are older than it."""
+        self._write({"what": "grew", "calls": calls, "stale": stale})
+
     def unplayed(self, rows: Iterable[Recorded], *, loud: bool) -> int:
         """The recorded requests that nobody made; how many."""
         count = 0

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from mcp_tape import api
+from mcp_tape.cassette import Cassette
 from mcp_tape.episodes import Episodes
 
 from .decks import Player, Said, make_cassette
@@ -166,3 +168,26 @@ def test_leaving_a_call_over_http_is_a_cancel_of_a_client_that_goes_on(tmp_path:
     path = make_cassette(tmp_path / "tape.db", [("client", modern(1, "old")), ("server", result(1))])
     cassette(path, added, extends=1)
     assert bool(Player(path).say(modern(1, "slow"))) is not goes_on  # silent, or a miss
+
+
+# How much of the tape may be behind the live server ----------------------------------------------------
+
+
+@pytest.mark.parametrize(("hint", "stale"), [(True, 0), (False, 2)])
+def test_answers_of_the_tape_after_a_live_call_that_may_write_are_counted(
+    tmp_path: Path, hint: bool, stale: int
+) -> None:
+    tools = [{"name": "new", "annotations": {"readOnlyHint": hint}}]
+    listed = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"tools": tools}})
+    known: list[Said] = []
+    for number in (2, 3, 4):
+        known += [("client", call(number, f"old-{number}")), ("server", result(number))]
+    path = make_cassette(tmp_path / "tape.db", [("client", request(1, "tools/list")), ("server", listed), *known])
+    with Cassette(path) as cassette:
+        stage = api.Stage(cassette, api.Replay(report=str(tmp_path / "report")), print)
+        player, _ = stage.player(lambda call: True)
+        for text in (call(2, "old-2"), call(8, "new"), call(3, "old-3"), call(9, "new"), call(4, "old-4")):
+            player.receive(text.encode(), "stdio", 0.0)
+        assert stage.finish(None)[-2:] == (2, stale)
+    rows = [json.loads(line) for line in (tmp_path / "report").read_text().splitlines()]
+    assert [(row["calls"], row["stale"]) for row in rows if row["what"] == "grew"] == [(2, stale)]

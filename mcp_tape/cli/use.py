@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import click
 
+from ..api import Played
 from ..diagnostics import Discreet
 from ..errors import TapeError
 from ..modes import Command, Mode, Url, use
@@ -25,6 +26,7 @@ from .options import (
     web_from,
     web_options,
 )
+from .printing import count
 from .record import check_server, tell, tell_stripped, tell_summary
 from .replay import tell_played
 
@@ -81,6 +83,17 @@ def command(ctx: click.Context, /, file: str, mode: Mode, quiet: bool, command: 
         tell_stripped(recording, quiet)
         if outcome.goes_on and not quiet:
             tell("this run records: its sessions play in this order from the next run on, or with --mode none")
+        if outcome.played is not None and (outcome.played.stale or not quiet):
+            tell(_grown(name, outcome.played))
     elif outcome.played is None:
         say(f"nothing was recorded: {name}")
     ctx.exit(outcome.code)
+
+
+def _grown(name: str, played: Played) -> str:
+    """What was added to a cassette, and what of the rest may be older than that."""
+    grown = f"{name} grew by {count(played.grew, 'call')}"
+    if not played.stale:
+        return grown
+    answers = "1 answer after a live call is" if played.stale == 1 else f"{played.stale} answers after a live call are"
+    return f"{grown}; {answers} from the old tape; to record all anew: --mode rewrite"

@@ -177,6 +177,16 @@ class UsedCassette(ABC):
         """Why recorders could not serve, as when the server's command is not there."""
         return []
 
+    @property
+    def grew(self) -> int:
+        """How many calls the live server has answered beside the tape, in mode new_episodes, once clients have left."""
+        return 0
+
+    @property
+    def stale(self) -> int:
+        """How many answers came from the tape after a live call that may have changed something."""
+        return 0
+
     @abstractmethod
     def rewind(self) -> None:
         """Forget what happened: the next client finds the tape at its start."""

@@ -26,6 +26,8 @@ class Happened(NamedTuple):
     play_count: int
     notes: list[str]
     errors: list[str]
+    grew: int
+    stale: int
 
 
 class Source(NamedTuple):
@@ -52,7 +54,10 @@ def look(source: Source) -> Happened:
     except CassetteError:
         pass  # nothing yet
     misses = [(_asked(row), row["text"], _advice(row)) for row in rows if row["what"] == "miss"]
-    return Happened(calls, misses, left, len(played), _texts(rows, "note"), list(dict.fromkeys(_texts(rows, "error"))))
+    errors = list(dict.fromkeys(_texts(rows, "error")))
+    grown = [row for row in rows if row["what"] == "grew"]
+    grew, stale = (sum(row[name] for row in grown) for name in ("calls", "stale"))
+    return Happened(calls, misses, left, len(played), _texts(rows, "note"), errors, grew, stale)
 
 
 def forget(source: Source) -> Source:

@@ -165,6 +165,14 @@ class Recording(UsedCassette):
     def errors(self) -> list[str]:
         return self._happened().errors
 
+    @property
+    def grew(self) -> int:
+        return self._happened().grew
+
+    @property
+    def stale(self) -> int:
+        return self._happened().stale
+
     def rewind(self) -> None:
         super().rewind()
         self._settle()
