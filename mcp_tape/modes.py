@@ -99,7 +99,7 @@ def use(path: str, server: Command | Url, mode: Mode, replay: api.Replay, record
     """Serve clients as the mode says."""
     path = os.path.abspath(path)
     record = record._replace(run=_run(server, record.run) if mode != "none" else None)
-    if mode in ("once", "rewrite") and _goes_on(path, record.run, say):
+    if mode not in ("none", "all") and _goes_on(path, record.run, say):
         outcome = _record(path, server, record, say)
         outcome.goes_on = True
         return outcome

@@ -193,6 +193,7 @@ def test_where_nobody_can_count_the_newest_session_plays_and_a_note_says_so(
     visit.say(INITIALIZE)
     assert visit.say(call(5, "read")) == "second"
     assert [note.partition(" (")[0] for note in notes] == ["cannot count the connections of this run"]
+    assert not runs.Turns(str(path), "live", Run("r", "", [1, 2]), notes.append).has_begun
 
 
 def test_a_directory_that_others_may_write_to_is_not_counted_in(

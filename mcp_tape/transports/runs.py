@@ -76,7 +76,8 @@ def _in_proc(number: int) -> _Process:
 def _by_ps(number: int) -> _Process:
     import subprocess
 
-    told = subprocess.run(["ps", "-o", "ppid=,lstart=,comm=", "-p", str(number)], capture_output=True, text=True)
+    words = ["ps", "-o", "ppid=,lstart=,comm=", "-p", str(number)]
+    told = subprocess.run(words, capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"})
     parent, *began = told.stdout.split(maxsplit=6)  # its number, five words of a date, and the command
     return _Process(os.path.basename(began.pop().strip()).lstrip("-"), int(parent), "".join(began).replace(":", ""))
 
@@ -97,7 +98,10 @@ class Turns:
     @property
     def has_begun(self) -> bool:
         """Whether a connection of our run was replayed."""
-        return self._run is not None and os.path.exists(self._file())
+        try:
+            return self._run is not None and os.path.exists(self._file())
+        except OSError:
+            return False  # nobody can count
 
     def peek(self) -> int | None:
         """The number that is next."""
@@ -160,10 +164,10 @@ def _tidy(place: str) -> None:
     """Take away the counts of runs that have long ended."""
     from time import time
 
-    with os.scandir(place) as files:
-        old = [file.path for file in files if file.stat(follow_symlinks=False).st_mtime < time() - _OLD]
-    for path in old:
+    for name in os.listdir(place):
+        path = os.path.join(place, name)
         try:
-            os.unlink(path)
+            if os.lstat(path).st_mtime < time() - _OLD:
+                os.unlink(path)
         except OSError:
             pass  # somebody else did
