@@ -165,10 +165,10 @@ def check_writable(path: str) -> None:
 def replay(path: str, options: Replay, *, say: Callable[[str], None]) -> Played:
     """Be the recorded server, on this process's own stdin and stdout, until the client leaves."""
     from .cassette import Cassette
-    from .transports import runs, serve, stopping
+    from .transports import serve, stopping
 
     with Cassette(path) as cassette:
-        stage = Stage(cassette, options, say, clients=lambda run: runs.Turns(path, options.run, run, say))
+        stage = Stage(cassette, options, say, clients=counting(path, options, say))
         player, _ = stage.player()
         return stage.finish(stopping.until_told(lambda: serve.serve(player)))
 
@@ -190,6 +190,17 @@ def replay_web(
         if server.failure is not None:
             raise server.failure
         return stage.finish(server.code or accidents.code)
+
+
+def counting(path: str, options: Replay, say: Callable[[str], None]) -> Callable[[Run], Clients]:
+    """What numbers the connections of our run, where it replays a recorded one."""
+
+    def turns(recorded: Run) -> Clients:
+        from .transports.runs import Turns
+
+        return Turns(path, options.run, recorded, say)
+
+    return turns
 
 
 class Stage:
@@ -270,11 +281,11 @@ class Stage:
 
     def player(self, pass_on: Callable[[Call], bool] = lambda call: False) -> tuple[Player, Deck | Opening]:
         """The same for a client of which nothing is known yet; what plays may depend on how it begins."""
+        if self._is_settled():
+            return self.deck(pass_on)
         from . import choosing
         from .opening import Opening
 
-        if self._is_settled():
-            return self.deck(pass_on)
         opening = Opening(
             lambda legacy, nth: self.deck(pass_on, legacy=legacy, nth=nth),
             lambda message: choosing.era_of(self._cassette, message, self._until),

@@ -43,11 +43,11 @@ class Command:
         """Replay; what misses goes to the live server: what was played, and how much was passed on."""
         from .cassette import Cassette
         from .episodes import Episodes
-        from .transports import runs, serve, stopping
+        from .transports import serve, stopping
         from .transports.live import Live
 
         with Cassette(file) as cassette:
-            stage = api.Stage(cassette, replay, say, clients=lambda run: runs.Turns(file, replay.run, run, say))
+            stage = api.Stage(cassette, replay, say, clients=api.counting(file, replay, say))
             episodes = Episodes(lambda: live.start(), stage.note)
             episodes.attach(*stage.player(episodes.pass_on))
             live = Live(self._words, recorder, episodes, stage.fail)

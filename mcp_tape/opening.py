@@ -53,9 +53,9 @@ class Opening:
     def receive(self, text: bytes, channel: str, now: float) -> None:
         self._held.append((text, channel))
         if not self._is_counted:
-            asked = next((message for message in frames.parse(text)[1] if message.kind == "request"), None)
-            if asked is not None:
-                self._choose(asked)
+            requests = [message for message in frames.parse(text)[1] if message.kind == "request"]
+            if requests:
+                self._choose(next((one for one in requests if one.method not in protocol.PROBES), requests[0]))
         if self._player is not None:
             held, self._held = self._held, []
             for frame in held:

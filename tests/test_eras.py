@@ -111,3 +111,10 @@ def test_a_session_that_tells_no_era_plays_to_every_client(tmp_path: Path) -> No
         visit = Visit(made(tmp_path, MODERN, LEGACY, bare), "all")
         visit.say(first)
         assert visit.say(call(5, "bare")) == "bare"
+
+
+def test_a_batch_shows_the_era_by_what_is_no_probe(tmp_path: Path) -> None:
+    visit = Visit(made(tmp_path, LEGACY, MODERN))
+    visit.player.receive(f"[{request(7, 'ping')}, {INITIALIZE}]".encode(), "stdio", 0.0)
+    texts = [json.loads(send.text) for send in visit.player.due(0.0)]  # type: ignore[union-attr]
+    assert {body["id"]: body["result"] for body in texts} == {7: {}, 0: {"value": "legacy"}}
