@@ -13,24 +13,26 @@ from typing import NamedTuple
 Headers = list[tuple[bytes, bytes]]
 _LARGEST = 1 << 16
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x21-\xff](?:[\t\x20-\xff]*[\x21-\xff])?)?[ \t]*")
+_LENGTH = re.compile(rb"[0-9]{1,5}")
 _UNUSUAL = frozenset({b"transfer-encoding", b"expect", b"upgrade", b"connection"})
 _KEEP_ALIVE = (b"connection", b"keep-alive")
 
 
 class Request(NamedTuple):
-    """A POST."""
+    """A POST. No `body`: it is still on its way."""
 
     path: str
     headers: Headers
-    body: bytes
+    body: bytes | None
 
 
-# The whole response; something to go on with in the usual way; or None, where nothing was done.
+# The whole response; something to go on with in the usual way; `WAIT`, for the body; or None, where nothing was done.
 Quick = Callable[[Request], object]
+WAIT = object()
 
 
-def parsed(data: bytes) -> Request | int | None:
-    """A request that is whole and usual; how many bytes one is that is not whole yet; None for all others."""
+def parsed(data: bytes) -> Request | None:
+    """A usual request, whole or without its body; None for all others."""
     head, end, body = data.partition(b"\r\n\r\n")
     if not end:
         return None
@@ -48,13 +50,14 @@ def parsed(data: bytes) -> Request | int | None:
             return None
         headers.append(header)
     lengths = [value for name, value in headers if name == b"content-length"]
-    if len(lengths) != 1 or not lengths[0].isdigit() or int(lengths[0]) > _LARGEST:
+    hosts = sum(name == b"host" for name, _ in headers)
+    if hosts != 1 or len(lengths) != 1 or not _LENGTH.fullmatch(lengths[0]) or int(lengths[0]) > _LARGEST:
         return None
     whole = len(head) + len(end) + int(lengths[0])
-    if len(data) != whole:
-        return whole if len(data) < whole else None
     path = words[1].decode("latin-1")
-    return None if "%" in path or "?" in path else Request(path, headers, body)
+    if len(data) > whole or "%" in path or "?" in path:
+        return None
+    return Request(path, headers, body if len(data) == whole else None)
 
 
 def whole(status: int, headers: Headers, body: bytes) -> bytes:

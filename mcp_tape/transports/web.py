@@ -82,20 +82,7 @@ class Site:
         for name in ("uvicorn.error", "asyncio") if heeds_signals else ():  # else the process is not ours
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what matters is said by us
         asyncio.get_running_loop().set_exception_handler(self._hear)
-        config = uvicorn.Config(
-            Guard(app, self._host, self._report),
-            http=partial(_Protocol, head_timeout=self._head_timeout),  # type: ignore[arg-type]  # called like a class
-            ws="none",
-            loop="asyncio",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
-            backlog=_BACKLOG,
-            timeout_graceful_shutdown=_GRACE,  # type: ignore[arg-type]  # waited for as it is
-        )
+        config = configured(Guard(app, self._host, self._report), self._head_timeout)
         self._server = _Server(config, lambda: started(self.origin), heeds_signals)
         try:
             await self._server.serve([self._listener])
@@ -111,6 +98,24 @@ class Site:
     def stop(self) -> None:
         assert self._server is not None
         self._server.should_exit = True
+
+
+def configured(guard: Guard, head_timeout: float = HEAD_TIMEOUT) -> uvicorn.Config:
+    """How uvicorn serves for us."""
+    return uvicorn.Config(
+        guard,
+        http=partial(_Protocol, head_timeout=head_timeout),  # type: ignore[arg-type]  # called like a class
+        ws="none",
+        loop="asyncio",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=_GRACE,  # type: ignore[arg-type]  # waited for as it is
+    )
 
 
 def _bind(address: Address) -> socket.socket:
@@ -327,6 +332,15 @@ class _Protocol(H11Protocol):
         self._receive(data)
         self._time_head(is_awaited=self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0]))
 
+    def send_400_response(self, msg: str) -> None:
+        """Turn away what is no HTTP, unless a response has begun; either way nobody listens to what is answered."""
+        with contextlib.suppress(h11.LocalProtocolError):  # a response has begun, or may have no body
+            super().send_400_response(msg)
+        self.transport.close()
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+
     def _time_head(self, *, is_awaited: bool) -> None:
         """A head is waited for, but not for ever: thousands that never end would cost nothing to send."""
         if not is_awaited and self._head_timer is not None:
@@ -347,13 +361,13 @@ class _Protocol(H11Protocol):
             return
         data, self._held = self._held + data, b""
         request = shortcut.parsed(data)
-        if isinstance(request, int):
-            self._held = data  # the rest of it is on its way
-            self._unset_keepalive_if_required()
-            return
         found = self._quick(request) if request is not None else None
-        if isinstance(found, bytes):
+        if found is shortcut.WAIT:
+            self._held = data
             self._unset_keepalive_if_required()
+        elif isinstance(found, bytes):
+            self._unset_keepalive_if_required()
+            self.conn.their_http_version = b"1.1"  # as h11 would know by now
             self.transport.write(found)
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
