@@ -125,12 +125,14 @@ class Server:
             return shortcut.WAIT
         if conversation is None:
             return None
-        version = header(request.headers, _VERSION)
-        is_known = number is not None or protocol.is_modern({}, version)  # to be of this conversation, unread
+        is_known = number is not None or protocol.is_modern(
+            {}, header(request.headers, _VERSION)
+        )  # whose it is, unread
         plain = conversation.deck.plain(request.body) if self._is_alone and is_known else None
         if plain is not None:
             return plainly(conversation, *plain)
         messages = frames.parse(request.body)[1]
+        version = header(request.headers, _VERSION)
         if len(messages) != 1 or not (number or protocol.is_modern(messages[0].body, version)):
             return None
         if messages[0].kind != "request" or messages[0].method in (protocol.INITIALIZE, protocol.LISTEN):

@@ -11,10 +11,12 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 Headers = list[tuple[bytes, bytes]]
+OF_BROWSERS = (b"origin", b"sec-fetch-site")
 _LARGEST = 1 << 16
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x21-\xff](?:[\t\x20-\xff]*[\x21-\xff])?)?[ \t]*")
 _LENGTH = re.compile(rb"[0-9]{1,5}")
-_UNUSUAL = frozenset({b"transfer-encoding", b"expect", b"upgrade", b"connection"})
+_UNUSUAL = frozenset({b"transfer-encoding", b"expect", b"upgrade", b"connection", *OF_BROWSERS})
+_ONCE = frozenset({b"host", b"content-length"})
 _KEEP_ALIVE = (b"connection", b"keep-alive")
 
 
@@ -41,6 +43,7 @@ def parsed(data: bytes) -> Request | None:
     if len(words) != 3 or words[0] != b"POST" or words[2] != b"HTTP/1.1" or not words[1].startswith(b"/"):
         return None
     headers: Headers = []
+    once: dict[bytes, bytes] = {}
     for line in lines:
         found = _HEADER.fullmatch(line)
         if found is None:
@@ -48,12 +51,15 @@ def parsed(data: bytes) -> Request | None:
         header = found[1].lower(), found[2] or b""
         if header[0] in _UNUSUAL and header != _KEEP_ALIVE:
             return None
+        if header[0] in _ONCE:
+            if header[0] in once:
+                return None
+            once[header[0]] = header[1]
         headers.append(header)
-    lengths = [value for name, value in headers if name == b"content-length"]
-    hosts = sum(name == b"host" for name, _ in headers)
-    if hosts != 1 or len(lengths) != 1 or not _LENGTH.fullmatch(lengths[0]) or int(lengths[0]) > _LARGEST:
+    length = once.get(b"content-length", b"")
+    if len(once) < len(_ONCE) or not _LENGTH.fullmatch(length) or int(length) > _LARGEST:
         return None
-    whole = len(head) + len(end) + int(lengths[0])
+    whole = len(head) + len(end) + int(length)
     path = words[1].decode("latin-1")
     if len(data) > whole or "%" in path or "?" in path:
         return None

@@ -38,8 +38,7 @@ _GRACE = 0.3  # seconds that a response may take to end when we are told to stop
 _TRANSPORT = "mcp_tape.transport"
 OPENED = "mcp_tape.opened"  # what came of a request that could not be answered at once
 _ABSOLUTE = re.compile(rb"https?://[^/]*", re.I)
-_SITE = b"sec-fetch-site"
-_OF_BROWSERS = frozenset({b"origin", _SITE})
+_ORIGIN, _SITE = shortcut.OF_BROWSERS
 _TOO_SLOW = shortcut.whole(
     408,
     [(b"content-type", b"text/plain"), (b"connection", b"close")],
@@ -164,9 +163,9 @@ class Guard:
             raise  # uvicorn answers with a 500, or closes the connection
 
     def _quick(self, request: shortcut.Request) -> object:
-        """The same for a request that may be answered at once: none of a browser is."""
+        """The same for a request that may be answered at once, which none of a browser is."""
         host = header(request.headers, b"host")
-        if self._asked is None or any(name in _OF_BROWSERS for name, _ in request.headers):
+        if self._asked is None:
             return None
         if host != self._usual:
             if self._refused_host(request.headers):
@@ -193,7 +192,7 @@ def _refused_page(headers: Headers) -> Refusal | None:
     Browsers name the page in `Origin`, but for images, scripts and links they only say how far away it is:
     https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header. Only clients that are no browsers send neither.
     """
-    source = header(headers, b"origin")
+    source = header(headers, _ORIGIN)
     if source is not None:
         return None if is_loopback(_hostname(source)) else (403, f"requests of pages from {source!r} are refused")
     near = {"none", "same-origin"}
@@ -329,7 +328,13 @@ class _Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self._receive(data)
+        if self._quick is not None and self._is_idle():
+            data, self._held = self._held + data, b""
+            if self._is_done(data, self._quick):
+                self._time_head(is_awaited=False)
+                return
+        super().data_received(data)
+        self._stay_attentive()
         self._time_head(is_awaited=self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0]))
 
     def send_400_response(self, msg: str) -> None:
@@ -354,14 +359,10 @@ class _Protocol(H11Protocol):
             self.transport.write(_TOO_SLOW)
         self.transport.close()
 
-    def _receive(self, data: bytes) -> None:
-        if self._quick is None or not self._is_idle():
-            super().data_received(data)
-            self._stay_attentive()
-            return
-        data, self._held = self._held + data, b""
+    def _is_done(self, data: bytes, quick: shortcut.Quick) -> bool:
+        """Whether nothing more is to be done for now: a request was answered at once, or its body is on its way."""
         request = shortcut.parsed(data)
-        found = self._quick(request) if request is not None else None
+        found = quick(request) if request is not None else None
         if found is shortcut.WAIT:
             self._held = data
             self._unset_keepalive_if_required()
@@ -374,8 +375,8 @@ class _Protocol(H11Protocol):
             )
         else:
             self._opened = found
-            super().data_received(data)
-            self._stay_attentive()
+            return False
+        return True
 
     def _stay_attentive(self) -> None:
         """Read on, though the next request is there before the response is through: a client may leave."""
