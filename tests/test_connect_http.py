@@ -12,7 +12,7 @@ from mcp_tape.transports.upstream import origin_of
 
 from .http import LAST, Message, Upstream, Wire, answer, begin, chunk
 from .http_facts import cassette
-from .live import Vcr, serving
+from .live import INITIALIZE, Vcr, old_client, posted, serving
 from .servers.minting import Mint
 from .test_deck import call
 from .test_use_url import taped
@@ -112,3 +112,26 @@ def test_a_live_server_beside_a_tape_that_redirects_to_another_is_an_error(tmp_p
         (told,) = vcr.run("new_episodes", call(1, "b"), url=upstream.url)
     assert other.requests == []
     assert f"redirects to {other.url}, which is another server" in str(told)
+
+
+@pytest.mark.parametrize("endpoint", ["http://[x", "http://elsewhere.test/messages"])
+def test_a_live_server_beside_a_tape_with_an_endpoint_elsewhere_leaves_no_call_unanswered(
+    endpoint: str, tmp_path: Path
+) -> None:
+    def script(request: Message, wire: Wire) -> None:
+        if request.verb == "GET":
+            wire.send(begin() + chunk(f"event: endpoint\ndata: {endpoint}\n\n".encode()))
+            wire.how_it_ends()
+            wire.close()
+        else:
+            wire.send(answer(b"", 405))
+
+    with Upstream(script, "/sse") as upstream, serving() as live:
+        vcr = Vcr(tmp_path, live)
+        cassette(vcr.tape, taped(), transport="sse")
+        with vcr.use("new_episodes", url=upstream.url) as url, old_client(url) as (client, heard):
+            for text in (INITIALIZE, call(1, "b")):
+                assert posted(client, text) == 202
+                told = next(heard)
+    assert "error" in told and f"wants messages at another server, {endpoint}" in vcr.stderr
+    assert {request.target for request in upstream.requests} == {"/sse"}

@@ -167,10 +167,14 @@ class Conversation:
         try:
             self.flush()
         except Exception as error:  # nobody would hear of it, and all would wait
-            for stream in self._streams.values():
-                stream.fail(error)
-            if not self._streams:
-                raise
+            self.fail(error)
+
+    def fail(self, error: Exception) -> None:
+        """Something went wrong that may have been for any of the streams: they end with it."""
+        for stream in self._streams.values():
+            stream.fail(error)
+        if not self._streams:
+            raise error
 
     def close(self, stream: Stream) -> None:
         """A response has ended."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from .. import frames, protocol, rewrite
 from ..episodes import Questions, taken_apart, without
@@ -164,8 +163,11 @@ class _Link:
     def _heard(self, text: bytes, event: str | None, call: Call | None = None) -> None:
         """A message of the live server, and the call that it came for."""
         if event == "endpoint" and self._endpoint is not None and not self._endpoint.done():
-            parts = urlsplit(text.decode("utf-8", "replace").strip())
-            self._endpoint.set_result(f"{parts.path}?{parts.query}".rstrip("?").encode())
+            named = text.decode("utf-8", "replace").strip()
+            path = self._through.path_here(self._through.path, named)
+            if path is None:
+                self._note(f"the live server wants messages at another server, {named}, which is asked nothing")
+            self._endpoint.set_result(path or self._through.path)  # what is posted there will tell
             return
         for message, part in taken_apart(text):
             if message.kind == "response":
@@ -186,8 +188,14 @@ class _Link:
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._end)
         return task
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):  # a bug of ours: who waits for what it was about must not wait for ever
+            self._conversation.fail(error)
 
 
 async def _after(ready: asyncio.Task[None], work: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -44,14 +44,14 @@ class Through:
             self.session = self.session or response.session
             if response.redirect is None:
                 return response.refused
-            here = self._path_here(path, response.redirect)
+            here = self.path_here(path, response.redirect)
             if here is None:
                 return _elsewhere(response.redirect)
             path = here
         return _refused(f"the server redirects more than {_MOST_REDIRECTS} times")
 
-    def _path_here(self, path: bytes, location: str) -> bytes | None:
-        """Where a redirect leads within the server; None where it leads to another."""
+    def path_here(self, path: bytes, location: str) -> bytes | None:
+        """Where a redirect, or an endpoint, leads within the server; None where it leads to another."""
         try:
             url = urljoin(self._proxy.origin + path.decode("latin-1"), location)
             if origin_of(url) != origin_of(self._proxy.origin):
