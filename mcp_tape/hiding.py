@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
-from . import secrecy, shapes
+from . import secrecy, shapes, tables
 from .shapes import Shape
 
 Rule = Callable[[str], str]
@@ -21,13 +21,14 @@ _ESCAPED = r"(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})"  # in t
 # `name = `, `name: `, `"name": `, `<name>`, and `--name `: what stands before a value. The name may have two words.
 _NAMED = re.compile(
     rf"(?:(?<![\w.\\-])|{_ESCAPED})-{{0,2}}(?P<name>[A-Za-z_][\w.-]{{1,63}}(?: [A-Za-z]{{3,16}})?)"
-    r"(?:(?:\\{0,7}[\"'`])?[ \t]{0,3}(?:=>|:=|=(?!=)|:(?![:/])|%3[ADad])[ \t]{0,3}|(?<=[\w-])>(?=[^<]{1,256}</))"
+    r"(?:(?:\\{0,7}[\"'`])?(?:[ \t](?:is|was))?[ \t]{0,3}(?:=>|:=|=(?!=)|:(?![:/])|%3[ADad])[ \t]{0,3}"
+    r"|(?<=[\w-])>(?=[^<]{1,256}</))"
     r"|(?<![\w-])--?(?P<option>[A-Za-z][\w-]{1,63})[ \t]{1,3}(?!-)",
     re.ASCII,
 )
 # What has no second quote was cut off: whoever wrote it has crashed.
 _VALUE = re.compile(
-    r"(?P<quote>\\{0,7}[\"'`])(?P<quoted>[^\r\n]{1,4096}?)(?:(?<!\\)(?P=quote)|\Z)"
+    r"(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'`]))(?!(?P=quote))(?P<quoted>[^\r\n]{1,4096}?)(?:(?<!\\)(?P=quote)|\Z)"
     r"|(?P<bare>[^\s\"'&,;<>()\[\]{}\\|`]{6,})(?P<next>[(\[{]?)"
 )
 # A line of an .env file: the value goes on to the end of the line, whatever is in it.
@@ -84,7 +85,7 @@ def shape_rule(shape: Shape) -> Rule:
         if part is None:
             return placeholder
         value = found[part]
-        if not (secrecy.looks_issued(value) if part == "maybe" else _is_real(value)):
+        if not (secrecy.looks_issued(value.rstrip(".:")) if part == "maybe" else _is_real(value)):
             return found.group()
         whole, at = found.group(), found.start()
         return whole[: found.start(part) - at] + placeholder + whole[found.end(part) - at :]
@@ -102,16 +103,21 @@ def assignment_rule(is_secret: Callable[[str], bool], see: Callable[[str, str], 
     """Hides what a text gives to a secret name: `K=V`, `"k": "v"`, `--k V`; `see` is told of each."""
 
     def hide(text: str) -> str:
-        out: list[str] = []
-        done = 0
-        for start, end, name in _assigned(text, is_secret):
-            see(text[start:end], name)
-            out += (text[done:start], mark(f"key:{name}"))
-            done = end
-        out.append(text[done:])
-        return "".join(out)
+        text = _without(text, _assigned(text, is_secret), see)
+        return _without(text, tables.secret_cells(text, is_secret), see) if "|" in text else text
 
     return hide
+
+
+def _without(text: str, spans: Iterable[tuple[int, int, str]], see: Callable[[str, str], None]) -> str:
+    out: list[str] = []
+    done = 0
+    for start, end, name in spans:
+        see(text[start:end], name)
+        out += (text[done:start], mark(f"key:{name}"))
+        done = end
+    out.append(text[done:])
+    return "".join(out)
 
 
 def _assigned(text: str, is_secret: Callable[[str], bool]) -> Iterator[tuple[int, int, str]]:
@@ -152,4 +158,4 @@ def _is_env_line(line: re.Match[str], is_secret: Callable[[str], bool]) -> bool:
 
 def _is_real(value: str) -> bool:
     """`user:password@host` in a manual is no secret."""
-    return not (secrecy.is_stand_in(value) or secrecy.is_secret_key(value) or value in ("pass", "pw", "pwd"))
+    return not (secrecy.is_stand_in(value) or secrecy.is_hidden_key(value) or value in ("pass", "pw", "pwd"))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from . import hiding, jsontext, protocol, secrecy, shapes
+from . import command_lines, hiding, jsontext, protocol, secrecy, shapes
 from .hiding import MARK, Rule, mark
 from .json_strings import Names, StringValue, StringValues, is_json, json_within, replace_strings
 from .jsontext import Places, Splice
@@ -61,7 +61,7 @@ class _SecretNames(dict[str, bool]):
 
     def __missing__(self, name: str) -> bool:
         bare = name.removeprefix(protocol.PARAM_HEADER)
-        secret = secrecy.is_secret_key(bare) or (bool(self._more) and secrecy.fold(bare) in self._more)
+        secret = secrecy.is_hidden_key(bare) or (bool(self._more) and secrecy.fold(bare) in self._more)
         if len(self) < 10_000 and len(name) <= 100:
             self[name] = secret
         return secret
@@ -126,18 +126,13 @@ class Redactor:
 
     def arguments(self, command: Iterable[str]) -> list[str]:
         """A command line without its secrets: `--api-key V`, `--api-key=V`, `K=V`, and whatever a word holds."""
-        out: list[str] = []
-        flag = ""
-        for word in command:
-            name, equals, value = word.partition("=")
-            name = name.lstrip("-")
-            if flag and not secrecy.is_flag(word):
-                out.append(self._under(flag, word))
-            elif equals and self._names[name]:
-                out.append(word[: -len(value) or None] + self._under(name, value))
-            else:
+        words = list(command)
+        out = []
+        for word, secret in zip(words, command_lines.found(words, self._names.__getitem__), strict=True):
+            if secret is None:
                 out.append(self.text(word))
-            flag = name if secrecy.is_flag(word) and not equals and self._names[name] else ""
+            else:
+                out.append(word[: secret.at] + self._under(secret.name, word[secret.at :]))
         return out
 
     def target(self, target: Mapping[str, Any]) -> dict[str, Any]:

@@ -39,6 +39,18 @@ ENDINGS = tuple(
     subscriptionkey connectionstring authorization sessioncookie
     """.split()
 )
+# Hidden too, but no part of match keys, which stay as they were made (match.KEY_VERSION): a placeholder on the tape
+# stands for any text, so such requests still match.
+MORE_KEYS = frozenset("codeverifier devicecode secretkeybase".split())
+MORE_ENDINGS = tuple(
+    """
+    sessiontoken vaulttoken jobtoken deploytoken githubtoken gitlabtoken slacktoken npmtoken
+    sessionsecret hmacsecret cookiesecret flasksecret jwtsecret authsecret tokensecret oauthsecret channelsecret
+    dbpass smtppass mysqlpass sqlpass pgpass postgrespass mongopass redispass ldappass ftppass mailpass emailpass
+    imappass userpass adminpass rootpass
+    accesskey accountkey openaikey anthropickey geminikey mistralkey groqkey coherekey deepseekkey stripekey sendgridkey
+    """.split()
+)
 # `reset_password`, `hasApiKey`, `invalid_access_token` name a deed or a state.
 _NOT_FIRST = frozenset(
     """
@@ -47,15 +59,17 @@ _NOT_FIRST = frozenset(
     toggle need needs allow enable enabled disable store save remember ask prompt max min
     """.split()
 )
+_NUMBERED = r"[-_. ]?\d{1,2}\Z"  # `api_key_1`, `password2`
 _FIRST_WORD = r"[^A-Za-z]*([A-Z]+(?![a-z])|[A-Z]?[a-z]+)"
 _SEPARATORS = str.maketrans("", "", "-_. ")
 
 # Every secret name, folded, holds one of these.
 _STEMS = ("token", "secret", "pass", "auth", "cookie", "credential", "jwt", "pwd", "bearer", "bpat", "connectionstring")
 _KEY_STEMS = (
-    "(?:api|access|private|signing|encryption|master|hmac|ssh|account|subscription|license|service|session|role)key"
+    "(?:api|access|private|signing|encryption|master|hmac|ssh|account|subscription|license|service|session|role"
+    "|openai|anthropic|gemini|mistral|groq|cohere|deepseek|stripe|sendgrid)key"
 )
-_CODE_STEMS = "(?:mfa|otp|recovery|backup)code"
+_CODE_STEMS = "(?:mfa|otp|recovery|backup|device)code|codeverifier"
 _UPPER_STEMS = re.compile(b"_(?:KEY|DSN|PAT)")
 _FOLDED = bytes(range(256)).lower()
 
@@ -88,7 +102,7 @@ _CODE = (
 _ODD = r"\d|(?!\A)[!@#$%^*+=~?&](?!\Z)"
 _DRIVE = r"[A-Za-z]:[\\/]"
 _STEP = r"[\\/]"
-_FLAG = r"--[a-z][a-z0-9-]*(?:=.*)?\Z|-[A-Za-z]\Z"
+_FLAG = r"(?:--[A-Za-z][\w.-]*|-[A-Za-z][A-Za-z_.-]*)(?:=.*)?\Z"
 
 
 def fold(name: str) -> str:
@@ -109,9 +123,27 @@ def is_secret_key(name: str) -> bool:
     if folded in SECRET_KEYS:
         return True
     if folded.endswith(ENDINGS):
-        first = re.match(_FIRST_WORD, name)
-        return first is not None and first[1].lower() not in _NOT_FIRST
+        return _names_a_thing(name)
     return name.isupper() and is_secret_env(name)
+
+
+def is_hidden_key(name: str) -> bool:
+    """Whether strings under this key are hidden: they are secret, or the name was not known to be a secret's before."""
+    if is_secret_key(name):
+        return True
+    if not name.isascii() or len(name) > 100:
+        return False
+    folded = fold(name)
+    if folded in MORE_KEYS or (folded.endswith(MORE_ENDINGS) and _names_a_thing(name)):
+        return True
+    bare = re.sub(_NUMBERED, "", name)
+    return bare != name and is_hidden_key(bare)
+
+
+def _names_a_thing(name: str) -> bool:
+    """Whether the name of a secret does not begin with a verb or an adjective."""
+    first = re.match(_FIRST_WORD, name)
+    return first is not None and first[1].lower() not in _NOT_FIRST
 
 
 def is_ambiguous_key(name: str) -> bool:
@@ -174,8 +206,8 @@ def looks_assigned(value: str) -> bool:
 
 
 def is_flag(word: str) -> bool:
-    """Whether a word of a command line is an option."""
-    return re.match(_FLAG, word) is not None
+    """Whether a word of a command line is an option: some tokens begin with a dash, too."""
+    return re.match(_FLAG, word) is not None and not (len(word) > 2 and _looks_random(word.partition("=")[0]))
 
 
 def _is_plain(value: str) -> bool:

@@ -33,22 +33,29 @@ def _free(width: int) -> str:
 _END = r"(?![A-Za-z0-9])"
 _DIGIT = r"(?=[\w-]{0,60}\d)"  # slugs have the prefix too, but no digits
 _UPPER = r"(?=[\w-]{0,60}[A-Z])"
+# Two capitals or digits: what somebody wrote behind a prefix has none, and 20 random characters nearly always have.
+_MIXED = r"(?=(?:[a-z_-]{0,60}[A-Z\d]){2})"
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _OPENED = r"\\{0,7}[\"']?:\s{0,4}\\{0,7}[\"']?"
+_NO_CALL = r"(?![\w.~+/:-]{1,100}\()"  # base64(user:password) in a manual
+_LOGIN = r"login[ \t]{1,4}\S{1,100}\s{1,8}password[ \t]{1,4}"
 _PEM = r"(?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?"
 
 # Each match holds a secret name: `private key`, `bearer`, `authorization`, `cookie`, `password`.
 NAMED = (
     Shape("private-key", "PRIVATE", rf"----[- ]BEGIN {_PEM} ?----[\s\S]*?(?:----[- ]END {_PEM} ?-----?|\Z)"),
-    Shape("bearer", "earer EARER", r"(?:[Bb]earer|BEARER)(?:\s{1,4}|%20|\+)(?P<maybe>[\w.~+/-]{8,}=*)"),
+    Shape("bearer", "earer EARER", rf"(?:[Bb]earer|BEARER)(?:\s{{1,4}}|%20|\+){_NO_CALL}(?P<maybe>[\w.~+/-]{{8,}}=*)"),
     Shape(
         "authorization",
         "uthorization UTHORIZATION",
         r"(?:[Aa]uthorization|AUTHORIZATION)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}\\{0,7}[\"']?(?:[A-Za-z-]{1,20} {1,4})?"
+        rf"{_NO_CALL}"
         r"(?P<maybe>[\w.~+/:-]{6,}=*)",
     ),
     Shape("cookie", "ookie OOKIE", rf"(?:[Cc]ookie|COOKIE){_OPENED}(?P<hide>[\w.-]{{1,64}}=[^\r\n\"'\\]{{6,}})"),
-    Shape("netrc", "login", r"login[ \t]{1,4}\S{1,100}\s{1,8}password[ \t]{1,4}(?P<hide>\S{1,200})"),
+    Shape("netrc", "login", rf"(?:machine[ \t]{{1,4}}\S{{1,200}}|default)\s{{1,8}}{_LOGIN}(?P<hide>\S{{1,200}})"),
+    Shape("netrc", "login", rf"{_LOGIN}(?P<maybe>\S{{1,200}})"),
+    Shape("connection-string", "wd= WD=", r";\s{0,4}(?:[Pp]wd|PWD)=(?P<maybe>[^;\s\"'{}\\]{6,200})"),
 )
 
 # Found by one sign each, rare enough to be looked for in every text.
@@ -58,6 +65,9 @@ SHORT = (
     Shape("user-password", " -u ", r" -u [\"']?[\w.@+-]{1,64}:(?P<maybe>[^\s\"'\\]{6,})"),
     Shape("user-password", " --user", r" --user[ =][\"']?[\w.@+-]{1,64}:(?P<maybe>[^\s\"'\\]{6,})"),
     Shape("signature", "sig=", r"[?&;]sig=(?P<hide>[\w%+/-]{30,}=*)"),
+    Shape("oauth-code", "code=", r"[?&]code=(?=[^&\s\"']{0,100}\d)(?P<maybe>[\w./%~-]{16,})"),
+    Shape("private-key", "Private-Lines", r"Private-Lines: \d{1,3}(?P<hide>\s[\s\S]*?)(?=Private-MAC|\Z)"),
+    Shape("salesforce", "00D", rf"00D{_free(3)}[A-Za-z0-9]{{12,15}}![\w.]{{60,}}"),
     Shape("azure", "Q~", r"[\w~.-]{3}\dQ~[\w~.-]{31,}"),
 )
 
@@ -67,13 +77,14 @@ LONG = (
     Shape("jwe", "eyJ", rf"eyJ{_free(3)}[\w-]{{8,2000}}\.[\w-]{{0,1000}}\.[\w-]{{16}}\.[\w-]{{8,}}\.[\w-]{{22}}"),
     Shape("aws", "AKIA ASIA ABIA ACCA", rf"A(?:KIA|SIA|BIA|CCA){_free(4)}[A-Z2-7]{{16}}{_END}"),
     Shape("aws", "X-Amz-Signature", r"X-Amz-Signature=(?P<hide>[0-9a-f]{64})"),
+    Shape("google", "X-Goog-Signature", r"X-Goog-Signature=(?P<hide>[0-9a-f]{64,})"),
     Shape("aws", "ABSK", rf"ABSK{_free(4)}[A-Za-z0-9+/]{{100,}}={{0,2}}"),
     Shape("github", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_[A-Za-z0-9]{36,}"),
     Shape("github", "github_pat_", r"github_pat_[A-Za-z0-9]{20,}_[A-Za-z0-9]{40,}"),
     Shape(
         "gitlab",
         "glpat- gldt- glrt- glptt- glcbt- glsoat- glft- gloas- glagent- glimt- glffct-",
-        rf"gl(?:pat|dt|rt|ptt|cbt|soat|ft|oas|agent|imt|ffct)-{_DIGIT}[\w-]{{20,}}",
+        rf"gl(?:pat|dt|rt|ptt|cbt|soat|ft|oas|agent|imt|ffct)-{_MIXED}[\w-]{{20,}}(?:\.[0-9a-z]{{2}}\.[0-9a-z]{{7,9}})?",
     ),
     Shape("slack", "xox", rf"xox[abcdeprs](?:\.xox[bp])?-{_DIGIT}[\w-]{{15,}}[\w%-]*"),
     Shape("slack", "xapp-", r"xapp-\d-[A-Z0-9]{4,40}-\d{4,40}-[a-z0-9]{16,}"),
@@ -112,7 +123,7 @@ LONG = (
     Shape("digitalocean", "_v1_", r"do[opr]_v1_[a-f0-9]{64}"),
     Shape("huggingface", "hf_", rf"hf_{_free(3)}[A-Za-z0-9]{{30,}}"),
     Shape("databricks", "dapi", rf"dapi{_free(4)}[0-9a-f]{{32}}(?:-\d)?"),
-    Shape("vault", "hvs. hvb. hvr.", rf"hv[sbr]\.{_free(4)}{_DIGIT}[\w-]{{24,}}"),
+    Shape("vault", "hvs. hvb. hvr.", rf"hv[sbr]\.{_free(4)}{_MIXED}[\w-]{{24,}}"),
     Shape("terraform", "atlasv1", r"(?<![A-Za-z0-9])[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,}"),
     Shape("telegram", ":AA", r"\d{8,10}:AA[\w-]{33}(?![\w-])"),
     Shape("linear", "lin_", r"lin_(?:api|oauth)_[A-Za-z0-9]{32,}"),
@@ -133,7 +144,7 @@ LONG = (
     Shape("fireworks", "fw_", rf"fw_{_free(3)}[A-Za-z0-9]{{22,24}}{_END}"),
     Shape("tavily", "tvly-", rf"tvly-{_DIGIT}[A-Za-z0-9-]{{24,}}"),
     Shape("firecrawl", "fc-", rf"fc-{_free(3)}[0-9a-f]{{32}}{_END}"),
-    Shape("brave", "BSA", rf"BSA{_free(3)}(?=[A-Za-z]{{0,30}}\d)[\w-]{{28}}(?![\w-])"),
+    Shape("brave", "BSA", rf"BSA{_free(3)}{_MIXED}(?=[A-Z\d_-]{{0,27}}[a-z])[\w-]{{28}}(?![\w-])"),
     Shape("e2b", "e2b_", r"e2b_[0-9a-f]{40}"),
     Shape("browserbase", "bb_live_", r"bb_live_[\w-]{20,}"),
     Shape("apify", "apify_api_", r"apify_api_[A-Za-z0-9]{30,}"),
@@ -155,7 +166,7 @@ LONG = (
     Shape("tailscale", "tskey-", rf"tskey-[a-z]{{1,10}}-{_DIGIT}[\w-]{{20,}}"),
     Shape("fly", "fm1 fm2", r"fm[12][ar]?_[A-Za-z0-9+/=_]{20,}[A-Za-z0-9+/=,_]*"),
     Shape("dropbox", "sl.", rf"sl\.{_free(3)}(?:u\.)?{_DIGIT}{_UPPER}[\w-]{{100,}}"),
-    Shape("square", "sq0 EAAA", r"sq0[a-z]{3}-[\w-]{22,}|EAAA[\w-]{60,}"),
+    Shape("square", "sq0 EAAA", r"sq0[a-z]{3}-[\w-]{22,}|EAAA(?<![A-Za-z0-9+/].{4})[\w-]{60,}"),
     Shape("circleci", "CCIPAT_ CCIPRJ_", r"CCIP(?:AT|RJ)_[A-Za-z0-9]{20,24}_[0-9a-f]{40}"),
     Shape("buildkite", "bkua_", r"bkua_[0-9a-f]{40}"),
     Shape("sonar", "squ_ sqp_ sqa_", r"sq[upa]_[0-9a-f]{40}"),
@@ -166,7 +177,6 @@ LONG = (
     Shape("mapbox", "sk.eyJ", r"sk\.eyJ[\w-]{20,}\.[\w-]{20,}"),
     Shape("azure", "AccountKey AccessKey", r"(?:Account|SharedAccess)Key=(?P<hide>[A-Za-z0-9+/]{40,}={0,2})"),
     Shape("age", "AGE-SECRET", r"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
-    Shape("salesforce", "00D", rf"00D{_free(3)}[A-Za-z0-9]{{12,15}}!\w{{20,}}[\w.]{{40,}}"),
 )
 ALL = (*NAMED, *SHORT, *LONG)
 

@@ -13,7 +13,8 @@ from .support import ECHO, record, run
 PACKAGE = Path(__file__).parent.parent / "mcp_tape"
 # From the bottom up; a module may import only what stands before it.
 STACK = """
-    errors naming sizes small_files jsontext jsonpath protocol frames framing compression secrecy shapes hiding
+    errors naming sizes small_files jsontext jsonpath protocol frames framing compression secrecy command_lines tables
+    shapes hiding
     literals json_strings own_rules private_keys redact environment diagnostics match
     schema journals foreign_schema database texts batches cassette rewrite kept filters showing measuring querying
     searching storage replacing remaking changing removing merging controls ahead choosing selection

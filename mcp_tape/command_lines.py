@@ -1,0 +1,100 @@
+"""Where secrets stand on command lines: behind options and variables that name one, and in what some programs take.
+
+Options mean what their program wants: `-p` is a port, a path, a project or a password. Where only the name is known,
+the value decides.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from . import secrecy
+
+# Options that take a secret, or something else: the value decides.
+_MAYBE = frozenset("auth pat credential credentials creds cred pass pwd pw".split())
+_SELDOM = frozenset(("p", "key"))  # the value must look like nothing else
+_USERS = frozenset("-u -U --user --proxy-user --userpwd --auth --basic-auth --credentials --creds".split())
+# Programs whose -p is a password, with or without a space before it, and words behind which it is one.
+_TAKE_P = r"(?:my|maria)(?:sql|db)\w*(?:-dump)?|mysql\w*|mongo\w*|sshpass"
+_LOGIN = "login"
+_TAKE_A = "redis-cli"
+_USER = re.compile(r"[\w.@+%-]{1,64}:")
+_PREFIXED = re.compile(r"-(?:e|D|P)(?=[A-Za-z_][\w.-]*=)")  # -eTOKEN=V, -Dapi.key=V
+
+
+class Secret(NamedTuple):
+    """What of a word is a secret's value: all from this place on, and the name that it stands under."""
+
+    at: int
+    name: str
+
+
+def found(words: Sequence[str], is_secret: Callable[[str], bool]) -> Iterator[Secret | None]:
+    """For each word the secret that it is, or ends with."""
+    before, programs = "", set[str]()
+    for word in words:
+        flag = before if secrecy.is_flag(before) and "=" not in before else ""
+        behind = _behind(flag, word, is_secret, programs) if flag and not secrecy.is_flag(word) else None
+        yield behind or _within(word, is_secret, programs)
+        programs.add(os.path.basename(word))
+        before = word
+
+
+def _behind(flag: str, word: str, is_secret: Callable[[str], bool], programs: set[str]) -> Secret | None:
+    """A word that is an option's value."""
+    name = flag.lstrip("-")
+    if is_secret(name):
+        return Secret(0, name)
+    if flag in _USERS and (user := _USER.match(word)):
+        return Secret(user.end(), name) if _is_password(word[user.end() :]) else None
+    known = (flag == "-p" and (_LOGIN in programs or _takes_p(programs))) or (flag == "-a" and _TAKE_A in programs)
+    return Secret(0, name) if known or _may_be(name, word) else None
+
+
+def _within(word: str, is_secret: Callable[[str], bool], programs: set[str]) -> Secret | None:
+    """A word that has its own name: `--api-key=V`, `TOKEN=V`, `-eTOKEN=V`, `--env=TOKEN=V`, `--set=a.password=V`."""
+    prefix = _PREFIXED.match(word)
+    at = prefix.end() if prefix else 0
+    while (end := word.find("=", at)) >= 0:
+        name = word[at:end].lstrip("-")
+        last = re.split(r"[./:]", name)[-1]
+        value = word[end + 1 :]
+        for each in (name, last):
+            if is_secret(each) or _may_be(each, value):
+                return Secret(end + 1, each)
+        if f"--{name}" in _USERS and (user := _USER.match(value)) and _is_password(value[user.end() :]):
+            return Secret(end + 1 + user.end(), name)
+        if not re.fullmatch(r"-{0,2}[\w./:-]+", word[at:end]):
+            return None  # no name at all: what follows is some text
+        at = end + 1
+    if word.startswith("-p") and len(word) > 2 and _takes_p(programs):
+        return Secret(2, "p")
+    attached = re.match(r"-u[\w.@+%-]{1,64}:", word)
+    return Secret(attached.end(), "u") if attached and _is_password(word[attached.end() :]) else None
+
+
+def _takes_p(programs: set[str]) -> bool:
+    return any(re.fullmatch(_TAKE_P, program) for program in programs)
+
+
+def _is_password(value: str) -> bool:
+    """Whether what follows `user:` is one, and no group, path or port."""
+    return secrecy.looks_issued(value) and not value.startswith("//") and not re.fullmatch(r"[\w-]{1,12}:\S*", value)
+
+
+def _may_be(name: str, value: str) -> bool:
+    """Whether the value of an option that may take a secret is one."""
+    folded = secrecy.fold(name)
+    if folded in _MAYBE:
+        return len(value) >= 8 and secrecy.looks_assigned(value)
+    return folded in _SELDOM and _is_surely(value)
+
+
+def _is_surely(value: str) -> bool:
+    """Whether no port, path or name looks like this: of three kinds of letters, digits and signs."""
+    kinds = (r"[a-z]", r"[A-Z]", r"\d", r"[!@#$%^&*+=?]")
+    several = sum(re.search(kind, value) is not None for kind in kinds) >= 3
+    return several and len(value) >= 8 and secrecy.looks_assigned(value) and not re.search(r"[\\/:]", value)
