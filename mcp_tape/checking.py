@@ -171,4 +171,5 @@ def _secrets(cassette: Cassette, redactor: Redactor, progress: Progress) -> Iter
 
 def _places(cassette: Cassette, redactor: Redactor, progress: Progress) -> Iterator[Finding]:
     for place in unhidden.secrets(cassette.connection, redactor, progress):
-        yield Finding("secret", f"looks like a secret ({place.kind})", place.session, place.seq, place.path)
+        path = redactor.text(place.path)  # what stands on the way to a secret may be one, too
+        yield Finding("secret", f"looks like a secret ({place.kind})", place.session, place.seq, path)

@@ -37,14 +37,14 @@ class Rules(NamedTuple):
 _NONE = Rules()
 
 
-def redactor(rules: Rules) -> Redactor:
+def redactor(rules: Rules, most_seen: int | None = None) -> Redactor:
     """What hides by these rules."""
     from .naming import named_function
     from .redact import Redactor
 
     functions = [*rules.functions, *map(named_function, rules.named)]
     own = rules.keys, rules.paths, rules.values, functions
-    return Redactor(rules.environ, *own, headers=rules.headers, known=rules.known)
+    return Redactor(rules.environ, *own, headers=rules.headers, known=rules.known, most_seen=most_seen)
 
 
 def hidden(text: str) -> str:

@@ -78,7 +78,7 @@ class Redactor:
         values: Iterable[str] = (),
         functions: Iterable[Rule] = (),
         headers: Iterable[tuple[str, str]] = (),
-        most_seen: int = _MOST_SEEN,
+        most_seen: int | None = None,
         known: Iterable[tuple[str, str]] = (),
     ) -> None:
         """`known`: variables that are not in the environment, or have another value there."""
@@ -89,7 +89,7 @@ class Redactor:
             for word in (value, value.rpartition(" ")[2]):  # Bearer TOKEN
                 if secrecy.is_distinctive(word):
                     self._environ.add(word, f"header:{name}")
-        self._seen = Literals(most_seen)
+        self._seen = Literals(_MOST_SEEN if most_seen is None else most_seen)
         self._assignments = hiding.assignment_rule(self._names.__getitem__, self._see)
         self._private_keys = PrivateKeys()
 

@@ -11,6 +11,8 @@ import pytest
 from mcp_tape import api
 from mcp_tape.cassette import Cassette
 from mcp_tape.diagnostics import FAILED, Discreet, Rules
+from mcp_tape.frames import Exchange
+from mcp_tape.using import Miss
 
 from .decks import Player, make_cassette
 from .plugin import Suite
@@ -161,3 +163,8 @@ def test_a_test_that_misses_shows_no_secret(suite: Suite) -> None:
     result = suite.run("--junitxml=junit.xml", "--show-capture=no")
     result.stdout.fnmatch_lines(["1 call missed: tools/call [[]redacted:shape:github]"])
     assert TOKEN not in result.stdout.str() + (suite.path / "junit.xml").read_text()
+
+
+def test_a_failed_assertion_on_misses_shows_no_params() -> None:
+    asked = Exchange(None, None, "client", "tools/call", "search", "1", {"password": PASSWORD})
+    assert repr([Miss(asked, "miss: tools/call search\n  …")]) == "[Miss('tools/call search')]"

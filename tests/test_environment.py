@@ -16,6 +16,7 @@ from mcp_tape.errors import TapeError
 from mcp_tape.transports.handover import received
 from mcp_tape.using.handover import Handover
 
+from .decks import make_cassette
 from .support import ECHO, MCP_TAPE, WAIT, python, record, run
 from .test_deck import call
 from .test_replay import lines
@@ -88,11 +89,12 @@ def test_what_is_recorded_anew_and_what_is_said_of_it_hides_them_too(
 def test_a_recorder_that_cannot_ask_its_test_records_nothing_and_starts_nothing(tmp_path: Path) -> None:
     with use_cassette(tmp_path / "tape.db", "all", command=ECHO) as tape:
         command = tape.command
+    before = on_disk(tmp_path), sorted(tmp_path.iterdir())
     done = run(command, ASKED, env=STRIPPED)
     assert done.returncode == 1
     assert done.stdout == b""
     assert b"nothing is recorded: the test cannot be asked which secrets to hide" in done.stderr
-    assert list(tmp_path.iterdir()) == []
+    assert (on_disk(tmp_path), sorted(tmp_path.iterdir())) == before
 
 
 def test_only_this_user_can_ask_and_only_secrets_are_told() -> None:
@@ -166,3 +168,13 @@ def test_the_summary_says_that_the_environment_looks_stripped(tmp_path: Path) ->
     assert b"--redact-env-from" not in run(command, ASKED, env=STRIPPED | {"LANG": "C"}).stderr
     assert looks_stripped(["HOME", "PATH", "LC_CTYPE"])
     assert not looks_stripped(["HOME", "PATH", "VIRTUAL_ENV"])
+
+
+def test_a_cassette_is_checked_and_redacted_later_by_an_env_file(tmp_path: Path) -> None:
+    file, tape = tmp_path / ".env", tmp_path / "tape.db"
+    file.write_text(f"ACME_TOKEN='{SECRET}'\n")
+    make_cassette(tape, [("client", call(1, "echo", text=SECRET))])
+    checked = run([*MCP_TAPE, "check", str(tape), "--env-file", str(file)])
+    assert b"$.params.arguments.text: looks like a secret (env:ACME_TOKEN)" in checked.stdout
+    run([*MCP_TAPE, "redact", str(tape), "--env-file", str(file)])
+    assert SECRET.encode() not in tape.read_bytes()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -10,7 +10,7 @@ from ..cassette import Cassette
 from ..checking import Finding, check
 from ..errors import CassetteError
 from . import has_found, say
-from .options import files, json_option, redacting_options
+from .options import files, json_option, known_options, redacting_options
 from .printing import count, echo, echo_json
 from .progress import Progress, frames_of
 from .redact import redactor
@@ -26,15 +26,9 @@ from .terminal import harmless, writable
 )
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, shell_complete=files)
 @redacting_options
+@known_options
 @json_option
-def command(
-    paths: tuple[str, ...],
-    redact_keys: Sequence[str],
-    redact_paths: Sequence[str],
-    redact_values: Sequence[str],
-    redact_with: Sequence[str],
-    as_json: bool,
-) -> None:
+def command(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Find what is wrong with cassettes: one line for each finding, and exit code 1 if there is any.
 
     Looked at are the file (damage, missing pages), the schema (what is missing, what is foreign), sessions that
@@ -43,11 +37,10 @@ def command(
 
     Exit code 3: a file is no cassette, or cannot be read.
     """
-    own = redact_keys, redact_paths, redact_values, redact_with
     found = unreadable = 0
     for path in paths:
         try:
-            found += _check(path, own, as_json)
+            found += _check(path, given, as_json)
         except CassetteError as error:
             unreadable += 1
             has_found(error.exit_code)
@@ -57,10 +50,10 @@ def command(
     raise SystemExit(CassetteError.exit_code if unreadable else 1 if found else 0)
 
 
-def _check(path: str, own: tuple[Sequence[str], ...], as_json: bool) -> int:
+def _check(path: str, given: dict[str, Any], as_json: bool) -> int:
     with Cassette(path) as cassette, Progress(f"checking {path}", 2 * frames_of(cassette)) as progress:
         findings = 0
-        for finding in check(cassette, redactor(*own), progress):
+        for finding in check(cassette, redactor(given), progress):
             findings += 1
             has_found(1)
             progress.hide()

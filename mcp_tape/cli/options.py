@@ -239,6 +239,8 @@ _KNOWN = (
     click.option("--redact-env-from", "of_processes", metavar="WHO", multiple=True, callback=_of_processes,
                  help="Hide the values of secret variables of other processes too: parents (those that started "
                  "mcp-tape) or pid:N. Linux only."),
+)  # fmt: skip
+_TEST = (
     click.option("--secrets-from", "of_test", metavar="SOCKET", hidden=True, callback=_of_test,
                  help="Where a test tells what to hide."),
 )  # fmt: skip
@@ -246,6 +248,7 @@ _RECORDING = (
     click.option("--note", metavar="TEXT", help="A remark, kept with the session."),
     *_REDACTING,
     *_KNOWN,
+    *_TEST,
     click.option("--no-redact", is_flag=True, help="Keep secrets. The cassette is then one itself."),
 )  # fmt: skip
 _REPLAYING = (
@@ -285,6 +288,11 @@ def recording_options(function: F) -> F:
 
 def redacting_options(function: F) -> F:
     return _with(function, _REDACTING)
+
+
+def known_options(function: F) -> F:
+    """Where secrets are known from, besides our own environment."""
+    return _with(function, _KNOWN)
 
 
 def replaying_options(function: F) -> F:

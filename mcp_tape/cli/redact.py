@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Sequence
+from typing import Any
 
 import click
 
-from .. import database
+from .. import database, diagnostics
 from ..cassette import Cassette
 from ..hiding_later import Hidden, hide, would_hide
-from ..naming import named_function
 from ..redact import Redactor
 from . import say
-from .options import cassette_argument, json_option, redacting_options
+from .options import cassette_argument, json_option, known_options, redacting_options, rules_from
 from .printing import count, echo_json
 from .progress import Progress, frames_of
 from .stopping import tidy_up_when_stopped
@@ -26,21 +24,15 @@ from .terminal import harmless
     epilog="\b\nExamples:\n"
     "  mcp-tape redact tape.db --dry-run\n"
     "  mcp-tape redact tape.db --redact-key pin --redact-value 'C-[0-9]+'\n"
+    "  mcp-tape redact tape.db --env-file .env\n"
     "  mcp-tape check tape.db",
 )
 @cassette_argument
 @redacting_options
+@known_options
 @click.option("--dry-run", is_flag=True, help="Only say what would be hidden.")
 @json_option
-def command(
-    file: str,
-    redact_keys: Sequence[str],
-    redact_paths: Sequence[str],
-    redact_values: Sequence[str],
-    redact_with: Sequence[str],
-    dry_run: bool,
-    as_json: bool,
-) -> None:
+def command(file: str, dry_run: bool, as_json: bool, **given: Any) -> None:
     """Hide secrets that are on a cassette: recorded without hiding, or by fewer rules.
 
     By the rules of recording, the options and the values in this environment. A value that stands under a
@@ -53,7 +45,7 @@ def command(
     with Cassette(file) as cassette:
         total = 2 * frames_of(cassette)
     with Progress(f"redacting {file}", total) as progress:
-        rules = redactor(redact_keys, redact_paths, redact_values, redact_with)
+        rules = redactor(given)
         hidden = would_hide(file, rules, progress) if dry_run else _hidden(file, rules, progress)
     if as_json:
         told = {"frames": hidden.frames, "hidden": dict(hidden.kinds), "dry_run": dry_run, "recorded": hidden.recorded}
@@ -84,7 +76,6 @@ def _summary(file: str, hidden: Hidden, dry_run: bool) -> str:
     return f"{count(values, 'value')} {verb} in {file}, in {count(hidden.frames, 'frame')}"
 
 
-def redactor(keys: Sequence[str], paths: Sequence[str], values: Sequence[str], functions: Sequence[str]) -> Redactor:
+def redactor(given: dict[str, Any]) -> Redactor:
     """The rules of recording, and those given. Unlike there, all that is seen is remembered: nobody is kept waiting."""
-    named = [named_function(name) for name in functions]
-    return Redactor(os.environ, keys, paths, values, named, most_seen=sys.maxsize)
+    return diagnostics.redactor(rules_from(given), most_seen=sys.maxsize)

@@ -29,6 +29,10 @@ class Miss(NamedTuple):
     call: Exchange
     report: str
 
+    def __repr__(self) -> str:
+        """As a failed assertion shows it: the params of the call may hold secrets."""
+        return f"Miss({self.title!r})"
+
     @property
     def title(self) -> str:
         """Method and name of the call, to be shown: without secrets."""
