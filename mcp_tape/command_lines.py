@@ -22,6 +22,7 @@ _TAKE_P = r"(?:my|maria)(?:sql|db)\w*(?:-dump)?|mysql\w*|mongo\w*|sshpass"
 _LOGIN = "login"
 _TAKE_A = "redis-cli"
 _USER = re.compile(r"[\w.@+%-]{1,64}:")
+_NAMES = 4  # within each other, as in --env=TOKEN=V, that are looked at
 _PREFIXED = re.compile(r"-(?:e|D|P)(?=[A-Za-z_][\w.-]*=)")  # -eTOKEN=V, -Dapi.key=V
 
 
@@ -58,7 +59,10 @@ def _within(word: str, is_secret: Callable[[str], bool], programs: set[str]) -> 
     """A word that has its own name: `--api-key=V`, `TOKEN=V`, `-eTOKEN=V`, `--env=TOKEN=V`, `--set=a.password=V`."""
     prefix = _PREFIXED.match(word)
     at = prefix.end() if prefix else 0
-    while (end := word.find("=", at)) >= 0:
+    for _ in range(_NAMES):
+        end = word.find("=", at)
+        if end < 0:
+            break
         name = word[at:end].lstrip("-")
         last = re.split(r"[./:]", name)[-1]
         value = word[end + 1 :]

@@ -60,6 +60,7 @@ _NOT_FIRST = frozenset(
     """.split()
 )
 _NUMBERED = r"[-_. ]?\d{1,2}\Z"  # `api_key_1`, `password2`
+_COUNTED = frozenset(("token", "tokens"))  # of a text, each with its number
 _FIRST_WORD = r"[^A-Za-z]*([A-Z]+(?![a-z])|[A-Z]?[a-z]+)"
 _SEPARATORS = str.maketrans("", "", "-_. ")
 
@@ -137,7 +138,7 @@ def is_hidden_key(name: str) -> bool:
     if folded in MORE_KEYS or (folded.endswith(MORE_ENDINGS) and _names_a_thing(name)):
         return True
     bare = re.sub(_NUMBERED, "", name)
-    return bare != name and is_hidden_key(bare)
+    return bare != name and fold(bare) not in _COUNTED and is_hidden_key(bare)
 
 
 def _names_a_thing(name: str) -> bool:

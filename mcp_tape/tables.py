@@ -10,7 +10,7 @@ from typing import NamedTuple
 from . import secrecy
 
 _CELL = re.compile(r"[^|]+")
-_RULE = re.compile(r"[\s|:+-]*--[\s|:+-]*")  # between a head and its rows
+_RULE = re.compile(r"[\s|:+-]+")  # between a head and its rows, with dashes
 _SPACE = re.compile(r"\s")
 _AROUND = " \t\r\n`*\"'"
 
@@ -27,7 +27,7 @@ def secret_cells(text: str, is_secret: Callable[[str], bool]) -> Iterator[tuple[
     at = 0
     for line in text.splitlines(keepends=True):
         cells = list(_cells(line, at)) if "|" in line else []
-        if _RULE.fullmatch(line):
+        if "--" in line and _RULE.fullmatch(line):
             head, cells = (before or head), []
         elif not cells:
             head = []

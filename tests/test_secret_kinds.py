@@ -88,3 +88,13 @@ def test_a_request_under_a_name_that_is_no_part_of_match_keys_still_matches(tmp_
     alter(path, "UPDATE frames SET redactions = 1 WHERE seq = 1")
     player = Player(path)
     assert player.say(live) == [result(1)]
+
+
+@pytest.mark.parametrize("text", ["|" + "-" * 200_000 + "x|", "password | " * 50_000, "| " * 100_000 + "token"])
+def test_odd_tables_take_linear_time(text: str) -> None:
+    assert Redactor({}).text(f"password\n{text}") == f"password\n{text}"
+
+
+def test_numbered_tokens_of_a_text_are_words() -> None:
+    text = json.dumps({"token1": "hello", "token_2": "world", "password2": "sunshine"})
+    assert Redactor({}).redact(text.encode()).text.decode() == text.replace("sunshine", "[redacted:key:password2]")

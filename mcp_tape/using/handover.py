@@ -30,22 +30,22 @@ class Handover:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(self.path)
         self._listener.listen(64)
+        self._closing = False
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # wakes who waits there
+        self._closing = True
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as last:
+            last.connect(self.path)  # wakes who waits there, on every system
+        self._thread.join(_PATIENCE)
         self._listener.close()
-        self._thread.join()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _serve(self) -> None:
-        while True:
-            try:
-                recorder, _ = self._listener.accept()
-            except OSError:
-                return  # closed
+        while not self._closing:
+            recorder, _ = self._listener.accept()
             with recorder, contextlib.suppress(OSError):  # a recorder that has gone meanwhile
                 recorder.settimeout(_PATIENCE)
-                recorder.sendall(json.dumps(list(self._secrets())).encode() + b"\n")
+                if not self._closing:
+                    recorder.sendall(json.dumps(list(self._secrets())).encode() + b"\n")
