@@ -17,13 +17,13 @@ from . import secrecy
 _MAYBE = frozenset("auth pat credential credentials creds cred pass pwd pw".split())
 _SELDOM = frozenset(("p", "key"))  # the value must look like nothing else
 _USERS = frozenset("-u -U --user --proxy-user --userpwd --auth --basic-auth --credentials --creds".split())
-# Programs whose -p is a password, with or without a space before it, and words behind which it is one.
-_TAKE_P = r"(?:my|maria)(?:sql|db)\w*(?:-dump)?|mysql\w*|mongo\w*|sshpass"
-_LOGIN = "login"
+# Programs whose -p is a password, with or without a space before it.
+_TAKE_P = frozenset("mysql mysqldump mysqladmin mysqlsh mariadb mariadb-dump mongo mongosh mongodump sshpass".split())
+_LOGIN = "login"  # docker login -p, helm registry login -p
 _TAKE_A = "redis-cli"
 _USER = re.compile(r"[\w.@+%-]{1,64}:")
+_NAME = re.compile(r"-{0,2}[\w./:-]+")
 _NAMES = 4  # within each other, as in --env=TOKEN=V, that are looked at
-_PREFIXED = re.compile(r"-(?:e|D|P)(?=[A-Za-z_][\w.-]*=)")  # -eTOKEN=V, -Dapi.key=V
 
 
 class Secret(NamedTuple):
@@ -51,37 +51,38 @@ def _behind(flag: str, word: str, is_secret: Callable[[str], bool], programs: se
         return Secret(0, name)
     if flag in _USERS and (user := _USER.match(word)):
         return Secret(user.end(), name) if _is_password(word[user.end() :]) else None
-    known = (flag == "-p" and (_LOGIN in programs or _takes_p(programs))) or (flag == "-a" and _TAKE_A in programs)
+    is_p = flag == "-p" and not word.isdigit() and (_LOGIN in programs or not _TAKE_P.isdisjoint(programs))
+    known = is_p or (flag == "-a" and _TAKE_A in programs)
     return Secret(0, name) if known or _may_be(name, word) else None
 
 
 def _within(word: str, is_secret: Callable[[str], bool], programs: set[str]) -> Secret | None:
     """A word that has its own name: `--api-key=V`, `TOKEN=V`, `-eTOKEN=V`, `--env=TOKEN=V`, `--set=a.password=V`."""
-    prefix = _PREFIXED.match(word)
-    at = prefix.end() if prefix else 0
+    at = 0
     for _ in range(_NAMES):
         end = word.find("=", at)
-        if end < 0:
+        if end < 0 or not _NAME.fullmatch(word, at, end):
             break
-        name = word[at:end].lstrip("-")
-        last = re.split(r"[./:]", name)[-1]
         value = word[end + 1 :]
-        for each in (name, last):
-            if is_secret(each) or _may_be(each, value):
-                return Secret(end + 1, each)
-        if f"--{name}" in _USERS and (user := _USER.match(value)) and _is_password(value[user.end() :]):
-            return Secret(end + 1 + user.end(), name)
-        if not re.fullmatch(r"-{0,2}[\w./:-]+", word[at:end]):
-            return None  # no name at all: what follows is some text
+        for name in _names(word[at:end]):
+            if is_secret(name) or _may_be(name, value):
+                return Secret(end + 1, name)
+        if word[at:end] in _USERS and (user := _USER.match(value)) and _is_password(value[user.end() :]):
+            return Secret(end + 1 + user.end(), word[at:end].lstrip("-"))
         at = end + 1
-    if word.startswith("-p") and len(word) > 2 and _takes_p(programs):
+    if word.startswith("-p") and len(word) > 2 and not _TAKE_P.isdisjoint(programs):
         return Secret(2, "p")
-    attached = re.match(r"-u[\w.@+%-]{1,64}:", word)
+    attached = re.match(rf"-u{_USER.pattern}", word)
     return Secret(attached.end(), "u") if attached and _is_password(word[attached.end() :]) else None
 
 
-def _takes_p(programs: set[str]) -> bool:
-    return any(re.fullmatch(_TAKE_P, program) for program in programs)
+def _names(text: str) -> Iterator[str]:
+    """What a word may call its value: all of it, its last part, and what is glued to an option of one letter."""
+    name = text.lstrip("-")
+    yield name
+    yield re.split(r"[./:]", name)[-1]
+    if text.startswith("-") and not text.startswith("--"):
+        yield name[1:]
 
 
 def _is_password(value: str) -> bool:

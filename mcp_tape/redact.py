@@ -129,10 +129,8 @@ class Redactor:
         words = list(command)
         out = []
         for word, secret in zip(words, command_lines.found(words, self._names.__getitem__), strict=True):
-            if secret is None:
-                out.append(self.text(word))
-            else:
-                out.append(word[: secret.at] + self._under(secret.name, word[secret.at :]))
+            at, name = secret or (len(word), "")
+            out.append(self.text(word[:at]) + self._under(name, word[at:]))
         return out
 
     def target(self, target: Mapping[str, Any]) -> dict[str, Any]:
