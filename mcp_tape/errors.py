@@ -10,6 +10,8 @@ A message says what happened, what was given and what to try, in one to three li
 
 from __future__ import annotations
 
+import os
+
 
 class TapeError(Exception):
     """Anything mcp-tape refuses to do, said so that a person can act on it."""
@@ -33,6 +35,11 @@ class ServerError(TapeError):
     """The server could not be started or reached."""
 
     exit_code = 4
+
+
+def unchanged(path: str) -> str:
+    """What becomes of a cassette that was to be recorded, where that went wrong."""
+    return f"{path} stays as it was" if os.path.exists(path) else f"{path} was not made"
 
 
 def pasted(path: str) -> str:

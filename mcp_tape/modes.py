@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from . import api, schema
-from .errors import CassetteError, ServerError
+from .errors import CassetteError, ServerError, unchanged
 
 if TYPE_CHECKING:
     from .cassette import Cassette
@@ -175,7 +175,7 @@ def _rewrite(path: str, server: Command | Url, options: Options, say: Say) -> Ou
         outcome = _record(beside, server, options, say)
         why = _unfit(beside, outcome)
         if why:
-            say(f"{path} stays as it was: {why}")
+            say(f"{unchanged(path)}: {why}")
             return Outcome(outcome.code)
         put_in_place(beside, path)
         return outcome

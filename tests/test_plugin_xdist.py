@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from mcp_tape.pytest_tapes.recordings import put_together
+
+from .decks import make_cassette
 from .plugin import Suite
 from .support import sessions
 
@@ -100,9 +105,29 @@ def test_each_cassette_is_recorded_by_one_process(suite: Suite) -> None:
     stays = "*/failing.db stays as it was, as these failed: test_failing.py::test_two*"
     result.stdout.fnmatch_lines([refused])
     result.stdout.fnmatch_lines([stays])
+    result.stdout.fnmatch_lines(["*/meeting.db was not made, as not all tests that use it ran in one process; *"])
     after = suite.cassettes()
     own = {f"cassettes/test_own/test_own[{n}].db" for n in range(3)}
-    assert after.keys() == own | {f"cassettes/{name}.db" for name in ("meeting", "together", "failing")}
+    assert after.keys() == own | {f"cassettes/{name}.db" for name in ("together", "failing")}
     assert after["cassettes/failing.db"] == before["cassettes/failing.db"]
     assert len(sessions(suite.path / "cassettes/together.db")) == 3
-    assert len(sessions(suite.path / "cassettes/meeting.db")) == 1
+
+
+@pytest.mark.parametrize(("parts", "unfit", "stopped"), [(2, False, False), (1, True, False), (1, False, True)])
+def test_a_cassette_that_not_one_process_has_recorded_alone_is_not_kept(
+    tmp_path: Path, parts: int, unfit: bool, stopped: bool
+) -> None:
+    """One that came later may have found nothing recorded yet."""
+    path = tmp_path / "shared.db"
+    found = [(str(path), str(make_cassette(tmp_path / f"shared.db.{n}.part", []))) for n in range(parts)]
+    (told,) = put_together(found, {str(path)} if unfit else set(), stopped=stopped)
+    assert told.startswith(f"{path} was not made, as ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_one_process_has_recorded_alone_takes_the_place_of_the_cassette(tmp_path: Path) -> None:
+    path = make_cassette(tmp_path / "shared.db", [])
+    part = make_cassette(tmp_path / "shared.db.1.part", [("client", "{}")])
+    new = part.read_bytes()
+    assert put_together([(str(path), str(part))], {"other.db"}, stopped=False) == []
+    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("shared.db", new)]

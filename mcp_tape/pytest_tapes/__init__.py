@@ -12,7 +12,7 @@ import pytest
 
 from ..errors import TapeError
 from . import marks, settings, troubles
-from .recordings import Recordings, finish
+from .recordings import Recordings, finish, put_together
 from .settings import Wanted, refuse
 from .summary import Summary, in_words
 from .troubles import Trouble
@@ -33,7 +33,7 @@ class Tapes:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._recordings = Recordings(self._open_tape)
+        self._recordings = Recordings(self._open_tape, is_alone=not hasattr(config, "workeroutput"))
         self._own: dict[str, Use] = {}
         self._made: list[Use] = []
         self._passed: set[str] = set()
@@ -184,12 +184,16 @@ class Tapes:
             self._recordings.unlock(use.tape.path)
         stopped = bool(session.shouldfail or session.shouldstop or session.exitstatus not in _ENDED)
         self.summary.problems += self._recordings.finish(self._failed, stopped=stopped)
+        self.summary.parts += self._recordings.parts
+        self.summary.unfit |= self._recordings.unfit
         if stopped or marks.is_selective(self._config):
             self.summary.forget_marks()
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
             output["mcp_tape"] = self.summary.for_controller()
-        elif self.summary.is_error and session.exitstatus == pytest.ExitCode.OK:
+            return
+        self.summary.problems += put_together(self.summary.parts, self.summary.unfit, stopped=stopped)
+        if self.summary.is_error and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     # -- how

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from ..errors import TapeError
+from ..errors import TapeError, unchanged
 from .settings import refuse
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 # In which the tests that record one cassette may differ: always, and where only the live server answers.
 _OF_PLAYING = {"faults", "speed", "order", "seed"}
 _OF_MATCHING = {"ignore", "match_on", "repeats", "session"}
+_TOGETHER = "those that record one cassette must run in one process: without -n, or from one file with --dist loadfile"
 
 
 class Shared:
@@ -42,10 +44,14 @@ class Shared:
 class Recordings:
     """What this process records."""
 
-    def __init__(self, open_tape: Callable[[Path, dict[str, Any]], UsedCassette]) -> None:
+    def __init__(self, open_tape: Callable[[Path, dict[str, Any]], UsedCassette], *, is_alone: bool) -> None:
+        """Alone: no other process runs tests of this run. Else the controller decides what is kept."""
         self._open_tape = open_tape
+        self._is_alone = is_alone
         self._shared: dict[str, Shared] = {}
         self._locks: dict[str, IO[str]] = {}
+        self.parts: list[tuple[str, str]] = []  # what is to be kept: the cassette's path, and where it is
+        self.unfit: set[str] = set()  # the cassettes of which a test has failed, or was refused
 
     def open(self, path: Path, options: dict[str, Any], test: str, *, is_shared: bool) -> UsedCassette:
         """A tape in use, which is a recording if that is to be made."""
@@ -72,15 +78,27 @@ class Recordings:
             bad = sorted(shared.tests & failed)
             why = "the run was stopped" if stopped else f"these failed: {', '.join(bad)}"
             if stopped or bad:
-                told.append(f"{path} stays as it was, as {why}")
+                told.append(f"{unchanged(path)}, as {why}")
+                self.unfit.add(path)
+            shared.tape.put = None if self._is_alone else self._hand_over
             told += finish(shared.tape, keep=not (stopped or bad))
             self.unlock(path)
         self._shared.clear()
         return told
 
+    def _hand_over(self, part: str, path: str) -> None:
+        """Leave it beside the cassette, for the controller."""
+        waiting = f"{path}.{os.getpid()}.part"
+        os.rename(part, waiting)
+        self.parts.append((path, waiting))
+
     def _open_locked(self, path: Path, options: dict[str, Any]) -> UsedCassette:
         """Once more, as somebody else may have recorded it meanwhile."""
-        self._locks[str(path)] = _lock(path)
+        lock = _lock(path)
+        if lock is None:
+            self.unfit.add(str(path))
+            refuse(f"{path} is being recorded by another test at this moment; {_TOGETHER}")
+        self._locks[str(path)] = lock
         is_recording = False
         try:
             tape = self._open_tape(path, options)
@@ -98,17 +116,35 @@ class Recordings:
             lock.close()
 
 
-def _lock(path: Path) -> IO[str]:
+def put_together(parts: Iterable[tuple[str, str]], unfit: set[str], *, stopped: bool) -> list[str]:
+    """Keep what each process has recorded of its own; else say why not."""
+    from .. import modes
+
+    told, by_path = [], defaultdict(list)
+    for path, part in parts:
+        by_path[path].append(part)
+    for path, found in by_path.items():
+        try:
+            if len(found) == 1 and path not in unfit and not stopped:
+                modes.put_in_place(found[0], path)
+            else:
+                why = "the run was stopped" if stopped else f"not all tests that use it ran in one process; {_TOGETHER}"
+                told.append(f"{unchanged(path)}, as {why}")
+        except (TapeError, OSError) as error:
+            told.append(str(error))
+        for part in found:
+            Path(part).unlink(missing_ok=True)
+    return told
+
+
+def _lock(path: Path) -> IO[str] | None:
     """Two that record one cassette would each throw the other's away."""
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         lock = open(f"{path}.lock", "w")  # noqa: SIM115 - held until the recording is done
         if not _is_free(lock):
             lock.close()
-            refuse(
-                f"{path} is being recorded by another test at this moment; those that record one cassette must run in "
-                "one process: without -n, or from one file with --dist loadfile"
-            )
+            return None
         if _is_there(lock):
             return lock
         lock.close()  # its last owner had removed it between our two steps

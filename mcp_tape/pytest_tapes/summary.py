@@ -20,6 +20,8 @@ class Summary:
         self.used: set[str] = set()  # the cassettes of tests
         self.places: set[str] = set()  # the directories of cassettes
         self.problems: list[str] = []
+        self.parts: list[tuple[str, str]] = []  # recordings of workers that are still to be kept
+        self.unfit: set[str] = set()  # the cassettes that are not to be
         self._idle: set[str] = set()  # the classes and modules with a mark, and tests that used no tape
         self._not_idle: set[str] = set()
         self._left: dict[str, set[Call]] = {}  # of shared cassettes: what nobody has played
@@ -53,14 +55,16 @@ class Summary:
         """In types that xdist can send."""
         left = [(path, self._levels[path], list(calls)) for path, calls in self._left.items()]
         told = {"used": self.used, "places": self.places, "problems": self.problems, "spoiled": self._spoiled}
-        told |= {"idle": self._idle, "not_idle": self._not_idle}
-        return {name: list(values) for name, values in told.items()} | {"left": left}
+        told |= {"unfit": self.unfit, "idle": self._idle, "not_idle": self._not_idle}
+        return {name: list(values) for name, values in told.items()} | {"left": left, "parts": self.parts}
 
     def merge(self, told: dict[str, Any]) -> None:
         """Add what a worker had to tell."""
         self.used.update(told["used"])
         self.places.update(told["places"])
         self.problems += told["problems"]
+        self.parts += [(path, part) for path, part in told["parts"]]
+        self.unfit.update(told["unfit"])
         self._spoiled.update(told["spoiled"])
         self._idle.update(told["idle"])
         self._not_idle.update(told["not_idle"])

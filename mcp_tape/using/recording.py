@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .. import database, environment, modes, schema
 from ..cassette import Cassette, EmptyError
 from ..diagnostics import hidden
-from ..errors import CassetteError, ServerError, TapeError
+from ..errors import CassetteError, ServerError, TapeError, unchanged
 from ..frames import Exchange
 from . import happened, recorders
 from .base import Function, Miss, Settings, UsedCassette
@@ -211,9 +211,9 @@ class Recording(UsedCassette):
     def _keep(self) -> None:
         """Put what was recorded into the cassette's place, unless that would lose something."""
         if self._code == ServerError.exit_code:
-            raise ServerError(f"{hidden(self._settings.web.url)} was not reached, so {self.path} stays as it was")
+            raise ServerError(f"{hidden(self._settings.web.url)} was not reached, so {unchanged(self.path)}")
         if self._last is not None and self._last.errors:
-            raise ServerError(f"{self._last.errors[0]}\n{self.path} stays as it was")
+            raise ServerError(f"{self._last.errors[0]}\n{unchanged(self.path)}")
         sessions = happened.own_sessions(self._source)
         if self._owner is not None:
             return
@@ -225,7 +225,7 @@ class Recording(UsedCassette):
         elif self.mode != "rewrite" and database.look(self.path) != self._before:
             why = "somebody else has changed it meanwhile; record one cassette in one place at a time"
         if why and sessions:
-            raise CassetteError(f"{self.path} stays as it was: {why}")
+            raise CassetteError(f"{unchanged(self.path)}: {why}")
         if self.mode != "new_episodes" and not happened.has_asked(self._source):
             self.is_of_nothing = not modes.is_recorded(self.path)
             if not self.is_of_nothing:
@@ -234,7 +234,7 @@ class Recording(UsedCassette):
                 _record_nothing(self._part, self._run)
         elif not sessions:
             return
-        modes.put_in_place(self._part, self.path)
+        (self.put or modes.put_in_place)(self._part, self.path)
 
     def _stop(self, recorder: subprocess.Popen[bytes]) -> None:
         recorder.terminate()
