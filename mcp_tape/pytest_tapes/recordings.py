@@ -118,15 +118,15 @@ class Recordings:
 
 def put_together(parts: Iterable[tuple[str, str]], unfit: set[str], *, stopped: bool) -> list[str]:
     """Keep what each process has recorded of its own; else say why not."""
-    from .. import modes
-
     told, by_path = [], defaultdict(list)
     for path, part in parts:
         by_path[path].append(part)
     for path, found in by_path.items():
         try:
             if len(found) == 1 and path not in unfit and not stopped:
-                modes.put_in_place(found[0], path)
+                from ..modes import put_in_place  # only where there is something to keep
+
+                put_in_place(found[0], path)
             else:
                 why = "the run was stopped" if stopped else f"not all tests that use it ran in one process; {_TOGETHER}"
                 told.append(f"{unchanged(path)}, as {why}")
