@@ -262,6 +262,18 @@ def test_setting_up_twice_changes_nothing_and_it_can_be_undone(repository: Repos
     assert "nothing" in repository.setup("--undo")
 
 
+def test_what_waits_for_review_is_not_in_the_status(repository: Repository) -> None:
+    exclude = repository.place / ".git" / "info" / "exclude"
+    before = exclude.read_text() if exclude.exists() else ""
+    (repository.place / "tape.db.new").write_bytes(b"")
+    assert "tape.db.new" in repository.git("status", "--short")
+    repository.setup()
+    repository.setup("--path", "tapes/*.db")
+    assert "tape.db.new" not in repository.git("status", "--short")
+    repository.setup("--undo")
+    assert exclude.read_text() == before
+
+
 def test_an_attributes_file_of_ours_alone_goes_away(repository: Repository) -> None:
     repository.setup("--path", "tapes/*.db", "--path", "*.tape")
     lines = (repository.place / ".gitattributes").read_text().splitlines()

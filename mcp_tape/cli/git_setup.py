@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import shutil
@@ -13,12 +14,14 @@ import click
 
 from .. import small_files
 from ..errors import TapeError
+from ..reviewing import ENDING
 from . import say
 from .printing import echo_json
 
 _DRIVER = "diff=mcp-tape"
 _KEY = "diff.mcp-tape.textconv"
 _NOTE = "# Cassettes in git diff; every clone runs once: mcp-tape git-setup"
+_LEFT_NOTE = "# What mcp-tape verify leaves for mcp-tape review"
 
 
 @click.command(
@@ -38,14 +41,15 @@ def command(directory: str, paths: tuple[str, ...], undo: bool, as_json: bool) -
 
     Writes `*.db diff=mcp-tape` into .gitattributes at the top of the repository, to be committed, and the
     command that git runs (mcp-tape dump) into the configuration of this clone. Git never takes commands from
-    a repository, so every clone runs this once. Other .db files are still told apart.
+    a repository, so every clone runs this once. Other .db files are still told apart. What verify leaves for
+    review, as *.db.new, is kept out of git status.
     """
     if any(set(path) & set(" \t\n#\"'!") or not path for path in paths):
         raise click.UsageError("a pattern has no spaces, quotes, # or !; e.g. --path 'cassettes/*.db'")
     top = _git(directory, "rev-parse", "--show-toplevel")
     attributes = os.path.join(top, ".gitattributes")
-    changed = _undo(attributes) if undo else _write(attributes, paths)
-    configured = _unset(top) if undo else _set(top)
+    changed = _undo(attributes) if undo else _write(attributes, _NOTE, [f"{path} {_DRIVER}" for path in paths])
+    configured = any((_show_again(top), _unset(top)) if undo else (_ignore(top, paths), _set(top)))
     if as_json:
         done = {"attributes": attributes, "attributes_changed": changed, "config_changed": configured}
         echo_json(done | {"textconv": None if undo else _textconv()})
@@ -67,16 +71,37 @@ def _say(attributes: str, changed: bool, configured: bool, undo: bool) -> None:
         )
 
 
-def _write(attributes: str, paths: Sequence[str]) -> bool:
+def _write(file: str, note: str, lines: Sequence[str]) -> bool:
     """Behind what is there; whether anything was missing."""
-    text = _read(attributes)
+    text = _read(file)
     there = text.splitlines()
-    missing = [line for path in paths if (line := f"{path} {_DRIVER}") not in there]
+    missing = [line for line in lines if line not in there]
     if not missing:
         return False
-    note = [] if _NOTE in there else [_NOTE]
-    _replace(attributes, _with(text, [*note, *missing]))
+    _replace(file, _with(text, [*([] if note in there else [note]), *missing]))
     return True
+
+
+def _ignore(top: str, paths: Sequence[str]) -> bool:
+    """Keep what verify leaves beside cassettes out of git status, in this clone."""
+    file = _exclude_file(top)
+    os.makedirs(os.path.dirname(file), exist_ok=True)
+    return _write(file, _LEFT_NOTE, [f"{path}{ENDING}" for path in paths])
+
+
+def _show_again(top: str) -> bool:
+    file = _exclude_file(top)
+    before, note, ours = _read(file).partition(f"{_LEFT_NOTE}\n")
+    if not note:
+        return False
+    lines = ours.splitlines(keepends=True)
+    left = itertools.dropwhile(lambda line: line.rstrip().endswith(ENDING), lines)
+    _replace(file, before + "".join(left))
+    return True
+
+
+def _exclude_file(top: str) -> str:
+    return os.path.join(top, _git(top, "rev-parse", "--git-path", "info/exclude"))
 
 
 def _with(text: str, lines: Sequence[str]) -> str:
