@@ -135,3 +135,32 @@ def test_a_test_that_may_only_replay_does_not_go_live_with_others(suite: Suite) 
     suite.passes(passed=3)
     assert suite.starts() == 3
     assert len(sessions(suite.path / PATH)) == 3
+
+
+# As pytest-repeat has it: behind all other parameters, and a fixture that gives the number back.
+REPEATED = """
+@pytest.fixture
+def __pytest_repeat_step_number(request): return request.param
+
+@pytest.hookimpl(trylast=True)
+def pytest_generate_tests(metafunc):
+    metafunc.fixturenames.append("__pytest_repeat_step_number")
+    ids = lambda number: f"{number + 1}-12"
+    metafunc.parametrize("__pytest_repeat_step_number", range(12), indirect=True, ids=ids)
+"""
+
+
+def test_repetitions_of_a_test_share_its_cassette(suite: Suite) -> None:
+    suite.add("conftest.py", REPEATED)
+    suite.test(
+        "def test_one(mcp_tape): assert ask(mcp_tape, 'a') == ['a 1']\n"
+        "@pytest.mark.parametrize('n', ['1-12', 2])\n"
+        "def test_two(mcp_tape, n): ask(mcp_tape, 'b')\n"
+    )
+    result = suite.run("-k", "test_two and 1-12-1-12")
+    result.stdout.fnmatch_lines(["To record it: pytest 'test_it.py::test_two[[]1-12[]]' --mcp-record=once"])
+    suite.passes("--mcp-record=once", passed=36)
+    assert suite.starts() == 3
+    names = ["test_one.db", "test_two[1-12].db", "test_two[2].db"]
+    assert sorted(suite.cassettes()) == [f"cassettes/test_it/{name}" for name in names]
+    suite.passes(passed=36)

@@ -19,6 +19,7 @@ _INI = {"mode": "mcp_record", "unplayed": "mcp_unplayed", "block_live": "mcp_blo
 _UNPLAYED = ("ignore", "warn", "error")
 _LIVE = {"server": "command", "command": "command", "url": "url"}  # one of them is the live server
 _OUTER = (pytest.Session, pytest.Directory, pytest.File)
+_REPETITION = "__pytest_repeat_step_number"
 _OURS = {"name", "dir", "unplayed", "live"}  # not of use_cassette
 
 
@@ -111,7 +112,17 @@ def id_of(item: pytest.Item) -> str:
 
 def _names(item: pytest.Item) -> list[str]:
     """Those of its classes, and its own."""
-    return [node.name for node in item.listchain() if not isinstance(node, _OUTER)]
+    *classes, _ = (node.name for node in item.listchain() if not isinstance(node, _OUTER))
+    return [*classes, _name(item)]
+
+
+def _name(item: pytest.Item) -> str:
+    """A test's name without the number that pytest-repeat gives to each of its runs: all of them are one test."""
+    callspec = getattr(item, "callspec", None)
+    step = callspec.params.get(_REPETITION) if callspec else None
+    if not isinstance(step, int):
+        return item.name
+    return re.sub(rf"(\[|-){step + 1}-\d+\]$", lambda found: "]" if found[1] == "-" else "", item.name)
 
 
 def named(place: Path, name: str) -> Path:
