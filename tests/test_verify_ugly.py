@@ -83,6 +83,32 @@ def test_tools_that_were_known_and_are_not_any_more_do_not_pass(tape: Path) -> N
     assert code == 1
 
 
+# Knows one of the eras: it wants a handshake first, or knows no handshake.
+ONE_ERA = """
+import json, sys
+is_older, greeted = {}, False
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    is_greeting = message["method"] == "initialize"
+    greeted = greeted or is_greeting
+    knows = is_older and greeted or not is_older and not is_greeting
+    body = {{"result": {{}}}} if knows else {{"error": {{"code": -32602, "message": "Invalid request parameters"}}}}
+    print(json.dumps({{"jsonrpc": "2.0", "id": message["id"], **body}}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(("name", "is_older", "told"), [("time-modern", True, "older"), ("time", False, "newer")])
+def test_a_server_of_another_era_is_called_so(name: str, is_older: bool, told: str) -> None:
+    tape = str(Path(__file__).parent.parent / "cassettes" / f"{name}.db")
+    flags = ("--no-keep", "--skip-writes", "--fail-on", "never")
+    code, _, err = command(tape, *flags, "--", *python(ONE_ERA.format(is_older)))
+    assert f"the server seems to speak the {told} protocol only" in err
+    assert code == 1
+    assert "seems to speak" not in command(tape, *flags, "--", *python(ONE_ERA.format(not is_older)))[2]
+
+
 def test_a_recording_without_a_request_verifies_nothing(tmp_path: Path) -> None:
     tape = taped(tmp_path / "tape.db", [said(("client", notified("notifications/initialized")))])
     assert play(tape, tmp_path / "new", moody()).said_nothing

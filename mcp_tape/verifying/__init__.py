@@ -1,5 +1,6 @@
 """Verifying: the recorded client plays at a live server, and the recorder records what happens.
 
+    eras        whether the server speaks the protocol of the recorded client at all
     plans       which sessions, and what must be known before anything is started: writes, secrets
     role        the recorded client, fit for a live server: values that servers make up, secrets, what is left out
     playing     the two of them, until all is said or the server fails
@@ -21,6 +22,7 @@ from ..frames import Side
 from ..redact import Redactor
 from . import secrets
 from .base import Failure, NotReadyError, Options, Request, Server, Skipped, Verified, Writes
+from .eras import other_era
 from .plans import Plan, check, planned
 from .playing import Game
 from .recording import crashed, listened_late, recorded
@@ -64,6 +66,7 @@ def verify(
         tuple(role.skipped),
         tuple(_hidden(failure, redactor) for failure in failures),
         secrets.exposed(_said(new), values) if values else None,
+        other_era(plan, new),
     )
 
 

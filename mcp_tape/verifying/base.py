@@ -86,10 +86,13 @@ class Verified(NamedTuple):
     skipped: tuple[Skipped, ...] = ()
     failures: tuple[Failure, ...] = ()
     exposed: str | None = None  # a secret that the new recording does not hide, by its name
+    other_era: str = ""  # why nothing was understood
 
     @property
     def said_nothing(self) -> str:
         """Why it verified nothing: there was nothing to ask, or something to call, and nothing was."""
+        if self.other_era:
+            return self.other_era
         if self.requests == 0:
             return "there was nothing to ask"
         return "no tool was called, so this says nothing about them" if self.calls and not self.called else ""
