@@ -14,6 +14,7 @@ import click
 import pytest
 
 from mcp_tape.cli import cli
+from mcp_tape.cli.options import without_home
 
 from .support import MCP_TAPE, WAIT, python, record, run, stream
 
@@ -189,6 +190,34 @@ def test_ls_has_one_line_a_session(tape: Path) -> None:
     assert "2 errors" in line
     assert "a·[31m note" in line
     assert "INCOMPLETE" not in line
+
+
+@pytest.mark.parametrize(
+    ("home", "word", "kept"),
+    [
+        ("/home/ann", "/home/ann/.venv/bin/server", "~/.venv/bin/server"),
+        ("/home/ann/", "--dir=/home/ann", "--dir=~"),
+        ("/home/ann", "A=/usr/lib:/home/ann/lib", "A=/usr/lib:~/lib"),
+        ("/home/ann", "/home/anna/x", "/home/anna/x"),
+        ("/home/ann", "/mnt/home/ann/x", "/mnt/home/ann/x"),
+        ("/", "/usr/bin/server", "/usr/bin/server"),
+    ],
+)
+def test_where_the_home_of_the_user_is_does_not_go_onto_the_tape(
+    monkeypatch: pytest.MonkeyPatch, home: str, word: str, kept: str
+) -> None:
+    monkeypatch.setenv("HOME", home)
+    assert without_home(["run", word]) == ["run", kept]
+
+
+@pytest.mark.parametrize(("options", "kept"), [([], "~/server"), (["--no-redact"], "{home}/server")])
+def test_a_command_within_the_home_is_recorded_from_there(tmp_path: Path, options: list[str], kept: str) -> None:
+    server = tmp_path / "server"
+    server.write_text("#!/bin/sh\n")
+    server.chmod(0o755)
+    words = ["record", "-q", "-o", "tape.db", *options, "--", str(server)]
+    run([*MCP_TAPE, *words], cwd=tmp_path, env=os.environ | {"HOME": str(tmp_path)})
+    assert json.loads(read(tmp_path / "tape.db", "ls", "--json"))["target"]["command"] == [kept.format(home=tmp_path)]
 
 
 def test_ls_as_json_has_the_whole_row_and_the_counts(tape: Path) -> None:

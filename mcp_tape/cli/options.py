@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -355,7 +355,17 @@ def record_from(command: tuple[str, ...], given: dict[str, Any]) -> RecordOption
     chosen = {name: value for name, value in given.items() if name in Options._fields}
     chosen |= {"known": _known(given)}
     chosen |= {"target": {"url": given["url"]}, "transport": "http"} if given["url"] else {}
-    return Options(**{"target": {"command": list(command)}} | chosen, redact=not given["no_redact"])
+    words = list(command) if given["no_redact"] else without_home(command)
+    return Options(**{"target": {"command": words}} | chosen, redact=not given["no_redact"])
+
+
+def without_home(words: Sequence[str]) -> list[str]:
+    """Paths within the user's home, from ~ on: where that is, is nobody's business but the user's."""
+    import os
+
+    home = os.path.expanduser("~").rstrip("/")
+    inside = re.compile(rf"(?:^|(?<=[=:,])){re.escape(home)}(?=[/:,]|$)")
+    return [inside.sub("~", word) for word in words] if home.startswith("/") else list(words)
 
 
 def rules_from(given: dict[str, Any]) -> Rules:

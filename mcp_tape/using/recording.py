@@ -255,7 +255,12 @@ def _record_nothing(part: str, run: str) -> None:
     now = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     writer = Writer(part)
     with contextlib.closing(writer):
-        facts = {"started_at": now, "transport": "stdio", "target": {}, "recorder": f"mcp-tape {__version__}"}
+        facts = {
+            "started_at": now,
+            "transport": "stdio",
+            "target": {"command": []},
+            "recorder": f"mcp-tape {__version__}",
+        }
         writer.finish(writer.begin(facts | {"run": run}), {"ended_at": now})
 
 
