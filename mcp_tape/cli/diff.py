@@ -25,13 +25,15 @@ _TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0, min_open=True)
 def compared(old: str, given: dict[str, Any], project: Project, parts: Sequence[Part]) -> Comparison:
     """OLD against NEW, whatever NEW is."""
     from .. import references
+    from ..diagnostics import hidden
     from ..diff import compare
     from ..surveying import surveyed
     from ..transports.stopping import tidied_up
 
     new, command = given["new"], given["command"]
     if old.startswith(_URLS):
-        raise click.UsageError(f"OLD is a recording, and a URL can only be NEW: mcp-tape diff CASSETTE {old}")
+        shown = hidden(old)
+        raise click.UsageError(f"OLD is a recording, and a URL can only be NEW: mcp-tape diff CASSETTE {shown}")
     rules = rules_from(given)
     if bool(new) == bool(command):
         raise click.UsageError("give what to compare with: another cassette, a URL, or -- and a server's command")

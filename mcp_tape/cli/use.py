@@ -6,11 +6,9 @@ from typing import Any, get_args
 
 import click
 
-from ..api import Played
-from ..diagnostics import Discreet
+from ..api import Played, Replay
 from ..errors import TapeError
 from ..modes import Command, Mode, Url, use
-from ..report import Reporter
 from . import say
 from .options import (
     body_options,
@@ -73,7 +71,7 @@ def command(ctx: click.Context, /, file: str, mode: Mode, quiet: bool, command: 
     try:
         outcome = use(file, server, mode, replaying, recording, tell)
     except TapeError as error:
-        Reporter(say, replaying.report, replaying.run, Discreet(rules_from(given))).fail(str(error))
+        _report(error, replaying, given)
         raise
     name = replaying.in_place_of or file
     if outcome.played is not None:
@@ -97,3 +95,11 @@ def _grown(name: str, played: Played) -> str:
         return grown
     answers = "1 answer after a live call is" if played.stale == 1 else f"{played.stale} answers after a live call are"
     return f"{grown}; {answers} from the old tape; to record all anew: --mode rewrite"
+
+
+def _report(error: TapeError, replaying: Replay, given: dict[str, Any]) -> None:
+    """Where a test looks for what happened, it finds why nothing did."""
+    from ..diagnostics import Discreet  # only where something went wrong
+    from ..report import Reporter
+
+    Reporter(say, replaying.report, replaying.run, Discreet(rules_from(given))).fail(str(error))
