@@ -20,7 +20,9 @@ _WITH_TOKEN = f"""{_ASKED} AND (SELECT instr(text, 'progressToken') FROM frames 
 class Call:
     """A live request of the client, and the recorded one that it is."""
 
-    __slots__ = ("_message", "answers", "cancels", "channel", "reached", "recorded", "rpc_id", "text", "until")
+    __slots__ = (
+        "_message", "answers", "behind", "cancels", "channel", "reached", "recorded", "rpc_id", "text", "until",
+    )  # fmt: skip
 
     def __init__(
         self, rpc_id: str | None, channel: str, recorded: Recorded | None, text: bytes, message: Message | None = None
@@ -30,6 +32,7 @@ class Call:
         self.recorded = recorded
         self.text = text
         self.answers: set[Position] = set()  # that it was given, or will be
+        self.behind: list[Recorded] = []  # what came behind the answer, and is due
         self.cancels = 0  # that came for it
         self.reached = True  # the server, as far as the client can tell
         self.until = float("-inf")  # when the last message for it is due, of those that wait for their time
@@ -153,8 +156,9 @@ class Calls:
     def owner(self, row: Recorded) -> Call | None:
         """The call whose exchange a recorded message belongs to."""
         together = self._recorded.get((row.session, row.exchange or 0))
-        if together is None:
-            return None
+        if together is None:  # the server may still take back what it asked within a call that it has answered
+            past = reversed(self._past.values())
+            return next((call for call in past if call.is_of(row.session, row.exchange or 0)), None)
         if row.kind == "response" and row.cue is not None:
             return together.with_id(row.rpc_id)
         if len(together.calls) > 1 and row.method == protocol.PROGRESS:
@@ -167,6 +171,10 @@ class Calls:
         together = self._recorded.get((request.session, request.seq))
         self._take_over_plain()
         return (together and together.with_id(request.rpc_id)) or self._past.get(request.place)
+
+    def is_open(self, call: Call) -> bool:
+        """Whether it was not answered."""
+        return self._live.get((call.channel, call.rpc_id)) is call
 
     def mates(self, row: Recorded) -> list[Call]:
         """All calls whose exchange a recorded message may belong to: those of a batch share it."""

@@ -60,6 +60,9 @@ class Cues:
             owner = self._owner(row, named)
             if named is not None and owner is None:
                 left.append(row)  # of an exchange that this client has not begun
+            elif named is not row and self._waits_for_answer(owner):
+                assert owner is not None
+                owner.behind += [row] if self._is_new(row, owner) else []
             elif self._is_new(row, owner):
                 due.append(Pending(row, owner))
         cued.left = left
@@ -69,6 +72,12 @@ class Cues:
         if named is None:
             return None
         return self._calls.owner(row) if named is row else self._calls.of_request(named)
+
+    def _waits_for_answer(self, call: Call | None) -> bool:
+        """Whether no answer to a call is out or due, but for what came behind the answer."""
+        if call is None or not self._calls.is_open(call):
+            return False
+        return call.answers <= {row.place for row in call.behind}
 
     def forget(self, call: Call) -> None:
         """Its exchange plays once more, as a whole."""

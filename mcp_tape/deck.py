@@ -166,6 +166,8 @@ class Deck:
         for send in sends:
             if send.answers and send.call is not None:
                 self._calls.close(send.call)
+                self._ready += [Pending(row, send.call) for row in send.call.behind]
+                send.call.behind.clear()
         return sends
 
     def give_back(self, call: Call) -> None:

@@ -150,6 +150,35 @@ def test_a_second_answer_to_one_request_has_the_live_id_too(tmp_path: Path) -> N
     assert player.say(call("x")) == [result("x", "a"), result("x", "b")]
 
 
+def test_a_second_answer_never_comes_before_the_first(tmp_path: Path) -> None:
+    player = played(
+        tmp_path,
+        ("client", call(1, "slow")),
+        ("client", cancel(1)),
+        ("server", result(1, "a")),
+        ("client", call(2, "other")),
+        ("server", result(1, "b")),
+        ("server", result(2)),
+    )
+    assert player.say(call(7, "slow")) == []
+    assert player.say(call(8, "other")) == [result(8)]
+    assert player.say(cancel(7)) == [result(7, "a"), result(7, "b")]
+
+
+def test_what_the_server_asked_within_a_call_is_taken_back_also_behind_its_answer(tmp_path: Path) -> None:
+    player = played(
+        tmp_path,
+        ("client", call(1)),
+        ("server", ask("a")),
+        ("server", ask("b")),
+        ("server", result(1)),
+        ("client", result("a")),
+        ("server", cancel("b")),
+    )
+    assert player.say(call(7)) == [ask("a"), ask("b"), result(7)]
+    assert player.say(result("a")) == [cancel("b")]
+
+
 def test_the_end_of_a_recording_does_not_wait_for_progress_that_a_client_may_leave_out(tmp_path: Path) -> None:
     player = played(
         tmp_path,
