@@ -76,9 +76,9 @@ class Step:
 class Talk:
     """A random conversation."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, *, modern: bool | None = None) -> None:
         self.case = case
-        self.modern = case.random() < 0.3
+        self.modern = case.random() < 0.3 if modern is None else modern
         self.said: list[Said] = []
         self.steps: list[Step] = []
         self.told: list[Told] = []
