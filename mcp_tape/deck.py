@@ -159,15 +159,15 @@ class Deck:
         ready, self._ready = self._ready, []
         if self._order is not None:
             ready = self._order.pass_on(ready, now)
-        for pending in ready:
-            if pending.recorded is None and pending.call is not None and pending.call.reached:
-                self._unanswered(pending.call)
+        for recorded, call in [pending for pending in ready if pending.is_answer]:
+            if call is not None:
+                ready += [Pending(row, call) for row in call.take_behind()]
+                if recorded is None and call.reached:
+                    self._unanswered(call)
         sends = self._playback.sends(sorted(ready, key=_place))
         for send in sends:
             if send.answers and send.call is not None:
                 self._calls.close(send.call)
-                self._ready += [Pending(row, send.call) for row in send.call.behind]
-                send.call.behind.clear()
         return sends
 
     def give_back(self, call: Call) -> None:

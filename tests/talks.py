@@ -49,7 +49,7 @@ class Question:
     withdrawn: bool = False
 
 
-@dataclass
+@dataclass(eq=False)
 class Told:
     """What the server said: `cue` is the step that it waits for, `of` the request whose exchange it belongs to."""
 
@@ -370,32 +370,28 @@ class Live:
     def _due(self, number: int) -> list[Body]:
         """What waits for a step, then what waits for answers to questions that were taken back."""
         self._done.add(number)
-        out, taken_back = [], []
-        for told in self._talk.told:
-            if told.cue == number and (told.of or told.late) in {None, *self._made}:
-                if told.late is not None and told.late not in self._answered:
-                    self._behind.append(told)
-                    continue
-                body = self._live(told)
-                out += [body] if body is not None else []
-                if told.of is not None and "method" not in told.body:
-                    self._answered.add(told.of)
-                if told.asks is not None:
-                    self._came.add(told.asks)
-                if told.takes_back in self._came and told.takes_back is not None:
-                    self._withdrawn.add(told.takes_back)
-                    taken_back.append(told.takes_back)
+        due = [told for told in self._talk.told if told.cue == number and self._is_wanted(told)]
+        self._answered |= {told.of for told in due if told.of is not None and "method" not in told.body}
+        self._behind += [told for told in due if told.late is not None]
+        behind = [told for told in self._behind if told.late in self._answered]
+        self._behind = [told for told in self._behind if told not in behind]
+        due = [told for told in due if told.late is None] + behind
+        out = [body for told in sorted(due, key=self._talk.told.index) if (body := self._live(told)) is not None]
+        self._came |= {told.asks for told in due if told.asks is not None}
+        taken_back = [told.takes_back for told in due if told.takes_back in self._came and told.takes_back]
+        self._withdrawn |= set(taken_back)
         for frame, end in self._end_of.items():
             if end == number:
                 out += self._ends(frame)
-        for told in [told for told in self._behind if told.late in self._answered]:
-            self._behind.remove(told)
-            body = self._live(told)
-            out += [body] if body is not None else []
         for question in taken_back:
             if question.step is not None and question.step not in self._done:
                 out += self._due(question.step)
         return out
+
+    def _is_wanted(self, told: Told) -> bool:
+        """Whether it is for nobody in particular, or this client has asked for it."""
+        named = told.of or told.late
+        return named is None or named in self._made
 
     def _live(self, told: Told) -> Body | None:
         body, named = dict(told.body), told.of or told.late

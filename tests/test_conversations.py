@@ -7,7 +7,7 @@ import http.client
 import json
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -112,6 +112,7 @@ class OnWeb(Wired):
         self._netloc, self._path = urlsplit(running.url).netloc, path
         self._headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
         self._connections: list[http.client.HTTPConnection] = []
+        self._threads: list[threading.Thread] = []
         self.opened: queue.Queue[str] = queue.Queue()  # where to post, of HTTP+SSE
 
     def request(self, verb: str, frame: Any = None) -> http.client.HTTPResponse:
@@ -123,26 +124,29 @@ class OnWeb(Wired):
 
     def greet(self) -> None:
         """Streamable HTTP: the handshake, and a stream for what belongs to no call."""
-        answer = self.request("POST", INITIALIZE)
-        answer.read()
-        self._headers["Mcp-Session-Id"] = answer.headers["Mcp-Session-Id"]
-        self._in_background(self.request("GET"))
+        with self.request("POST", INITIALIZE) as answer:
+            answer.read()
+            self._headers["Mcp-Session-Id"] = answer.headers["Mcp-Session-Id"]
+        self._in_background(lambda: self.request("GET"))
 
     def connect(self) -> None:
         """HTTP+SSE: one stream for everything, which says where to post."""
-        self._in_background(self.request("GET"))
+        self._in_background(lambda: self.request("GET"))
         self._path = self.opened.get(timeout=WAIT)
-        self.request("POST", INITIALIZE).read()
+        with self.request("POST", INITIALIZE) as answer:
+            answer.read()
         self.arrived.get(timeout=WAIT)
 
     def send(self, frame: Any) -> None:
-        threading.Thread(target=lambda: self._read(self.request("POST", frame)), daemon=True).start()
+        self._in_background(lambda: self.request("POST", frame))
 
-    def _in_background(self, response: http.client.HTTPResponse) -> None:
-        threading.Thread(target=self._read, args=[response], daemon=True).start()
+    def _in_background(self, ask: Callable[[], http.client.HTTPResponse]) -> None:
+        self._threads.append(threading.Thread(target=self._read, args=[ask], daemon=True))
+        self._threads[-1].start()
 
-    def _read(self, response: http.client.HTTPResponse) -> None:
-        with contextlib.suppress(OSError, ValueError, AttributeError, http.client.HTTPException):  # closed meanwhile
+    def _read(self, ask: Callable[[], http.client.HTTPResponse]) -> None:
+        gone = OSError, ValueError, AttributeError, http.client.HTTPException  # the server, meanwhile
+        with contextlib.suppress(*gone), ask() as response:
             if "event-stream" in response.headers.get("Content-Type", ""):
                 for data in _events(response):
                     self.arrive(data) if data.lstrip()[:1] in ("{", "[") else self.opened.put(data)
@@ -150,9 +154,11 @@ class OnWeb(Wired):
                 self.arrive(body.decode())
 
     def close(self) -> None:
+        """Once the server is gone, whatever waits for it has ended."""
+        for thread in self._threads:
+            thread.join(WAIT)
         for connection in self._connections:
-            if connection.sock is not None:
-                connection.sock.close()
+            connection.close()
 
 
 def _events(response: http.client.HTTPResponse) -> Iterator[str]:
@@ -175,11 +181,13 @@ def on_pipes(path: Path) -> Iterator[Wired]:
 def on_web(path: Path, place: str) -> Iterator[Wired]:
     with replaying(path, "-q") as running:
         client = OnWeb(running, place)
-        (client.greet if place == "/mcp" else client.connect)()
-        yield client
-        client.close()
-        running.process.kill()  # its exit code tells of misses, which are none of our business
-        running.process.wait(WAIT)
+        try:
+            (client.greet if place == "/mcp" else client.connect)()
+            yield client
+        finally:
+            running.process.kill()  # its exit code tells of misses, which are none of our business
+            running.process.wait(WAIT)
+            client.close()
 
 
 @pytest.mark.parametrize("where", ["pipes", "/mcp", "/sse"])
