@@ -62,6 +62,31 @@ def test_new_episodes_adds_what_is_missing(recorded: Suite) -> None:
     assert recorded.starts() == 2
 
 
+def test_a_run_ends_with_how_much_its_cassettes_have_grown(suite: Suite) -> None:
+    for name in ("test_it/test_one", "test_it/test_two", "test_it/test_three", "shared"):
+        suite.record(name, "a", "b")
+    suite.test(
+        "def test_one(mcp_tape): ask(mcp_tape, 'a', 'z', 'b')\n"
+        "def test_two(mcp_tape): ask(mcp_tape, 'a', 'b', 'z')\n"
+        "def test_three(mcp_tape): ask(mcp_tape, 'a', 'b'); assert 0\n"
+        "@pytest.mark.mcp_tape('shared')\n@pytest.mark.parametrize('tool', 'yz')\n"
+        "def test_four(mcp_tape, tool): ask(mcp_tape, tool, 'b')\n"
+    )
+    result = suite.run("--mcp-record=new_episodes")
+    result.assert_outcomes(passed=4, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*mcp-tape: new episodes*",
+            "3 cassettes grew; 3 answers after a live call came from the old tape",
+            "cassettes/shared.db: 2",
+            "cassettes/test_it/test_one.db: 1",
+            "To record them anew, *: pytest --mcp-record=rewrite",
+        ],
+        consecutive=True,
+    )
+    assert "episodes" not in suite.run().stdout.str()
+
+
 def test_new_episodes_records_where_there_is_nothing(suite: Suite) -> None:
     suite.test(one("a"))
     suite.passes("--mcp-record=new_episodes")

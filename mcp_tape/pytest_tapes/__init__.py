@@ -74,6 +74,7 @@ class Tapes:
         for use in self._made:
             self.summary.unplayed(use.tape.path, use.unplayed, use.left())
             self.summary.problems += finish(use.tape, keep=True)
+            self._tell_growth(use.tape)
         self._made.clear()
 
     # -- for tests
@@ -141,14 +142,22 @@ class Tapes:
             if item.nodeid in self._failed:
                 self.summary.spoil(use.tape.path)
             self.summary.unplayed(use.tape.path, use.unplayed, use.left())
-            return finish(use.tape, keep=keep)
+            problems = finish(use.tape, keep=keep)
+            self._tell_growth(use.tape)
+            return problems
         before = _identity(use.tape.path)
         problems = finish(use.tape, keep=keep)
+        if keep and not problems:
+            self._tell_growth(use.tape)
         is_same = _identity(use.tape.path) == before
         if keep and use.tape.is_recording and not problems:
             self._warn_of_nothing(item, use.tape, is_same=is_same)
         self._recordings.unlock(use.tape.path)
         return problems
+
+    def _tell_growth(self, tape: UsedCassette) -> None:
+        if tape.mode == "new_episodes" and tape.grew:
+            self.summary.grew(tape.path, tape.stale)
 
     def _warn_of_nothing(self, item: pytest.Item, tape: UsedCassette, *, is_same: bool) -> None:
         from ..modes import can_play

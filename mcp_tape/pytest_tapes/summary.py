@@ -22,6 +22,7 @@ class Summary:
         self.problems: list[str] = []
         self.parts: list[tuple[str, str]] = []  # recordings of workers that are still to be kept
         self.unfit: set[str] = set()  # the cassettes that are not to be
+        self._grown: dict[str, int] = {}  # the cassettes that grew, and how many answers were older than that
         self._idle: set[str] = set()  # the classes and modules with a mark, and tests that used no tape
         self._not_idle: set[str] = set()
         self._left: dict[str, set[Call]] = {}  # of shared cassettes: what nobody has played
@@ -33,6 +34,10 @@ class Summary:
         calls = set(left)
         self._left[path] = self._left.get(path, calls) & calls
         self._levels[path] = max(level, self._levels.get(path, "ignore"), key=_LEVELS.index)
+
+    def grew(self, path: str, stale: int) -> None:
+        """A live server has answered what was not on a cassette, and `stale` answers after that were the cassette's."""
+        self._grown[path] = self._grown.get(path, 0) + stale
 
     def saw_marks(self, scopes: Iterable[str], *, idle: bool) -> None:
         """A test under the marks of these has used no tape, or may have."""
@@ -56,7 +61,8 @@ class Summary:
         left = [(path, self._levels[path], list(calls)) for path, calls in self._left.items()]
         told = {"used": self.used, "places": self.places, "problems": self.problems, "spoiled": self._spoiled}
         told |= {"unfit": self.unfit, "idle": self._idle, "not_idle": self._not_idle}
-        return {name: list(values) for name, values in told.items()} | {"left": left, "parts": self.parts}
+        lists = {"left": left, "parts": self.parts, "grown": list(self._grown.items())}
+        return {name: list(values) for name, values in told.items()} | lists
 
     def merge(self, told: dict[str, Any]) -> None:
         """Add what a worker had to tell."""
@@ -65,6 +71,8 @@ class Summary:
         self.problems += told["problems"]
         self.parts += [(path, part) for path, part in told["parts"]]
         self.unfit.update(told["unfit"])
+        for path, stale in told["grown"]:
+            self.grew(path, stale)
         self._spoiled.update(told["spoiled"])
         self._idle.update(told["idle"])
         self._not_idle.update(told["not_idle"])
@@ -86,11 +94,27 @@ class Summary:
             reporter.section("mcp-tape: recorded requests that no test has made")
             for path, calls in unplayed.items():
                 reporter.line(f"{self._levels[path]}: {os.path.relpath(path, root)}: {in_words(calls)}")
+        self._write_grown(reporter, root)
         if orphans:
             self._write_orphans(reporter, root)
 
     def _unplayed(self) -> dict[str, list[Call]]:
         return {path: sorted(calls) for path, calls in self._left.items() if calls and path not in self._spoiled}
+
+    def _write_grown(self, reporter: Any, root: Path) -> None:
+        grown = {path: stale for path, stale in self._grown.items() if path not in self.unfit}
+        if not grown:
+            return
+        reporter.section("mcp-tape: new episodes")
+        stale = sum(grown.values())
+        older = f"; {stale} answer{'s' * (stale != 1)} after a live call came from the old tape" if stale else ""
+        reporter.line(f"{len(grown)} cassette{'s' * (len(grown) != 1)} grew{older}")
+        if stale:
+            for path in sorted(path for path, older in grown.items() if older):
+                reporter.line(f"{os.path.relpath(path, root)}: {grown[path]}")
+            reporter.line(
+                "To record them anew, as a live call may have changed what others answer: pytest --mcp-record=rewrite"
+            )
 
     def _write_orphans(self, reporter: Any, root: Path) -> None:
         found = {str(path) for place in self.places for path in Path(place).rglob("*.db")}
