@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from itertools import islice
@@ -49,7 +50,7 @@ def command(file: str, words: tuple[str, ...], session: int | None, limit: int |
         with Progress(f"searching {file}", frames_of(cassette, sessions)) as progress:
             found = 0
             with closing(searching.search(cassette, terms, sessions, progress)) as hits:
-                for hit in islice(hits, limit):
+                for hit in islice(hits, limit and min(limit, sys.maxsize)):
                     found += 1
                     progress.hide()
                     _print(cassette, hit, terms, as_json)
