@@ -155,24 +155,25 @@ class Conversation:
 
     def flush(self) -> None:
         """Hand out what is due, and come back when more will be."""
-        for action in self._player.due(self._loop.time()):
-            self._hand_out(action)
-        self._hand_on()
+        try:
+            for action in self._player.due(self._loop.time()):
+                self._hand_out(action)
+            self._hand_on()
+        except Exception as error:  # what was due is lost, whoever waits for it
+            self._fail_all(error)
+            raise
         if self._timer is not None:
             self._timer.cancel()
         due = self._player.next_at()
-        self._timer = None if due is None else self._loop.call_at(due, self._tick)
+        self._timer = None if due is None else self._loop.call_at(due, self.flush)
 
-    def _tick(self) -> None:
-        try:
-            self.flush()
-        except Exception as error:  # nobody would hear of it, and all would wait
-            self.fail(error)
+    def _fail_all(self, error: Exception) -> None:
+        for stream in self._streams.values():
+            stream.fail(error)
 
     def fail(self, error: Exception) -> None:
         """Something went wrong that may have been for any of the streams: they end with it."""
-        for stream in self._streams.values():
-            stream.fail(error)
+        self._fail_all(error)
         if not self._streams:
             raise error
 

@@ -202,7 +202,7 @@ class Server:
             await answer(send, 405, "mcp-tape: without a session there is no GET stream\n")
         elif conversation is None:
             await _refuse(send, 404, _NO_SESSION)
-        elif (event := header(scope["headers"], protocol.RESUME_HEADER.encode())) is not None:
+        elif event := header(scope["headers"], protocol.RESUME_HEADER.encode()):
             stream = conversation.resume(
                 f"get-{next(self._numbers)}", event.encode("latin-1").decode("utf-8", "replace")
             )
