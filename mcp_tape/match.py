@@ -47,7 +47,7 @@ def message_key(message: Message, text: bytes, part: int = 0) -> bytes:
 def exact_params(message: Message, text: bytes, part: int = 0) -> Any:
     """The params of a message, numbers by their exact value."""
     params = message.body.get("params")
-    if _is_plain(params):
+    if _is_plain(params) or not _has_float(params):
         return params
     try:
         body = (_exact_batch if text.lstrip().startswith(b"[") else _exact)(text)
@@ -75,6 +75,11 @@ def _is_plain(value: Any) -> bool:
         if (kind is dict or kind is list) and not _is_plain(item):
             return False
     return type(value) is not float
+
+
+def _has_float(value: Any) -> bool:
+    inner = value.values() if type(value) is dict else value if type(value) is list else ()
+    return type(value) is float or any(map(_has_float, inner))
 
 
 def key_under(counts: Rule, method: str, params: Any) -> bytes:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # One record of the pipe: time, length, what, length of the channel's name; then name and bytes.
 HEAD = struct.Struct("<QIBB")
 SERVER, CONTROL = 1, 2  # bits of "what"
-PIPE_BYTES = 1 << 20
+PIPE_BYTES = 1 << 18  # little enough to be stored soon after a kill
 HEAD_START = 0.05  # seconds that the server gets before the writer's own imports; the pipe keeps what comes
 # Seconds that a writer may hold us up while it does nothing at all: it is stopped, or its disk hangs. Where the
 # system does not tell what a process computes, a frame that takes long to redact looks the same.

@@ -216,6 +216,8 @@ class Redactor:
                 text = hiding.settle(text[:start], look.rules) + inner + hiding.settle(text[end:], look.rules)
             else:
                 text = hiding.settle(text, look.rules)
+                if "{" not in text and text[:1] != "[":
+                    break  # no JSON has come to light
         return text
 
     def _labelled(self, source: str, values: Iterable[StringValue]) -> dict[int, str]:

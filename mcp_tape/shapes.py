@@ -189,9 +189,10 @@ def hinted(text: bytes, named: bool) -> list[Shape]:
     wire = text.decode("latin-1")  # a character for a byte, as `in` is several times faster on str
     found = [shape for shape in SHORT if shape.signs in wire]
     if named:
-        found += _signed(NAMED, wire)
-    if _RUN in _without_long_words(text).translate(_RUN_CHARACTERS) and _any_sign().search(wire):
-        found += _signed(LONG, wire)
+        found += [shape for shape in NAMED if any(sign in wire for sign in shape.signs.split())]
+    if _RUN in _without_long_words(text).translate(_RUN_CHARACTERS):
+        signs = set(_any_sign().findall(wire))
+        found += [LONG[number] for number in sorted({number for sign in signs for number in _signed(sign)})]
     return found
 
 
@@ -206,15 +207,17 @@ def _without_long_words(text: bytes) -> bytes:
     return text.replace(b'"notifications/', b"").replace(b'"io.modelcontextprotocol/', b"")
 
 
-def _signed(shapes: tuple[Shape, ...], text: str) -> list[Shape]:
-    return [shape for shape in shapes if any(sign in text for sign in shape.signs.split())]
+@cache
+def _signed(sign: str) -> list[int]:
+    """Which of the long shapes may be where a sign is: one sign may begin with another."""
+    return [number for number, shape in enumerate(LONG) if sign.startswith(tuple(shape.signs.split()))]
 
 
 @cache
 def _any_sign() -> re.Pattern[str]:
-    """One pattern for all signs, grouped by their first letter, as `re` tries the branches one by one."""
+    """One pattern that finds the longest sign at each place. Grouped by first letters, as `re` tries each branch."""
     tails: dict[str, list[str]] = {}
-    for shape in LONG:
-        for sign in shape.signs.split():
-            tails.setdefault(sign[0], []).append(re.escape(sign[1:]))
-    return re.compile("|".join(f"{first}(?:{'|'.join(rest)})" for first, rest in tails.items()))
+    for sign in sorted({sign for shape in LONG for sign in shape.signs.split()}, key=len, reverse=True):
+        tails.setdefault(sign[0], []).append(re.escape(sign[1:]))
+    grouped = "|".join(f"{first}(?:{'|'.join(rest)})" for first, rest in tails.items())
+    return re.compile(f"(?=({grouped}))")

@@ -264,3 +264,14 @@ def test_the_benchmark_of_reading_measures_every_command_and_names_its_bars(read
 def test_the_benchmark_of_reading_writes_its_samples(reading_report: str, reading_samples: Path) -> None:
     figures = {f"{figure}, {messages} messages" for figure in ("seconds", "peak") for messages in (20, 200)}
     assert figures_in(reading_samples) == figures
+
+
+def test_the_benchmark_of_kills_finds_all_that_was_received(tmp_path: Path) -> None:
+    samples = tmp_path / "kills.json"
+    report = run("kills.py", samples)
+    assert "Failed" not in report
+    assert "all that was received is kept after a kill: " in report
+    stdio = {
+        f"stdio, {kind}, {n}, {of}" for kind in ("plain", "secrets") for n in (10, 100) for of in ("relay", "group")
+    }
+    assert figures_in(samples) == {*stdio, "HTTP, plain, 10, relay", "HTTP, secrets, 10, relay"}
