@@ -381,6 +381,7 @@ def _faulty(options: Replay) -> Faulty | None:
 
 
 def _say_incomplete(cassette: Cassette, sessions: Sequence[int], say: Callable[[str], None]) -> None:
+    played = set(sessions)
     for session in cassette.sessions():
-        if session.id in sessions and session.incomplete:
+        if session.id in played and session.incomplete:
             say(f"session {session.id} is incomplete: {session.incomplete}")

@@ -62,7 +62,8 @@ def _latest(
     mates = mates or [base]
     first = mates[(nth or 0) % len(mates)]  # a process may do the same again
     chosen = [first, *(number for number in mates if number != first)]
-    return chosen + sorted(number for number, extends in rows if extends in chosen)
+    bases = set(chosen)
+    return chosen + sorted(number for number, extends in rows if extends in bases)
 
 
 def _nothing_to_play(path: str, rows: Sequence[tuple[int, int]]) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from hashlib import sha256
+from itertools import groupby
 from typing import NamedTuple
 
 from . import database, remaking, schema
@@ -15,6 +18,7 @@ from .replacing import attached, take_over
 from .storage import Writer
 
 _Place = tuple[int, int]  # which of the files, and the session's number there
+_Kind = tuple[_Place | None, bytes]
 _KEPT = ", ".join(name for name in Session._fields if name not in ("id", "extends"))
 
 
@@ -109,6 +113,9 @@ def _origins(found: Sequence[_Found]) -> dict[_Place, _Place]:
     return copies.origins
 
 
+_Free = dict[_Kind, deque[_Found]]  # what copies may be found of, in the order in which it is looked through
+
+
 class _Copies:
     """Finds copies, file by file. A session is one only if what it extends is one, too."""
 
@@ -117,39 +124,55 @@ class _Copies:
         self._there = there
         self._known: dict[object, list[_Found]] = {}
         self._claimed: set[tuple[int, _Place]] = set()  # no two sessions of a file are copies of the same
+        self._free: dict[tuple[object, int, bool], _Free] = {}  # by look, file, and whether those are alone
 
     def add(self, entry: _Found) -> None:
-        same = self._known.setdefault(entry.look, [])
-        origin = next((other for other in same if self._is_copy(entry, other)), entry)
+        look = entry.look
+        origin = self._origin(entry, look) or entry
         self.origins[entry.place] = origin.place
         self._claimed.add((entry.file, origin.place))
         if origin is entry:
-            same.append(entry)
+            self._known.setdefault(look, []).append(entry)
 
     def is_alone(self, entry: _Found) -> bool:
         """Whether it extends what is not there."""
         return entry.base is not None and entry.base not in self._there
 
-    def _is_copy(self, entry: _Found, other: _Found) -> bool:
-        if (entry.file, other.place) in self._claimed:
-            return False
-        return (self.is_alone(entry) or self._extended(entry) == self._extended(other)) and _alike(entry, other)
+    def _origin(self, entry: _Found, look: object) -> _Found | None:
+        """The first session of another file that it is a copy of, and that no other of its own file is."""
+        alone = self.is_alone(entry)
+        free = self._free.get((look, entry.file, alone))
+        if free is None:  # files come one after the other: what another one has is known by now
+            free = self._free[look, entry.file, alone] = {}
+            for other in self._known.get(look, ()):
+                if other.file != entry.file and (entry.file, other.place) not in self._claimed:
+                    free.setdefault(self._kind(other, alone), deque()).append(other)
+        same = free.get(self._kind(entry, alone)) if free else None
+        return same.popleft() if same else None
+
+    def _kind(self, entry: _Found, alone: bool) -> _Kind:
+        """What copies have in common besides their look: what they extend, where that is known, and their frames."""
+        return None if alone else self._extended(entry), _digest(entry)
 
     def _extended(self, entry: _Found) -> _Place | None:
         return None if entry.base is None else self.origins.get(entry.base, entry.base)
 
 
-def _alike(entry: _Found, other: _Found) -> bool:
-    """Whether two sessions hold the same frames: one of them may have been edited, or redacted."""
-    pairs = zip(entry.tape.frames(entry.session.id), other.tape.frames(other.session.id), strict=False)
-    return all(one == another for one, another in pairs)
+def _digest(entry: _Found) -> bytes:
+    """Tells the frames of sessions apart: one of two may have been edited, or redacted."""
+    digest = sha256()
+    for frame in entry.tape.frames(entry.session.id):
+        digest.update(repr(frame).encode("utf-8", "surrogatepass"))
+    return digest.digest()
 
 
 def _fill(db: sqlite3.Connection, taken: Sequence[_Found], origins: dict[_Place, _Place]) -> None:
     numbers = {entry.place: number for number, entry in enumerate(taken, 1)}
-    for number, entry in enumerate(taken, 1):
-        extends = numbers.get(origins.get(entry.base, entry.base)) if entry.base else None
-        with attached(db, entry.tape.source):
-            sql = f"INSERT INTO sessions (id, extends, {_KEPT}) SELECT ?, ?, {_KEPT} FROM new.sessions WHERE id = ?"
-            db.execute(sql, (number, extends, entry.session.id))
-            take_over(db, number, entry.session.id)
+    sql = f"INSERT INTO sessions (id, extends, {_KEPT}) SELECT ?, ?, {_KEPT} FROM new.sessions WHERE id = ?"
+    for _, entries in groupby(taken, lambda entry: entry.file):
+        first, *more = entries
+        with attached(db, first.tape.source):
+            for entry in (first, *more):
+                extends = numbers.get(origins.get(entry.base, entry.base)) if entry.base else None
+                db.execute(sql, (numbers[entry.place], extends, entry.session.id))
+                take_over(db, numbers[entry.place], entry.session.id)

@@ -8,6 +8,8 @@ from .cassette import Cassette
 from .changing import changed, still_open, transaction
 from .errors import TapeError, pasted
 
+_SHOWN = 20  # sessions that a message names
+
 
 class ExtendedError(TapeError):
     """Other sessions add to one that is to go."""
@@ -39,9 +41,11 @@ def remove(path: str, sessions: Iterable[int], *, force: bool = False) -> list[i
 
 def _expect_named(path: str, named: set[int], gone: set[int]) -> None:
     if gone != named:
+        all_of_them = sorted(gone if len(gone) <= _SHOWN else named)
+        options = " ".join(f"--session {number}" for number in all_of_them) + (" --force" if len(gone) > _SHOWN else "")
         raise ExtendedError(
             f"nothing was removed: session {_list(gone - named)} extends what is to go, and plays only with it.\n"
-            f"To remove all of them: mcp-tape rm {pasted(path)} {' '.join(f'--session {n}' for n in sorted(gone))}"
+            f"To remove all of them: mcp-tape rm {pasted(path)} {options}"
         )
 
 
@@ -54,12 +58,18 @@ def _expect_closed(path: str, recorded: set[int]) -> None:
 
 
 def _with_extending(named: set[int], extends: dict[int, int | None]) -> set[int]:
-    gone, before = set(named), 0
-    while len(gone) != before:  # what extends one that extends another goes as well
-        before = len(gone)
-        gone |= {number for number, other in extends.items() if other in gone}
+    """Sessions, what extends them, what extends that, and so on."""
+    extending: dict[int | None, list[int]] = {}
+    for number, other in extends.items():
+        extending.setdefault(other, []).append(number)
+    gone, waiting = set(named), list(named)
+    while waiting:
+        more = [number for number in extending.get(waiting.pop(), ()) if number not in gone]
+        gone.update(more)
+        waiting += more
     return gone
 
 
 def _list(numbers: Iterable[int]) -> str:
-    return ", ".join(map(str, sorted(numbers)))
+    first, more = sorted(numbers)[:_SHOWN], len(set(numbers)) - _SHOWN
+    return ", ".join(map(str, first)) + (f" and {more} more" if more > 0 else "")

@@ -339,18 +339,24 @@ class Selection:
         return list(map(Recorded._make, rows))
 
     def _made_by_other_rules(self) -> bool:
-        marks = ", ".join("?" * len(self.sessions))
-        sql = f"SELECT 1 FROM sessions WHERE id IN ({marks}) AND key_version <> ? LIMIT 1"
-        return bool(self._cassette.rows(sql, (*self.sessions, match.KEY_VERSION)))
+        return bool(self._playing(f"key_version <> {match.KEY_VERSION}"))
 
     def _extending(self) -> set[int]:
         """The sessions that add to another."""
-        marks = ", ".join("?" * len(self.sessions))
-        sql = f"SELECT id FROM sessions WHERE id IN ({marks}) AND extends IS NOT NULL"
-        return {number for (number,) in self._cassette.rows(sql, self.sessions)}
+        return self._playing("extends IS NOT NULL")
+
+    def _playing(self, which: str) -> set[int]:
+        """Those that play and are such; asked for some at a time, as SQLite takes only so many values at once."""
+        found: set[int] = set()
+        for first in range(0, len(self.sessions), _AT_ONCE):
+            some = self.sessions[first : first + _AT_ONCE]
+            sql = f"SELECT id FROM sessions WHERE id IN ({', '.join('?' * len(some))}) AND {which}"
+            found |= {number for (number,) in self._cassette.rows(sql, some)}
+        return found
 
 
 _NOT_READ = (None,) * 6
+_AT_ONCE = 500  # https://www.sqlite.org/limits.html#max_variable_number
 
 
 def _padded(row: tuple[object, ...]) -> tuple[object, ...]:

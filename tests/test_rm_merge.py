@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from mcp_tape.cassette import Cassette
 
 from .decks import alter
 from .reading import GOLDEN, Frames, Recording, call, invoke, make, objects, said
-from .support import frames, sessions
+from .support import frames, run, sessions
 
 
 def talk(word: str) -> Frames:
@@ -69,6 +70,50 @@ def test_force_removes_what_extends_it_too(tape: Path) -> None:
     taken(tape, "rm", "--session", 1, "--force")
     assert [session.id for session in sessions(tape)] == [2]
     assert b"apple" not in tape.read_bytes() and b"date" not in tape.read_bytes()
+
+
+@pytest.fixture
+def chain(tape: Path) -> Path:
+    """So many sessions, each of which extends the one behind it, that no more than linear time is left for them."""
+    more = f"WITH RECURSIVE n(i) AS (SELECT 5 UNION ALL SELECT i + 1 FROM n WHERE i < {CHAIN})"
+    alter(
+        tape,
+        f"""INSERT INTO sessions (id, started_at, ended_at, transport, target, recorder, extends, key_version)
+        {more} SELECT i, '2026-01-01', '2026-01-02', 'stdio', '{{}}', 'x', iif(i < {CHAIN}, i + 1, 1), 1 FROM n""",
+    )
+    return tape
+
+
+CHAIN = 40_000  # more than SQLite takes as values of one statement
+
+
+def test_a_long_chain_of_sessions_goes_at_once_and_is_named_in_short(chain: Path) -> None:
+    said = taken(chain, "rm", "--session", 1, code=2)
+    assert f"and {CHAIN - 22} more extends what is to go" in said
+    assert "--session 1 --force" in said
+    taken(chain, "rm", "--session", 1, "--force")
+    assert [session.id for session in sessions(chain)] == [2]
+
+
+def test_a_long_chain_of_sessions_plays(chain: Path) -> None:
+    done = run(
+        [sys.executable, "-m", "mcp_tape", "replay", chain, "--session", "all"], call(7, "say", word="apple") + b"\n"
+    )
+    assert b"apple it is" in done.stdout
+
+
+def test_many_sessions_that_look_alike_are_merged_in_linear_time(tape: Path, tmp_path: Path) -> None:
+    alter(
+        tape,
+        f"""INSERT INTO sessions (started_at, transport, target, recorder, extends, key_version)
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {COPIES})
+        SELECT '2026-01-01', 'stdio', '{{}}', 'x', 1, 1 FROM n""",
+    )
+    copy = shutil.copy(tape, tmp_path / "copy.db")
+    assert len(merged(tape, copy, "-o", tmp_path / "out.db")) == COPIES + 4
+
+
+COPIES = 4_000
 
 
 def test_all_sessions_can_be_removed(tape: Path) -> None:
