@@ -139,11 +139,12 @@ def start_recorder(path: str, options: Options, warn: Callable[[str], None]) -> 
 
         Recording(backlog, status, path, options).run()
 
-    _make_directory(path)
+    make_directory(path)
     return Recorder(path, write, warn)
 
 
-def _make_directory(path: str) -> None:
+def make_directory(path: str) -> None:
+    """The place of a cassette that may be the first there."""
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
     except OSError as error:

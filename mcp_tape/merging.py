@@ -11,7 +11,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import NamedTuple
 
-from . import database, remaking, schema
+from . import database, remaking, replace, schema
 from .cassette import Cassette, Session
 from .errors import CassetteError, TapeError
 from .replacing import attached, take_over
@@ -62,9 +62,9 @@ def merge(paths: Sequence[str], output: str, *, overwrite: bool = False) -> list
     """Make a cassette of the sessions of others. One that is on several of them, copied, is taken once."""
     _check_place(paths, output, overwrite)
     output = os.path.realpath(output)
-    part = remaking.beside(output)
     try:
         with ExitStack() as stack:
+            part = stack.enter_context(replace.beside(output))
             tapes = [stack.enter_context(Cassette(path)) for path in paths]
             found = [_Found(file, tape, session) for file, tape in enumerate(tapes) for session in tape.sessions()]
             origins = _origins(found)
@@ -73,13 +73,11 @@ def merge(paths: Sequence[str], output: str, *, overwrite: bool = False) -> list
             with closing(remaking.changeable(part)) as db:
                 _fill(db, taken, origins)
                 remaking.finish(db)
-            remaking.put(part, output)
+            replace.put(part, output)
     except sqlite3.Error as error:
         raise CassetteError(f"{output} was not made: {error}") from None
     except OSError as error:
         raise CassetteError(f"{output} was not made: {error.strerror or error}") from None
-    finally:
-        remaking.drop(part)
     return [Merged(number, paths[entry.file], entry.session.id) for number, entry in enumerate(taken, 1)]
 
 

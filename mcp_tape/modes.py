@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from . import api, schema
-from .errors import CassetteError, ServerError, unchanged
+from .errors import ServerError, unchanged
 
 if TYPE_CHECKING:
     from .cassette import Cassette
@@ -169,20 +169,19 @@ def _record(path: str, server: Command | Url, options: Options, say: Say) -> Out
 
 def _rewrite(path: str, server: Command | Url, options: Options, say: Say) -> Outcome:
     """Into a file beside the cassette, which takes its place only if the run ended as it should."""
+    from . import replace
+
     api.check_writable(path)
-    beside = f"{path}.{os.getpid()}.part"
-    try:
+    api.make_directory(path)
+    target = os.path.realpath(path)  # a link stays one
+    with replace.beside(target) as beside:
         outcome = _record(beside, server, options, say)
         why = _unfit(beside, outcome)
         if why:
             say(f"{unchanged(path)}: {why}")
             return Outcome(outcome.code)
-        put_in_place(beside, path)
+        replace.put(beside, target)
         return outcome
-    finally:
-        for leftover in (beside, f"{beside}-wal", f"{beside}-shm", f"{beside}-journal"):
-            if os.path.exists(leftover):
-                os.unlink(leftover)
 
 
 def _unfit(beside: str, outcome: Outcome) -> str | None:
@@ -203,20 +202,6 @@ def _unfit(beside: str, outcome: Outcome) -> str | None:
         left = cassette.rows("SELECT 1 FROM frames WHERE kind = 'control' AND sender = 'client'")
     # Many servers end only when they are killed: what counts is that the client had finished.
     return None if left or outcome.code == 0 else f"the server ended with {outcome.code} before the client did"
-
-
-def put_in_place(beside: str, path: str) -> None:
-    """A journal of the old cassette must not be applied to the new one."""
-    if os.path.exists(f"{path}-wal"):
-        from .cassette import Cassette
-
-        with Cassette(path):
-            pass  # opening it tidies up
-        if os.path.exists(f"{path}-wal"):
-            raise CassetteError(
-                f"{path} is in use, so it was not replaced; end what records or reads it, then try again"
-            )
-    os.replace(beside, path)
 
 
 def _new_episodes(path: str, server: Command | Url, replay: api.Replay, record: Options, say: Say) -> Outcome:

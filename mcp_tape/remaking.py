@@ -7,17 +7,14 @@ journal behind. While it is made, nobody can record into the cassette.
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 
-from . import database
+from . import database, replace
 from .errors import CassetteError
 
 Check = Callable[[sqlite3.Connection, str], None]  # refuses what must not be changed
-_BESIDE = ("", "-journal", "-wal", "-shm")
 
 
 class InUseError(CassetteError):
@@ -46,57 +43,22 @@ def remade(path: str, check: Check = database.check) -> Iterator[sqlite3.Connect
     if not database.may_write(path):
         raise CassetteError(f"{path} cannot be changed: it, or its directory, may not be written")
     try:
-        with closing(_held(path, check)), _copied(path) as part:
+        with closing(_held(path, check)), replace.beside(path) as part:
+            # Not by the connection that holds the cassette, for which SQLite would wait.
+            replace.copy(path, part)
             held = database.identity(path)
             with closing(changeable(part)) as db:
                 yield db
                 finish(db)
             if database.identity(path) != held:  # somebody put another file in its place
                 raise _in_use(path)
-            put(part, path)
+            replace.put(part, path)
     except NoChange:
         pass
     except sqlite3.Error as error:
         raise CassetteError(f"{path} stays as it was: {error}") from None
     except OSError as error:
         raise CassetteError(f"{path} stays as it was: {error.strerror or error}") from None
-
-
-@contextmanager
-def _copied(path: str) -> Iterator[str]:
-    """The copy, for as long as it is needed. One that was killed may have left its own, under the same name."""
-    part = f"{path}.part"
-    drop(part)
-    try:
-        _copy(path, part)
-        yield part
-    finally:
-        drop(part)
-
-
-def beside(path: str) -> str:
-    """A name for what is to take the place of a file. What killed commands have left under such names goes first."""
-    name = re.compile(rf"{re.escape(os.path.basename(path))}\.([1-9][0-9]{{0,6}})\.making")
-    with suppress(OSError), os.scandir(os.path.dirname(path)) as entries:
-        for entry in entries:
-            found = name.fullmatch(entry.name)
-            if found and entry.is_file(follow_symlinks=False) and _is_left(entry.path, int(found[1])):
-                drop(entry.path)
-    return f"{path}.{os.getpid()}.making"
-
-
-def _is_left(part: str, pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        pass
-    except PermissionError:
-        return False  # somebody else's
-    else:
-        if pid != os.getpid():
-            return False
-    database.tidy(part)
-    return not database.header_says_wal(part)  # else a process of another machine, or container, records into it
 
 
 def changeable(part: str) -> sqlite3.Connection:
@@ -114,22 +76,6 @@ def finish(db: sqlite3.Connection) -> None:
     if db.in_transaction:
         db.execute("COMMIT")
     db.execute("VACUUM")
-
-
-def put(part: str, path: str) -> None:
-    """The file takes its place, all of it or none."""
-    if os.path.exists(path):
-        shutil.copymode(path, part)
-    with open(part, "rb") as file:
-        os.fsync(file.fileno())
-    os.replace(part, path)
-
-
-def drop(part: str) -> None:
-    """Whatever is left of a copy."""
-    for ending in _BESIDE:
-        if os.path.exists(part + ending):
-            os.unlink(part + ending)
 
 
 def _held(path: str, check: Check) -> sqlite3.Connection:
@@ -156,12 +102,3 @@ def _held(path: str, check: Check) -> sqlite3.Connection:
 
 def _in_use(path: str) -> InUseError:
     return InUseError(f"{path} is in use, so it stays as it was; end what records or reads it, then try again")
-
-
-def _copy(path: str, part: str) -> None:
-    # Made before anything is in it: what is to be taken out shall not be read by others meanwhile.
-    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    # Not by the connection that holds the cassette, for which SQLite would wait.
-    source, target = database.connect_to_read(path), database.connect(part)
-    with closing(source), closing(target):
-        source.backup(target)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
 
-from . import database
+from . import database, replace
 from .cassette import Cassette, Session
 from .errors import CassetteError, TapeError
 
@@ -50,58 +49,32 @@ def expect(cassette: Cassette, looks: Looks, name: str) -> None:
 
 
 @contextlib.contextmanager
-def beside(path: str, new: New, otherwise: str, looks: Mapping[int, str] = {}) -> Iterator[str]:
-    """The copy, in the same directory, until it is put somewhere. `otherwise` is what an error begins with."""
+def beside(path: str, new: New, otherwise: str, looks: Mapping[int, str] = {}, to: str | None = None) -> Iterator[str]:
+    """The copy, beside the cassette or what it is put `to`. `otherwise` is what an error begins with."""
     with Cassette(path):
         pass  # opening it tidies up what a killed recorder left
-    part = f"{path}.{os.getpid()}.part"
-    try:
+    with replace.beside(to or path) as part:
         before = database.look(path)
-        replace(path, part, new, looks)
+        _make(path, part, new, looks)
         if database.look(path) != before:
             raise CassetteError(f"{otherwise}: somebody else has changed {path} meanwhile")
         yield part
-        _sync(os.path.dirname(path))
-    finally:
-        for leftover in (part, f"{part}-journal"):
-            if os.path.exists(leftover):
-                os.unlink(leftover)
 
 
-def replace(path: str, part: str, new: New, looks: Mapping[int, str] = {}) -> None:
+def _make(path: str, part: str, new: New, looks: Mapping[int, str]) -> None:
     """Write the copy to `part`. `looks`: what must not have changed."""
     try:
-        _copy(path, part)
+        replace.copy(path, part)
         if looks:
             with Cassette(part) as copy:
                 expect(copy, looks, os.path.relpath(path))
-        db = database.connect(part)
-        with contextlib.closing(db):
+        with contextlib.closing(database.connect(part)) as db:
             db.execute("PRAGMA trusted_schema = OFF")
             for session, (source, number) in new.items():
                 _swap(db, session, source, number)
             db.execute("VACUUM")
     except sqlite3.Error as error:
         raise CassetteError(f"{path} stays as it was: {error}") from None
-    shutil.copymode(path, part)
-    with open(part, "rb") as file:
-        os.fsync(file.fileno())
-
-
-def _copy(path: str, part: str) -> None:
-    """Whole, even if somebody is adding to it."""
-    source, target = database.connect_to_read(path), database.connect(part)
-    with contextlib.closing(source), contextlib.closing(target):
-        source.backup(target)
-
-
-def _sync(directory: str) -> None:
-    """The new name of the file is kept, too, should the machine stop now."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _swap(db: sqlite3.Connection, session: int, source: str, number: int) -> None:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
-from . import api, database, modes, project, replacing
+from . import api, database, project, replace, replacing
 from .cassette import Cassette
 from .diff.changes import Change
 from .diff.comparison import Comparison, Settings
@@ -149,7 +149,7 @@ def _outcome(rejected: bool, waits: bool) -> Literal["replaced", "rejected", "pe
 
 def _replace(cassette: str) -> None:
     """Put the new sessions in their place. It may have been changed while somebody decided."""
-    new, path = cassette + ENDING, os.path.abspath(cassette)
+    new, path = cassette + ENDING, os.path.realpath(cassette)  # a link stays one
     if os.path.exists(f"{new}-wal"):
         raise CassetteError(f"{new} is in use; end what records it, then try again")
     api.check_writable(path)
@@ -157,7 +157,7 @@ def _replace(cassette: str) -> None:
         looks = _looks(tape)
     anew = {number: (new, number) for number in looks}
     with _told(cassette), replacing.beside(path, anew, f"{cassette} stays as it was", looks) as part:
-        modes.put_in_place(part, path)
+        replace.put(part, path)
 
 
 def _forget(new: str) -> None:

@@ -371,10 +371,13 @@ def test_a_cassette_that_changed_meanwhile_is_not_overwritten(commanded: Place) 
     assert commanded.files() == ["tape.db"]
 
 
-def test_a_client_that_stays_is_told_of_and_nothing_is_lost(commanded: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("mode", ["all", "rewrite"])
+def test_a_client_that_stays_is_told_of_and_nothing_is_lost(
+    commanded: Place, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
     monkeypatch.setattr(recording, "_ENDING", 0.1)
     before = commanded.hold("a")
-    tape = commanded.use("all")
+    tape = commanded.use(mode)
     with started(tape.command) as client:
         assert client.stdin and client.stdout
         client.stdin.write(HELLO)

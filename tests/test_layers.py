@@ -16,8 +16,8 @@ STACK = """
     errors naming sizes small_files jsontext jsonpath protocol frames framing compression secrecy command_lines tables
     shapes hiding
     literals json_strings own_rules private_keys redact environment diagnostics match
-    schema journals foreign_schema database texts batches cassette rewrite kept filters showing measuring querying
-    searching storage replacing remaking changing removing merging controls ahead choosing selection
+    schema journals foreign_schema database replace texts batches cassette rewrite kept filters showing measuring
+    querying searching storage replacing remaking changing removing merging controls ahead choosing selection
     streams ledger rebuilding migrations unhidden hiding_later checking tape sessions formats
     finding minted_spots minted calls playback cues hearing stand_ins ordering misses deck client_script client_deck
     faults opening episodes report diff

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_tape import replace
 from mcp_tape.pytest_tapes.recordings import put_together
 
 from .decks import make_cassette
@@ -113,13 +114,19 @@ def test_each_cassette_is_recorded_by_one_process(suite: Suite) -> None:
     assert len(sessions(suite.path / "cassettes/together.db")) == 3
 
 
+def left_aside(tmp_path: Path, path: Path) -> str:
+    """What a process of the run leaves to the one that decides."""
+    made = make_cassette(tmp_path / "made.db", [("client", "{}")])
+    return replace.set_aside(str(made), str(path))
+
+
 @pytest.mark.parametrize(("parts", "unfit", "stopped"), [(2, False, False), (1, True, False), (1, False, True)])
 def test_a_cassette_that_not_one_process_has_recorded_alone_is_not_kept(
     tmp_path: Path, parts: int, unfit: bool, stopped: bool
 ) -> None:
     """One that came later may have found nothing recorded yet."""
     path = tmp_path / "shared.db"
-    found = [(str(path), str(make_cassette(tmp_path / f"shared.db.{n}.part", []))) for n in range(parts)]
+    found = [(str(path), left_aside(tmp_path, path)) for _ in range(parts)]
     (told,) = put_together(found, {str(path)} if unfit else set(), stopped=stopped)
     assert told.startswith(f"{path} was not made, as ")
     assert list(tmp_path.iterdir()) == []
@@ -127,7 +134,7 @@ def test_a_cassette_that_not_one_process_has_recorded_alone_is_not_kept(
 
 def test_what_one_process_has_recorded_alone_takes_the_place_of_the_cassette(tmp_path: Path) -> None:
     path = make_cassette(tmp_path / "shared.db", [])
-    part = make_cassette(tmp_path / "shared.db.1.part", [("client", "{}")])
-    new = part.read_bytes()
-    assert put_together([(str(path), str(part))], {"other.db"}, stopped=False) == []
+    part = left_aside(tmp_path, path)
+    new = Path(part).read_bytes()
+    assert put_together([(str(path), part)], {"other.db"}, stopped=False) == []
     assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("shared.db", new)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tape import hiding_later, remaking
+from mcp_tape import hiding_later
 from mcp_tape.cassette import Cassette
 from mcp_tape.frames import Frame
 from mcp_tape.rebuilding import rebuild_cassette
@@ -208,10 +208,10 @@ def test_nothing_to_hide_leaves_the_file_as_it_is(tmp_path: Path) -> None:
 def test_what_goes_wrong_leaves_the_cassette_whole(tape: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = tape.read_bytes()
 
-    def full(part: str, path: str) -> None:
+    def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(remaking, "put", full)
+    monkeypatch.setattr(os, "fsync", full)
     result = invoke("redact", tape)
     assert result.exit_code == 3
     assert "stays as it was: No space left on device" in result.stderr
@@ -253,8 +253,10 @@ def test_what_a_killed_recorder_left_in_its_journal_is_hidden_too(tape: Path) ->
 
 
 def test_what_one_that_was_killed_left_beside_it_is_removed_by_the_next(tape: Path) -> None:
-    for ending in (".part", ".part-journal"):
-        shutil.copy(tape, f"{tape}{ending}")
+    left = tape.with_name(f".{tape.name}.0123abcd.part")
+    left.mkdir()
+    for ending in ("", "-journal"):
+        shutil.copy(tape, left / f"{tape.name}{ending}")
     redact(tape)
     assert os.listdir(tape.parent) == ["tape.db"]
 

@@ -313,7 +313,7 @@ def test_what_is_being_recorded_can_be_merged_but_not_replaced(pair: tuple[Path,
 
 def test_a_place_that_cannot_be_written_is_told(pair: tuple[Path, Path], tmp_path: Path) -> None:
     result = invoke("merge", *pair, "-o", tmp_path / "nowhere" / "out.db")
-    assert result.exit_code == 3 and "was not made" in result.stderr
+    assert result.exit_code == 3 and "cannot write" in result.stderr
 
 
 def test_merging_needs_an_output(pair: tuple[Path, Path]) -> None:

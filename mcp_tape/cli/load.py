@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterable
 from contextlib import contextmanager
@@ -12,10 +11,9 @@ from typing import Any
 
 import click
 
-from .. import __version__, remaking, schema
+from .. import __version__, replace, schema
 from ..errors import CassetteError
 from ..formats import building, loading
-from ..modes import put_in_place
 from . import say
 from .options import files
 from .printing import count, echo_json
@@ -59,17 +57,13 @@ def command(file: str, output: str, force: bool, as_json: bool) -> None:
 def load(file: str, output: str) -> loading.Loaded:
     """Beside the cassette, which it replaces only when it is whole."""
     output = os.path.realpath(output)  # a link stays one
-    part = remaking.beside(output)
     try:
-        with _lines(file) as lines, building.building(part, output) as builder:
-            loaded = loading.load(lines, "stdin" if file == "-" else file, builder, _defaults())
-        if os.path.exists(output):
-            shutil.copymode(output, part)
-        put_in_place(part, output)
+        with replace.beside(output) as part:
+            with _lines(file) as lines, building.building(part, output) as builder:
+                loaded = loading.load(lines, "stdin" if file == "-" else file, builder, _defaults())
+            replace.put(part, output)
     except OSError as error:
         raise CassetteError(f"cannot write {output}: {error.strerror}") from None
-    finally:
-        building.remove(part)
     return loaded
 
 

@@ -88,9 +88,9 @@ class Recordings:
 
     def _hand_over(self, part: str, path: str) -> None:
         """Leave it beside the cassette, for the controller."""
-        waiting = f"{path}.{os.getpid()}.part"
-        os.rename(part, waiting)
-        self.parts.append((path, waiting))
+        from .. import replace
+
+        self.parts.append((path, replace.set_aside(part, os.path.realpath(path))))
 
     def _open_locked(self, path: Path, options: dict[str, Any]) -> UsedCassette:
         """Once more, as somebody else may have recorded it meanwhile."""
@@ -118,22 +118,22 @@ class Recordings:
 
 def put_together(parts: Iterable[tuple[str, str]], unfit: set[str], *, stopped: bool) -> list[str]:
     """Keep what each process has recorded of its own; else say why not."""
+    from .. import replace
+
     told, by_path = [], defaultdict(list)
     for path, part in parts:
         by_path[path].append(part)
     for path, found in by_path.items():
         try:
             if len(found) == 1 and path not in unfit and not stopped:
-                from ..modes import put_in_place  # only where there is something to keep
-
-                put_in_place(found[0], path)
+                replace.put(found[0], os.path.realpath(path))
             else:
                 why = "the run was stopped" if stopped else f"not all tests that use it ran in one process; {_TOGETHER}"
                 told.append(f"{unchanged(path)}, as {why}")
         except (TapeError, OSError) as error:
             told.append(str(error))
         for part in found:
-            Path(part).unlink(missing_ok=True)
+            replace.drop(part)
     return told
 
 
@@ -141,13 +141,21 @@ def _lock(path: Path) -> IO[str] | None:
     """Two that record one cassette would each throw the other's away."""
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
-        lock = open(f"{path}.lock", "w")  # noqa: SIM115 - held until the recording is done
+        lock = _opened(f"{path}.lock")
         if not _is_free(lock):
             lock.close()
             return None
         if _is_there(lock):
             return lock
         lock.close()  # its last owner had removed it between our two steps
+
+
+def _opened(path: str) -> IO[str]:
+    """The file of a lock, held until the recording is done. A link of that name is not followed."""
+    try:
+        return open(path, "w", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600))
+    except OSError as error:
+        refuse(f"cannot write {path}: {error.strerror}; remove it, then try again")
 
 
 def _is_free(lock: IO[str]) -> bool:

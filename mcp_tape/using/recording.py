@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
-from .. import database, environment, modes, schema
+from .. import database, environment, modes, replace, schema
 from ..cassette import Cassette, EmptyError
 from ..diagnostics import hidden
 from ..errors import CassetteError, ServerError, TapeError, unchanged
@@ -39,34 +39,42 @@ class Recording(UsedCassette):
     def __init__(self, settings: Settings, owner: Recording | None = None) -> None:
         """With an owner, into its file."""
         super().__init__(settings)
-        number = f"{os.getpid()}-{next(_numbers)}"
+        self._options = recorders.options(settings)
         self._owner = owner
         self._run = uuid.uuid4().hex
-        self._part: str = owner._part if owner else f"{self.path}.{number}.part"
-        self._report = f"{self.path}.{number}.part.report"
+        self._beside = contextlib.ExitStack()
+        self._target = os.path.realpath(self.path)  # a link stays one
+        self._part: str = owner._part if owner else self._make_place()
+        self._report = f"{self._part}.{next(_numbers)}.report"
         plays = settings.replay.session if settings.mode == "new_episodes" else None
         self._source = happened.Source(self._part, self._report, frozenset({self._run}), plays)
         self._last: Happened | None = None
         self._code = 0
         self._handover: Handover | None = None
-        self._options = recorders.options(settings)
         if owner is None:
-            self._before = self._begin()
+            with contextlib.ExitStack() as failing:
+                failing.callback(self._beside.close)
+                self._before = self._begin()
+                failing.pop_all()
         else:
             owner._source = owner._source._replace(runs=owner._source.runs | {self._run})
 
-    def _begin(self) -> tuple[int, ...] | None:
-        """Copy what is to be added to; how the cassette looks now."""
+    def _make_place(self) -> str:
+        """Where to record until it is known to be kept."""
+        schema.check_header(self.path)
         try:
-            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            os.makedirs(os.path.dirname(self._target), exist_ok=True)
         except OSError as error:
             raise CassetteError(f"cannot write {self.path}: {error.strerror}") from None
-        schema.check_header(self.path)
+        return self._beside.enter_context(replace.beside(self._target))
+
+    def _begin(self) -> tuple[int, ...] | None:
+        """Copy what is to be added to; how the cassette looks now."""
         if self.mode != "rewrite" and os.path.exists(self.path) and os.path.getsize(self.path):
             with contextlib.suppress(EmptyError):
                 with Cassette(self.path):
                     pass  # opening it tidies up what a killed recorder left
-                _copy(self.path, self._part)
+                replace.copy(self.path, self._part)
         return database.look(self.path)
 
     def _make_streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
@@ -194,12 +202,7 @@ class Recording(UsedCassette):
             if keep:
                 self._keep()
         finally:
-            leftovers = [self._report]
-            if self._owner is None:
-                leftovers += [f"{self._part}{end}" for end in ("", "-wal", "-shm", "-journal")]
-            for path in leftovers:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(path)
+            self._beside.close()
 
     def _wait(self) -> None:
         """Clients have left, but a recorder may still be storing what they said."""
@@ -234,7 +237,10 @@ class Recording(UsedCassette):
                 _record_nothing(self._part, self._run)
         elif not sessions:
             return
-        (self.put or modes.put_in_place)(self._part, self.path)
+        if self.put is not None:
+            self.put(self._part, self.path)
+        else:
+            replace.put(self._part, self._target)
 
     def _stop(self, recorder: subprocess.Popen[bytes]) -> None:
         recorder.terminate()
@@ -262,10 +268,3 @@ def _record_nothing(part: str, run: str) -> None:
             "recorder": f"mcp-tape {__version__}",
         }
         writer.finish(writer.begin(facts | {"run": run}), {"ended_at": now})
-
-
-def _copy(path: str, part: str) -> None:
-    """Whole, even if somebody is adding to it."""
-    source, target = database.connect_to_read(path), database.connect(part)
-    with contextlib.closing(source), contextlib.closing(target):
-        source.backup(target)

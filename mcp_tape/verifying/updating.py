@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Sequence
 
-from .. import modes, replacing
+from .. import replace, replacing
 from ..cassette import Cassette
 from ..choosing import finished
 from ..errors import CassetteError
@@ -16,10 +16,10 @@ from .base import Verified
 
 def update(path: str, played: Sequence[Verified]) -> None:
     """Replace the verified sessions of a cassette by what was recorded of them; CassetteError says why not."""
-    path = os.path.abspath(path)
-    otherwise = f"{path} stays as it was"
-    with replacing.beside(path, _fit_to_replace(played, otherwise), otherwise) as part:
-        modes.put_in_place(part, path)
+    otherwise = f"{os.path.abspath(path)} stays as it was"
+    target = os.path.realpath(path)  # a link stays one
+    with replacing.beside(target, _fit_to_replace(played, otherwise), otherwise) as part:
+        replace.put(part, target)
         forget(path)
 
 
@@ -30,9 +30,10 @@ def keep(path: str, played: Sequence[Verified]) -> None:
     new = _fit_to_replace(played, otherwise)
     with Cassette(path) as cassette:
         looks = {number: replacing.look(cassette, number) for number in new}
-    with replacing.beside(path, new, otherwise) as part:
+    # A link of that name is not followed: nobody but us has made it.
+    with replacing.beside(path, new, otherwise, to=path + ENDING) as part:
         note(part, looks)
-        os.replace(part, path + ENDING)
+        replace.put(part, path + ENDING, like=path)
 
 
 def forget(path: str) -> None:
