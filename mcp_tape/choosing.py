@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import database, protocol
 from .errors import CassetteError, pasted
+from .frames import KILLED
 
 if TYPE_CHECKING:
     from .cassette import Cassette
@@ -81,6 +82,13 @@ def finished(cassette: Cassette, until: int | None = None) -> Iterator[int]:
     sql = "SELECT id FROM sessions WHERE extends IS NULL AND ended_at IS NOT NULL AND id <= ? ORDER BY id DESC"
     rows = cassette.rows(sql, (newest(cassette) if until is None else until,))
     return (session for (session,) in rows if _has_an_exchange(cassette, session))
+
+
+def whole(cassette: Cassette) -> Iterator[int]:
+    """The same without those whose recorder was killed, or could not write: their client may have asked for more."""
+    cut = "SELECT id FROM sessions WHERE incomplete = ? OR incomplete LIKE 'cannot write %'"
+    short = {number for (number,) in cassette.rows(cut, (KILLED,))}
+    return (session for session in finished(cassette) if session not in short)
 
 
 class Run(NamedTuple):

@@ -10,6 +10,7 @@ Side = Literal["client", "server"]
 FrameKind = Literal["message", "batch", "noise", "stderr", "control"]
 MessageKind = Literal["request", "response", "notification", "noise"]
 
+KILLED = "mcp-tape was killed; what it had passed on by then is here"
 LEFT_OUT = "a frame could not be redacted and was left out"  # why a session is incomplete
 
 _LEVELS = 3  # of a batch: the message, its params, and what names the call in them

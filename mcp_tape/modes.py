@@ -103,7 +103,7 @@ def use(path: str, server: Command | Url, mode: Mode, replay: api.Replay, record
         outcome = _record(path, server, record, say)
         outcome.goes_on = True
         return outcome
-    if mode == "none" or (mode == "once" and can_play(path)):
+    if mode == "none" or (mode == "once" and is_whole(path, say)):
         played = server.replay(path, replay, say)
         return Outcome(played.code, played)
     if mode == "new_episodes" and can_play(path):
@@ -141,6 +141,17 @@ def can_play(path: str) -> bool:
     from .choosing import finished
 
     return _is_true_of(path, lambda cassette: any(finished(cassette)))
+
+
+def is_whole(path: str, say: Say) -> bool:
+    """The same for mode `once`, for which a recording that was cut short is none: every run would miss the rest."""
+    from .choosing import whole
+
+    there = can_play(path)
+    if there and not _is_true_of(path, lambda cassette: any(whole(cassette))):
+        say(f"what is on {path} was cut short, as its recorder was stopped: it is recorded again")
+        return False
+    return there
 
 
 def is_recorded(path: str) -> bool:

@@ -20,7 +20,7 @@ from .backlog import Backlog
 from .database import is_locked
 from .diagnostics import Rules, redactor
 from .errors import CassetteError
-from .frames import Entry, Frame, Side
+from .frames import KILLED, Entry, Frame, Side
 from .recorder import CONTROL, HEAD, SERVER, Options
 from .redact import Redactor
 from .sessions import Sessions
@@ -215,7 +215,7 @@ class Recording:
         writer, number, tape = self._writer, session.number, session.tape
         why = why or tape.incomplete
         if self._exit_code is None and not self._stopped and why is None:
-            why = "mcp-tape was killed; what it had passed on by then is here"
+            why = KILLED
         facts = self._news(session) | {
             "ended_at": _timestamp(self._started + self._at / 1e6),
             "exit_code": self._exit_code,

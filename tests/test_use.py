@@ -9,8 +9,23 @@ from typing import Any
 
 import pytest
 
+from mcp_tape import use_cassette
+from mcp_tape.frames import KILLED
+
 from .decks import make_cassette
-from .support import MCP_TAPE, WAIT, frames, full_pipe, python, receive_line, run, sessions, started, until
+from .support import (
+    MCP_TAPE,
+    WAIT,
+    frames,
+    full_pipe,
+    is_recording,
+    python,
+    receive_line,
+    run,
+    sessions,
+    started,
+    until,
+)
 from .test_deck import call, request, result, tell
 from .test_replay import lines
 
@@ -87,6 +102,38 @@ def test_once_does_not_take_a_probe_for_a_recording(vcr: Vcr) -> None:
     vcr.run("once", lines(request("p", "server/discover")))
     assert values(vcr.run("once", HELLO + lines(call(1, "a")))) == {0: ["initialize", 1], 1: ["tools/call", 2]}
     assert len(sessions(vcr.tape)) == 2
+
+
+def cut_short(vcr: Vcr) -> None:
+    """Record a client that is killed, with mcp-tape, before it has asked for everything."""
+    with started(vcr.command("once")) as process:
+        assert process.stdin and process.stdout
+        process.stdin.write(HELLO + lines(call(1, "a")))
+        while b'"id":1' not in receive_line(process.stdout).replace(b" ", b""):
+            pass
+        process.kill()
+    until(lambda: is_recording(vcr.tape) and sessions(vcr.tape)[0].incomplete == KILLED, "the writer to end")
+
+
+def test_once_records_again_what_was_cut_short_and_plays_what_is_whole(vcr: Vcr) -> None:
+    cut_short(vcr)
+    script = HELLO + lines(call(1, "a"), call(2, "b"))
+    again = vcr.run("once", script)
+    assert again.returncode == 0 and b"was cut short" in again.stderr and b"recorded again" in again.stderr
+    heard = vcr.heard()
+    assert vcr.run("once", script).stdout == again.stdout
+    assert vcr.heard() == heard
+    assert [session.incomplete for session in sessions(vcr.tape)] == [KILLED, None]
+
+
+def test_use_cassette_records_again_what_was_cut_short(vcr: Vcr, capfd: pytest.CaptureFixture[str]) -> None:
+    cut_short(vcr)
+    live = [*python(vcr.server), str(vcr.log)]
+    with use_cassette(vcr.tape, "once", command=live) as tape:
+        assert tape.is_recording
+    assert "was cut short" in capfd.readouterr().err
+    with use_cassette(vcr.tape, "once", command=live, block_live=True) as tape:
+        assert not tape.is_recording  # there is nothing better
 
 
 def test_once_survives_a_client_that_starts_the_command_twice_overlapping(vcr: Vcr) -> None:

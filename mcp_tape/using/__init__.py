@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -103,8 +104,13 @@ def _effective(path: str, mode: modes.Mode, *, can_record: bool) -> modes.Mode:
             raise CassetteError(f"{path} has nothing to play, and mode none records nothing")
         return mode
     if mode == "once":
-        return "none" if modes.can_play(path) or (not can_record and modes.is_recorded(path)) else "all"
+        plays = modes.is_whole(path, _say) if can_record else modes.is_recorded(path)
+        return "none" if plays else "all"
     return "all" if mode == "new_episodes" and not modes.can_play(path) else mode
+
+
+def _say(text: str) -> None:
+    print(f"mcp-tape: {text}", file=sys.stderr)
 
 
 def _check_live(settings: Settings, mode: modes.Mode, blocked: bool) -> None:
