@@ -54,10 +54,14 @@ def look(source: Source) -> Happened:
     except CassetteError:
         pass  # nothing yet
     misses = [(_asked(row), row["text"], _advice(row)) for row in rows if row["what"] == "miss"]
-    errors = list(dict.fromkeys(_texts(rows, "error")))
     grown = [row for row in rows if row["what"] == "grew"]
     grew, stale = (sum(row[name] for row in grown) for name in ("calls", "stale"))
-    return Happened(calls, misses, left, len(played), _texts(rows, "note"), errors, grew, stale)
+    return Happened(calls, misses, left, len(played), _texts(rows, "note"), errors(source), grew, stale)
+
+
+def errors(source: Source) -> list[str]:
+    """Why recorders could not serve, each once."""
+    return list(dict.fromkeys(_texts(read_report(source.report)[source.forgotten_rows :], "error")))
 
 
 def forget(source: Source) -> Source:
