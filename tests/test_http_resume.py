@@ -185,6 +185,26 @@ def test_what_comes_behind_an_answer_goes_to_the_stream_for_all_else(tmp_path: P
         assert taken_back.encode() in listener.chunk()
 
 
+def test_what_comes_late_behind_an_answer_with_an_id_goes_there_too(tmp_path: Path) -> None:
+    def talk(http: Http) -> None:
+        eventful(http)
+        http.post("post-6", call(6, "asks"), mcp_session_id="S")
+        http.respond("post-6")
+        said = (request("s", "sampling/createMessage"), result(6), tell("notifications/cancelled", requestId="s"))
+        for number, text in enumerate(said):
+            http.event("post-6", text, f"a{number}")
+
+    with (
+        replaying(cassette(tmp_path / "tape.db", talk), "--speed", "0.001") as replay,  # so that it comes 10 ms later
+        Client(replay.url) as listener,
+    ):
+        own = begin(replay.url)
+        listener.ask(verb="GET", **own)
+        listener.answer_head()
+        assert ids(ask(replay.url, call(6, "asks").encode(), **own).body) == ["a0", "a1"]
+        assert ids(listener.chunk()) == ["a2"]
+
+
 def test_a_call_that_waits_when_its_session_is_ended_is_told_so(tmp_path: Path) -> None:
     cancelled = tell("notifications/cancelled", requestId=1)
     tape = make_cassette(tmp_path / "tape.db", [*HELLO, ("client", call(1)), ("client", cancelled)])

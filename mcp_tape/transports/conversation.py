@@ -94,6 +94,7 @@ class Conversation:
         self._streams: dict[str, Stream] = {}
         self._unsent: list[tuple[str | None, Send]] = []  # with the event that its stream goes on behind
         self._sent = Sent()
+        self._lost: set[str] = set()  # the channels that a client may come back to
         self.deck = deck
         self.selection = deck.selection
         self.number = number
@@ -142,6 +143,7 @@ class Conversation:
         stream.resumed, stream.is_held, stream.is_get = event, True, True
         if not stream.waits_for_ever and stream.unanswered <= 0:
             stream.put(None)
+        self._lost.discard(stream.channel)
         before = self._streams.pop(stream.channel, None)
         if before is not None:
             before.leave()  # the client has, and we did not hear of that yet
@@ -184,8 +186,9 @@ class Conversation:
         if not self.number:
             if stream.left:
                 self._player.abandon(stream.channel)  # the modern way to cancel
-        elif not (stream.left and self._sent.has(stream.channel)):  # then the client can go on with it
-            # What did not get through, or comes behind the answer, goes to the stream for all else.
+        elif stream.left and self._sent.has(stream.channel):
+            self._lost.add(stream.channel)
+        else:  # what did not get through, or comes behind the answer, goes to the stream for all else
             self._unsent += [(stream.resumed, send) for send in stream.rest()]
             self._hand_on()
 
@@ -225,8 +228,8 @@ class Conversation:
                 stream = stream or next(iter(self._streams.values()), None)
             if stream is not None:
                 stream.put(action)
-            if isinstance(action, Hangup | Reset) and action.lost is not None and self._sent.has(action.lost.channel):
-                self._sent.add(action.lost.channel, action.lost, self._sent.asked(action.lost.channel))
+            if isinstance(action, Hangup | Reset) and action.lost is not None:
+                self._lose(action.lost)
             return
         recorded = action.recorded
         if recorded is not None and recorded.kind == "noise" and recorded.channel == "stdio":
@@ -237,7 +240,7 @@ class Conversation:
             return
         own = self._streams.get(action.channel)
         elsewhere = self._was_elsewhere(recorded) and (own is None or own.resumed is None)
-        if not elsewhere and (own is not None or self._sent.has(action.channel)):
+        if not elsewhere and (own is not None or action.channel in self._lost):
             self._put(action.channel, action)
             if own is not None:
                 self._end_early(own, action)
@@ -251,6 +254,12 @@ class Conversation:
             stream.put(send)
         if self.number:
             self._sent.add(channel, send, stream.asked if stream is not None else self._sent.asked(channel))
+
+    def _lose(self, send: Send) -> None:
+        """The connection breaks in place of this: the client may come back for it."""
+        if self._sent.has(send.channel):
+            self._lost.add(send.channel)
+            self._sent.add(send.channel, send, self._sent.asked(send.channel))
 
     def _own(self, call: Call | None) -> Stream | None:
         return self.everything or (self._streams.get(call.channel) if call is not None else None)
