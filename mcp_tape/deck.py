@@ -1,6 +1,6 @@
 """The playing core: a client's messages in, the recorded server's messages out.
 
-Each message of ours waits for its cue. Does no I/O and reads no clock: what to send is a value it returns,
+Each message of ours waits for its cue; what counts as one, hearing says. Does no I/O and reads no clock: what to send is a value it returns,
 time is an argument.
 """
 

@@ -158,6 +158,17 @@ def test_batches_are_answered_as_they_were(tmp_path: Path) -> None:
         assert ask(replay.url, notes, **own).status == 202
 
 
+def test_an_answer_of_a_batch_does_not_wait_for_one_that_never_comes(tmp_path: Path) -> None:
+    both = b"[" + tool(1, "a") + b"," + tool(2, "b") + b"]"
+    off = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}'
+    turns = [("client", INITIALIZE), ("server", result(0)), ("client", both), ("client", off), ("server", result(1))]
+    tape = make_cassette(tmp_path / "tape.db", [(side, text.decode()) for side, text in turns])  # type: ignore[misc]
+    with replaying(tape) as replay, Client(replay.url) as client:
+        client.ask(both, **begun(replay))
+        assert client.answer_head().header("content-type") == EVENTS
+        assert json.loads(client.chunk().partition(b"data: ")[2])["id"] == 1
+
+
 # Tapes of strangers ------------------------------------------------------------------------------------
 
 ODD = {

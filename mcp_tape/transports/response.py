@@ -103,16 +103,19 @@ class Response:
             await asyncio.sleep(_READING)
 
     async def _whole(self, first: Send) -> bool:
-        """An answer that is all there is; those of a batch in one array, unless something else comes between."""
+        """An answer that is all there is; those of a batch in one array, unless something else comes between.
+
+        Where others of the batch have no answer yet, and perhaps never will, those that are there do not wait.
+        """
         sends = [first]
         while self._stream.unanswered > 0:
-            item = await self._stream.next()
-            if item is None:
-                break
+            item = self._stream.peek()
             if not isinstance(item, Send) or not item.answers:
                 for send in sends:
                     await self._event(encoded(send))
-                return await self._perform(item)
+                return True
+            if await self._stream.next() is None:
+                return False  # the client has left
             sends.append(item)
         is_cut = isinstance(self._stream.peek(), Hangup)
         status, headers, body = whole(self._conversation, sends, is_cut)
