@@ -1,7 +1,7 @@
 """The playing core: a client's messages in, the recorded server's messages out.
 
-Each message of ours waits for its cue; what counts as one, hearing says. Does no I/O and reads no clock: what to send is a value it returns,
-time is an argument.
+Each message of ours waits for its cue; what counts as one, hearing says. Does no I/O and reads no clock: what to send
+is a value it returns, time is an argument.
 """
 
 from __future__ import annotations
