@@ -17,7 +17,7 @@ from mcp_tape.cassette import Cassette
 from mcp_tape.errors import CassetteError
 from mcp_tape.schema import APPLICATION_ID, SCHEMA
 
-from .decks import alter
+from .decks import alter, make_cassette
 from .reading import GOLDEN, invoke
 from .support import WAIT
 
@@ -130,6 +130,13 @@ def test_what_others_add_or_write_anew_is_left_to_them(tmp_path: Path, change: C
     before = invoke("show", path).stdout
     change(path)
     assert invoke("show", path).stdout == before
+
+
+def test_columns_of_others_are_no_obstacle_to_recording(tmp_path: Path) -> None:
+    path = shutil.copy(DEMO, tmp_path / "tape.db")
+    a_column(path)
+    make_cassette(path, [("client", '{"jsonrpc":"2.0","id":1,"method":"ping"}')])
+    assert invoke("show", path, "--session", "2").stdout.count("ping") == 1
 
 
 def test_what_was_recovered_is_a_cassette_again(tmp_path: Path) -> None:
