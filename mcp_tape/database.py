@@ -6,7 +6,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 from . import journals, schema
@@ -74,6 +74,16 @@ def switch_to_wal(db: sqlite3.Connection) -> bool:
 def is_locked(error: sqlite3.Error) -> bool:
     """Whether somebody else was using the file, so that it is worth trying again."""
     return "lock" in str(error)
+
+
+def drop_journal(path: str) -> None:
+    """Remove a journal that says nothing: its owner was killed before it was needed. Rolls back one that does."""
+    before = identity(path)
+    with closing(connect(path)) as db:
+        db.execute("BEGIN IMMEDIATE")  # nobody else writes now, so that it is nobody's
+        if identity(path) == before:
+            with suppress(FileNotFoundError):
+                os.unlink(f"{os.path.realpath(path)}-journal")
 
 
 def is_settled(path: str) -> bool:

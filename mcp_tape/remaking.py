@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 from . import database, replace
 from .errors import CassetteError
@@ -80,6 +80,9 @@ def finish(db: sqlite3.Connection) -> None:
 
 def _held(path: str, check: Check) -> sqlite3.Connection:
     """A connection that keeps everybody else from writing to the cassette."""
+    if os.path.exists(f"{path}-journal"):
+        with suppress(sqlite3.Error):  # somebody writes
+            database.drop_journal(path)
     before = database.identity(path)
     db = database.connect(path)
     try:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import sqlite3
 import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 
-from . import database, journals
+from . import database
 from .errors import CassetteError, unchanged
 
 _ENDING = ".part"
@@ -76,12 +77,14 @@ def _expect_no_journal(path: str) -> None:
     # https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_
     if _has_journal(path) and os.path.exists(path) and not os.path.islink(path):
         database.recover(path)
+        with suppress(sqlite3.Error):
+            database.drop_journal(path)
     if _has_journal(path):
         raise CassetteError(f"{path} is in use, so it was not replaced; end what records or reads it, then try again")
 
 
 def _has_journal(path: str) -> bool:
-    return os.path.lexists(f"{path}-wal") or journals.is_hot(path)
+    return any(os.path.lexists(path + ending) for ending in ("-wal", "-journal"))
 
 
 def _made(path: str) -> tuple[str, int]:

@@ -161,3 +161,10 @@ def test_a_link_in_the_place_of_a_new_recording_is_not_followed(tape: Path, tmp_
     updating.keep(str(tape), [])
     assert mine.read_text() == "my work"
     assert not tape.with_name("tape.db.new").is_symlink() and mode_of(tape.with_name("tape.db.new")) == 0o600
+
+
+@pytest.mark.parametrize("act", [merged, redacted])
+def test_a_journal_that_was_never_needed_goes_with_the_next_change(tape: Path, act: Callable[[Path], None]) -> None:
+    Path(f"{tape}-journal").write_bytes(bytes(512))
+    act(tape)
+    assert not Path(f"{tape}-journal").exists()
