@@ -68,14 +68,14 @@ class Discreet:
     def text(self, text: str) -> str:
         """A remark, a name."""
         try:
-            return self._loaded().text(text.encode("utf-8", "replace").decode())
+            return self._loaded().remark(text.encode("utf-8", "replace").decode())
         except Exception:  # fails closed, also where a function of the user's raises
             return FAILED
 
     def line(self, line: bytes) -> str:
         """A line of a server's stderr, behind those before it: a private key is printed over several."""
         try:
-            return self._loaded().redact(line, "stderr").text.decode("utf-8", "replace")
+            return self.text(self._loaded().redact(line, "stderr").text.decode("utf-8", "replace"))
         except Exception:
             return FAILED
 

@@ -124,6 +124,12 @@ class Redactor:
         self._private_keys.leave((0, ""))  # the next text is another, and no line of a key that began here
         return hidden
 
+    def remark(self, text: str) -> str:
+        """A text to be shown, and not to be parsed by anybody: in JSON within it, keys are hidden too."""
+        text = self.text(text)
+        look = self._look(_bytes(text))
+        return self._seen.hide(hiding.settle(text, look.rules)) if look else text
+
     def arguments(self, command: Iterable[str]) -> list[str]:
         """A command line without its secrets: `--api-key V`, `--api-key=V`, `K=V`, and whatever a word holds."""
         words = list(command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from mcp_tape.diagnostics import FAILED, Discreet, Rules
 from mcp_tape.frames import Exchange
 from mcp_tape.using import Miss
 
+from . import fuzzing
 from .decks import Player, make_cassette
 from .plugin import Suite
 from .support import MCP_TAPE, run
@@ -22,6 +24,7 @@ from .test_use import HELLO, Vcr
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
 PASSWORD = "Tr0ub4dor-and-3"
+VARIABLE = "Zx81qqPw7Lk93mNb"
 ADDRESS = f"postgres://ada:{PASSWORD}@db.example/orders"
 HIDDEN_ADDRESS = "postgres://ada:[redacted:shape:url-password]@db.example/orders"
 
@@ -54,10 +57,11 @@ def said_of(tape: Path, *requests: str, rules: Rules | None = None) -> str:
         request(1, f"custom/{TOKEN}"),
         call(1, "search", query=ADDRESS),
         call(1, "search", query="cats", **{TOKEN: "yes"}),
+        call(1, "search", query="cats", more={"a": [{TOKEN: 1, ADDRESS: 2}]}),
         call(1, f"search-{TOKEN}", query="cats"),
         call(1, "search", text=json.dumps({"api_key": PASSWORD})),
     ],
-    ids=["name", "method nobody recorded", "method", "value", "key", "tool", "JSON in a text"],
+    ids=["name", "method nobody recorded", "method", "value", "key", "key within a value", "tool", "JSON in a text"],
 )
 def test_a_miss_shows_no_secret_wherever_it_stands(tape: Path, text: str) -> None:
     said = said_of(tape, text)
@@ -65,6 +69,28 @@ def test_a_miss_shows_no_secret_wherever_it_stands(tape: Path, text: str) -> Non
     assert "[redacted:" in said
     assert PASSWORD not in said
     assert TOKEN not in said
+
+
+def value(case: fuzzing.Case, depth: int = 0) -> Any:
+    """Something that holds the secret, or does not."""
+    kinds: list[Callable[[], Any]] = [
+        lambda: case.choice([1, None, 1.5, "word", VARIABLE, f"https://h/?q={VARIABLE}", f"\0{VARIABLE}"]),
+        lambda: "x" * case.randrange(130) + f" {VARIABLE} and more",
+        lambda: json.dumps({VARIABLE: [VARIABLE]}),
+        lambda: [value(case, depth + 1) for _ in range(case.randrange(4))],
+        lambda: {
+            case.choice(["a", VARIABLE, f"k {VARIABLE}"]): value(case, depth + 1) for _ in range(case.randrange(4))
+        },
+    ]
+    return case.choice(kinds[: 5 if depth < 3 else 3])()
+
+
+def test_wherever_a_variable_stands_in_a_request_nothing_said_shows_its_value(tape: Path) -> None:
+    for case in fuzzing.cases(60):
+        method = case.choice(["tools/call", "resources/read", f"x/{VARIABLE}"])
+        name, uri = case.choice(["search", f"t-{VARIABLE}"]), case.choice(["file:///a", f"db://{VARIABLE}@x"])
+        asked = request(1, method, name=name, uri=uri, arguments=value(case))
+        assert VARIABLE not in said_of(tape, asked, rules=Rules(environ={"ACME_TOKEN": VARIABLE}))
 
 
 @pytest.mark.parametrize("before", range(70, 111, 10))
