@@ -132,11 +132,16 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
-def pytest_deselected(items: list[pytest.Item]) -> None:
-    """Whoever is left out of this run has a cassette all the same."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Whatever is left out of this run, these tests are under marks."""
     marked = [item for item in items if item.get_closest_marker("mcp_tape") is not None]
     if marked:
-        _tapes(marked[0].config).leave_out(marked)
+        _tapes(config).summary.expect(marked)
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Whoever is left out of this run has a cassette all the same."""
     if items and _wants_orphans(items[0].config):
         _tapes(items[0].config).know(items)
 

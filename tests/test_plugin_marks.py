@@ -92,3 +92,15 @@ def test_a_mark_that_nobody_under_it_makes_use_of_fails_the_run(taped: Suite) ->
     assert "test_skipped.py:" not in result.stdout.str()
     assert taped.passes("-k", "two", passed=3, deselected=7).ret == pytest.ExitCode.OK
     assert taped.passes("test_it.py::test_two").ret == pytest.ExitCode.OK
+
+
+def test_a_mark_is_not_judged_by_a_part_of_the_tests_under_it(taped: Suite) -> None:
+    """As in one of several jobs that share a suite, or in a package with a mark of which some modules are run."""
+    taped.add(
+        "conftest.py", "def pytest_collection_modifyitems(items): items[:] = [i for i in items if 'two' in i.name]\n"
+    )
+    taped.test(MODULE + MIXED)
+    taped.test(MODULE, "package/__init__.py")
+    taped.test("def test_two(): pass\n", "package/test_that.py")
+    assert taped.passes(passed=2).ret == pytest.ExitCode.OK
+    assert taped.passes("package/test_that.py").ret == pytest.ExitCode.OK

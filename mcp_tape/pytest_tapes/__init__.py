@@ -95,7 +95,7 @@ class Tapes:
         if told:
             refuse("\n".join(told))
         if when == "call":
-            marks.check_own(item, getattr(item, "_request", item))
+            marks.check_own(item)
 
     def failed(self, item: pytest.Item, when: str) -> None:
         """Nothing on top of a failure, but what may explain it."""
@@ -115,9 +115,8 @@ class Tapes:
                 troubles.explain(report, explains)
         elif report.passed and report.when == "call":
             self._passed.add(test)
-        if report.when == "call" or not report.passed:
-            idle = report.passed and test not in self._own and not _has_factory(item)
-            self.summary.saw_marks(marks.scopes_of(item), idle=idle)
+        if report.when == "call" and report.passed and marks.is_idle(item):
+            self.summary.idle.add(test)
         for use in self._made if _has_factory(item) else ():
             self._recordings.used_by(test, use.tape.path)
             if report.failed:
@@ -169,11 +168,6 @@ class Tapes:
 
     # -- for the run
 
-    def leave_out(self, items: Iterable[pytest.Item]) -> None:
-        """Whether these tests would use tapes is not known."""
-        for item in items:
-            self.summary.saw_marks(marks.scopes_of(item), idle=False)
-
     def know(self, items: Iterable[pytest.Item]) -> None:
         """Whether or not they run, these tests have cassettes."""
         for item in items:
@@ -195,8 +189,6 @@ class Tapes:
         self.summary.problems += self._recordings.finish(self._failed, stopped=stopped)
         self.summary.parts += self._recordings.parts
         self.summary.unfit |= self._recordings.unfit
-        if stopped or marks.is_selective(self._config):
-            self.summary.forget_marks()
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
             output["mcp_tape"] = self.summary.for_controller()

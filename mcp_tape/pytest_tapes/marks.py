@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -14,25 +16,36 @@ Give the test the argument mcp_tape, and its client mcp_tape.streams(), .transpo
 Or take the marker off"""
 
 
-def check_own(item: pytest.Item, request: Any) -> None:
-    """Refuse a test with a mark of its own that has asked for no tape, or cannot; marks above it are defaults."""
-    if item in _marked_nodes(item) and not _TAPES & set(getattr(request, "fixturenames", _TAPES)):
+def check_own(item: pytest.Item) -> None:
+    """Refuse a test with a mark of its own that has asked for no tape; marks above it are defaults."""
+    if item in _marked_nodes(item) and is_idle(item):
         refuse(_NO_EFFECT)
 
 
 def check_before(item: pytest.Item) -> None:
     """Refuse it before it runs, unless it may ask for a tape as it does."""
     if "request" not in getattr(item, "fixturenames", ()):
-        check_own(item, item)
+        check_own(item)
 
 
-def scopes_of(item: pytest.Item) -> list[str]:
-    """Return the ids of the classes, modules and packages with a mark that a test is in."""
-    return [node.nodeid for node in _marked_nodes(item) if node is not item]
+def is_idle(item: pytest.Item) -> bool:
+    """Whether a test is under a mark and has asked for no tape, also not through a fixture as it ran."""
+    request = getattr(item, "_request", item)
+    return bool(_marked_nodes(item)) and not _TAPES & set(getattr(request, "fixturenames", _TAPES))
 
 
-def is_selective(config: pytest.Config) -> bool:
-    """Whether single tests were chosen, so that the others of their module say nothing."""
+def by_scope(items: Iterable[pytest.Item]) -> dict[str, set[str]]:
+    """Return the tests of each class and module with a mark, by id, where all of them were collected."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for item in items:
+        for node in _marked_nodes(item):
+            if isinstance(node, pytest.Class | pytest.Module) and not _is_selective(item.config):
+                found[node.nodeid].add(item.nodeid)
+    return found
+
+
+def _is_selective(config: pytest.Config) -> bool:
+    """Whether single tests were chosen, so that the others of their module are not known."""
     return any("::" in str(argument) for argument in config.args) or bool(config.getoption("lf", False))
 
 

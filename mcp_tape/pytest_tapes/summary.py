@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from .marks import by_scope
+
+if TYPE_CHECKING:
+    import pytest
 
 _MOST = 10  # requests that are told one by one
 _LEVELS = ("ignore", "warn", "error")
@@ -23,8 +28,8 @@ class Summary:
         self.parts: list[tuple[str, str]] = []  # recordings of workers that are still to be kept
         self.unfit: set[str] = set()  # the cassettes that are not to be
         self._grown: dict[str, int] = {}  # the cassettes that grew, and how many answers were older than that
-        self._idle: set[str] = set()  # the classes and modules with a mark, and tests that used no tape
-        self._not_idle: set[str] = set()
+        self.idle: set[str] = set()  # the tests that have passed without a tape
+        self._marked: dict[str, set[str]] = {}  # the classes and modules with a mark, and their tests
         self._left: dict[str, set[Call]] = {}  # of shared cassettes: what nobody has played
         self._levels: dict[str, str] = {}
         self._spoiled: set[str] = set()  # used by a test that failed: then unplayed requests say nothing
@@ -39,13 +44,9 @@ class Summary:
         """A live server has answered what was not on a cassette, and `stale` answers after that were the cassette's."""
         self._grown[path] = self._grown.get(path, 0) + stale
 
-    def saw_marks(self, scopes: Iterable[str], *, idle: bool) -> None:
-        """A test under the marks of these has used no tape, or may have."""
-        (self._idle if idle else self._not_idle).update(scopes)
-
-    def forget_marks(self) -> None:
-        """Not all of the tests under them have run."""
-        self._idle.clear()
+    def expect(self, marked: Iterable[pytest.Item]) -> None:
+        """Tests that were collected, under marks."""
+        self._marked |= by_scope(marked)
 
     def spoil(self, path: str) -> None:
         self._spoiled.add(path)
@@ -54,14 +55,15 @@ class Summary:
     def is_error(self) -> bool:
         """Whether the run has failed even if no test has."""
         unplayed = any(self._levels[path] == "error" for path in self._unplayed())
-        return bool(self.problems or unplayed or self._idle - self._not_idle)
+        return bool(self.problems or unplayed or self._without_effect())
 
     def for_controller(self) -> dict[str, Any]:
         """In types that xdist can send."""
         left = [(path, self._levels[path], list(calls)) for path, calls in self._left.items()]
         told = {"used": self.used, "places": self.places, "problems": self.problems, "spoiled": self._spoiled}
-        told |= {"unfit": self.unfit, "idle": self._idle, "not_idle": self._not_idle}
-        lists = {"left": left, "parts": self.parts, "grown": list(self._grown.items())}
+        told |= {"unfit": self.unfit, "idle": self.idle}
+        marked = [(scope, list(tests)) for scope, tests in self._marked.items()]
+        lists = {"left": left, "parts": self.parts, "grown": list(self._grown.items()), "marked": marked}
         return {name: list(values) for name, values in told.items()} | lists
 
     def merge(self, told: dict[str, Any]) -> None:
@@ -74,8 +76,8 @@ class Summary:
         for path, stale in told["grown"]:
             self.grew(path, stale)
         self._spoiled.update(told["spoiled"])
-        self._idle.update(told["idle"])
-        self._not_idle.update(told["not_idle"])
+        self.idle.update(told["idle"])
+        self._marked |= {scope: set(tests) for scope, tests in told["marked"]}
         for path, level, calls in told["left"]:
             self.unplayed(path, level, [tuple(call) for call in calls])
 
@@ -84,10 +86,10 @@ class Summary:
             reporter.section("mcp-tape: recordings")
             for problem in self.problems:
                 reporter.line(problem)
-        idle = sorted(self._idle - self._not_idle)
-        if idle:
+        without_effect = self._without_effect()
+        if without_effect:
             reporter.section("mcp-tape: markers without effect")
-            for scope in idle:
+            for scope in without_effect:
                 reporter.line(f"{scope}: none of its tests uses mcp_tape, so what they talk to is live")
         unplayed = self._unplayed()
         if unplayed:
@@ -100,6 +102,10 @@ class Summary:
 
     def _unplayed(self) -> dict[str, list[Call]]:
         return {path: sorted(calls) for path, calls in self._left.items() if calls and path not in self._spoiled}
+
+    def _without_effect(self) -> list[str]:
+        """The classes and modules with a mark, all of whose tests have passed without a tape."""
+        return sorted(scope for scope, tests in self._marked.items() if tests <= self.idle)
 
     def _write_grown(self, reporter: Any, root: Path) -> None:
         grown = {path: stale for path, stale in self._grown.items() if path not in self.unfit}
