@@ -143,6 +143,8 @@ REPLAY = ["use", "no.db", "--mode", "none"]
         (["use", "x.db", *URL, "--", "server"], b"not both"),
         (["record", "--listen", "127.0.0.1:0", "--", "server"], b"--listen goes with --url"),
         (["use", "x.db", "--listen", "127.0.0.1:0", "--", "server"], b"--listen goes with --url"),
+        (["use", "x.db", "--max-body", "1k", "--", "server"], b"--max-body goes with --url"),
+        (["replay", "x.db", "--head-timeout", "1"], b"--head-timeout goes with --listen"),
         (["use", "x.db", "--listen", "127.0.0.1:0"], b"--url URL"),
         (["replay", "x.db", "--fault", "tools/call=http:503"], b"add --listen"),
         (["use", "x.db", "--fault", "tools/call=reset", "--", "server"], b"add --listen"),

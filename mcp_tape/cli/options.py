@@ -216,8 +216,8 @@ _LISTENING = (
     click.option("--listen", metavar="HOST:PORT", callback=_address,
                  help="Serve HTTP here; port 0 picks a free one. The URL is printed on stdout."),
     click.option("--allow-remote", is_flag=True, help="Let --listen name an address that other machines can reach."),
-    click.option("--head-timeout", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True), default=30.0,
-                 show_default=True, help="Over HTTP, how long the head of a request may take."),
+    click.option("--head-timeout", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
+                 help="Over HTTP, how long the head of a request may take. Default: 30."),
 )  # fmt: skip
 _BODIES = (
     click.option("--max-body", metavar="SIZE", callback=size_if_given,
@@ -325,6 +325,11 @@ def web_from(given: dict[str, Any]) -> Web:
     if not given["listen"]:
         if given["allow_remote"]:
             raise click.UsageError("--allow-remote goes with --listen")
+        for name in ("max_body", "head_timeout"):
+            if given.get(name) and not given.get("url"):
+                raise click.UsageError(
+                    f"--{name.replace('_', '-')} goes with --listen; on stdin and stdout it does not count"
+                )
         return Web(**more)
     from ..transports.addresses import is_loopback
 

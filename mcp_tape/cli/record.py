@@ -80,9 +80,9 @@ def check_server(command: tuple[str, ...], given: dict[str, Any]) -> None:
         from ..diagnostics import hidden
 
         raise click.UsageError(f"either --url {hidden(url)} or the command {command[0]}, not both")
-    for option in ("listen", "headers", "cacert"):
-        if command and given[option]:
-            name = option.removesuffix("s")
+    for option in ("listen", "headers", "cacert", "head_timeout", "max_body"):
+        if command and given.get(option):
+            name = option.removesuffix("s").replace("_", "-")
             raise click.UsageError(f"--{name} goes with --url; a command talks on stdin and stdout")
 
 
