@@ -361,9 +361,18 @@ class Stage:
     def _unplayed(self) -> Iterator[Recorded]:
         """What no client asked for."""
         if not self._decks:
-            self.deck()
+            self.deck(nth=self._clients.peek() if self._clients else None)
         first, *others = self._finders
-        return (row for row in first.unplayed() if not any(row.place in other.taken for other in others))
+        of_others = self._of_other_connections()
+        rows = (row for row in first.unplayed() if row.session not in of_others)
+        return (row for row in rows if not any(row.place in other.taken for other in others))
+
+    def _of_other_connections(self) -> set[int]:
+        """The sessions of a run that other connections are there for, and those that extend them."""
+        if self._run is None or self._clients is None:
+            return set()
+        others = set(self._run.sessions) - {self._decks[0].selection.sessions[0]}
+        return others | {session.id for session in self._cassette.sessions() if session.extends in others}
 
 
 def _rules(options: Replay) -> Rules:

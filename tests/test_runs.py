@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from mcp_tape import api
+from mcp_tape.cassette import Cassette
 from mcp_tape.choosing import Run
 from mcp_tape.transports import runs
 
@@ -172,6 +174,18 @@ def test_one_that_only_probes_has_no_number(tmp_path: Path) -> None:
     for visit in (probe, second, first):  # all ask what to speak before one of them goes on
         visit.say(request("p", "server/discover", _meta=META))
     assert [visit.say(modern(1, "a")) for visit in (first, second)] == ["first", "second"]
+
+
+def test_what_other_connections_are_there_for_is_not_unplayed(tmp_path: Path) -> None:
+    path = in_one_run(tmp_path, answered("first"), answered("second"))
+    for script, code in (([INITIALIZE, call(5, "read")], 0), ([INITIALIZE], 1), ([], 1)):
+        with Cassette(path) as cassette:
+            stage = api.Stage(cassette, api.Replay(strict=True), print, clients=turns(path, str(script)))
+            player, _ = stage.player()
+            for text in script:
+                player.receive(text.encode(), "stdio", 0.0)
+            played = stage.finish(None)
+        assert (played.unplayed, played.code) == (2 - len(script), code)
 
 
 def test_what_is_not_in_its_own_session_is_played_from_the_others_of_the_run(tmp_path: Path) -> None:
