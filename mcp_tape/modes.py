@@ -122,18 +122,16 @@ def _run(server: Command | Url, given: str | None) -> str | None:
 
 def _goes_on(path: str, run: str | None, say: Say) -> bool:
     """Whether this run has begun to record the cassette, and nothing of it was replayed since."""
-    if run is None or not os.path.exists(path) or not os.path.getsize(path):
+    if run is None:
         return False
-    from .cassette import Cassette, EmptyError
     from .choosing import run_named
     from .transports.runs import Turns
 
-    try:
-        with Cassette(path) as cassette:
-            recorded = run_named(cassette, run)
-    except EmptyError:
-        return False
-    return recorded is not None and not Turns(path, run, recorded, say).has_begun
+    def is_recorded(cassette: Cassette) -> bool:
+        recorded = run_named(cassette, run)
+        return recorded is not None and not Turns(path, run, recorded, say).has_begun
+
+    return _is_true_of(path, is_recorded)
 
 
 def can_play(path: str) -> bool:
