@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -116,9 +116,11 @@ class Recordings:
             lock.close()
 
 
-def put_together(parts: Iterable[tuple[str, str]], unfit: set[str], *, stopped: bool) -> list[str]:
+def put_together(parts: Sequence[tuple[str, str]], unfit: set[str], *, stopped: bool) -> list[str]:
     """Keep what each process has recorded of its own; else say why not."""
-    from .. import replace
+    if not parts:
+        return []
+    from .. import replace  # only where something was recorded
 
     told, by_path = [], defaultdict(list)
     for path, part in parts:
