@@ -6,6 +6,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
+from .sizes import MAX_DECODED
+
 _PIECE = 1 << 20  # what a few bytes decompress to is taken in pieces of this size
 _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _RAW_DEFLATE = -15
@@ -17,11 +19,17 @@ def readable(codings: str) -> str:
     return ", ".join(known) or "identity"
 
 
+class TooLargeError(ValueError):
+    """A few bytes that decompress to more than anybody wants to keep."""
+
+
 class Decoder:
     """One compressed body. ValueError where it is none, or compressed in a way that cannot be read."""
 
-    def __init__(self, coding: str) -> None:
+    def __init__(self, coding: str, most: int = MAX_DECODED) -> None:
+        """`most`: the bytes that it may decompress to."""
         self._window = _WINDOWS.get(coding.strip().lower())
+        self._left = most
         self._body: Any = None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -33,6 +41,9 @@ class Decoder:
             while data or full:
                 self._body = self._body or self._begin(data)
                 piece = self._body.decompress(data, _PIECE)
+                self._left -= len(piece)
+                if self._left < 0:
+                    raise TooLargeError("more than it may decompress to")
                 yield piece
                 data, full = self._body.unconsumed_tail, len(piece) == _PIECE
                 if self._body.eof:  # another member may follow

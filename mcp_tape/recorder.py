@@ -15,6 +15,7 @@ from collections.abc import Callable
 from time import clock_gettime, monotonic, monotonic_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .sizes import MAX_DECODED
 from .transports.processes import close_descriptors_but
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Options(NamedTuple):
     redact_paths: tuple[str, ...] = ()
     redact_values: tuple[str, ...] = ()
     redact_with: tuple[str, ...] = ()  # functions, as module:function
+    max_decoded: int = MAX_DECODED  # bytes that a compressed body may have when it is not compressed
     headers: tuple[tuple[str, str], ...] = ()  # that we send ourselves: what they say is a secret
     known: tuple[tuple[str, str], ...] = ()  # variables that are not in our environment, to be hidden as ours are
 

@@ -11,14 +11,16 @@ from typing import Any
 import orjson
 
 from . import frames
-from .compression import Decoder
+from .compression import Decoder, TooLargeError
 from .frames import LEFT_OUT, Entry, Frame, FrameKind, Message, Side
 from .framing import Event, Events, Lines, Whole
 from .ledger import Ledger
 from .redact import FAILED, Redacted, Redactor
+from .sizes import MAX_DECODED, size_text
 
 Sink = Callable[[Frame, list[Entry]], None]
 STDERR = "stderr"
+TOO_LARGE = b"[left out: too large when decompressed]"
 _EVENT_STREAM = "text/event-stream"
 _FIELDS = (b"id:", b"event:", b"retry:")
 
@@ -26,13 +28,15 @@ _FIELDS = (b"id:", b"event:", b"retry:")
 class Tape:
     """Records one session, which began at `zero`."""
 
-    def __init__(self, sink: Sink, redactor: Redactor | None, zero: int = 0) -> None:
+    def __init__(self, sink: Sink, redactor: Redactor | None, zero: int = 0, max_decoded: int = MAX_DECODED) -> None:
+        """`max_decoded`: the bytes that one compressed body may have when it is not compressed."""
+        self._max_decoded = max_decoded
         self._sink = sink
         self._redactor = redactor
         self._zero = zero
         self._last = 0
         self._framings: dict[tuple[Side, str], Lines | Whole | Events] = {}
-        self._decoders: dict[tuple[Side, str], Decoder] = {}
+        self._decoders: dict[tuple[Side, str], Decoder | None] = {}  # None: what comes is left out
         self.ledger = Ledger()
         self.frames = 0
         self.redactions = 0
@@ -88,7 +92,7 @@ class Tape:
         self._framings[side, channel] = Events() if side == "server" and events else Whole()
         coding = headers.get("content-encoding", "identity")
         if coding.lower() != "identity":
-            self._decoders[side, channel] = Decoder(coding)
+            self._decoders[side, channel] = Decoder(coding, self._max_decoded)
 
     def _cut_off(self, side: Side, channel: str, at: int) -> None:
         """What came of a message that the other side never got whole: kept, but it says nothing."""
@@ -100,15 +104,26 @@ class Tape:
 
     def _plain(self, side: Side, channel: str, data: bytes) -> list[bytes]:
         """The data decompressed; as it is where that cannot be done."""
-        decoder = self._decoders.get((side, channel))
-        if decoder is None:
+        if (side, channel) not in self._decoders:
             return [data]
+        decoder = self._decoders[side, channel]
         try:
-            return list(decoder.feed(data))
+            return list(decoder.feed(data)) if decoder is not None else []
+        except TooLargeError:
+            self._leave_out(side, channel)
+            return []
         except ValueError:
             del self._decoders[side, channel]
             self.incomplete = "a body was compressed in a way that cannot be read"
             return [data]
+
+    def _leave_out(self, side: Side, channel: str) -> None:
+        """A body that is too large when decompressed: half of it might hold half a secret, and says nothing."""
+        self._decoders[side, channel] = None
+        self._framings[side, channel] = Whole()
+        self._framings[side, channel].feed(TOO_LARGE)
+        most = size_text(self._max_decoded)
+        self.incomplete = f"a body of more than {most} when decompressed was left out; see --max-decoded"
 
     def _keep_all(self, side: Side, channel: str, units: list[Any], at: int) -> None:
         for unit in units:

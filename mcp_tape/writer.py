@@ -114,7 +114,7 @@ class Recording:
                 self._say(f"session {number}")
             except Error as error:
                 self._fail(self._why(error))
-        tape = Tape(lambda frame, entries: self._collect(number, frame, entries), redactor, at)
+        tape = Tape(lambda frame, entries: self._collect(number, frame, entries), redactor, at, options.max_decoded)
         self._sessions.append(_Session(number, tape))
         return tape
 

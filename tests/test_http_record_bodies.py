@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +27,7 @@ from .http_running import (
     said,
     texts,
 )
-from .support import sessions
+from .support import run, sessions
 
 # Bodies ------------------------------------------------------------------------------------------------
 
@@ -117,6 +118,35 @@ def test_what_cannot_be_decompressed_is_passed_on_and_said(tmp_path: Path) -> No
         assert recorder.stop() == 0
         assert "INCOMPLETE: a body was compressed in a way that cannot be read" in recorder.said
     assert "compressed" in (sessions(tape)[0].incomplete or "")
+
+
+def test_a_body_that_is_too_large_when_decompressed_is_passed_on_and_left_out(tmp_path: Path) -> None:
+    tape = tmp_path / "tape.db"
+    secret = result(1, token="kJ8mN2pQ4xYz", text="a" * 300_000)
+    small, bomb = gzip.compress(result(2, text="small")), gzip.compress(secret)
+    stream = gzip.compress(event(result(3)) + event(result(4, text="b" * 300_000)) + event(result(5)))
+    bodies = {"/mcp?1": answer(bomb, content_encoding="gzip"), "/mcp?2": answer(small, content_encoding="gzip")}
+    bodies["/mcp?3"] = begin(content_encoding="gzip") + chunk(stream) + LAST
+
+    with (
+        Upstream(lambda request, wire: wire.send(bodies[request.target])) as upstream,
+        recording(tape, upstream.url, "--max-decoded", "100k") as recorder,
+    ):
+        assert ask(recorder.url, modern("1"), to="/mcp?1", accept_encoding="gzip").body == bomb
+        assert ask(recorder.url, modern("2"), to="/mcp?2", accept_encoding="gzip").body == small
+        assert ask(recorder.url, modern("3"), to="/mcp?3", accept_encoding="gzip").body == stream
+        assert recorder.stop() == 0
+        assert "INCOMPLETE: a body of more than 100.0k when decompressed was left out" in recorder.said
+    assert texts(all_frames(tape), "server") == [result(2, text="small")]
+    noise = [frame.text for frame in all_frames(tape) if frame.kind == "noise"]
+    assert noise == [b"[left out: too large when decompressed]"] * 2
+    assert "left out" in (sessions(tape)[0].incomplete or "")
+    assert tape.stat().st_size < 100_000
+
+
+def test_a_size_that_is_none_is_refused(tmp_path: Path) -> None:
+    done = run([sys.executable, "-m", "mcp_tape", "record", "--max-decoded", "much", "--", "cat"])
+    assert done.returncode == 2 and b"'much' is no size; write e.g. 800k, 64M or 1G" in done.stderr
 
 
 # Redirects ---------------------------------------------------------------------------------------------

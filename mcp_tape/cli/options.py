@@ -249,6 +249,8 @@ _RECORDING = (
     *_REDACTING,
     *_KNOWN,
     *_TEST,
+    click.option("--max-decoded", metavar="SIZE", default="64M", show_default=True, callback=size,
+                 help="Leave out the body of an HTTP message that has more bytes than this when decompressed."),
     click.option("--no-redact", is_flag=True, help="Keep secrets. The cassette is then one itself."),
 )  # fmt: skip
 _REPLAYING = (
