@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import count, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import frames, protocol, rewrite
@@ -154,7 +154,9 @@ class Playback:
         """As recorded, unless that is in flight."""
         if rpc_id not in self.asked:
             return rpc_id
-        return next(str(number) for number in range(1, len(self.asked) + 2) if str(number) not in self.asked)
+        # An answer to what was taken back may still be on its way.
+        used = {*self.asked, *self.taken_back}
+        return next(free for free in map(str, count(1)) if free not in used)
 
 
 NOT_FOUND, MISS = -32601, -32010

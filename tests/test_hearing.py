@@ -93,6 +93,31 @@ def test_a_call_does_not_wait_for_an_answer_that_the_server_no_longer_wants(tmp_
     assert player.told("note") == []
 
 
+def test_the_id_of_what_was_taken_back_is_given_to_nothing_else(tmp_path: Path) -> None:
+    """Its answer may still be on the way, and would be taken for another's."""
+    player = played(
+        tmp_path,
+        ("client", call(1, "a")),
+        ("server", ask("s", "a")),
+        ("server", cancel("s")),
+        ("client", result("s")),
+        ("server", result(1)),
+        *(
+            turn
+            for n, tool in ((2, "b"), (3, "c"))
+            for turn in (
+                ("client", call(n, tool)),
+                ("server", ask("s", tool)),
+                ("client", result("s")),
+                ("server", result(n)),
+            )
+        ),
+    )
+    live = [player.say(call(rpc_id, tool)) for rpc_id, tool in ((5, "b"), (6, "a"), (7, "c"))]
+    assert live == [[ask("s", "b")], [ask(1, "a"), cancel(1), result(6)], [ask(2, "c")]]
+    assert [player.say(result(rpc_id)) for rpc_id in (1, 2, "s")] == [[], [result(7)], [result(5)]]
+
+
 @pytest.mark.parametrize("rpc_id", [None, "odd"])
 def test_what_follows_an_answer_to_nothing_is_played(tmp_path: Path, rpc_id: Any) -> None:
     stray = json.dumps({"jsonrpc": "2.0", "id": rpc_id, "error": {"code": -32700, "message": "Parse error"}})
