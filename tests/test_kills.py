@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -23,6 +24,8 @@ from mcp_tape.cli import cli
 
 from . import fuzzing
 from .decks import make_cassette
+from .live import modern, serving
+from .plugin import WITHOUT_OTHERS
 from .reading import invoke
 from .support import MCP_TAPE, WAIT, alive, children, python, receive_line, started, until
 from .test_deck import call, result
@@ -67,6 +70,7 @@ class Place:
     def expect_tidy(self) -> None:
         """The next command that puts a file in its place leaves nothing behind of the one before."""
         assert invoke("merge", self.other, "-o", self.tape, "--force").exit_code == 0
+        Path(f"{self.tape}.lock").unlink(missing_ok=True)  # pytest's own, which its next run takes
         left = {path.name: path.read_bytes() for path in self.tape.parent.iterdir() if path != self.tape}
         assert left == self.kept
 
@@ -160,45 +164,82 @@ def test_a_command_that_is_killed_leaves_the_old_cassette_or_the_new_one(like: P
 
 # Commands that record ----------------------------------------------------------------------------------
 
-MODES = ["all", "once", "new_episodes", "rewrite", "record"]
+MODES = ["all", "once", "new_episodes", "rewrite", "record", "url", "pytest"]
+# A test of somebody's, which says when it has begun.
+SUITE = """
+import subprocess, sys, pytest
+
+@pytest.mark.mcp_tape({tape!r}, server={server!r})
+def test_a_talk(mcp_tape):
+    client = subprocess.Popen(mcp_tape.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    print("begun", file=sys.__stdout__, flush=True)
+    client.communicate({talk!r})
+"""
 
 
-def command_of(mode: str, tape: Path) -> list[str]:
+def command_of(mode: str, tape: Path, live: str) -> list[str]:
+    server = python(SERVER)
     if mode == "record":
-        return [*MCP_TAPE, "record", "-o", str(tape), "--", *python(SERVER)]
-    return [*MCP_TAPE, "use", str(tape), "--mode", mode, "--", *python(SERVER)]
+        return [*MCP_TAPE, "record", "-o", str(tape), "--", *server]
+    if mode == "url":
+        return [*MCP_TAPE, "record", "-o", str(tape), "--url", live, "--listen", "127.0.0.1:0"]
+    if mode == "pytest":
+        suite = tape.parent.with_name(f"{tape.parent.name}-suite") / "test_it.py"
+        suite.parent.mkdir()
+        said = lines(*(call(n, "new", note=n) for n in range(10)))
+        suite.write_text(SUITE.format(tape=str(tape), server=server, talk=said))
+        options = ["-q", "-s", "-p", "no:cacheprovider", "--mcp-record=all", *WITHOUT_OTHERS]
+        return [sys.executable, "-B", "-m", "pytest", *options, f"--rootdir={suite.parent}", str(suite)]
+    return [*MCP_TAPE, "use", str(tape), "--mode", mode, "--", *server]
 
 
-def converse(process: subprocess.Popen[bytes], calls: int) -> list[bytes]:
-    """What a client was answered before it, or what it talks to, was stopped."""
+def converse(process: subprocess.Popen[bytes], mode: str, calls: int) -> list[bytes]:
+    """What a client was answered before it, or what it talks to, is killed."""
+    if mode == "pytest":  # which has a client of its own
+        assert receive_line(process.stdout) == b"begun\n"
+        return []
+    if mode == "url":
+        url = receive_line(process.stdout).decode().strip()
+        return [post(url, modern(n, "new")) for n in range(calls)]
     heard = []
     for n in range(calls):
-        send = lines(call(n, "new", note=n))
-        with suppress(BrokenPipeError):
-            process.stdin.write(send)
+        process.stdin.write(lines(call(n, "new", note=n)))
         heard.append(receive_line(process.stdout).rstrip())
     return heard
 
 
+def post(url: str, text: str) -> bytes:
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    with urlopen(Request(url, text.encode(), headers), timeout=WAIT) as response:
+        body: bytes = response.read()
+    return next(line for line in body.splitlines() if b'"id"' in line).removeprefix(b"data:").strip()
+
+
 def test_a_recorder_that_is_killed_leaves_what_was_there_and_what_was_heard(like: Path, tmp_path: Path) -> None:
-    for case in fuzzing.cases(5):
-        mode = MODES[case.number % len(MODES)]
-        place = Place(like, tmp_path / str(case.number))
-        if mode == "once":
-            place.tape.unlink()
-        old = place.texts() if place.tape.exists() else []
-        with started(command_of(mode, place.tape), start_new_session=True, stderr=subprocess.DEVNULL) as process:
-            heard = converse(process, case.randint(0, 10))
-            if case.random() < 0.5:
-                process.stdin.close()  # it is about to end
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(case.uniform(0, 0.2))
-            family = children(process.pid)
-            with suppress(ProcessLookupError):
-                (os.killpg if case.random() < 0.5 else os.kill)(process.pid, signal.SIGKILL)
-            process.wait(WAIT)
-        until(lambda family=family: not any(map(alive, family)), "all of them to end")
-        expect_recorded(place, mode, old, heard)
+    with serving() as live:
+        for case in fuzzing.cases(len(MODES)):
+            mode = MODES[case.number % len(MODES)]
+            place = Place(like, tmp_path / str(case.number))
+            if mode == "once":
+                place.tape.unlink()
+            old = place.texts() if place.tape.exists() else []
+            expect_recorded(place, mode, old, killed(case, command_of(mode, place.tape, live.url), mode))
+
+
+def killed(case: fuzzing.Case, command: list[str], mode: str) -> list[bytes]:
+    """What the client of a recorder had heard when that, alone or with its group, was killed."""
+    with started(command, start_new_session=True, stderr=subprocess.DEVNULL) as process:
+        heard = converse(process, mode, case.randint(0, 10))
+        if case.random() < 0.5:
+            process.stdin.close()  # it is about to end
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(case.uniform(0, 0.5 if mode == "pytest" else 0.2))
+        family = children(process.pid)
+        with suppress(ProcessLookupError):
+            (os.killpg if case.random() < 0.5 else os.kill)(process.pid, signal.SIGKILL)
+        process.wait(WAIT)
+    until(lambda: not any(map(alive, family)), "all of them to end")
+    return heard
 
 
 def expect_recorded(place: Place, mode: str, old: Texts, heard: list[bytes]) -> None:
