@@ -11,7 +11,8 @@ from .frames import Message
 from .selection import Position, Recorded, Selection
 
 _REMEMBERED = 256  # calls that were answered; what comes for one later comes soon
-_ASKED = "sender = 'client' AND seq < ? AND +kind = 'request'"
+_SOON = 10_000  # frames
+_ASKED = "sender = 'client' AND seq BETWEEN ? AND ? AND +kind = 'request'"
 _WITH_ID = f"{_ASKED} AND +rpc_id = ? ORDER BY seq DESC, part DESC LIMIT 1"
 _WITH_TOKEN = f"""{_ASKED} AND (SELECT instr(text, 'progressToken') FROM frames WHERE id = frame)
     ORDER BY seq DESC, part DESC LIMIT {_REMEMBERED}"""
@@ -137,9 +138,11 @@ class Calls:
             del self._past[next(iter(self._past))]
 
     def close_all(self, channel: str) -> None:
-        """Those of one channel."""
+        """Those of one channel, which the client has left: nothing comes for them any more."""
         for call in [call for (own, _), call in self._live.items() if own == channel]:
             self.close(call)
+            if call.recorded is not None:
+                self._past.pop(call.recorded.place, None)
 
     def get(self, channel: str, rpc_id: str | None) -> Call | None:
         """By its id: of the same channel, else, as over HTTP each message has its own, the newest."""
@@ -188,12 +191,13 @@ class Calls:
 
     def named_late(self, row: Recorded) -> Recorded | None:
         """The request that a message of the server names though it was answered before: by its id, or its token."""
+        span = row.seq - _SOON, row.seq - 1
         if row.kind == "response" and row.rpc_id is not None:
-            return next(iter(self._selection.rows(row.session, _WITH_ID, row.seq, row.rpc_id)), None)
+            return next(iter(self._selection.rows(row.session, _WITH_ID, *span, row.rpc_id)), None)
         if row.method != protocol.PROGRESS:
             return None
         token = frames.progressed(self._selection.message(row))
-        requests = self._selection.rows(row.session, _WITH_TOKEN, row.seq) if token is not None else []
+        requests = self._selection.rows(row.session, _WITH_TOKEN, *span) if token is not None else []
         return next((one for one in requests if frames.token_asked(self._selection.message(one)) == token), None)
 
     def _recorded_token(self, call: Call) -> str | None:

@@ -85,6 +85,18 @@ def test_a_change_counts_also_for_a_client_that_did_not_listen(tmp_path: Path) -
     assert player.say(request(3, "tools/list")) == [result(3, "new")]
 
 
+def test_nothing_comes_for_a_listener_that_has_left(tmp_path: Path) -> None:
+    subscribed = {"_meta": {"io.modelcontextprotocol/subscriptionId": "l"}}
+    listen = request("l", "subscriptions/listen")
+    turns = tape("tools/list", LISTS["tools/list"])
+    turns[4] = ("server", tell(LISTS["tools/list"], **subscribed))
+    acknowledged = tell("notifications/acknowledged", **subscribed)
+    player = played(tmp_path, ("client", listen), ("server", acknowledged), *turns)
+    assert player.say(listen) == [acknowledged]
+    player.deck.abandon("stdio")
+    assert player.say(call(2, "enable")) == [result(2)]
+
+
 def test_a_change_that_waits_for_its_time_is_not_out_yet(tmp_path: Path) -> None:
     turns = [(*turn, at * 1_000_000) for at, turn in enumerate(tape("tools/list", LISTS["tools/list"]))]
     player = played(tmp_path, *turns, speed=1.0)  # type: ignore[arg-type]
