@@ -98,10 +98,11 @@ class Hearing:
         return cancels
 
     def _notifications(self, method: str) -> Iterator[Recorded]:
-        row = self._selection.next_notification(method, _START)
-        while row is not None:
+        last, row = None, self._selection.next_notification(method, _START)
+        # Rows of a stranger may lead back: what does not go on ends.
+        while row is not None and (last is None or row.session != last.session or row.place > last.place):
             yield row
-            row = self._selection.next_notification(method, row.place)
+            last, row = row, self._selection.next_notification(method, row.place)
 
 
 def _may_cancel(row: Recorded, request: Recorded) -> bool:

@@ -19,7 +19,8 @@ from . import fuzzing
 from .decks import Player, Said, make_cassette
 from .http_running import Running, replaying
 from .support import MCP_TAPE, WAIT, started
-from .talks import Body, Live, Talk
+from .talking import Live
+from .talks import Body, Talk
 
 HELLO = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
 INITIALIZE = {"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": HELLO}
