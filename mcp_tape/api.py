@@ -321,6 +321,10 @@ class Stage:
         is_sse = self._chosen.controls.transport(self._chosen.sessions[0]) == "sse"
         return path or "/", {path.rstrip("/"): SSE_PATH if is_sse else PATH}
 
+    def overhear(self, text: bytes) -> None:
+        """A message of a live server beside the tape: what it calls a secret is not repeated in notes."""
+        self._discreet.hear(text)
+
     def note(self, text: str) -> None:
         """Say something of live traffic."""
         self._say(self._discreet.text(text))

@@ -191,6 +191,10 @@ class Deck:
         """Report what a transport noticed."""
         self._note(text)
 
+    def overhear(self, text: bytes) -> None:
+        """A message of a live server beside the tape: what it calls a secret is not repeated in notes."""
+        self._discreet.hear(text)
+
     def is_asking(self, rpc_id: str) -> bool:
         """Whether a request of ours with this id waits for the client's answer."""
         return rpc_id in self._playback.asked

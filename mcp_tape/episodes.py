@@ -25,9 +25,16 @@ if TYPE_CHECKING:
 class Episodes:
     """Stands before a deck and beside a live server. `start` starts that server, at the first miss."""
 
-    def __init__(self, start: Callable[[], None], note: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        start: Callable[[], None],
+        note: Callable[[str], None],
+        overhear: Callable[[bytes], None] = lambda text: None,
+    ) -> None:
+        """`overhear` is told what the live server says, before anything is said of it."""
         self._start = start
         self._note = note
+        self._overhear = overhear
         self._player: Player | None = None
         self._handshake: list[bytes] = []  # what this client said to begin with
         self._greeting: str | None = None  # the id of the handshake that the live server has yet to answer
@@ -107,6 +114,7 @@ class Episodes:
 
     def from_live(self, text: bytes, eol: bytes) -> None:
         """A line of the live server; the messages of a batch reach the client one by one."""
+        self._overhear(text)
         told = taken_apart(text)
         if not told:
             self._sends.append(Send(text + (eol or b"\n"), ""))  # no message: as it is

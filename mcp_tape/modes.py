@@ -48,7 +48,7 @@ class Command:
 
         with Cassette(file) as cassette:
             stage = api.Stage(cassette, replay, say, clients=api.counting(file, replay, say))
-            episodes = Episodes(lambda: live.start(), stage.note)
+            episodes = Episodes(lambda: live.start(), stage.note, stage.overhear)
             episodes.attach(*stage.player(episodes.pass_on))
             live = Live(self._words, recorder, episodes, stage.fail)
             played = stage.finish(stopping.until_told(lambda: serve.serve(live, live.watched, live.unsent)))

@@ -176,6 +176,13 @@ def test_what_is_passed_on_is_named_without_its_secrets(tmp_path: Path) -> None:
     assert PASSWORD in vcr.heard()[-1]
 
 
+def test_what_a_live_server_calls_a_secret_is_not_repeated_when_the_client_uses_it(tape: Path) -> None:
+    player = Player(tape)
+    player.deck.overhear(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"token": "q7Rt5vY9zK1m"}}).encode())
+    player.say(read(2, "note://q7Rt5vY9zK1m/a"))
+    assert "miss: resources/read note://[redacted:key:token]/a\n" in player.told("miss")[0]
+
+
 def test_replay_takes_own_rules_for_what_it_says(tape: Path) -> None:
     asked = call(1, "search", query="C-17").encode()
     done = run([*MCP_TAPE, "replay", str(tape), "--redact-value", "C-[0-9]+"], asked)

@@ -162,6 +162,7 @@ class _Link:
 
     def _heard(self, text: bytes, event: str | None, call: Call | None = None) -> None:
         """A message of the live server, and the call that it came for."""
+        self._conversation.deck.overhear(text)
         if event == "endpoint" and self._endpoint is not None and not self._endpoint.done():
             named = text.decode("utf-8", "replace").strip()
             path = self._through.path_here(self._through.path, named)
