@@ -140,15 +140,18 @@ class Playback:
         return rewrite.notification(text, recorded.method, call.rpc_id, call.token) if call else text
 
     def _cancelled(self, recorded: Recorded, text: bytes) -> bytes:
-        """The server takes back a request of its own, which may have gone out under another id."""
+        """The server takes back a request of its own, which may have gone out under another id, or not at all."""
         messages = frames.parse(text)[1]
-        theirs = frames.id_text(protocol.member(messages[0].body.get("params"), "requestId")) if messages else None
-        same = [live for live, asked in self.asked.items() if asked.rpc_id == theirs and _together(asked, recorded)]
-        if not same:
+        theirs = frames.cancelled(messages[0]) if messages else None
+        if theirs is None:
             return text
-        self._withdrawn.append(self.asked.pop(same[-1]))
-        self.taken_back.add(same[-1])
-        return rewrite.with_values(text, {("params", "requestId"): same[-1]})
+        rows = self._selection.rows(recorded.session, _ASKED, recorded.seq, theirs)
+        live = next((live for live, asked in self.asked.items() if rows and asked.place == rows[0].place), None)
+        if live is None:  # none that waits, whatever has its id now
+            return rewrite.with_values(text, {("params", "requestId"): self._free_id(theirs)})
+        self._withdrawn.append(self.asked.pop(live))
+        self.taken_back.add(live)
+        return rewrite.with_values(text, {("params", "requestId"): live})
 
     def _free_id(self, rpc_id: str) -> str:
         """As recorded, unless that is in flight."""
@@ -160,6 +163,8 @@ class Playback:
 
 
 NOT_FOUND, MISS = -32601, -32010
+_ASKED = """sender = 'server' AND seq <= ? AND +kind = 'request' AND +rpc_id = ?
+    ORDER BY seq DESC, part DESC LIMIT 1"""  # the newest with an id, before a place
 UNANSWERED = "the recording ends before the answer"
 
 
@@ -173,10 +178,6 @@ def _batch_of(action: Action) -> tuple[str, int]:
     """What is due at once goes out together only where it was one batch."""
     recorded = action.recorded if isinstance(action, Send) else None
     return ("batch", recorded.frame) if recorded and recorded.frame_kind == "batch" else ("alone", id(action))
-
-
-def _together(one: Recorded, other: Recorded) -> bool:
-    return (one.session, one.exchange) == (other.session, other.exchange)
 
 
 def _eol(recorded: Recorded) -> bytes:

@@ -118,6 +118,19 @@ def test_the_id_of_what_was_taken_back_is_given_to_nothing_else(tmp_path: Path) 
     assert [player.say(result(rpc_id)) for rpc_id in (1, 2, "s")] == [[], [result(7)], [result(5)]]
 
 
+def test_of_two_requests_with_one_id_the_server_takes_back_the_one_it_meant(tmp_path: Path) -> None:
+    one, two, three = (tell(f"notifications/{n}") for n in range(3))
+    first = [("client", one), ("server", ask("s", "a")), ("client", result("s"))]
+    player = played(
+        tmp_path, *first, ("client", two), ("server", ask("s", "b")), ("client", three), ("server", cancel("s"))
+    )
+    assert [player.say(text) for text in (two, one, three)] == [[ask("s", "b")], [ask(1, "a")], [cancel("s")]]
+    other = Player(tmp_path / "tape.db")
+    assert [other.say(text) for text in (one, three)] == [[ask("s", "a")], [cancel(1)]]
+    assert other.say(result("s")) == []
+    assert other.told("note") == []
+
+
 @pytest.mark.parametrize("rpc_id", [None, "odd"])
 def test_what_follows_an_answer_to_nothing_is_played(tmp_path: Path, rpc_id: Any) -> None:
     stray = json.dumps({"jsonrpc": "2.0", "id": rpc_id, "error": {"code": -32700, "message": "Parse error"}})
