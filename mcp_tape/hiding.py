@@ -6,7 +6,7 @@ Knows no JSON and no MCP. A placeholder is never looked into again, so that hidi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from . import secrecy, shapes, tables
@@ -15,6 +15,8 @@ from .shapes import Shape
 Rule = Callable[[str], str]
 MARK = "[redacted:"
 _PLACEHOLDER = re.compile(r"\[redacted:[^\]\r\n]{0,200}\]")
+# Hiding one secret may show that the next one begins there. A text of nothing else would take a pass for each of them.
+_MOST_PASSES = 100
 _NOT_IN_MARKS = re.compile(r"[\]\r\n]")
 
 _ESCAPED = r"(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})"  # in text that is still escaped
@@ -53,14 +55,15 @@ def is_mark(text: str) -> bool:
     return _PLACEHOLDER.fullmatch(text) is not None
 
 
-def settle(text: str, rules: Iterable[Rule]) -> str:
-    """The text when no rule finds any more in it; each change hides something, so this ends."""
-    before = None
-    while text != before:
+def settle(text: str, rules: Sequence[Rule]) -> str:
+    """The text when no rule finds any more in it. What no pass ends in time is hidden as a whole."""
+    for _ in range(_MOST_PASSES):
         before = text
         for rule in rules:
             text = outside_marks(text, rule)
-    return text
+        if text == before:
+            return text
+    return mark("failed")
 
 
 def outside_marks(text: str, rule: Rule) -> str:

@@ -360,6 +360,25 @@ def test_no_text_takes_more_than_linear_time() -> None:
     ends_in_time(TEXTS_AT_LENGTH, json.dumps(PIECES))
 
 
+def test_a_secret_behind_each_secret_takes_a_bounded_number_of_passes() -> None:
+    passes = []
+
+    def first_letter(text: str) -> str:
+        passes.extend([text] if text else [])
+        return text.replace("x", "[redacted:x]", 1)
+
+    assert hiding.settle("x" * 30, [first_letter]) == "[redacted:x]" * 30
+    assert hiding.settle("x" * 5_000, [first_letter]) == "[redacted:failed]"
+    assert len(passes) < 1_000
+
+
+def test_of_many_tokens_without_anything_between_them_nothing_is_kept() -> None:
+    token = "1/1234567890:" + "0123456789abcdef" * 2
+    for times in (1, 50, 2_000):
+        assert b"1234567890" not in Redactor({}).redact((token * times).encode()).text
+        assert b"1234567890" not in Redactor({}).redact(json.dumps({"x": token * times}).encode()).text
+
+
 DEEP = """
 from mcp_tape import frames, match
 from mcp_tape.redact import Redactor
