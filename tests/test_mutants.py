@@ -37,10 +37,11 @@ from mcp_tape.transports.http import Server
 from . import fuzzing
 from .fuzzing import Case
 from .reading import GOLDEN
+from .support import MCP_TAPE
 
 PAGE = 4096
 EACH = 6  # commands that a mutant is given to
-WAIT = 20  # seconds for all of them, which take some tenths of one
+WAIT = 60  # seconds for all of them, which take some tenths of one; verify may wait 30 for a server to start
 MEMORY = 1 << 30  # bytes more than this process has
 SMALL = [path for path in GOLDEN if path.stat().st_size < 120_000]
 
@@ -55,14 +56,14 @@ READING = """
     replay FILE | replay FILE --strict --report OUT | replay FILE --session all --ignore $..x --repeats cycle
     replay FILE --order recorded --speed 1000 | replay FILE --match-on $.params.name
     use FILE --mode none -- true | verify FILE --allow-writes --timeout 0.2 -- true
-    verify FILE --allow-writes --session all --timeout 0.2 -- cat
+    verify FILE --allow-writes --session all --timeout 0.2 -- REPLAY
 """
 CHANGING = """
     redact FILE --redact-key name | redact FILE --redact-value server | rm FILE --session 1 --force
     edit FILE --editor true | edit FILE --editor EDITOR | merge FILE ORIGINAL -o OUT | merge ORIGINAL FILE -o OUT
     merge FILE FILE -o OUT --force | load LINES -o OUT | load LINES -o FILE --force | use FILE --mode once -- true
     record -o FILE -- true | use FILE --mode new_episodes -- cat
-    verify FILE --allow-writes --timeout 0.2 --update -- cat
+    verify FILE --allow-writes --timeout 0.2 --update -- REPLAY
 """
 EDITOR = "sed -i -e s/server/servant/g"
 
@@ -193,9 +194,10 @@ KINDS: list[Callable[[Case, Path], None]] = [*[rows] * 6, schema, flips, pages, 
 
 def given(words: list[str], path: Path, original: Path) -> list[str]:
     names = {"FILE": path, "ORIGINAL": original, "OUT": path.with_name("out"), "LINES": path.with_name("lines")}
-    named = [str(names.get(word, word)) for word in words]
+    replay = [*MCP_TAPE, "replay", "-q", str(original)]
+    named = [str(names.get(one, one)) for word in words for one in (replay if word == "REPLAY" else [word])]
     return [
-        EDITOR if word == "EDITOR" else re.sub(r"^SELECT\*FROM\((\w+)\)$", r"SELECT * FROM \1", word) for word in named
+        EDITOR if one == "EDITOR" else re.sub(r"^SELECT\*FROM\((\w+)\)$", r"SELECT * FROM \1", one) for one in named
     ]
 
 
