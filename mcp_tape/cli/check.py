@@ -10,7 +10,8 @@ from ..cassette import Cassette
 from ..checking import Finding, check
 from ..errors import CassetteError
 from . import has_found, say
-from .options import files, json_option, known_options, redacting_options
+from .known import known_options
+from .options import files, json_option, redacting_options
 from .printing import count, echo, echo_json
 from .progress import Progress, frames_of
 from .redact import redactor

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from . import say
+from .known import KNOWN, OF_TEST, known
 
 if TYPE_CHECKING:
     from ..api import Replay, Web
     from ..diagnostics import Rules
-    from ..environment import Pairs
     from ..recorder import Options as RecordOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -84,38 +84,6 @@ def _functions(ctx: click.Context, param: click.Parameter, values: tuple[str, ..
         except ValueError as error:
             raise click.BadParameter(str(error)) from None
     return values
-
-
-def _of_files(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> Pairs:
-    if not values:
-        return ()
-    from ..environment import from_file  # only where the option is used
-
-    return tuple(pair for value in values for pair in from_file(value))
-
-
-def _of_processes(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> Pairs:
-    for value in values:
-        if value != "parents" and not re.fullmatch(r"pid:\d+", value):
-            raise click.BadParameter(f"{value!r} is neither parents nor pid:N, as in pid:4711")
-    if not values:
-        return ()
-    from ..environment import from_process
-
-    return tuple(pair for value in values for pair in from_process(value))
-
-
-def _of_test(ctx: click.Context, param: click.Parameter, value: str | None) -> Pairs:
-    if value is None:
-        return ()
-    from ..transports.handover import received
-
-    return received(value)
-
-
-def _known(given: dict[str, Any]) -> Pairs:
-    """The variables of others, whose values are to be hidden."""
-    return tuple(pair for name in ("of_files", "of_processes", "of_test") for pair in given.get(name, ()))
 
 
 def _list_of_paths(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -233,22 +201,11 @@ _REDACTING = (
     click.option("--redact-with", metavar="MODULE:FUNCTION", multiple=True, callback=_functions,
                  help="Hide what this Python function of a text hides."),
 )  # fmt: skip
-_KNOWN = (
-    click.option("--env-file", "of_files", metavar="FILE", multiple=True, callback=_of_files,
-                 help="Hide the values of secret variables in this .env file too."),
-    click.option("--redact-env-from", "of_processes", metavar="WHO", multiple=True, callback=_of_processes,
-                 help="Hide the values of secret variables of other processes too: parents (those that started "
-                 "mcp-tape) or pid:N. Linux only."),
-)  # fmt: skip
-_TEST = (
-    click.option("--secrets-from", "of_test", metavar="SOCKET", hidden=True, callback=_of_test,
-                 help="Where a test tells what to hide."),
-)  # fmt: skip
 _RECORDING = (
     click.option("--note", metavar="TEXT", help="A remark, kept with the session."),
     *_REDACTING,
-    *_KNOWN,
-    *_TEST,
+    *KNOWN,
+    *OF_TEST,
     click.option("--max-decoded", metavar="SIZE", default="64M", show_default=True, callback=size,
                  help="Leave out the body of an HTTP message that has more bytes than this when decompressed."),
     click.option("--no-redact", is_flag=True, help="Keep secrets. The cassette is then one itself."),
@@ -290,11 +247,6 @@ def recording_options(function: F) -> F:
 
 def redacting_options(function: F) -> F:
     return _with(function, _REDACTING)
-
-
-def known_options(function: F) -> F:
-    """Where secrets are known from, besides our own environment."""
-    return _with(function, _KNOWN)
 
 
 def replaying_options(function: F) -> F:
@@ -360,7 +312,7 @@ def record_from(command: tuple[str, ...], given: dict[str, Any]) -> RecordOption
     from ..recorder import Options
 
     chosen = {name: value for name, value in given.items() if name in Options._fields}
-    chosen |= {"known": _known(given)}
+    chosen |= {"known": known(given)}
     chosen |= {"target": {"url": given["url"]}, "transport": "http"} if given["url"] else {}
     words = list(command) if given["no_redact"] else without_home(command)
     return Options(**{"target": {"command": words}} | chosen, redact=not given["no_redact"])
@@ -382,7 +334,7 @@ def rules_from(given: dict[str, Any]) -> Rules:
     from ..diagnostics import Rules
 
     keys, paths, values = (given[name] for name in ("redact_keys", "redact_paths", "redact_values"))
-    return Rules(keys, paths, values, named=given["redact_with"], environ=os.environ, known=_known(given))
+    return Rules(keys, paths, values, named=given["redact_with"], environ=os.environ, known=known(given))
 
 
 def replay_from(given: dict[str, Any]) -> Replay:
@@ -390,7 +342,7 @@ def replay_from(given: dict[str, Any]) -> Replay:
     from ..api import Replay
 
     chosen = {name: value for name, value in given.items() if name in Replay._fields}
-    return Replay(in_recorded_order=given["order"] == "recorded", known=_known(given), **chosen)
+    return Replay(in_recorded_order=given["order"] == "recorded", known=known(given), **chosen)
 
 
 def check_faults(options: Replay, listen: object) -> None:

@@ -12,7 +12,8 @@ from ..cassette import Cassette
 from ..hiding_later import Hidden, hide, would_hide
 from ..redact import Redactor
 from . import say
-from .options import cassette_argument, json_option, known_options, redacting_options, rules_from
+from .known import known_options
+from .options import cassette_argument, json_option, redacting_options, rules_from
 from .printing import count, echo_json
 from .progress import Progress, frames_of
 from .stopping import tidy_up_when_stopped
