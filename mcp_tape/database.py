@@ -46,7 +46,7 @@ def _uri(path: str, mode: str) -> str:
     """Never immutable, which a second writer turns into "malformed"."""
     name = os.fsencode(os.path.abspath(path))
     quoted = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in name)
-    return f"file:{quoted}?mode={mode}"
+    return f"file://{quoted}?mode={mode}"
 
 
 def guard(db: sqlite3.Connection) -> None:

@@ -43,9 +43,10 @@ def put(part: str, path: str, like: str | None = None) -> None:
             os.chmod(part, stat.S_IMODE(os.stat(like or path).st_mode))
         _sync(part)
         os.replace(part, path)
-        _sync(os.path.dirname(path))  # the new name is kept, too, should the machine stop now
     except OSError as error:
         raise CassetteError(f"{unchanged(path)}: {error.strerror}") from None
+    with suppress(OSError):  # not every file system can
+        _sync(os.path.dirname(path))  # the new name is kept, too, should the machine stop now
 
 
 def set_aside(part: str, path: str) -> str:
@@ -119,7 +120,10 @@ def _remove_leftovers(path: str) -> None:
     """What killed commands have left beside a file. Those that live keep theirs locked."""
     place, name = os.path.split(path)
     pattern = re.compile(re.escape(f".{name}.") + "[0-9a-f]{8}" + re.escape(_ENDING))
-    for entry in filter(pattern.fullmatch, os.listdir(place or ".")):
+    entries: list[str] = []
+    with suppress(OSError):  # a directory in which we may write need not be one that we may list
+        entries = os.listdir(place or ".")
+    for entry in filter(pattern.fullmatch, entries):
         with suppress(OSError):
             directory = os.path.join(place, entry)
             lock = _locked(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
