@@ -375,7 +375,9 @@ def test_what_makes_no_sense_is_refused_at_once(cassette: Path, options: dict[st
 def test_mode_none_needs_a_cassette_with_something_on_it(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no cassette")
     probe = make_cassette(tmp_path / "probe.db", [("client", request(1, "server/discover")), ("server", result(1))])
-    for path in (tmp_path / "missing.db", tmp_path / "notes.txt", probe):
+    with use_cassette(probe, "none") as tape:  # in which nothing was asked
+        assert not tape.is_recording
+    for path in (tmp_path / "missing.db", tmp_path / "notes.txt"):
         with pytest.raises(CassetteError, match=path.name):
             use_cassette(path, "none")
     assert sorted(os.listdir(tmp_path)) == ["notes.txt", "probe.db"]
