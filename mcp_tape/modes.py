@@ -189,8 +189,21 @@ def _rewrite(path: str, server: Command | Url, options: Options, say: Say) -> Ou
         if why:
             say(f"{unchanged(path)}: {why}")
             return Outcome(outcome.code)
-        replace.put(beside, target)
+        if _goes_on(target, options.run, say):
+            _add(beside, target)  # another connection of this run was quicker
+        else:
+            replace.put(beside, target)
         return outcome
+
+
+def _add(part: str, path: str) -> None:
+    """Put what was recorded onto a cassette that has others of the same run."""
+    from . import replace
+    from .merging import merge
+
+    with replace.beside(path) as both:
+        merge([path, part], both)
+        replace.put(both, path)
 
 
 def _unfit(beside: str, outcome: Outcome) -> str | None:

@@ -17,9 +17,10 @@ from mcp_tape.transports import runs
 
 from .decks import Said, make_cassette
 from .live import INITIALIZE, INITIALIZED, META, modern
-from .support import MCP_TAPE, python, run, sessions
+from .support import MCP_TAPE, WAIT, python, receive_line, run, sessions, started
 from .test_deck import call, request, result
 from .test_eras import DISCOVER, Visit
+from .test_replay import lines
 
 # Keeps what it is told in a file, as servers with a memory do: each process knows what the ones before it were told.
 MEMORY = """
@@ -62,7 +63,7 @@ class Agent:
 
     def run(self, command: list[str], calls: list[list[str]] = STORY, name: str | None = None) -> list[Any]:
         """The value of the last answer of each connection."""
-        return self.connect([(command, lines) for lines in calls], name)
+        return self.connect([(command, texts) for texts in calls], name)
 
     def connect(self, connections: list[tuple[list[str], list[str]]], name: str | None = None) -> list[Any]:
         done = run([*python(AGENT), json.dumps(connections)], env=environment(name))
@@ -101,6 +102,19 @@ def test_rewrite_replaces_a_cassette_once_in_a_run(agent: Agent) -> None:
     assert agent.run(agent.command("rewrite")) == LIVE
     assert len(sessions(agent.tape)) == 4
     assert agent.run(agent.command("none")) == LIVE
+
+
+def test_rewrite_keeps_all_connections_of_a_run_that_overlap(agent: Agent) -> None:
+    make_cassette(agent.tape, [("client", call(1, "old")), ("server", result(1))])
+    with started(agent.command("rewrite"), env=environment("r")) as slow:
+        assert slow.stdin and slow.stdout
+        slow.stdin.write(lines(*STORY[0]))
+        assert [json.loads(receive_line(slow.stdout))["id"] for _ in range(2)] == [0, 1]
+        agent.run(agent.command("rewrite"), STORY[1:2], "r")
+        slow.stdin.close()
+        assert slow.wait(WAIT) == 0
+    assert [session.run for session in sessions(agent.tape)] == ["r", "r"]
+    assert agent.run(agent.command("none"), STORY[:2]) == LIVE[:2]
 
 
 def test_a_run_may_be_named_where_processes_do_not_tell(agent: Agent) -> None:
