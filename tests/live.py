@@ -88,7 +88,11 @@ class _Request(BaseHTTPRequestHandler):
             self.server.heard.append(message | {"headers": {k.lower(): v for k, v in self.headers.items()}})
         if self.server.old:
             self._whole(202, "Accepted")
-            self.server.streams[self.path.partition("=")[2]]._event(result(body["id"], ["old", self._count()]))
+            stream = self.server.streams[self.path.partition("=")[2]]
+            if body.get("params", {}).get("name") == "die":
+                stream.connection.shutdown(socket.SHUT_RDWR)
+            else:
+                stream._event(result(body["id"], ["old", self._count()]))
         elif not {"application/json", "text/event-stream"} <= set(self.headers.get("Accept", "").split(", ")):
             self._whole(406, "both must be accepted")
         elif isinstance(body, list):

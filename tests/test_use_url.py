@@ -320,6 +320,9 @@ def test_a_live_server_of_http_sse_is_asked_in_its_own_way(tmp_path: Path) -> No
             with vcr.use(mode) as url, old_client(url) as (client, heard):
                 assert posted(client, call(1, tool)) == 202
                 assert next(heard)["result"]["value"][0] == "old"
+                if mode == "new_episodes":
+                    assert posted(client, call(2, "die")) == 202
+                    assert next(heard)["error"]["message"] == "the live server ended before the answer"
 
 
 # With the official SDK ---------------------------------------------------------------------------------

@@ -140,8 +140,11 @@ class _Link:
     async def _listen(self, headers: Headers) -> None:
         """Hear what the server says without being asked; over HTTP+SSE, all that it says."""
         await self._through.ask("GET", headers, b"", self._heard)
-        if self._endpoint is not None and not self._endpoint.done():
-            self._endpoint.set_result(self._through.path)  # it has no stream: what is posted there will tell
+        if self._endpoint is not None:
+            if not self._endpoint.done():
+                self._endpoint.set_result(self._through.path)  # it has no stream: what is posted there will tell
+            for call in list(self._waiting.values()):
+                self._leave_unanswered(call)
 
     # -- what it says
 
@@ -156,9 +159,12 @@ class _Link:
             status, content_type, body = refused
             self._conversation.refuse(Refuse(status, call, body, content_type))
         elif self._endpoint is None and call.rpc_id in self._waiting:
-            del self._waiting[call.rpc_id]
-            error = rewrite.error(MISS, "the live server ended before the answer")
-            self._conversation.pass_on(said(call, "error", error))
+            self._leave_unanswered(call)
+
+    def _leave_unanswered(self, call: Call) -> None:
+        del self._waiting[call.rpc_id]
+        error = rewrite.error(MISS, "the live server ended before the answer")
+        self._conversation.pass_on(said(call, "error", error))
 
     def _heard(self, text: bytes, event: str | None, call: Call | None = None) -> None:
         """A message of the live server, and the call that it came for."""

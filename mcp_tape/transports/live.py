@@ -59,8 +59,9 @@ class Live:
 
     def _flush(self) -> None:
         for line in self._episodes.to_live():
-            assert self._input
-            self._input.put(line + b"\n")
+            assert self._input and self._process and self._process.stdin
+            if not self._process.stdin.closed:  # what comes too late goes nowhere
+                self._input.put(line + b"\n")
 
     # -- what serve plays to
 
