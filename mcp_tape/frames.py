@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from . import jsontext, protocol
@@ -184,6 +185,16 @@ def _exact(value: Any, text: str | bytes, path: jsontext.Path) -> Any:
     """The same, but of a number beyond what a double tells apart, the text."""
     if type(value) is not float or abs(value) < 2**53:
         return value
-    source = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    if isinstance(path[0], int):
+        source, path = _elements(text)[path[0]], path[1:]
+    else:
+        source = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     span = jsontext.find(source, path)
     return _Verbatim(source[slice(*span)]) if span else value
+
+
+@lru_cache(1)  # its messages are asked for one after the other
+def _elements(batch: str | bytes) -> list[str]:
+    """The messages of a batch, each verbatim."""
+    source = batch.decode("utf-8", "replace") if isinstance(batch, bytes) else batch
+    return [source[start:end] for path, start, end in jsontext.values(source, 1) if path]

@@ -259,3 +259,10 @@ def test_the_exact_numbers_of_a_batch_are_read_once(monkeypatch: pytest.MonkeyPa
     text = batch(*(call(n, "add", exact=10**30 + n, half=0.5) for n in range(20)))
     keys = {match.message_key(message, text, n) for n, message in enumerate(wire.parse(text)[1])}
     assert (len(keys), looked_at) == (20, [text.decode()])
+
+
+def test_wide_ids_of_a_large_batch_are_read_in_linear_time() -> None:
+    ids = [str(10**25 + number) for number in range(3_000)]
+    text = "[" + ",".join(f'{{"jsonrpc":"2.0","id":{one},"method":"x"}}' for one in ids) + "]"
+    kind, messages = wire.parse(text.encode())
+    assert (kind, [message.rpc_id for message in messages]) == ("batch", ids)
