@@ -253,8 +253,10 @@ def test_one(mcp_tape):
 """
 
 
-@pytest.mark.parametrize("mode", WRITING)
-@pytest.mark.parametrize("test", ["def test_one(mcp_tape): pass\n", PROBE], ids=["nobody", "a probe"])
+NOBODY = "def test_one(mcp_tape): pass\n"
+
+
+@pytest.mark.parametrize(("test", "mode"), [(PROBE, "once"), *((NOBODY, mode) for mode in WRITING)])
 def test_that_a_test_asks_for_nothing_is_recorded_once_and_replayed(suite: Suite, test: str, mode: str) -> None:
     suite.test(test)
     warned = suite.passes(f"--mcp-record={mode}", passed=1, warnings=1)
