@@ -295,12 +295,15 @@ def _kind(token: str, expected: str) -> str:
 
 
 def _number(text: str) -> Any:
-    from decimal import Decimal
+    from decimal import Decimal, InvalidOperation
 
     value = float(text)
     if value in (float("inf"), float("-inf")):
         return f"number {text}"  # no double holds it: compared by its digits
-    exact = Decimal(text)
+    try:
+        exact = Decimal(text)
+    except InvalidOperation:  # an exponent that not even decimals have: as good as nothing
+        return value
     return int(exact) if exact == exact.to_integral_value() else value
 
 

@@ -233,3 +233,9 @@ def test_the_depth_that_is_parsed_is_the_same_everywhere(read: Any) -> None:
         read(nested(jsontext.DEEPEST + 2, '"["'))
     wide = "[" + ",".join(["[{}]"] * 1000) + "]"
     assert len(read(wide)) == 1000
+
+
+@pytest.mark.parametrize("number", ["1e-99999999999999999999", "0E-99999999999999999999", "-1e-99999999999999999999"])
+def test_a_number_with_an_exponent_beyond_all_bounds_is_as_good_as_nothing(number: str) -> None:
+    assert jsontext.loads_exact(f"[{number}]") == [0]
+    assert jsontext.loads(f"[{number}]") == [0]
