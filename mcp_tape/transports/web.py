@@ -198,8 +198,8 @@ def _refused_page(headers: Headers) -> Refusal | None:
     near = {"none", "same-origin"}
     if is_loopback(_hostname(f"//{header(headers, b'host')}")):
         near.add("same-site")  # another port of this machine
-    far = {value.decode("latin-1") for name, value in headers if name == _SITE} - near
-    return (403, f"requests of pages from other sites are refused (Sec-Fetch-Site: {', '.join(sorted(far))})") if far else None
+    far = sorted({value.decode("latin-1") for name, value in headers if name == _SITE} - near)
+    return (403, f"requests of pages from other sites are refused (Sec-Fetch-Site: {', '.join(far)})") if far else None
 
 
 def _refused_verb(verb: str) -> Refusal | None:
