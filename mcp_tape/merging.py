@@ -11,7 +11,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import NamedTuple
 
-from . import database, remaking, replace, schema
+from . import database, journals, remaking, replace, schema
 from .cassette import Cassette, Session
 from .errors import CassetteError, TapeError
 from .replacing import attached, take_over
@@ -93,6 +93,7 @@ def _check_place(paths: Sequence[str], output: str, overwrite: bool) -> None:
         raise MergeError(f"{output} is no cassette, and stays as it is; choose another name") from None
     if version is not None:
         schema.check_version(output, version)
+    journals.check(output)
     database.tidy(output)
     if there is not None and os.path.getsize(output) and database.header_says_wal(output):
         raise MergeError(f"{output} is in use, and stays as it is; end what records or reads it, then try again")
