@@ -255,7 +255,7 @@ class Deck:
         if again and not self._plays_whole(call):
             self._answer_only(call, recorded, now)
         elif not self._cue(recorded.session, recorded.seq, call, now, self._at(recorded)):
-            self._without_answer(call, recorded, recorded.seq, now)
+            self._without_answer(call, recorded.seq, now)
 
     def _plays_whole(self, call: Call) -> bool:
         """Whether all of an exchange is repeated, and not just its answer."""
@@ -267,7 +267,7 @@ class Deck:
             recorded = self._selection.answer(asked)
             if recorded is not None:
                 self._note_answer(message, asked, recorded)
-        elif message.rpc_id in self._playback.taken_back:
+        elif self._playback.was_taken_back(message.rpc_id):
             return  # nothing waits for it, see hearing
         else:
             recorded = self._hearing.stray_answer(message)
@@ -306,8 +306,7 @@ class Deck:
             return
         self._cue(recorded.session, recorded.seq, None, now, self._at(recorded))
         for call in self._calls.mates(recorded):
-            assert call.recorded is not None
-            self._without_answer(call, call.recorded, recorded.seq, now)
+            self._without_answer(call, recorded.seq, now)
 
     def _drop(self, stays: Callable[[Pending], bool]) -> None:
         self._ready = list(filter(stays, self._ready))
@@ -337,9 +336,10 @@ class Deck:
         code = MISS if known else NOT_FOUND
         self._replies.append(said(call, "error", rewrite.error(code, report.headline, report.data)))
 
-    def _without_answer(self, call: Call, recorded: Recorded, arrived: int, now: float) -> None:
+    def _without_answer(self, call: Call, arrived: int, now: float) -> None:
         """The tape may end before the answer: then say so, once all that it has of the exchange is out."""
-        if _LAST in call.answers or not self._cues.ends_without_answer(recorded, arrived):
+        recorded = call.recorded
+        if recorded is None or _LAST in call.answers or not self._cues.ends_without_answer(recorded, arrived):
             return
         call.answers.add(_LAST)
         if call.until < now:
@@ -369,7 +369,7 @@ class Deck:
     def _answer_only(self, call: Call, recorded: Recorded, now: float) -> None:
         answer = self._selection.answer(recorded)
         if answer is None:
-            self._without_answer(call, recorded, _END, now)
+            self._without_answer(call, _END, now)
         else:
             self._schedule(Pending(self._selection.facts(answer), call), now, self._at(recorded))
 

@@ -92,6 +92,12 @@ class Playback:
         withdrawn, self._withdrawn = self._withdrawn, []
         return withdrawn
 
+    def was_taken_back(self, rpc_id: str | None) -> bool:
+        """Whether an answer is to what the server has taken back; there is one at the most."""
+        late = rpc_id in self.taken_back
+        self.taken_back.discard(rpc_id or "")
+        return late
+
     def sends(self, ready: list[Pending]) -> list[Send]:
         """What to send for messages that are due, in this order, each on its own."""
         return [send for pending in ready for send in self._one(*pending)]
@@ -133,7 +139,6 @@ class Playback:
         if recorded.kind == "request":
             live = self._free_id(recorded.rpc_id or "null")
             self.asked[live] = recorded
-            self.taken_back.discard(live)
             return rewrite.with_id(text, recorded.rpc_id, live)
         if recorded.method == protocol.CANCELLED:
             return self._cancelled(recorded, text)
@@ -154,12 +159,9 @@ class Playback:
         return rewrite.with_values(text, {("params", "requestId"): live})
 
     def _free_id(self, rpc_id: str) -> str:
-        """As recorded, unless that is in flight."""
-        if rpc_id not in self.asked:
-            return rpc_id
-        # An answer to what was taken back may still be on its way.
+        """As recorded, unless that is in flight; an answer to what was taken back may still be on its way."""
         used = {*self.asked, *self.taken_back}
-        return next(free for free in map(str, count(1)) if free not in used)
+        return rpc_id if rpc_id not in used else next(free for free in map(str, count(1)) if free not in used)
 
 
 NOT_FOUND, MISS = -32601, -32010

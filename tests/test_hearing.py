@@ -116,6 +116,11 @@ def test_the_id_of_what_was_taken_back_is_given_to_nothing_else(tmp_path: Path) 
     live = [player.say(call(rpc_id, tool)) for rpc_id, tool in ((5, "b"), (6, "a"), (7, "c"))]
     assert live == [[ask("s", "b")], [ask(1, "a"), cancel(1), result(6)], [ask(2, "c")]]
     assert [player.say(result(rpc_id)) for rpc_id in (1, 2, "s")] == [[], [result(7)], [result(5)]]
+    as_recorded = Player(tmp_path / "tape.db")
+    assert as_recorded.say(call(6, "a")) == [ask("s", "a"), cancel("s"), result(6)]
+    assert as_recorded.say(call(7, "b")) == [ask(1, "b")]
+    assert as_recorded.say(result("s")) == []
+    assert as_recorded.say(call(8, "c")) == [ask("s", "c")]
 
 
 def test_of_two_requests_with_one_id_the_server_takes_back_the_one_it_meant(tmp_path: Path) -> None:
