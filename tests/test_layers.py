@@ -22,7 +22,7 @@ STACK = """
     finding minted_spots minted calls playback cues hearing stand_ins ordering misses deck client_script client_deck
     faults opening episodes report diff
     transports
-    recorder backlog writer api modes editing project reviewing references surveying using verifying
+    recorder backlog writer stage api modes editing project reviewing references surveying using verifying
     demo cli __main__ pytest_tapes pytest_plugin
 """.split()
 
