@@ -19,6 +19,9 @@ _STEP = re.compile(
 _ESCAPE = re.compile(r"(?:\\u[0-9A-Fa-f]{4})+|\\.", re.S)
 
 
+_ONE_OF_LIST = re.compile(r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^,])+""", re.S)
+
+
 class _Wild(Enum):
     """What is no key: a key may be called `*` or `..` too."""
 
@@ -79,6 +82,11 @@ class JsonPath:
 def compile_path(source: str) -> JsonPath:
     """A JSONPath to compare places with; ValueError if it is none."""
     return JsonPath(source)
+
+
+def split_paths(source: str) -> list[str]:
+    """JSONPaths with commas between them; one in quotes belongs to a key."""
+    return _ONE_OF_LIST.findall(source)
 
 
 def read_path(source: str) -> Path:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_tape.jsonpath import compile_path, path_text, read_path
+from mcp_tape.jsonpath import compile_path, path_text, read_path, split_paths
 from mcp_tape.jsontext import Path
 
 FITS = [
@@ -122,3 +122,12 @@ def test_any_path_can_be_written_with_brackets(path: list[str | int]) -> None:
     fits = compile_path("$" + "".join(steps))
     assert fits(tuple(path))
     assert not fits((*path, "more"))
+
+
+@given(st.lists(st.lists(st.text("ab,'\"\\ ", max_size=4), max_size=3).map(tuple), max_size=3))
+def test_paths_with_commas_between_them_are_told_apart(paths: list[Path]) -> None:
+    assert [read_path(one) for one in split_paths(",".join(map(path_text, paths)))] == paths
+
+
+def test_a_stray_quote_is_not_lost() -> None:
+    assert split_paths("$.a',,$.b") == ["$.a'", "$.b"]

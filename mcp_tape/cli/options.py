@@ -87,7 +87,11 @@ def _functions(ctx: click.Context, param: click.Parameter, values: tuple[str, ..
 
 
 def _list_of_paths(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
-    return json_paths(ctx, param, tuple(filter(None, (value or "").split(","))))
+    if not value:
+        return ()
+    from ..jsonpath import split_paths  # only where the option is used
+
+    return json_paths(ctx, param, tuple(split_paths(value)))
 
 
 def _faults(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
