@@ -10,7 +10,10 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
+import struct
+import sys
 import threading
 from collections.abc import Callable, Iterable
 
@@ -31,6 +34,7 @@ class Handover:
         self._listener.bind(self.path)
         self._listener.listen(64)
         self._closing = False
+        self._recorders: list[int] = []  # a descriptor for each that has asked
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
@@ -41,6 +45,14 @@ class Handover:
         self._thread.join(_PATIENCE)
         self._listener.close()
         shutil.rmtree(self._directory, ignore_errors=True)
+        while self._recorders:
+            os.close(self._recorders.pop())
+
+    def end_recorders(self) -> None:
+        """Ask those that still run to end, so that their clients do not wait for more. Linux only."""
+        for recorder in self._recorders:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(recorder, signal.SIGTERM)
 
     def _serve(self) -> None:
         while not self._closing:
@@ -48,4 +60,11 @@ class Handover:
             with recorder, contextlib.suppress(OSError):  # a recorder that has gone meanwhile
                 recorder.settimeout(_PATIENCE)
                 if not self._closing:
+                    self._remember(recorder)
                     recorder.sendall(json.dumps(list(self._secrets())).encode() + b"\n")
+
+    def _remember(self, recorder: socket.socket) -> None:
+        """Keep hold of the process at the other end, by what no later process with its number can be taken for."""
+        if sys.platform == "linux":
+            credentials = recorder.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            self._recorders.append(os.pidfd_open(struct.unpack("3i", credentials)[0]))

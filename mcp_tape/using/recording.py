@@ -117,7 +117,7 @@ class Recording(UsedCassette):
         """Where recorders ask for the secrets of this process: clients start them without its environment."""
         if self._handover is None:
             self._handover = Handover(lambda: environment.secrets(os.environ))
-            self._started.callback(self._handover.close)
+            self._beside.callback(self._handover.close)
         return self._handover.path
 
     # -- what happened
@@ -203,6 +203,8 @@ class Recording(UsedCassette):
             if keep:
                 self._keep()
         finally:
+            if self._handover is not None and self._is_open():
+                self._handover.end_recorders()
             self._beside.close()
 
     def _wait(self) -> None:
