@@ -24,7 +24,7 @@ from .test_use import HELLO, Vcr
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
 PASSWORD = "Tr0ub4dor-and-3"
-VARIABLE = "Zx81qqPw7Lk93mNb"
+VARIABLE = "q7Hs2-vLm40-tKe9"
 ADDRESS = f"postgres://ada:{PASSWORD}@db.example/orders"
 HIDDEN_ADDRESS = "postgres://ada:[redacted:shape:url-password]@db.example/orders"
 

@@ -14,7 +14,7 @@ from .test_deck import request
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
 PASSWORD = "Tr0ub4dor-and-3"
 CUSTOMER = "customer C-4711"
-VARIABLE = "Zx81qqPw7Lk93mNb"
+VARIABLE = "q7Hs2-vLm40-tKe9"
 SECRETS = (TOKEN, PASSWORD, "C-4711", VARIABLE)
 # A server that says secrets of itself; "changed": in other words. "crash": it ends instead.
 SERVER = f"""

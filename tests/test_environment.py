@@ -21,7 +21,7 @@ from .support import ECHO, MCP_TAPE, WAIT, python, record, run
 from .test_deck import call
 from .test_replay import lines
 
-SECRET = "Zx81qqPw7Lk93mNb"
+SECRET = "q7Hs2-vLm40-tKe9"
 # As SDK clients start servers.
 STRIPPED = {name: value for name, value in os.environ.items() if name in ("HOME", "PATH", "USER", "SHELL", "TERM")}
 ASKED = lines(call(1, "echo", text=f"deploy with {SECRET} now"))
