@@ -85,9 +85,13 @@ def finished(cassette: Cassette, until: int | None = None) -> Iterator[int]:
 
 
 def whole(cassette: Cassette) -> Iterator[int]:
-    """The same without those whose recorder was killed, or could not write: their client may have asked for more."""
-    cut = "SELECT id FROM sessions WHERE incomplete = ? OR incomplete LIKE 'cannot write %'"
-    short = {number for (number,) in cassette.rows(cut, (KILLED,))}
+    """The same without those whose recorder was killed, or could not write: their client may have asked for more.
+
+    Nor is any session of a run whole in which that happened to one: the others do not have what it lacks.
+    """
+    cut = "FROM sessions WHERE incomplete = ?1 OR incomplete LIKE 'cannot write %'"
+    sql = f"SELECT id {cut} OR run IN (SELECT run {cut})"
+    short = {number for (number,) in cassette.rows(sql, (KILLED,))}
     return (session for session in finished(cassette) if session not in short)
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import sqlite3
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mcp_tape import api
+from mcp_tape import api, modes
 from mcp_tape.cassette import Cassette
 from mcp_tape.choosing import Run
+from mcp_tape.frames import KILLED
 from mcp_tape.transports import runs
 
 from .decks import Said, make_cassette
@@ -200,6 +203,16 @@ def test_what_other_connections_are_there_for_is_not_unplayed(tmp_path: Path) ->
                 player.receive(text.encode(), "stdio", 0.0)
             played = stage.finish(None)
         assert (played.unplayed, played.code) == (2 - len(script), code)
+
+
+def test_a_run_of_which_one_session_was_cut_short_is_no_recording_for_once(tmp_path: Path) -> None:
+    path = in_one_run(tmp_path, answered("first"), answered("second"))
+    said: list[str] = []
+    assert modes.is_whole(str(path), said.append) and not said
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE sessions SET incomplete = ? WHERE id = 2", (KILLED,))
+    assert not modes.is_whole(str(path), said.append)
+    assert "was cut short" in said[0]
 
 
 def test_what_is_not_in_its_own_session_is_played_from_the_others_of_the_run(tmp_path: Path) -> None:
