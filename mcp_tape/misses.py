@@ -217,6 +217,7 @@ _ALWAYS = (Advice("to record what is missing", "mode", "new_episodes"), _SHOW)
 _ANEW = (Advice("to record it anew", "mode", "rewrite"), _SHOW)
 
 
+_NAME = "$.params.name"  # never to be ignored: every tool would give the answers of another
 _RECORD_ALL = Advice("to record all anew, as this tool may change what others answer", "mode", "rewrite")
 
 
@@ -229,7 +230,8 @@ def _advice(near: list[_Shown], elsewhere: int | None, record: tuple[Advice, ...
     if elsewhere is not None:
         return Advice(f"session {elsewhere} has it: to play every session", "session", "all"), *record
     if near and near[0][1]:
-        return Advice("if that may differ", "ignore", near[0][1][0].path), *record
+        paths = [found.path for found in near[0][1]]
+        return record if _NAME in paths else (Advice("if that may differ", "ignore", paths[0]), *record)
     return (Advice("to repeat the last answer", "repeats", "last"), *record) if near else record
 
 

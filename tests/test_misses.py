@@ -56,6 +56,15 @@ def test_the_report_says_what_to_type(tmp_path: Path) -> None:
     assert ignoring.say(search(9, query="cats", limit=10, where={"lang": "fr"})) == [result(9, "about cats")]
 
 
+def test_no_report_advises_to_ignore_which_tool_is_called(tmp_path: Path) -> None:
+    player = Player(tape(tmp_path))
+    player.say(call(1, "insert", query="cats", limit=10, where={"lang": "en"}))
+    (report,) = player.told("miss")
+    assert '$.params.name  recorded "search", live "insert"' in report or 'recorded "delete", live "insert"' in report
+    assert "--ignore" not in report
+    assert "--mode rewrite" in report
+
+
 def test_the_report_file_has_the_advice_for_programs(tmp_path: Path) -> None:
     log = tmp_path / "report.jsonl"
     asked = search(1, query="birds", limit=10, where={"lang": "en"}).encode() + b"\n"
