@@ -393,7 +393,7 @@ class Deck:
         return not waits and self._cues.has_come(recorded)
 
     def _note(self, text: str) -> None:
-        self._tell(Fact("note", self._discreet.text(text)))
+        self._tell(Fact("note", self._discreet.remark(text)))
 
 
 def _place(pending: Pending) -> Position:

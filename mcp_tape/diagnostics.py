@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from . import jsontext
 
 if TYPE_CHECKING:
-    from .frames import Message
     from .redact import Redactor
 
 FAILED = "[redacted:failed]"
@@ -35,6 +34,15 @@ class Rules(NamedTuple):
 
 
 _NONE = Rules()
+
+
+class Asked(Protocol):
+    """A request, live or recorded."""
+
+    @property
+    def method(self) -> str | None: ...
+    @property
+    def name(self) -> str | None: ...
 
 
 def redactor(rules: Rules, most_seen: int | None = None) -> Redactor:
@@ -86,9 +94,13 @@ class Discreet:
         except Exception:
             return FAILED
 
-    def call(self, message: Message) -> str:
+    def remark(self, text: str) -> str:
+        """The same on one line: a name with a line break must not write lines of its own, such as a CI's commands."""
+        return " ".join(self.text(text).split())
+
+    def call(self, asked: Asked) -> str:
         """The method and name of a request, on one line."""
-        return " ".join(self.text(" ".join(filter(None, (message.method, message.name)))).split())
+        return self.remark(" ".join(filter(None, (asked.method, asked.name))))
 
     def document(self, value: Any) -> Any:
         """A JSON value with its secrets hidden, or a placeholder in its place."""

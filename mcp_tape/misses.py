@@ -80,7 +80,7 @@ def _in_short(selection: Selection, message: Message, discreet: Discreet) -> Rep
 def _report(selection: Selection, message: Message, known: bool, counts: Rule | None, discreet: Discreet) -> Report:
     call = discreet.call(message)
     if not known:
-        method = discreet.text(message.method or "")
+        method = discreet.remark(message.method or "")
         headline = _unknown_method(selection, method)
         advice = _recorded(selection, message)
         text = in_words(f"miss: {call}\n  {headline}", advice, _typed(selection))
@@ -193,8 +193,7 @@ def _described(selection: Selection, shown: _Shown, discreet: Discreet) -> list[
     one, differing = shown
     row = one.recorded
     played = ", already played" if one.played else ""
-    called = discreet.text(" ".join(filter(None, (row.method, row.name))))
-    lines = [f"  nearest: #{row.seq} {called}{played}"]
+    lines = [f"  nearest: #{row.seq} {discreet.call(row)}{played}"]
     lines += [f"    {path}  recorded {recorded}, live {live}" for path, recorded, live in differing]
     if len(one.differing) > _SHOWN_PATHS:
         lines.append(f"    and {len(one.differing) - _SHOWN_PATHS} more differences")

@@ -82,7 +82,7 @@ class Reporter:
         for row in rows:
             count += 1
             if loud and count <= _SHOWN:
-                self._say(f"unplayed: #{row.seq} {' '.join(filter(None, (row.method, row.name)))}")
+                self._say(f"unplayed: #{row.seq} {self._discreet.call(row)}")
             self._write(
                 {"what": "unplayed", "method": row.method, "name": row.name, "session": row.session, "seq": row.seq}
             )

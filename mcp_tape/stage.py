@@ -182,7 +182,7 @@ class Stage:
 
     def note(self, text: str) -> None:
         """Say something of live traffic."""
-        self._say(self._discreet.text(text))
+        self._say(self._discreet.remark(text))
 
     def _tell(self, fact: Fact) -> None:
         self._reporter.tell(fact)

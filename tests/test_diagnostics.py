@@ -183,6 +183,19 @@ def test_what_a_live_server_calls_a_secret_is_not_repeated_when_the_client_uses_
     assert "miss: resources/read note://[redacted:key:token]/a\n" in player.told("miss")[0]
 
 
+@pytest.mark.parametrize("options", [["replay", "--strict"], ["use", "--mode", "new_episodes"], ["verify"]])
+def test_a_line_break_in_a_name_begins_no_line_of_its_own(tmp_path: Path, options: list[str]) -> None:
+    tool, method = "a\n::error::tool", "b\r\n::error::method"
+    recorded = [call(1, tool, n=1), request(2, method, n=1)]
+    said = [one for n, text in enumerate(recorded, 1) for one in (("client", text), ("server", result(n)))]
+    tape = make_cassette(tmp_path / "tape.db", said)
+    asked = "\n".join([call(1, tool, n=2), request(2, method, n=2), request(3, "c\n::error::unknown")])
+    server = [] if options[0] == "replay" else ["--", "true"]
+    done = run([*MCP_TAPE, *options, str(tape), *server], asked.encode() + b"\n")
+    assert b"a ::error::tool" in done.stderr
+    assert not [line for line in done.stderr.splitlines() if line.lstrip().startswith(b"::")]
+
+
 def test_replay_takes_own_rules_for_what_it_says(tape: Path) -> None:
     asked = call(1, "search", query="C-17").encode()
     done = run([*MCP_TAPE, "replay", str(tape), "--redact-value", "C-[0-9]+"], asked)

@@ -47,7 +47,7 @@ class Use:
 
 
 def shown(call: Exchange) -> str:
-    return " ".join(filter(None, (call.method, call.name)))
+    return " ".join(" ".join(filter(None, (call.method, call.name))).split())
 
 
 def count(things: Sequence[object], word: str) -> str:

@@ -124,7 +124,7 @@ def _unwanted_writes(found: list[Plan], options: Options) -> Iterator[str]:
         if tools:
             yield (
                 f"{path} calls tools that may change something, as it does not know them to be read-only: "
-                f"{', '.join(sorted(tools))}\n"
+                f"{', '.join(' '.join(tool.split()) for tool in sorted(tools))}\n"
                 "Add --allow-writes to call them at the live server, or --skip-writes to leave them out"
             )
 
