@@ -7,7 +7,7 @@ import http.client
 import json
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -116,38 +116,44 @@ class OnWeb(Wired):
         self._threads: list[threading.Thread] = []
         self.opened: queue.Queue[str] = queue.Queue()  # where to post, of HTTP+SSE
 
-    def request(self, verb: str, frame: Any = None) -> http.client.HTTPResponse:
+    def request(self, verb: str, frame: Any = None) -> http.client.HTTPConnection:
+        """A connection with a request that is on its way: none that is made later overtakes it."""
         connection = http.client.HTTPConnection(self._netloc, timeout=WAIT)
         self._connections.append(connection)
         body = None if frame is None else json.dumps(frame)
         connection.request(verb, self._path, body, self._headers)
-        return connection.getresponse()
+        return connection
 
     def greet(self) -> None:
         """Streamable HTTP: the handshake, and a stream for what belongs to no call."""
-        with self.request("POST", INITIALIZE) as answer:
+        with self.request("POST", INITIALIZE).getresponse() as answer:
             answer.read()
             self._headers["Mcp-Session-Id"] = answer.headers["Mcp-Session-Id"]
-        self._in_background(lambda: self.request("GET"))
+        self._in_background(self.request("GET"))
 
     def connect(self) -> None:
         """HTTP+SSE: one stream for everything, which says where to post."""
-        self._in_background(lambda: self.request("GET"))
+        self._in_background(self.request("GET"))
         self._path = self.opened.get(timeout=WAIT)
-        with self.request("POST", INITIALIZE) as answer:
-            answer.read()
+        self.send(INITIALIZE)
         self.arrived.get(timeout=WAIT)
 
     def send(self, frame: Any) -> None:
-        self._in_background(lambda: self.request("POST", frame))
+        """A frame without a request is taken at once; of one with a request, the answer may take its time."""
+        connection = self.request("POST", frame)
+        parts = frame if isinstance(frame, list) else [frame]
+        if any("method" in part and "id" in part for part in parts) and "Mcp-Session-Id" in self._headers:
+            self._in_background(connection)
+        else:
+            self._read(connection)
 
-    def _in_background(self, ask: Callable[[], http.client.HTTPResponse]) -> None:
-        self._threads.append(threading.Thread(target=self._read, args=[ask], daemon=True))
+    def _in_background(self, connection: http.client.HTTPConnection) -> None:
+        self._threads.append(threading.Thread(target=self._read, args=[connection], daemon=True))
         self._threads[-1].start()
 
-    def _read(self, ask: Callable[[], http.client.HTTPResponse]) -> None:
+    def _read(self, connection: http.client.HTTPConnection) -> None:
         gone = OSError, ValueError, AttributeError, http.client.HTTPException  # the server, meanwhile
-        with contextlib.suppress(*gone), ask() as response:
+        with contextlib.suppress(*gone), connection.getresponse() as response:
             if "event-stream" in response.headers.get("Content-Type", ""):
                 for data in _events(response):
                     self.arrive(data) if data.lstrip()[:1] in ("{", "[") else self.opened.put(data)
