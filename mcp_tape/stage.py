@@ -110,6 +110,7 @@ class Stage:
         options = self._options
         if nth is None and self._clients is not None:
             nth = self._clients.take()
+        self._tell_if_over(nth)
         chosen = selection.select(self._cassette, options.session, legacy, nth, self._until)
         chosen.path = options.in_place_of or chosen.path
         repeats = options.repeats or repeats
@@ -134,6 +135,14 @@ class Stage:
         self._decks.append(deck)
         self._finders.append(finder)
         return faulty or deck, deck
+
+    def _tell_if_over(self, nth: int | None) -> None:
+        """Say so when a run connects more often than it did: a server with a state would not say the same again."""
+        recorded = len(self._run.sessions) if self._run else 0
+        if nth is not None and self._options.session == "latest" and 1 < recorded <= nth:
+            from .deck import Fact
+
+            self._tell(Fact("note", f"connection {nth + 1} of a run of which {recorded} are recorded: it starts over"))
 
     def player(self, pass_on: Callable[[Call], bool] = lambda call: False) -> tuple[Player, Deck | Opening]:
         """The same for a client of which nothing is known yet; what plays may depend on how it begins."""

@@ -193,6 +193,17 @@ def test_one_that_only_probes_has_no_number(tmp_path: Path) -> None:
     assert [visit.say(modern(1, "a")) for visit in (first, second)] == ["first", "second"]
 
 
+def test_a_note_says_that_a_run_has_more_connections_than_were_recorded(tmp_path: Path) -> None:
+    path = in_one_run(tmp_path, answered("first"), answered("second"))
+    said: list[str] = []
+    for _ in range(3):
+        assert not said
+        with Cassette(path) as cassette:
+            stage = api.Stage(cassette, api.Replay(), said.append, clients=turns(path, "more"))
+            stage.player()[0].receive(INITIALIZE.encode(), "stdio", 0.0)
+    assert said == ["note: connection 3 of a run of which 2 are recorded: it starts over"]
+
+
 def test_what_other_connections_are_there_for_is_not_unplayed(tmp_path: Path) -> None:
     path = in_one_run(tmp_path, answered("first"), answered("second"))
     for script, code in (([INITIALIZE, call(5, "read")], 0), ([INITIALIZE], 1), ([], 1)):
