@@ -30,7 +30,6 @@ def test_a_swallowed_miss_fails_the_test_and_explains_itself(taped: Suite) -> No
             "miss: tools/call z",
             "*/cassettes/test_it/test_one.db, played so far: 2",
             '*$.params.name  recorded "b", live "z"',
-            '    @pytest.mark.mcp_tape(ignore=[[]"$.params.name"[]])',
             "    # to record what is missing",
             "    pytest test_it.py::test_one --mcp-record=new_episodes",
             "FAILED test_it.py::test_one - Failed: 1 call missed: tools/call z",
@@ -54,11 +53,11 @@ def test_a_miss_comes_not_on_top_of_a_failure_but_explains_it(taped: Suite) -> N
 
 @pytest.mark.parametrize("expected", ["-32010", "'a 1'"])
 def test_the_xml_for_ci_has_the_miss(taped: Suite, expected: str) -> None:
-    taped.test(f"def test_one(mcp_tape): assert ask(mcp_tape, 'z') == [{expected}]\n")
+    taped.test(f"def test_one(mcp_tape): assert ask(mcp_tape, 'a', n=2) == [{expected}]\n")
     taped.run("--junitxml=result.xml", "--show-capture=no").assert_outcomes(failed=1)
     (failure,) = ElementTree.parse(taped.path / "result.xml").iter("failure")
-    assert "1 call missed: tools/call z" in failure.attrib["message"].partition("\n")[0]
-    assert '@pytest.mark.mcp_tape(ignore=["$.params.name"])' in (failure.text or "")
+    assert "1 call missed: tools/call a" in failure.attrib["message"].partition("\n")[0]
+    assert '@pytest.mark.mcp_tape(ignore=["$.params.arguments"])' in (failure.text or "")
 
 
 def test_of_many_misses_the_first_are_reported_and_each_once(taped: Suite) -> None:
@@ -165,17 +164,17 @@ def test_a_miss_on_a_shared_tape_is_that_of_the_test_that_asked(taped: Suite) ->
 def test_misses_on_two_tapes_are_told_together_and_once(taped: Suite) -> None:
     taped.test(
         FACTORY.format("")
-        + "def test_one(tape, mcp_tape): ask(tape, 'y', 'y'); ask(mcp_tape, 'z')\n"
+        + "def test_one(tape, mcp_tape): ask(tape, 'a', 'a', n=2); ask(mcp_tape, 'z')\n"
         + "def test_two(tape): ask(tape, 'a')\n"
     )
     result = taped.run()
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
         [
-            "3 calls missed: tools/call z, tools/call y",
+            "3 calls missed: tools/call z, tools/call a",
             "*/test_one.db, played so far: 1",
             "*/shared.db, played so far: 1",
-            '    mcp_tape_factory(..., ignore=[[]"$.params.name"[]])',
+            '    mcp_tape_factory(..., ignore=[[]"$.params.arguments"[]])',
         ]
     )
 
