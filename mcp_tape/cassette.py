@@ -213,7 +213,17 @@ class Cassette:
                 raise self.odd("frames")
             seq, at, sender, channel, kind, text, eol, head, redactions = row
             block.append(
-                Frame(seq, at, sender, channel, kind, _bytes(text), _bytes(eol), head and _bytes(head), redactions)
+                Frame(
+                    seq,
+                    at,
+                    sender,
+                    channel,
+                    kind,
+                    _bytes(text),
+                    _bytes(eol),
+                    None if head is None else _bytes(head),
+                    redactions,
+                )
             )
             size += len(text)
             if size >= _BLOCK_BYTES:
@@ -306,6 +316,13 @@ def _check_readable(path: str, name: str) -> None:
     if os.path.isfile(path) and not os.path.getsize(path):
         raise EmptyError(f"{name} is empty; record into it with: mcp-tape record -o {pasted(name)} -- SERVER")
     schema.check_header(path)
+
+
+def frame_of(row: Sequence[Any]) -> Frame:
+    """The frame of a row whose types were checked."""
+    seq, at, sender, channel, kind, text, eol, head, redactions = row
+    before = None if head is None else _bytes(head)
+    return Frame(seq, at, sender, channel, kind, _bytes(text), _bytes(eol), before, redactions)
 
 
 def _bytes(value: Any) -> bytes:

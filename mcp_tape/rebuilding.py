@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import Any
 
 from . import database, match, storage
-from .cassette import FRAME_TYPES
+from .cassette import FRAME_TYPES, frame_of
 from .errors import CassetteError
 from .frames import Entry, Frame
 from .ledger import Ledger
@@ -96,10 +96,5 @@ def _kept_keys(db: sqlite3.Connection, session: int) -> list[tuple[bytes, int, i
 
 
 def _frame(values: list[Any]) -> Frame:
-    seq, at, sender, channel, kind, text, eol, head, redactions = values
     database.expect_types(values, FRAME_TYPES, "frames")
-    return Frame(seq, at, sender, channel, kind, _bytes(text), _bytes(eol), head and _bytes(head), redactions)
-
-
-def _bytes(value: Any) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+    return frame_of(values)

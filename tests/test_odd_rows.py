@@ -131,6 +131,19 @@ def test_an_answer_that_is_no_json_goes_out_as_it_is(tmp_path: Path, text: str) 
     assert Player(path).say(calls(77, "add", a=1)) == [text]
 
 
+def test_a_head_without_a_byte_is_written_out(tmp_path: Path) -> None:
+    path = tape(tmp_path / "tape.db")
+    alter(path, "UPDATE frames SET head = ''")
+    assert invoke("export", path).exit_code == 0
+    assert invoke("load", _written(path), "-o", tmp_path / "again.db").exit_code == 0
+
+
+def _written(path: Path) -> Path:
+    lines = path.with_name("lines")
+    lines.write_text(invoke("export", path).stdout)
+    return lines
+
+
 @pytest.mark.parametrize("asked", [calls(9, "add", a=1), tell("notifications/cancelled", requestId=1), tell("x")])
 def test_messages_whose_frames_have_other_numbers_are_not_read_for_ever(tmp_path: Path, asked: str) -> None:
     said = [tell("notifications/cancelled", requestId=1), tell("x"), calls(1, "add", a=1), result(1, "one")]
