@@ -33,8 +33,11 @@ def check(path: str) -> None:
     if not re.fullmatch(re.escape(path) + "-mj[0-9A-F]{9}", name):
         raise _refused(path, f"{path}-journal", f"would have SQLite delete another file, {pasted(ascii(name)[1:-1])}")
     _expect_plain(path, name)
-    for journal in _listed(name):  # SQLite opens each
-        _expect_plain(path, journal)
+    listed = _read(name, 0, _LONGEST)
+    if len(listed) == _LONGEST:
+        raise _refused(path, name, "lists more journals than mcp-tape makes")
+    for journal in filter(None, listed.split(b"\0")):  # each ends with a NUL, and SQLite opens it
+        _expect_plain(path, os.fsdecode(journal))
 
 
 def is_hot(path: str) -> bool:
@@ -55,11 +58,6 @@ def super_journal(path: str) -> str | None:
         return None
     length = min(int.from_bytes(tail[:4], "big"), _LONGEST)
     return os.fsdecode(_read(journal, -_TAIL - length, length))
-
-
-def _listed(name: str) -> list[str]:
-    """The journals that a super-journal lists: each ends with a NUL."""
-    return [os.fsdecode(journal) for journal in _read(name, 0, _LONGEST).split(b"\0") if journal]
 
 
 def _expect_plain(path: str, beside: str) -> None:

@@ -269,6 +269,16 @@ def test_a_super_journal_of_the_cassettes_own_is_rolled_back(tape: Path, header:
     assert os.listdir(tape.parent) == ["tape.db"]
 
 
+def test_a_super_journal_that_lists_more_than_ours_ever_do_is_refused(tape: Path) -> None:
+    interrupt(tape, CHANGE)
+    own = f"{tape}-mj01AB23945"
+    name_super_journal(tape, own)
+    Path(own).write_bytes(os.fsencode(f"{tape}-journal\0") * 10_000)
+    with pytest.raises(CassetteError, match="lists more journals"):
+        texts(tape)
+    assert Path(own).exists()
+
+
 @pytest.mark.parametrize("ending", ["-journal", "-wal", "-shm"])
 @pytest.mark.parametrize("make", [os.link, os.symlink, lambda _, name: os.mkfifo(name)], ids=["hard", "soft", "pipe"])
 @pytest.mark.parametrize("header", ["rollback", "wal"])
