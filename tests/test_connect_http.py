@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.errors import ServerError
+from mcp_tape.transports import connect_http
 from mcp_tape.transports.connect_http import Http
 from mcp_tape.transports.upstream import origin_of
 
@@ -135,3 +136,11 @@ def test_a_live_server_beside_a_tape_with_an_endpoint_elsewhere_leaves_no_call_u
                 told = next(heard)
     assert "error" in told and f"wants messages at another server, {endpoint}" in vcr.stderr
     assert {request.target for request in upstream.requests} == {"/sse"}
+
+
+@pytest.mark.parametrize("retry", ["²", "-1", "9" * 5_000, "soon", ""])
+def test_a_wait_that_is_no_number_is_left_aside(retry: str) -> None:
+    mark = connect_http._Mark()
+    mark.see(None, "250")
+    mark.see("7", retry)
+    assert (mark.retry, mark.last) == (0.25, "7")

@@ -9,6 +9,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import queue
+import re
 import threading
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from typing import Any
@@ -326,4 +327,6 @@ class _Mark:
 
     def see(self, number: str | None, retry: str | None) -> None:
         self.last = number or self.last
-        self.retry = int(retry) / 1000 if retry and retry.isdigit() else self.retry
+        # "If the field value consists of only ASCII digits"; no stream is waited for as long as eight of them say.
+        # https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
+        self.retry = int(retry) / 1000 if retry and re.fullmatch("[0-9]{1,7}", retry) else self.retry
