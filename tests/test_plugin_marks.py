@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .plugin import WITHOUT_OTHERS, Suite
+from .plugin import Suite
 
 NO_EFFECT = "the marker mcp_tape has no effect: this test uses no tape, so what it talks to is live"
 OWN = "@pytest.mark.mcp_tape(server=['server'])\n"
@@ -20,8 +20,8 @@ def taped(suite: Suite) -> Suite:
 
 @pytest.mark.parametrize("options", [[], ["--mcp-block-live"], ["--mcp-record=once"]])
 def test_a_marked_test_without_a_tape_does_not_run(suite: Suite, options: list[str]) -> None:
-    suite.test(f"{OWN}def test_one(): open('ran', 'w')\n")
-    result = suite.run(*WITHOUT_OTHERS, *options)  # of which some let every test ask for fixtures as it runs
+    suite.test(f"{OWN}def test_one(tmp_path): open('ran', 'w')\n")
+    result = suite.run(*options)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([NO_EFFECT, "Give the test the argument mcp_tape, *"])
     assert not (suite.path / "ran").exists()
@@ -31,14 +31,14 @@ def test_a_marked_test_without_a_tape_does_not_run(suite: Suite, options: list[s
 def test_one_that_could_have_asked_for_a_tape_and_did_not_fails(suite: Suite) -> None:
     suite.test(
         f"{OWN}def test_one(request): pass\n"
-        f"{OWN}def test_two(tmp_path): assert 0\n"  # whose fixture has the request
+        f"@pytest.fixture\ndef late(request): pass\n{OWN}def test_two(late): assert 0\n"
         f"@pytest.mark.parametrize('n', [pytest.param(1, marks=pytest.mark.mcp_tape('x'))])\ndef test_three(n): pass\n"
         f"{OWN}@pytest.mark.asyncio\nasync def test_four(): pass\n"
         f"{OWN}@pytest.mark.skip\ndef test_five(): pass\n"
         f"{OWN}def test_six(request): pytest.skip()\n"
     )
     result = suite.run()
-    result.assert_outcomes(failed=4, skipped=2)
+    result.assert_outcomes(failed=2, errors=2, skipped=2)
     assert result.stdout.str().count(NO_EFFECT) == 3
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,8 +26,23 @@ def check_own(item: pytest.Item) -> None:
 
 def check_before(item: pytest.Item) -> None:
     """Refuse it before it runs, unless it may ask for a tape as it does."""
-    if "request" not in getattr(item, "fixturenames", ()):
+    if not _may_ask_later(item):
         check_own(item)
+
+
+def _may_ask_later(item: pytest.Item) -> bool:
+    """Whether the test, or a fixture of its project, is given the request. Those of plugins ask for no tape."""
+    known = getattr(item, "_fixtureinfo", None)
+    if known is None:
+        return "request" in getattr(item, "fixturenames", ())
+    fixtures = (fixture for several in known.name2fixturedefs.values() for fixture in several)
+    asking = [inspect.unwrap(fixture.func) for fixture in fixtures if "request" in fixture.argnames]
+    return "request" in known.argnames or any(_is_of_project(function, item.config.rootpath) for function in asking)
+
+
+def _is_of_project(function: Callable[..., Any], root: Path) -> bool:
+    place = Path(inspect.getfile(function)).resolve()
+    return place.is_relative_to(root.resolve()) and "site-packages" not in place.parts
 
 
 def is_idle(item: pytest.Item) -> bool:
