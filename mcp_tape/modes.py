@@ -54,7 +54,6 @@ class Command:
             played = stage.finish(stopping.until_told(lambda: serve.serve(live, live.watched, live.unsent)))
             live.end()
         if episodes.failed is not None:
-            recorder.close()
             raise episodes.failed
         return played, episodes.passed_on
 
@@ -237,8 +236,10 @@ def _new_episodes(path: str, server: Command | Url, replay: api.Replay, record: 
     # The writer is forked before the cassette is opened to be played: SQLite forbids the other order.
     record = record._replace(extends=first, extends_modern=modern, when_needed=True)
     recorder = api.start_recorder(path, record, say)
-    played, passed_on = server.add(path, replay, recorder, say)
-    summary = recorder.close()
+    try:
+        played, passed_on = server.add(path, replay, recorder, say)
+    finally:  # also where the tape cannot be read: nobody is left who writes
+        summary = recorder.close()
     if passed_on:
         with Cassette(path):
             pass  # the last one out leaves one file behind
