@@ -41,7 +41,7 @@ from .support import MCP_TAPE
 
 PAGE = 4096
 EACH = 6  # commands that a mutant is given to
-WAIT = 60  # seconds for all of them, which take some tenths of one; verify may wait 30 for a server to start
+WAIT = 240  # seconds for all of them, which take some tenths of one; each verify may wait 30 for a server to start
 MEMORY = 1 << 30  # bytes more than this process has
 SMALL = [path for path in GOLDEN if path.stat().st_size < 120_000]
 
