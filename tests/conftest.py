@@ -76,8 +76,9 @@ def sdk_client(node: Callable[[], Path]) -> Callable[[str, str], list[str]]:
 
 
 @pytest.fixture
-def suite(pytester: pytest.Pytester) -> Suite:
-    """Tests of a user's, to be run with the plugin."""
+def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
+    """Tests of a user's, to be run with the plugin. In CI, pytest would not shorten the lines of its summary."""
+    monkeypatch.delenv("CI", raising=False)
     from .plugin import Suite
 
     return Suite(pytester)

@@ -260,7 +260,8 @@ def test_the_exit_code_is_the_servers(tmp_path: Path, code: int) -> None:
     assert run(record(cassette, python(f"raise SystemExit({code})"))).returncode == code
     (session,) = sessions(cassette)
     assert (session.exit_code, session.incomplete) == (code, None)
-    assert b'"code":%d' % code in frames(cassette)[-1].text
+    # The client may be seen to leave before or after that.
+    assert b'"code":%d' % code in [frame for frame in frames(cassette) if frame.sender == "server"][-1].text
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
