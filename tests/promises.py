@@ -62,7 +62,7 @@ class Desk:
         (self.place / name).write_text(text, "utf-8")
 
     def run(self, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        """Run mcp-tape; `python` in its words is this one. What starts nothing runs in this process: that is quicker."""
+        """Run mcp-tape; `python` in its words is this one. What starts nothing runs in this process, for speed."""
         if words[0] in STARTING:
             return run([*MCP_TAPE, *words], stdin, cwd=self.place, env=self.environ)
         unset = {name: None for name in os.environ if name not in self.environ}
