@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mcp_tape.frames import Side
-from mcp_tape.storage import Writer
-from mcp_tape.tape import Tape
+from mcp_tape.cassette.writer import Writer
+from mcp_tape.record.tape import Tape
+from mcp_tape.wire.frames import Side
 
 EVERY = 100  # of so many calls one is answered differently
 _TEXT_AT = 51  # a call that reads a page

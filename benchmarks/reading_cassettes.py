@@ -11,9 +11,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mcp_tape.frames import Side
-from mcp_tape.storage import Writer
-from mcp_tape.tape import Tape
+from mcp_tape.cassette.writer import Writer
+from mcp_tape.record.tape import Tape
+from mcp_tape.wire.frames import Side
 
 RARE, COMMON, SLOW = "Zuoz", "weather", "read_page"
 _WRITTEN = 10_000  # frames at once

@@ -112,8 +112,8 @@ def write_large(players: Sequence[Replayer], place: Path, exchanges: int, second
 
 
 def _cassette(file: str, talk: Talk) -> None:
-    from mcp_tape.storage import Writer
-    from mcp_tape.tape import Tape
+    from mcp_tape.cassette.writer import Writer
+    from mcp_tape.record.tape import Tape
 
     writer = Writer(file)
     session = writer.begin(

@@ -15,7 +15,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from mcp_tape.cassette import Cassette  # noqa: E402 (found only after the line above)
+from mcp_tape.cassette.reader import Cassette  # noqa: E402 (found only after the line above)
 from tests import provision  # noqa: E402 (found only after the line above)
 
 PATIENCE = 120  # seconds

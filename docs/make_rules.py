@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mcp_tape.cli.rules import levels, sentence
-from mcp_tape.diff.rules import SECTIONS, Rule
+from mcp_tape.cli.commands.rules import levels, sentence
+from mcp_tape.compare.rules import SECTIONS, Rule
 
 PAGE = Path(__file__).parent / "rules.md"
 INTRO = """# Rules

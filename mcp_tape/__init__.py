@@ -8,11 +8,11 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as type checkers know it; typing itself would take longer to load than all the rest
 if TYPE_CHECKING:
-    from .cassette import Cassette, Session
+    from .cassette.reader import Cassette, Session
     from .errors import CassetteError, ServerError, TapeError
-    from .frames import Exchange, Frame
     from .modes import Mode
-    from .using import Miss, UsedCassette, use_cassette
+    from .testing.use import Miss, UsedCassette, use_cassette
+    from .wire.frames import Exchange, Frame
 
 __version__ = "0.1.0"
 __all__ = [
@@ -31,8 +31,8 @@ __all__ = [
 ]
 
 _PLACES = {
-    "Cassette": "cassette", "Session": "cassette", "Exchange": "frames", "Frame": "frames", "Mode": "modes",
-    "Miss": "using", "UsedCassette": "using", "use_cassette": "using",
+    "Cassette": "cassette.reader", "Session": "cassette.reader", "Exchange": "wire.frames", "Frame": "wire.frames",
+    "Mode": "modes", "Miss": "testing.use", "UsedCassette": "testing.use", "use_cassette": "testing.use",
     "TapeError": "errors", "CassetteError": "errors", "ServerError": "errors",
 }  # fmt: skip
 

@@ -7,17 +7,17 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import journals, schema
+from .cassette import journals, schema
 from .errors import CassetteError
-from .stage import Played as Played
-from .stage import Replay as Replay
-from .stage import Stage as Stage
+from .replay.stage import Played as Played
+from .replay.stage import Replay as Replay
+from .replay.stage import Stage as Stage
 
 if TYPE_CHECKING:
-    from .choosing import Run
-    from .opening import Clients
-    from .recorder import Options, Recorder, Summary
-    from .transports.web import Site
+    from .record.recorder import Options, Recorder, Summary
+    from .replay.choosing import Run
+    from .replay.opening import Clients
+    from .transports.http.listen import Site
 
 
 def record(
@@ -31,11 +31,12 @@ def record(
 
     Uses this process's own stdin, stdout and stderr.
     """
-    from .transports import processes, stdio
+    from .transports import process
+    from .transports.stdio import relay as stdio
 
     path = os.path.abspath(path)
     check_writable(path)
-    server = processes.Server(command)
+    server = process.Server(command)
     recorder = start_recorder(path, options, warn)
     code = stdio.relay(server, recorder)
     return code, recorder.close()
@@ -54,7 +55,7 @@ class Web(NamedTuple):
 
     def site(self, report: Callable[[Exception], None]) -> Site:
         """A place to serve at."""
-        from .transports.web import HEAD_TIMEOUT, Address, Site
+        from .transports.http.listen import HEAD_TIMEOUT, Address, Site
 
         return Site(Address(self.host, self.port), report, head_timeout=self.head_timeout or HEAD_TIMEOUT)
 
@@ -66,15 +67,15 @@ def record_url(
 
     `started` is given the URL for the client.
     """
-    from .transports.web import Accidents
+    from .transports.http.listen import Accidents
 
     path = os.path.abspath(path)
     check_writable(path)
     accidents = Accidents(warn)
     site = web.site(accidents)
     recorder = start_recorder(path, options, warn)  # before anything that may start a thread
-    from .transports.proxy import Proxy
-    from .transports.upstream import Upstream
+    from .transports.http.relay import Proxy
+    from .transports.http.upstream import Upstream
 
     upstream = Upstream(web.url, web.headers, web.cacert)
     proxy = Proxy(upstream, site.origin, recorder, warn)
@@ -85,14 +86,14 @@ def record_url(
 
 def start_recorder(path: str, options: Options, warn: Callable[[str], None]) -> Recorder:
     """Start the writer. Forks: no thread may run yet, and no database may be open."""
-    from .recorder import HEAD_START, Recorder
+    from .record.recorder import HEAD_START, Recorder
 
     def write(reader: int, status: int) -> None:
-        from .backlog import Backlog
+        from .record.backlog import Backlog
 
         backlog = Backlog(reader)
         time.sleep(HEAD_START)
-        from .writer import Recording  # in the writer's process, so that the relay need not wait for it
+        from .record.writer import Recording  # in the writer's process, so that the relay need not wait for it
 
         Recording(backlog, status, path, options).run()
 
@@ -122,8 +123,9 @@ def check_writable(path: str) -> None:
 
 def replay(path: str, options: Replay, *, say: Callable[[str], None]) -> Played:
     """Be the recorded server, on this process's own stdin and stdout, until the client leaves."""
-    from .cassette import Cassette
-    from .transports import serve, stopping
+    from .cassette.reader import Cassette
+    from .transports import stopping
+    from .transports.stdio import serve
 
     with Cassette(path) as cassette:
         stage = Stage(cassette, options, say, clients=counting(path, options, say))
@@ -135,9 +137,9 @@ def replay_web(
     path: str, options: Replay, web: Web, *, say: Callable[[str], None], started: Callable[[str], None]
 ) -> Played:
     """Be the recorded server over HTTP, until told to stop. `started` is given the URL for the client."""
-    from .cassette import Cassette
-    from .transports import http
-    from .transports.web import Accidents
+    from .cassette.reader import Cassette
+    from .transports.http import serve as http
+    from .transports.http.listen import Accidents
 
     with Cassette(path) as cassette:
         stage, accidents = Stage(cassette, options, say), Accidents(say)

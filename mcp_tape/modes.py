@@ -6,12 +6,13 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from . import api, schema
+from . import api
+from .cassette import schema
 from .errors import ServerError, unchanged
 
 if TYPE_CHECKING:
-    from .cassette import Cassette
-    from .recorder import Options, Recorder, Summary
+    from .cassette.reader import Cassette
+    from .record.recorder import Options, Recorder, Summary
 
 Mode = Literal["none", "once", "new_episodes", "all", "rewrite"]
 Say = Callable[[str], None]
@@ -41,10 +42,11 @@ class Command:
 
     def add(self, file: str, replay: api.Replay, recorder: Recorder, say: Say) -> tuple[api.Played, int]:
         """Replay; what misses goes to the live server: what was played, and how much was passed on."""
-        from .cassette import Cassette
-        from .episodes import Episodes
-        from .transports import serve, stopping
-        from .transports.live import Live
+        from .cassette.reader import Cassette
+        from .replay.live import Episodes
+        from .transports import stopping
+        from .transports.stdio import serve
+        from .transports.stdio.live import Live
 
         with Cassette(file) as cassette:
             stage = api.Stage(cassette, replay, say, clients=api.counting(file, replay, say))
@@ -73,11 +75,11 @@ class Url:
 
     def add(self, file: str, replay: api.Replay, recorder: Recorder, say: Say) -> tuple[api.Played, int]:
         """The same over HTTP."""
-        from .cassette import Cassette
-        from .transports.http_live import LiveServer
-        from .transports.proxy import Proxy
-        from .transports.upstream import Upstream
-        from .transports.web import Accidents
+        from .cassette.reader import Cassette
+        from .transports.http.listen import Accidents
+        from .transports.http.live import LiveServer
+        from .transports.http.relay import Proxy
+        from .transports.http.upstream import Upstream
 
         with Cassette(file) as cassette:
             stage, accidents = api.Stage(cassette, replay, say), Accidents(say)
@@ -123,7 +125,7 @@ def _goes_on(path: str, run: str | None, say: Say) -> bool:
     """Whether this run has begun to record the cassette, and nothing of it was replayed since."""
     if run is None:
         return False
-    from .choosing import run_named
+    from .replay.choosing import run_named
     from .transports.runs import Turns
 
     def is_recorded(cassette: Cassette) -> bool:
@@ -135,14 +137,14 @@ def _goes_on(path: str, run: str | None, say: Say) -> bool:
 
 def can_play(path: str) -> bool:
     """Whether there is a whole session to play. One that another process is still recording is none."""
-    from .choosing import finished
+    from .replay.choosing import finished
 
     return _is_true_of(path, lambda cassette: any(finished(cassette)))
 
 
 def is_whole(path: str, say: Say) -> bool:
     """The same for mode `once`, for which a recording that was cut short is none: every run would miss the rest."""
-    from .choosing import whole
+    from .replay.choosing import whole
 
     there = can_play(path)
     if there and not _is_true_of(path, lambda cassette: any(whole(cassette))):
@@ -161,7 +163,7 @@ def _is_true_of(path: str, holds: Callable[[Cassette], bool]) -> bool:
     schema.check_header(path)
     if not os.path.exists(path) or not os.path.getsize(path):
         return False
-    from .cassette import Cassette, EmptyError
+    from .cassette.reader import Cassette, EmptyError
 
     try:
         with Cassette(path) as cassette:
@@ -177,7 +179,7 @@ def _record(path: str, server: Command | Url, options: Options, say: Say) -> Out
 
 def _rewrite(path: str, server: Command | Url, options: Options, say: Say) -> Outcome:
     """Into a file beside the cassette, which takes its place only if the run ended as it should."""
-    from . import replace
+    from .cassette import replace
 
     api.check_writable(path)
     api.make_directory(path)
@@ -197,8 +199,8 @@ def _rewrite(path: str, server: Command | Url, options: Options, say: Say) -> Ou
 
 def _add(part: str, path: str) -> None:
     """Put what was recorded onto a cassette that has others of the same run."""
-    from . import replace
-    from .merging import merge
+    from .cassette import replace
+    from .cassette.merging import merge
 
     with replace.beside(path) as both:
         merge([path, part], both)
@@ -207,8 +209,8 @@ def _add(part: str, path: str) -> None:
 
 def _unfit(beside: str, outcome: Outcome) -> str | None:
     """Why a recording must not take the old one's place."""
-    from .cassette import Cassette
-    from .choosing import finished
+    from .cassette.reader import Cassette
+    from .replay.choosing import finished
 
     summary = outcome.recorded
     if summary is None or summary.incomplete:
@@ -227,7 +229,7 @@ def _unfit(beside: str, outcome: Outcome) -> str | None:
 
 def _new_episodes(path: str, server: Command | Url, replay: api.Replay, record: Options, say: Say) -> Outcome:
     """Replay; what misses goes to the live server and onto a session that extends the one played."""
-    from .cassette import Cassette
+    from .cassette.reader import Cassette
 
     api.check_writable(path)
     with Cassette(path) as cassette:
@@ -248,7 +250,7 @@ def _new_episodes(path: str, server: Command | Url, replay: api.Replay, record: 
 
 def _played(cassette: Cassette, which: str, legacy: bool | None) -> int:
     """The session that clients of an era play, and new ones extend."""
-    from .selection import select
+    from .replay.selection import select
 
     session = cassette.session(select(cassette, which, legacy).sessions[0])
     return session.extends or session.id

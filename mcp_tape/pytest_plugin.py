@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from .pytest_tapes import Tapes
-    from .using import UsedCassette
+    from .testing.plugin import Tapes
+    from .testing.use import UsedCassette
 
 _MODES = ("none", "once", "new_episodes", "all", "rewrite")
 _UNPLAYED = ("ignore", "warn", "error")
@@ -53,7 +53,7 @@ _TAPES: pytest.StashKey[Tapes] = pytest.StashKey()
 
 def _tapes(config: pytest.Config) -> Tapes:
     if _TAPES not in config.stash:
-        from .pytest_tapes import Tapes
+        from .testing.plugin import Tapes
 
         config.stash[_TAPES] = Tapes(config)
     return config.stash[_TAPES]

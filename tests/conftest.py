@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from . import provision
+from tests.support import provision
 
 if TYPE_CHECKING:
-    from .plugin import Suite
+    from tests.support.plugin import Suite
 
 pytest_plugins = ["pytester"]
 
@@ -79,6 +79,6 @@ def sdk_client(node: Callable[[], Path]) -> Callable[[str, str], list[str]]:
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
     """Tests of a user's, to be run with the plugin. In CI, pytest would not shorten the lines of its summary."""
     monkeypatch.delenv("CI", raising=False)
-    from .plugin import Suite
+    from tests.support.plugin import Suite
 
     return Suite(pytester)

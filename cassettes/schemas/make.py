@@ -14,10 +14,10 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent))
 
-from mcp_tape import schema  # noqa: E402 (found only after the line above)
-from mcp_tape.redact import Redactor  # noqa: E402 (found only after the line above)
-from mcp_tape.storage import Writer  # noqa: E402 (found only after the line above)
-from mcp_tape.tape import Tape  # noqa: E402 (found only after the line above)
+from mcp_tape.cassette import schema  # noqa: E402 (found only after the line above)
+from mcp_tape.cassette.writer import Writer  # noqa: E402 (found only after the line above)
+from mcp_tape.record.tape import Tape  # noqa: E402 (found only after the line above)
+from mcp_tape.redaction.redactor import Redactor  # noqa: E402 (found only after the line above)
 
 FACTS = {"target": {"command": ["server", "--verbose"]}, "recorder": "mcp-tape", "note": None, "run": None}
 GREETING = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26"}}\n'

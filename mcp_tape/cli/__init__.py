@@ -62,7 +62,7 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in _COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f".{name.replace('-', '_')}", __name__).command
+        command: click.Command = importlib.import_module(f".commands.{name.replace('-', '_')}", __name__).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -97,7 +97,7 @@ def _discreetly(error: TapeError) -> str:
     """What went wrong. A server's URL, command line and last words may hold secrets."""
     if not isinstance(error, ServerError):
         return str(error)
-    from ..diagnostics import hidden
+    from ..redaction.diagnostics import hidden
 
     return hidden(str(error))
 

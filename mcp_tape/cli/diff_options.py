@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ..diff.renderings import FORMATS
-from ..diff.rules import CATEGORIES, LEVELS
+from ..compare.report import FORMATS
+from ..compare.rules import CATEGORIES, LEVELS
 from .options import json_paths
 
 if TYPE_CHECKING:
-    from ..diff.comparison import Comparison
-    from ..project import Project
+    from ..compare.judging import Comparison
+    from ..compare.project import Project
 
 F = TypeVar("F", bound=Callable[..., Any])
 _LONGEST = 1_000_000  # seconds, or times as long
@@ -71,7 +71,7 @@ def diff_options(function: F) -> F:
 
 def project_from(given: dict[str, Any]) -> Project:
     """The project's settings, and what was given on the command line before them."""
-    from ..project import here, load
+    from ..compare.project import here, load
 
     chosen = {name: given.get(name) for name in ("category", "fail_on")}
     return load(here(), **chosen, ignore_paths=given["ignore_paths"])
@@ -86,7 +86,7 @@ def show(
     comparison: Comparison | Sequence[Comparison], project: Project, given: dict[str, Any], file: str | None = None
 ) -> None:
     """A comparison, or several, on stdout, as it was asked for."""
-    from ..diff.renderings import render
+    from ..compare.report import render
 
     form = "json" if given["as_json"] else given["form"]
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

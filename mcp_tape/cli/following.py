@@ -8,14 +8,15 @@ import time
 from collections.abc import Iterator
 from itertools import takewhile
 
-from .. import database, showing
-from ..cassette import Cassette, Session
-from ..filters import Filter
-from ..showing import Row
+from ..cassette import file as database
+from ..cassette import rows as showing
+from ..cassette.filters import Filter
+from ..cassette.reader import Cassette, Session
+from ..cassette.rows import Row
 from . import say
+from .commands.show import goes_without_saying
 from .lines import echo_line, is_narrow, line_of
 from .printing import echo, echo_json
-from .show import goes_without_saying
 from .terminal import columns
 
 _PAUSE = 0.1  # seconds; a recorder writes as often

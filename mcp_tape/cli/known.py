@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from ..environment import Pairs
+    from ..redaction.environment import Pairs
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def _of_files(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> Pairs:
     if not values:
         return ()
-    from ..environment import from_file  # only where the option is used
+    from ..redaction.environment import from_file  # only where the option is used
 
     return tuple(pair for value in values for pair in from_file(value))
 
@@ -28,7 +28,7 @@ def _of_processes(ctx: click.Context, param: click.Parameter, values: tuple[str,
             raise click.BadParameter(f"{value!r} is neither parents nor pid:N, as in pid:4711")
     if not values:
         return ()
-    from ..environment import from_process
+    from ..redaction.environment import from_process
 
     return tuple(pair for value in values for pair in from_process(value))
 

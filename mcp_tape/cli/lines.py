@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from .. import jsontext, showing
-from ..cassette import Cassette
-from ..showing import Row
+from ..cassette import rows
+from ..cassette.reader import Cassette
+from ..cassette.rows import Row
+from ..wire import jsontext
 from .printing import echo_one_of_many
 from .terminal import fit, harmless, pad, wide, writable
 
@@ -53,7 +54,7 @@ def line_of(cassette: Cassette, row: Row, *, full: bool = False, brief: bool = F
     if row.is_message:
         return _message(row, _content(cassette, row, full, brief))
     what = "unfinished" if row.frame_kind in ("message", "batch") else row.frame_kind
-    text = showing.whole(cassette, row) if full else showing.plain(row.excerpt)
+    text = rows.whole(cassette, row) if full else rows.plain(row.excerpt)
     return Line(row, what, text, row.is_odd)
 
 
@@ -71,10 +72,10 @@ def _words(*words: str | None) -> str:
 def _content(cassette: Cassette, row: Row, full: bool, brief: bool) -> str:
     """The params, the result or the error of a message, on one line."""
     if row.is_cut and not full and row.frame_kind != "batch":
-        text = showing.plain(row.excerpt)  # more than fits on any line
+        text = rows.plain(row.excerpt)  # more than fits on any line
         found = _BODY.search(text)
         return text[found.end() :] if found else text
-    text = showing.whole(cassette, row)
+    text = rows.whole(cassette, row)
     if row.frame_kind == "noise":
         return text
     try:
@@ -109,8 +110,8 @@ def _brief(row: Row, body: Any) -> Any:
 
 def _control(row: Row) -> Line:
     """What happened, in words: `closes`, `exits 0`, `POST /mcp`, `200 application/json`."""
-    facts = showing.facts(row)
-    text = showing.plain(row.excerpt)
+    facts = rows.facts(row)
+    text = rows.plain(row.excerpt)
     if not facts:
         return Line(row, "control", text)
     event = facts["event"]

@@ -13,8 +13,8 @@ from .known import KNOWN, OF_TEST, known
 
 if TYPE_CHECKING:
     from ..api import Replay, Web
-    from ..diagnostics import Rules
-    from ..recorder import Options as RecordOptions
+    from ..record.recorder import Options as RecordOptions
+    from ..redaction.diagnostics import Rules
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,7 +41,7 @@ def json_option(function: F) -> F:
 def json_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     """A callback that refuses what is no JSONPath."""
     for value in values:
-        from ..jsonpath import compile_path  # only where the option is used
+        from ..wire.jsonpath import compile_path  # only where the option is used
 
         try:
             compile_path(value)
@@ -62,7 +62,7 @@ def patterns(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 
 def size(ctx: click.Context, param: click.Parameter, value: str) -> int:
     """A callback that makes a number of bytes of 64M and the like."""
-    from ..sizes import parse_size  # only where the option is used
+    from ..wire.sizes import parse_size  # only where the option is used
 
     try:
         return parse_size(value)
@@ -77,7 +77,7 @@ def size_if_given(ctx: click.Context, param: click.Parameter, value: str | None)
 
 def _functions(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     for value in values:
-        from ..naming import named_function  # only where the option is used
+        from ..wire.named_functions import named_function  # only where the option is used
 
         try:
             named_function(value)
@@ -89,14 +89,14 @@ def _functions(ctx: click.Context, param: click.Parameter, values: tuple[str, ..
 def _list_of_paths(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
     if not value:
         return ()
-    from ..jsonpath import split_paths  # only where the option is used
+    from ..wire.jsonpath import split_paths  # only where the option is used
 
     return json_paths(ctx, param, tuple(split_paths(value)))
 
 
 def _faults(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     for value in values:
-        from ..faults import parse  # only where the option is used
+        from ..replay.faults import parse  # only where the option is used
 
         try:
             parse(value)
@@ -147,7 +147,7 @@ def _is_header(value: str) -> bool:
 
 def _url(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     if value is not None and not _is_url(value):
-        from ..diagnostics import hidden
+        from ..redaction.diagnostics import hidden
 
         raise click.BadParameter(f"{hidden(value)!r} is no http or https URL, as in https://host/mcp")
     return value
@@ -289,7 +289,7 @@ def web_from(given: dict[str, Any]) -> Web:
                     f"--{name.replace('_', '-')} goes with --listen; on stdin and stdout it does not count"
                 )
         return Web(**more)
-    from ..transports.addresses import is_loopback
+    from ..transports.http.addresses import is_loopback
 
     host, port = given["listen"]
     if not is_loopback(host):
@@ -313,7 +313,7 @@ def _with(function: F, options: tuple[Callable[[F], F], ...]) -> F:
 
 def record_from(command: tuple[str, ...], given: dict[str, Any]) -> RecordOptions:
     """How to record, from what was given on the command line."""
-    from ..recorder import Options
+    from ..record.recorder import Options
 
     chosen = {name: value for name, value in given.items() if name in Options._fields}
     chosen |= {"known": known(given)}
@@ -335,7 +335,7 @@ def rules_from(given: dict[str, Any]) -> Rules:
     """What to hide, from what was given on the command line."""
     import os
 
-    from ..diagnostics import Rules
+    from ..redaction.diagnostics import Rules
 
     keys, paths, values = (given[name] for name in ("redact_keys", "redact_paths", "redact_values"))
     return Rules(keys, paths, values, named=given["redact_with"], environ=os.environ, known=known(given))
@@ -352,7 +352,7 @@ def replay_from(given: dict[str, Any]) -> Replay:
 def check_faults(options: Replay, listen: object) -> None:
     """Some faults need HTTP."""
     for source in options.faults:
-        from ..faults import ONLY_HTTP, parse
+        from ..replay.faults import ONLY_HTTP, parse
 
         if not listen and parse(source).kind in ONLY_HTTP:
             raise click.UsageError(f"--fault {source} is for HTTP: add --listen, or try disconnect or error:CODE")

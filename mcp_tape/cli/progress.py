@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from ..cassette import Cassette
+    from ..cassette.reader import Cassette
 
 _PATIENCE, _EVERY = 0.5, 0.1  # seconds
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 from itertools import islice
 
-from .. import showing
-from ..cassette import Cassette
+from ..cassette import rows as showing
+from ..cassette.reader import Cassette
+from ..cassette.rows import Row
 from ..errors import CassetteError, pasted
 from ..formats import pretty
-from ..showing import Row
 from . import say
 from .lines import echo_line, line_of
 from .printing import echo_json

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from .. import filters
-from ..cassette import Cassette, Session
-from ..frames import Frame
-from .labels import Label, happened, labelled
+from ..cassette import filters
+from ..cassette.labels import Label, happened, labelled
+from ..cassette.reader import Cassette, Session
+from ..wire.frames import Frame
 from .pretty import canonical, harmless
 
 ARROWS = {"client": "→", "server": "←"}

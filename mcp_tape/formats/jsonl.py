@@ -9,9 +9,9 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from .. import match
-from ..cassette import MESSAGE_TYPES, Cassette, Session
-from ..frames import Frame, parse
+from ..cassette.reader import MESSAGE_TYPES, Cassette, Session
+from ..wire import match
+from ..wire.frames import Frame, parse
 from .pretty import harmless
 
 FORMAT = 1  # of the lines; a reader refuses what is newer

@@ -10,11 +10,11 @@ from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from .. import jsontext
-from ..cassette import Session
+from ..cassette.building import Builder
+from ..cassette.reader import Session
 from ..errors import CassetteError
-from ..frames import Frame, FrameKind, Message, parse
-from .building import Builder
+from ..wire import jsontext
+from ..wire.frames import Frame, FrameKind, Message, parse
 from .jsonl import FORMAT, fingerprint
 
 _LARGEST = 1 << 63

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, groupby
 from typing import NamedTuple
 
-from .. import jsontext, showing
-from ..cassette import Cassette, Session
-from ..frames import Frame
-from ..texts import spans
-from . import labels
-from .labels import Label, labelled
+from ..cassette import labels, rows
+from ..cassette.labels import Label, labelled
+from ..cassette.reader import Cassette, Session
+from ..wire import jsontext
+from ..wire.frames import Frame
+from ..wire.texts import spans
 from .pretty import LARGE, harmless, pieces_of_members
 
 _ARROWS = {"client": "→", "server": "←"}
@@ -96,7 +96,7 @@ def _ending(asked: list[Label], answers: list[Label]) -> str:
 
 def _open_end(cassette: Cassette, session: int, number: int) -> str:
     """Why there is no answer, where it is known: in the words of show."""
-    statuses = [row.status for row in showing.rows_of(cassette, session, number) if row.kind == "request"]
+    statuses = [row.status for row in rows.rows_of(cassette, session, number) if row.kind == "request"]
     return ", ".join(dict.fromkeys(_ENDS.get(status or "", "**not answered**") for status in statuses))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from .. import jsontext
+from ..wire import jsontext
 
 LARGE = 1 << 20  # characters; what has more is not parsed in order to be laid out
 _PIECE = 1 << 16

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import BinaryIO
 
-from ..frames import Frame
+from ..wire.frames import Frame
 
 
 def dump(frames: Iterable[Frame], out: BinaryIO) -> None:

@@ -13,9 +13,9 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from .. import jsontext
-from ..frames import Frame, Message
-from .labels import Label
+from ..cassette.labels import Label
+from ..wire import jsontext
+from ..wire.frames import Frame, Message
 from .loading import kind_of
 from .pretty import in_one_line, laid_out
 

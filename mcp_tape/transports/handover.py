@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from _socket import AF_UNIX, SOCK_STREAM, socket  # what `socket` would load takes longer than all the rest
 
-from ..environment import Pairs
 from ..errors import TapeError
+from ..redaction.environment import Pairs
 
 _PATIENCE = 30.0  # seconds for a test that is busy
 _CHUNK = 1 << 16

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ..errors import TapeError
-from . import bridge, serve
+from .stdio import bridge, serve
 
 if TYPE_CHECKING:
     import asyncio
 
-    from ..playback import Player
-    from .web import App, Site
+    from ..replay.sends import Player
+    from .http.listen import App, Site
 
     Deckplace = Callable[[], contextlib.AbstractContextManager[Player]]
 

@@ -13,10 +13,10 @@ import anyio
 from mcp import types
 from mcp.shared.message import SessionMessage
 
-from ..playback import Send
+from ..replay.sends import Send
 
 if TYPE_CHECKING:
-    from ..playback import Player
+    from ..replay.sends import Player
 
 _CHANNEL = "memory"
 _NO_BOUND = float("inf")

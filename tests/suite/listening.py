@@ -10,7 +10,7 @@ from pathlib import Path
 from subprocess import DEVNULL
 from typing import IO
 
-from ..support import WAIT, receive, receive_line, started
+from tests.support.running import WAIT, receive, receive_line, started
 
 
 @dataclass

@@ -9,8 +9,8 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-from .. import provision
-from ..support import WAIT
+from tests.support import provision
+from tests.support.running import WAIT
 
 PACKAGE = Path(__file__).with_name("package.json")
 STAMPED = re.compile(r"(.+)-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z")  # a scenario and when it ran

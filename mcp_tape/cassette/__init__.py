@@ -1,0 +1,1 @@
+"""The SQLite file that a recording is, and the only home of SQL."""

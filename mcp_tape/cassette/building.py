@@ -1,0 +1,133 @@
+"""A new cassette made of given sessions and frames. What is derived is made anew, as when it is recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from ..errors import CassetteError
+from ..wire.frames import Entry, Frame, Message
+from ..wire.ledger import Ledger
+from . import file as database
+from .reader import Session
+from .writer import Batch, Writer
+
+_BATCH_FRAMES, _BATCH_BYTES = 1_000, 4 << 20
+_COLUMNS = frozenset(Session._fields) - {"key_version"}  # keys are made anew, as this version makes them
+# What frames may tell of their session; where they tell one of a group, all of the group is theirs.
+_TOLD = (("protocol_version",), ("client_name", "client_version"), ("server_name", "server_version"))
+
+
+class Builder:
+    """Writes sessions, one after the other, onto a cassette that is not there yet."""
+
+    def __init__(self, path: str) -> None:
+        self._writer = Writer(path)
+        self._row: dict[str, Any] = {}
+        self._open = False
+        self._highest = 0  # of the numbers of sessions
+        self.frames = 0
+        self.sessions: dict[int, int | None] = {}  # by number, the one that each extends
+
+    def begin(self, row: Mapping[str, Any]) -> None:
+        """The next session; what its row does not say is left to its frames."""
+        self.end()
+        self._row = {name: value for name, value in row.items() if name in _COLUMNS}
+        number = self._row.get("id", self._highest + 1)
+        self._highest = max(self._highest, number)
+        first = {name: self._row[name] for name in ("started_at", "target", "recorder")}
+        self._writer.begin(first | {"id": number, "transport": "stdio"})
+        self._number, self._open = number, True
+        self.sessions[number] = self._row.get("extends")
+        self._ledger, self._batch, self._size, self._last, self._http = Ledger(), Batch(), 0, 0, False
+
+    def add(self, frame: Frame, messages: list[Message], keys: Mapping[int, bytes] | None = None) -> None:
+        """One frame, with the messages in its text. `keys`: of requests whose text no longer tells them."""
+        entries = self._ledger.enter(frame, messages, frame.text)
+        self._batch.append((self._number, frame, _with_keys(entries, keys) if keys else entries))
+        self._size += len(frame.text)
+        self._last = max(self._last, frame.at)
+        self._http = self._http or frame.channel not in ("stdio", "stderr")
+        self.frames += 1
+        if len(self._batch) >= _BATCH_FRAMES or self._size >= _BATCH_BYTES:
+            self._flush()
+
+    def untold(self) -> set[str]:
+        """What the row says of the session that its frames might have told, and do not."""
+        return {name for group in _TOLD for name in group if self._row.get(name) and name not in self._ledger.facts}
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Leave this out of the session's row."""
+        for name in names:
+            del self._row[name]
+
+    def end(self) -> None:
+        """The session is whole, unless its row says otherwise. What its frames tell wins over its row."""
+        if not self._open:
+            return
+        self._flush()
+        self._open = False
+        told = {name: database.storable(value) for name, value in self._ledger.facts.items()}
+        self.forget(self.untold() & {name for group in _TOLD if not told.keys().isdisjoint(group) for name in group})
+        row = {"transport": "http" if self._http else "stdio", "ended_at": self._ended_at()} | self._row
+        row["target"] = _target(row["target"])
+        self._writer.finish(self._number, row | told)
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def _flush(self) -> None:
+        if self._batch:
+            self._writer.append(self._batch, {})
+        self._batch, self._size = [], 0
+
+    def _ended_at(self) -> str:
+        try:
+            started = datetime.fromisoformat(self._row["started_at"].replace("Z", "+00:00"))
+            return (started + timedelta(microseconds=self._last)).isoformat().replace("+00:00", "Z")
+        except (ValueError, OverflowError):
+            return str(self._row["started_at"])
+
+
+@contextlib.contextmanager
+def building(path: str, name: str | None = None) -> Iterator[Builder]:
+    """A builder of the file at `path`, which is whole at the end, or gone. `name`: what an error calls it."""
+    try:
+        builder = Builder(path)
+        try:
+            yield builder
+            builder.end()
+        finally:
+            builder.close()
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+    except BaseException as error:
+        remove(path)
+        if isinstance(error, sqlite3.Error):
+            raise CassetteError(f"cannot write {name or path}: {error}") from None
+        raise
+
+
+def remove(path: str) -> None:
+    """A file of SQLite's, and what lies beside it."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path + suffix)
+
+
+def _with_keys(entries: list[Entry], keys: Mapping[int, bytes]) -> list[Entry]:
+    return [
+        entry._replace(key=keys[part]) if part in keys and entry.key is not None else entry
+        for part, entry in enumerate(entries)
+    ]
+
+
+def _target(target: Any) -> str:
+    """Text as it is, so that it comes back as it went."""
+    import orjson
+
+    return target if isinstance(target, str) else orjson.dumps(target).decode()

@@ -1,0 +1,176 @@
+"""Whether a cassette is what it should be: the file, its schema, its sessions, its derived rows, and its secrets."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from ..errors import CassetteError
+from ..redaction.redactor import Redactor
+from ..wire import match
+from ..wire.frames import Entry, Frame
+from . import file, schema, unhidden
+from .reader import Cassette, Session
+from .rebuilding import rebuild
+
+_MOST = 20  # of one kind in one session: whoever has so many wants to know how many, not which
+_OWN = ("sqlite_",)  # SQLite's own tables and indices
+_COMPARED = "part, session, seq, sender, kind, method, rpc_id, name, status, answers, key, exchange, cue"
+_KEY = _COMPARED.split(", ").index("key")
+
+Progress = Callable[[int], None]
+
+
+class Finding(NamedTuple):
+    """Something that is not as it should be. `what`: file, schema, session, messages or secret."""
+
+    what: str
+    message: str
+    session: int | None = None
+    seq: int | None = None
+    path: str | None = None
+
+
+def check(cassette: Cassette, redactor: Redactor, progress: Progress = lambda done: None) -> Iterator[Finding]:
+    """Everything that there is to find. A damaged file is looked at no further."""
+    damage = list(_file(cassette))
+    yield from damage
+    if damage:
+        return
+    yield from _schema(cassette)
+    seen = 0
+    for session in cassette.sessions():
+        yield from _session(session)
+        for done, found in _messages(cassette, session):
+            progress(seen + done)
+            yield from found
+        seen += cassette.rows("SELECT count(*) FROM frames WHERE session = ?", (session.id,))[0][0]
+    yield from _rows_of_nobody(cassette)
+    yield from _secrets(cassette, redactor, lambda done: progress(seen + done))
+
+
+def _file(cassette: Cassette) -> Iterator[Finding]:
+    """What SQLite finds wrong with it, and whether all of it is there."""
+    size, pages = (cassette.rows(f"PRAGMA {name}")[0][0] for name in ("page_size", "page_count"))
+    there = os.path.getsize(cassette.source)
+    # While somebody records, the newest pages are beside it.
+    if there < size * pages and not file.header_says_wal(cassette.source):
+        yield Finding("file", f"{there} bytes of {size * pages} are there: it was cut off")
+    for (said,) in cassette.rows("PRAGMA integrity_check(20)"):
+        if said != "ok":
+            yield Finding("file", " ".join(str(said).split()))
+
+
+def _schema(cassette: Cassette) -> Iterator[Finding]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(schema.SCHEMA)
+        wanted = _objects(db.execute)
+    found = _objects(lambda sql: cassette.rows(sql))
+    for kind, name in sorted(wanted.keys() | found.keys(), key=str):
+        if (kind, name) not in found:
+            yield Finding("schema", f"the {kind} {name} is not there")
+        elif (kind, name) not in wanted:
+            yield Finding("schema", f"the {kind} {name} is none of a cassette's")
+        elif found[kind, name] != wanted[kind, name]:
+            yield Finding("schema", f"the {kind} {name} is not as it should be")
+
+
+def _objects(rows: Callable[[str], Any]) -> dict[tuple[str, str], Any]:
+    """What a schema has: tables by their columns, all else by its text."""
+    found: dict[tuple[str, str], Any] = {}
+    for kind, name, sql in list(rows("SELECT type, name, sql FROM sqlite_master")):
+        if str(name).startswith(_OWN):
+            continue
+        quoted = str(name).replace('"', '""')
+        columns = list(rows(f'PRAGMA table_info("{quoted}")')) if kind == "table" else None
+        found[kind, name] = columns or re.sub(r"\s+", " ", str(sql)).strip()
+    return found
+
+
+def _session(session: Session) -> Iterator[Finding]:
+    if session.incomplete or session.ended_at is None:
+        why = session.incomplete or "never closed"
+        yield Finding("session", f"is {'open' if session.ended_at is None else 'incomplete'}: {why}", session.id)
+
+
+def _messages(cassette: Cassette, session: Session) -> Iterator[tuple[int, list[Finding]]]:
+    """How many frames were looked at, and what in their messages does not fit them."""
+    forgotten = _forgotten(cassette, session.id)
+    wrong = 0
+    for done, (frame, entries) in enumerate(rebuild(cassette.frames(session.id))):
+        stored = _stored(cassette, session.id, frame.seq)
+        if stored == _derived(session, frame, entries, stored, forgotten):
+            yield done, []
+            continue
+        wrong += 1
+        said = "its rows in messages do not fit it"
+        yield done, [Finding("messages", said, session.id, frame.seq)] if wrong <= _MOST else []
+    if wrong > _MOST:
+        yield 0, [Finding("messages", f"and {wrong - _MOST} more frames with such rows", session.id)]
+
+
+def _forgotten(cassette: Cassette, session: int) -> set[int]:
+    """The requests whose keys were taken back, because the client made them again."""
+    sql = "SELECT answers FROM messages WHERE session = ? AND status = 'retry'"
+    return {seq for (seq,) in cassette.rows(sql, (session,))}
+
+
+def _stored(cassette: Cassette, session: int, seq: int) -> list[tuple[Any, ...]]:
+    sql = f"""SELECT {_COMPARED} FROM messages
+        WHERE frame = (SELECT id FROM frames WHERE session = ? AND seq = ?) ORDER BY part"""
+    return [tuple(row) for row in cassette.rows(sql, (session, seq))]
+
+
+def _derived(
+    session: Session, frame: Frame, entries: list[Entry], stored: list[tuple[Any, ...]], forgotten: set[int]
+) -> list[tuple[Any, ...]]:
+    """What the rows should be. A key that cannot be made anew from the frame counts as right."""
+    rows = []
+    for n, entry in enumerate(entries):
+        message, key = entry.message, entry.key
+        if frame.sender == "client" and frame.seq in forgotten:
+            key = None
+        elif n < len(stored) and (frame.redactions or session.key_version != match.KEY_VERSION):
+            key = stored[n][_KEY]
+        names = file.storable(message.method), message.rpc_id, file.storable(message.name)
+        rows.append(
+            (
+                n,
+                session.id,
+                frame.seq,
+                frame.sender,
+                message.kind,
+                *names,
+                message.status,
+                entry.answers,
+                key,
+                entry.exchange,
+                entry.cue,
+            )
+        )
+    return rows
+
+
+def _rows_of_nobody(cassette: Cassette) -> Iterator[Finding]:
+    for table, parent in (("frames", "sessions"), ("messages", "frames"), ("sessions", "sessions")):
+        sql = f"SELECT count(*) FROM pragma_foreign_key_check('{table}')"
+        count = cassette.rows(sql)[0][0]
+        if count:
+            yield Finding("schema", f"{count} rows of {table} belong to none of {parent}")
+
+
+def _secrets(cassette: Cassette, redactor: Redactor, progress: Progress) -> Iterator[Finding]:
+    try:
+        yield from _places(cassette, redactor, progress)
+    except sqlite3.Error as error:
+        raise CassetteError(file.unreadable(cassette.path, error)) from None
+
+
+def _places(cassette: Cassette, redactor: Redactor, progress: Progress) -> Iterator[Finding]:
+    for place in unhidden.secrets(cassette.connection, redactor, progress):
+        path = redactor.text(place.path)  # what stands on the way to a secret may be one, too
+        yield Finding("secret", f"looks like a secret ({place.kind})", place.session, place.seq, path)

@@ -1,0 +1,291 @@
+"""The filter grammar of show, stats, export and the viewer: `tool:search status:error -method:ping dur:>50`.
+
+Owns what a filter means. It becomes one SQL expression over the rows of `ROWS`, and that expression is exact: nothing
+is left to check afterwards, so that a filter never has to read more than SQLite does. Knows nothing of how rows are
+shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..wire import jsontext
+from ..wire.sizes import UNITS
+from .batches import answer_of, question_of, text_of
+
+if TYPE_CHECKING:
+    from ..wire.frames import Frame
+    from .reader import Cassette
+
+Sql = tuple[str, tuple[Any, ...]]
+
+# One row per message, and one per frame that holds none. `f` is the frame and `m` its message; `q` is the request that
+# `m` answers, `a` the answer to `m`. Everything is found by an index.
+ROWS = f"""frames f
+    LEFT JOIN messages m ON m.frame = f.id AND f.kind <> 'control'
+    {question_of("m")}
+    {answer_of("m", "f")} AND a.sender <> m.sender
+    LEFT JOIN frames af ON af.id = a.frame"""
+
+# A cancel names the id of a request of its own side. A client's is in the exchange of its request; a server's may be in
+# none, and is looked for among so many that follow, as all of them for each request could take hours.
+_CANCELLED = f"""CASE WHEN f.kind = 'batch' THEN called_off(m.session, m.seq, m.frame, m.part, m.sender, m.rpc_id)
+    WHEN m.sender = 'client' THEN EXISTS (
+        SELECT 1 FROM messages c CROSS JOIN frames cf ON cf.id = c.frame
+        WHERE c.session = m.session AND c.exchange = m.seq AND (c.frame, c.part) > (m.frame, m.part)
+        AND +c.method = 'notifications/cancelled' AND +c.sender = 'client'
+        AND cancelled_by({text_of("cf", "c.part")}, c.part) = m.rpc_id)
+    ELSE EXISTS (
+        SELECT 1 FROM (SELECT c.frame, c.part, c.sender FROM messages c WHERE c.session = m.session
+            AND c.method = 'notifications/cancelled' AND (c.frame, c.part) > (m.frame, m.part)
+            ORDER BY c.frame, c.part LIMIT 100) few
+        CROSS JOIN frames cf ON cf.id = few.frame
+        WHERE few.sender = m.sender AND cancelled_by({text_of("cf", "few.part")}, few.part) = m.rpc_id) END"""
+
+# What a row says of its call. A request and its answer say the same.
+METHOD = "coalesce(m.method, q.method)"
+NAME = "coalesce(m.name, q.name)"
+TEXT = text_of("f", "m.part")
+SIZE = f"length(CAST({TEXT} AS BLOB))"
+MICROSECONDS = "coalesce(af.at - f.at, CASE WHEN q.frame IS NOT NULL THEN f.at - qf.at END)"
+STATUS = f"""CASE WHEN m.kind IS NOT 'request' THEN m.status WHEN a.status IS NOT NULL THEN a.status
+    WHEN m.key IS NULL THEN 'retry' WHEN {_CANCELLED} THEN 'cancelled' ELSE 'unanswered' END"""
+_SO_FAR = STATUS.replace("'unanswered'", "NULL")
+
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "/": "\\/", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_FAILED = ("error", "tool-error", "refused")
+_STATUSES = {
+    "ok": ("ok",), "error": _FAILED, "rpc-error": ("error",), "tool-error": ("tool-error",), "refused": ("refused",),
+    "input-required": ("input-required",), "retry": ("retry",), "cancelled": ("cancelled",),
+    "unanswered": ("unanswered",),
+}  # fmt: skip
+_OF_MESSAGES = ("request", "response", "notification")
+_OF_FRAMES = ("batch", "noise", "stderr", "control")
+_MOST_CHARACTERS = 10_000
+_FEW = 100
+_MOST = 1 << 62  # beyond it SQLite cannot compare as a whole number
+_TERM = re.compile(r'(?P<minus>-?)(?:(?P<field>[A-Za-z_]+):)?(?P<value>"(?:[^"\\]|\\.)*"(?=\s|$)|[^\s"]\S*|)', re.S)
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([a-zA-Zµμ]*)")
+_DUR_UNITS = {"": 1_000, "us": 1, "µs": 1, "μs": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000}
+
+
+class FilterError(ValueError):
+    """A filter that does not parse: why, and at which character."""
+
+    def __init__(self, message: str, position: int) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+class Filter(NamedTuple):
+    """What to keep. Empty, it keeps everything."""
+
+    terms: tuple[Sql, ...] = ()
+    names_sessions: bool = False  # it says itself which sessions it is about
+
+    def sql(self) -> Sql:
+        """A WHERE expression over `ROWS` that is true for what the filter keeps, and its values."""
+        terms = tuple(dict.fromkeys(self.terms))  # a word that is said twice says nothing more
+        return _all([sql for sql, _ in terms]) or "1", tuple(v for _, values in terms for v in values)
+
+    def so_far(self) -> Filter:
+        """The same for a session that goes on: what has no answer yet may still get one."""
+        return self._replace(terms=tuple((sql.replace(STATUS, _SO_FAR), values) for sql, values in self.terms))
+
+    def unanswered(self) -> Filter:
+        """Of what it keeps, the requests that have no answer."""
+        return self._replace(terms=(*self.terms, _status("unanswered", 0)))
+
+
+EVERYTHING = Filter()
+
+
+def _all(conditions: list[str]) -> str:
+    """One expression, as a tree that is not deep: SQLite goes no further down than a thousand levels."""
+    if len(conditions) <= _FEW:
+        return " AND ".join(conditions)
+    half = len(conditions) // 2
+    return f"({_all(conditions[:half])}) AND ({_all(conditions[half:])})"
+
+
+def parse(text: str) -> Filter:
+    """The filter that a text stands for; FilterError where it stands for none."""
+    if len(text) > _MOST_CHARACTERS:
+        raise FilterError(f"longer than {_MOST_CHARACTERS} characters", _MOST_CHARACTERS)
+    terms, fields = [], set()
+    at = _skip(text, 0)
+    while at < len(text):
+        found = _TERM.match(text, at)
+        if found is None or not found["value"]:
+            raise _no_value(text, at, found)
+        field = (found["field"] or "").lower()
+        sql, values = _condition(field, found)
+        terms.append((f"NOT coalesce({sql}, 0)" if found["minus"] else f"coalesce({sql}, 0)", values))
+        fields.add(field)
+        at = _skip(text, found.end())
+    return Filter(tuple(terms), "session" in fields)
+
+
+def sessions(cassette: Cassette, kept: Filter, number: int | None = None) -> list[int]:
+    """The sessions to look at: the one asked for, those that the filter is about, or the newest."""
+    if number is not None or not kept.names_sessions:
+        return [cassette.session(number).id]
+    return [session.id for session in cassette.each_session()]
+
+
+def frames(cassette: Cassette, session: int, kept: Filter = EVERYTHING) -> Iterator[Frame]:
+    """The frames of a session with something in them that the filter keeps, in order, verbatim."""
+    wanted = seqs(cassette, session, kept) if kept.terms else None
+    if wanted is None:
+        yield from cassette.frames(session)
+        return
+    following = next(wanted, None)
+    for frame in cassette.frames(session):
+        if following is None:
+            return
+        if frame.seq == following:
+            yield frame
+            following = next(wanted, None)
+
+
+def seqs(cassette: Cassette, session: int, kept: Filter) -> Iterator[int]:
+    """The numbers of those frames. Read in blocks, as a query left open would lock recorders out."""
+    where, values = kept.sql()
+    sql = f"SELECT DISTINCT f.seq FROM {ROWS} WHERE f.session = ? AND f.seq > ? AND {where} ORDER BY f.seq LIMIT 1000"
+    last = -(1 << 63)
+    while block := cassette.rows(sql, (session, last, *values)):
+        yield from (seq for (seq,) in block)
+        cassette.expect_onward(last, block[-1][0])
+        last = block[-1][0]
+
+
+def _skip(text: str, at: int) -> int:
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
+
+
+def _no_value(text: str, at: int, found: re.Match[str] | None) -> FilterError:
+    at = found.start("value") if found else at
+    if text[at : at + 1] == '"':
+        return FilterError("a quoted text must be closed, and a space must follow it", at)
+    field = found["field"] if found else None
+    return FilterError(f"{field}: needs a value" if field else "- needs something to leave out", at)
+
+
+def _condition(field: str, found: re.Match[str]) -> Sql:
+    make = _FIELDS.get(field)
+    if make is None:
+        known = ", ".join(name for name in _FIELDS if name)
+        raise FilterError(
+            f"there is no field {field!r}; there are {known}. To find it as text, put it in quotes",
+            found.start("field"),
+        )
+    value, at = found["value"], found.start("value")
+    if value.startswith('"'):
+        value = re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.S)
+    if not value:
+        raise FilterError("nothing is between the quotes", at)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise FilterError("this is not UTF-8", at) from None
+    return make(value, at)
+
+
+def _text(value: str, at: int) -> Sql:
+    """Verbatim; or behind escapes, which are only read where there is one that may stand for a character of ours."""
+    escapes = {"\\u00" if value.isascii() else "\\u"} | {_ESCAPES[each] for each in value if each in _ESCAPES}
+    escaped, hints = _any(f"instr({TEXT}, ?) > 0", sorted(escapes))
+    sql = f"(instr(lower({TEXT}), ?) > 0 OR ({escaped} AND says({TEXT}, ?)))"
+    return sql, (_lower(value), *hints, _lower(value).encode())
+
+
+def _lower(text: str) -> str:
+    """As SQLite's lower() does it: A to Z."""
+    return re.sub("[A-Z]+", lambda found: found[0].lower(), text)
+
+
+def _any(condition: str, values: list[Any]) -> Sql:
+    return f"({' OR '.join([condition] * len(values))})", tuple(values)
+
+
+def _like(column: str) -> Callable[[str, int], Sql]:
+    """Equal to a value, in which `*` stands for anything."""
+
+    def make(value: str, at: int) -> Sql:
+        if "*" not in value:
+            return f"{column} = ?", (value,)
+        return f"{column} GLOB ?", (re.sub(r"[\[?]", r"[\g<0>]", re.sub(r"\*+", "*", value)),)
+
+    return make
+
+
+def _id(value: str, at: int) -> Sql:
+    return _any("coalesce(m.rpc_id, q.rpc_id) = ?", [value, jsontext.quote(value)])
+
+
+def _among(value: str, at: int, field: str, known: Any) -> None:
+    if value not in known:
+        raise FilterError(f"{field}: takes {', '.join(known)}", at)
+
+
+def _from(value: str, at: int) -> Sql:
+    _among(value, at, "from", ("client", "server"))
+    return "f.sender = ?", (value,)
+
+
+def _kind(value: str, at: int) -> Sql:
+    _among(value, at, "kind", (*_OF_MESSAGES, "message", *_OF_FRAMES))
+    if value == "message":
+        return "m.kind IN (?, ?, ?)", _OF_MESSAGES
+    return ("m.kind = ?" if value in _OF_MESSAGES else "f.kind = ?"), (value,)
+
+
+def _status(value: str, at: int) -> Sql:
+    _among(value, at, "status", _STATUSES)
+    meant = _STATUSES[value]
+    return f"({STATUS}) IN ({', '.join('?' * len(meant))})", meant
+
+
+def _measure(column: str, units: dict[str, int], example: str) -> Callable[[str, int], Sql]:
+    """A number, a comparison or a range."""
+
+    def number(text: str, at: int) -> tuple[int, int]:
+        """A number and the size of its unit, both in what the column counts."""
+        found = _NUMBER.fullmatch(text)
+        unit = units.get(found[2].lower()) if found else None
+        if found is None or unit is None or (unit == 1 and "." in text):
+            named = f", with {', '.join(u for u in units if u)}" if len(units) > 1 else ""
+            raise FilterError(f"{text!r} is not a number{named}; write e.g. {example}", at)
+        return round(min(float(found[1]) * unit, _MOST)), unit
+
+    def make(value: str, at: int) -> Sql:
+        compared = re.match(r">=|<=|>|<", value)
+        if compared:
+            return f"{column} {compared[0]} ?", (number(value[compared.end() :], at + compared.end())[0],)
+        first, dots, last = value.partition("..")
+        if dots and (first or last):
+            low = number(first, at)[0] if first else -_MOST
+            high = number(last, at + len(first) + 2)[0] if last else _MOST
+            return f"{column} BETWEEN ? AND ?", (low, high)
+        exact, unit = number(value, at)
+        return f"({column} >= ? AND {column} < ?)", (exact, exact + unit)
+
+    return make
+
+
+_FIELDS: dict[str, Callable[[str, int], Sql]] = {
+    "method": _like(METHOD),
+    "tool": _like(NAME),
+    "id": _id,
+    "from": _from,
+    "kind": _kind,
+    "status": _status,
+    "dur": _measure(MICROSECONDS, _DUR_UNITS, "dur:>50, dur:1s.. or dur:10..200"),
+    "size": _measure(SIZE, UNITS, "size:>10k, size:..2M or size:100..200"),
+    "session": _measure("f.session", {"": 1}, "session:2, session:>3 or session:1..4"),
+    "": _text,
+}

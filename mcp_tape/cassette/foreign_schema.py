@@ -1,0 +1,71 @@
+"""Whether a schema that is not a cassette's word for word is one all the same.
+
+Others may add tables, views, columns and plain indices, and tools write a table anew in words of their own. But what
+is in the place of ours may only store: an expression in it would run, and may be endless. So all of its words have to
+be known.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+
+from ..errors import CassetteError, pasted
+from .schema import SCHEMA, TABLES
+
+# Names in quotation marks, words, and all else, mark by mark: https://www.sqlite.org/lang_keywords.html
+_TOKEN = re.compile(r'"((?:[^"]|"")*)"|\[([^\]]*)\]|`([^`]*)`|([^\W\d]\w*)|(\S)')
+_MADE = re.compile(r"\s*CREATE\s+(?:UNIQUE\s+|VIRTUAL\s+|TEMP\s+|TEMPORARY\s+)?(TABLE|INDEX|VIEW|TRIGGER)\b", re.I)
+_WORDS = {"create", "if", "not", "exists", "null", "unique", "asc", "(", ")", ",", ";"}
+_OF_TABLES = _WORDS | set("table integer int text blob primary key references foreign without rowid strict".split())
+_OF_INDICES = _WORDS | set("index on desc where is and".split())
+_ACTS = set("as check collate conflict default generated on using virtual".split())  # though somebody may be called so
+
+Made = tuple[str, str, str | None]  # type, name and SQL, as SQLite keeps them
+
+
+def check(db: sqlite3.Connection, path: str, made: Iterable[Made]) -> None:
+    """Refuse a schema in which something else than a cassette's tables goes by their names."""
+    for kind, name in _odd(db, list(made)):
+        raise CassetteError(
+            f"{path} was left alone: its {kind} {name} is not as a cassette has it; to see it: "
+            f"sqlite3 {pasted(path)} .schema"
+        )
+
+
+def _odd(db: sqlite3.Connection, made: list[Made]) -> Iterator[tuple[str, str]]:
+    for kind, name, sql in made:
+        what = _MADE.match(str(sql))
+        if sql is not None and (what is None or what[1].lower() != kind):
+            yield str(kind), str(name)  # SQLite goes by the words, whatever else is said of them
+    statements = {(kind, name): str(sql) for kind, name, sql in made}
+    for table, columns in _own_columns().items():
+        found = _columns(db, table)
+        names = {*found, *TABLES, "id"}  # what it refers to
+        if not columns <= found or not _knows(statements["table", table], _OF_TABLES, names):
+            yield "table", table
+        for index, origin in db.execute(f"SELECT name, origin FROM pragma_index_list('{table}')").fetchall():
+            sql = statements.get(("index", index), "?")
+            if origin == "c" and not _knows(sql, _OF_INDICES, {*found, table, index}):
+                yield "index", index
+
+
+def _own_columns() -> dict[str, set[str]]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(SCHEMA)
+        return {table: _columns(db, table) for table in TABLES}
+
+
+def _columns(db: sqlite3.Connection, table: str) -> set[str]:
+    """The columns that are stored, and not computed."""
+    return {name for (name,) in db.execute(f"SELECT name FROM pragma_table_xinfo('{table}') WHERE hidden = 0")}
+
+
+def _knows(sql: str, words: set[str], names: set[str]) -> bool:
+    """Whether a statement consists of these words and names."""
+    return all(
+        (word or mark).lower() in words or (word in names and word.lower() not in _ACTS) or bool({*quoted} & names)
+        for *quoted, word, mark in _TOKEN.findall(sql)
+    )

@@ -1,0 +1,178 @@
+"""The sessions of several cassettes on one, in the order in which they were recorded."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections import deque
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from hashlib import sha256
+from itertools import groupby
+from typing import NamedTuple
+
+from ..errors import CassetteError, TapeError
+from . import file as database
+from . import journals, remaking, replace, schema
+from .reader import Cassette, Session
+from .replacing import attached, take_over
+from .writer import Writer
+
+_Place = tuple[int, int]  # which of the files, and the session's number there
+_Kind = tuple[_Place | None, bytes]
+_KEPT = ", ".join(name for name in Session._fields if name not in ("id", "extends"))
+
+
+class MergeError(TapeError):
+    """What is asked for would lose something."""
+
+    exit_code = 2
+
+
+class Merged(NamedTuple):
+    """A session of the new cassette, and where it came from."""
+
+    session: int
+    file: str
+    was: int
+
+
+class _Found(NamedTuple):
+    """A session, and which of the files it is in."""
+
+    file: int
+    tape: Cassette
+    session: Session
+
+    @property
+    def place(self) -> _Place:
+        return self.file, self.session.id
+
+    @property
+    def base(self) -> _Place | None:
+        """The place of what it extends."""
+        return None if self.session.extends is None else (self.file, self.session.extends)
+
+    @property
+    def look(self) -> object:
+        """What copies have in common. It tells nearly all others apart: times have microseconds."""
+        return self.session._replace(id=0, extends=None), self.tape.counts(self.session.id)["frames"]
+
+
+def merge(paths: Sequence[str], output: str, *, overwrite: bool = False) -> list[Merged]:
+    """Make a cassette of the sessions of others. One that is on several of them, copied, is taken once."""
+    _check_place(paths, output, overwrite)
+    output = os.path.realpath(output)
+    try:
+        with ExitStack() as stack:
+            part = stack.enter_context(replace.beside(output))
+            tapes = [stack.enter_context(Cassette(path)) for path in paths]
+            found = [_Found(file, tape, session) for file, tape in enumerate(tapes) for session in tape.sessions()]
+            origins = _origins(found)
+            taken = sorted((entry for entry in found if origins[entry.place] == entry.place), key=_in_time)
+            Writer(part).close()
+            with closing(remaking.changeable(part)) as db:
+                _fill(db, taken, origins)
+                remaking.finish(db)
+            replace.put(part, output)
+    except sqlite3.Error as error:
+        raise CassetteError(f"{output} was not made: {error}") from None
+    except OSError as error:
+        raise CassetteError(f"{output} was not made: {error.strerror or error}") from None
+    return [Merged(number, paths[entry.file], entry.session.id) for number, entry in enumerate(taken, 1)]
+
+
+def _check_place(paths: Sequence[str], output: str, overwrite: bool) -> None:
+    there = database.identity(output)
+    if there is not None and there in map(database.identity, paths):
+        raise MergeError(f"{output} is one of the cassettes to merge; write to a new file, with -o OTHER.db")
+    if there is not None and not overwrite:
+        raise MergeError(f"{output} is there already, and stays as it is; choose another name, or add --force")
+    try:
+        version = schema.version_of(output)
+    except CassetteError:
+        raise MergeError(f"{output} is no cassette, and stays as it is; choose another name") from None
+    if version is not None:
+        schema.check_version(output, version)
+    journals.check(output)
+    database.tidy(output)
+    if there is not None and os.path.getsize(output) and database.header_says_wal(output):
+        raise MergeError(f"{output} is in use, and stays as it is; end what records or reads it, then try again")
+
+
+def _in_time(entry: _Found) -> tuple[str, _Place]:
+    return entry.session.started_at, entry.place
+
+
+def _origins(found: Sequence[_Found]) -> dict[_Place, _Place]:
+    """By session, the one that it is a copy of: itself, where it is none."""
+    copies = _Copies({entry.place for entry in found})
+    # Those come last whose files do not have what they extend: a copy in another file may have it.
+    for entry in sorted(found, key=lambda entry: (copies.is_alone(entry), entry.place)):
+        copies.add(entry)
+    return copies.origins
+
+
+_Free = dict[_Kind, deque[_Found]]  # what copies may be found of, in the order in which it is looked through
+
+
+class _Copies:
+    """Finds copies, file by file. A session is one only if what it extends is one, too."""
+
+    def __init__(self, there: set[_Place]) -> None:
+        self.origins: dict[_Place, _Place] = {}
+        self._there = there
+        self._known: dict[object, list[_Found]] = {}
+        self._claimed: set[tuple[int, _Place]] = set()  # no two sessions of a file are copies of the same
+        self._free: dict[tuple[object, int, bool], _Free] = {}  # by look, file, and whether those are alone
+
+    def add(self, entry: _Found) -> None:
+        look = entry.look
+        origin = self._origin(entry, look) or entry
+        self.origins[entry.place] = origin.place
+        self._claimed.add((entry.file, origin.place))
+        if origin is entry:
+            self._known.setdefault(look, []).append(entry)
+
+    def is_alone(self, entry: _Found) -> bool:
+        """Whether it extends what is not there."""
+        return entry.base is not None and entry.base not in self._there
+
+    def _origin(self, entry: _Found, look: object) -> _Found | None:
+        """The first session of another file that it is a copy of, and that no other of its own file is."""
+        alone = self.is_alone(entry)
+        free = self._free.get((look, entry.file, alone))
+        if free is None:  # files come one after the other: what another one has is known by now
+            free = self._free[look, entry.file, alone] = {}
+            for other in self._known.get(look, ()):
+                if other.file != entry.file and (entry.file, other.place) not in self._claimed:
+                    free.setdefault(self._kind(other, alone), deque()).append(other)
+        same = free.get(self._kind(entry, alone)) if free else None
+        return same.popleft() if same else None
+
+    def _kind(self, entry: _Found, alone: bool) -> _Kind:
+        """What copies have in common besides their look: what they extend, where that is known, and their frames."""
+        return None if alone else self._extended(entry), _digest(entry)
+
+    def _extended(self, entry: _Found) -> _Place | None:
+        return None if entry.base is None else self.origins.get(entry.base, entry.base)
+
+
+def _digest(entry: _Found) -> bytes:
+    """Tells the frames of sessions apart: one of two may have been edited, or redacted."""
+    digest = sha256()
+    for frame in entry.tape.frames(entry.session.id):
+        digest.update(repr(frame).encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
+def _fill(db: sqlite3.Connection, taken: Sequence[_Found], origins: dict[_Place, _Place]) -> None:
+    numbers = {entry.place: number for number, entry in enumerate(taken, 1)}
+    sql = f"INSERT INTO sessions (id, extends, {_KEPT}) SELECT ?, ?, {_KEPT} FROM new.sessions WHERE id = ?"
+    for _, entries in groupby(taken, lambda entry: entry.file):
+        first, *more = entries
+        with attached(db, first.tape.source):
+            for entry in (first, *more):
+                extends = numbers.get(origins.get(entry.base, entry.base)) if entry.base else None
+                db.execute(sql, (numbers[entry.place], extends, entry.session.id))
+                take_over(db, numbers[entry.place], entry.session.id)

@@ -1,0 +1,101 @@
+"""The derived rows made anew from the frames, by the function that recording uses: the ledger's.
+
+What cannot be made anew is the key of a request in which a value was hidden because it had been seen under a
+secret key before: that key was made of the text as it was. Where it differs, a stored key is better than ours.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from typing import Any
+
+from ..errors import CassetteError
+from ..wire import match
+from ..wire.frames import Entry, Frame
+from ..wire.ledger import Ledger
+from . import file, writer
+from .reader import FRAME_TYPES, frame_of
+
+_FRAMES = """SELECT id, seq, at, sender, channel, kind, text, eol, head, redactions
+             FROM frames WHERE session = ? ORDER BY seq"""
+
+
+def rebuild(frames: Iterable[Frame], ledger: Ledger | None = None) -> Iterator[tuple[Frame, list[Entry]]]:
+    """Each frame of a session, in order, with its entries. Afterwards `ledger.facts` has what they told of the session.
+
+    An entry of status `retry` takes back the key of an earlier request: see storage.to_be_retried.
+    """
+    ledger = ledger or Ledger()
+    for frame in frames:
+        yield frame, ledger.derive(frame)
+
+
+def rebuild_cassette(path: str, sessions: Iterable[int] | None = None, *, keep_keys: bool = True) -> None:
+    """Make the messages of a cassette anew, of all sessions or of these, in one transaction."""
+    try:
+        with closing(file.connect(path)) as db:
+            file.guard(db)
+            file.check(db, path)
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                for session in list(all_sessions(db) if sessions is None else sessions):
+                    rebuild_session(db, session, keep_keys=keep_keys)
+                db.execute("COMMIT")
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+    except sqlite3.Error as error:
+        raise CassetteError(f"{path} stays as it was: {error}") from None
+
+
+def rebuild_session(db: sqlite3.Connection, session: int, *, keep_keys: bool = True) -> None:
+    """Make the messages of one session anew, and what they tell of it, within the caller's transaction.
+
+    `keep_keys`: of requests in which something is hidden, if that was so when they were recorded.
+    """
+    keys = _kept_keys(db, session) if keep_keys else []
+    db.execute("DELETE FROM messages WHERE session = ?", (session,))
+    ledger = Ledger()
+    again: list[int] = []
+    db.executemany(writer.INSERT_MESSAGE, _rows(db, session, ledger, again))
+    writer.forget(db, [(session, seq) for seq in again])
+    db.executemany("UPDATE messages SET key = ? WHERE frame = ? AND part = ? AND key IS NOT NULL", keys)
+    writer.update_session(db, session, ledger.facts | {"key_version": match.KEY_VERSION})
+
+
+def _rows(db: sqlite3.Connection, session: int, ledger: Ledger, again: list[int]) -> Iterator[tuple[Any, ...]]:
+    """The rows of the messages of a session; `again` is told which requests were to be made again."""
+    # Frames are read one by one while rows go into another table: SQLite allows that, and memory stays small.
+    for number, *values in db.execute(_FRAMES, (session,)):
+        frame = _frame(values)
+        entries = ledger.derive(frame)
+        again += writer.to_be_retried(entries)
+        yield from writer.message_rows(number, session, frame, entries)
+
+
+def stored_frames(db: sqlite3.Connection, session: int, last: int | None = None) -> Iterator[Frame]:
+    """The frames of a session, all or up to one, within the caller's transaction."""
+    sql = _FRAMES.replace("ORDER", "AND seq <= coalesce(?, seq) ORDER")
+    for _, *values in db.execute(sql, (session, last)):
+        yield _frame(values)
+
+
+def all_sessions(db: sqlite3.Connection) -> list[int]:
+    return [number for (number,) in db.execute("SELECT id FROM sessions ORDER BY id")]
+
+
+def _kept_keys(db: sqlite3.Connection, session: int) -> list[tuple[bytes, int, int]]:
+    """The keys of requests in which something was hidden, if they were made as ours are."""
+    return db.execute(
+        """SELECT m.key, m.frame, m.part FROM messages m JOIN frames f ON f.id = m.frame
+           WHERE m.session = ? AND m.key IS NOT NULL AND f.redactions > 0
+           AND (SELECT key_version FROM sessions WHERE id = m.session) = ?""",
+        (session, match.KEY_VERSION),
+    ).fetchall()
+
+
+def _frame(values: list[Any]) -> Frame:
+    file.expect_types(values, FRAME_TYPES, "frames")
+    return frame_of(values)

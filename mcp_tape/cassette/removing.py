@@ -1,0 +1,75 @@
+"""Sessions taken off a cassette, so that nothing of them is left in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..errors import TapeError, pasted
+from .changing import changed, still_open, transaction
+from .reader import Cassette
+
+_SHOWN = 20  # sessions that a message names
+
+
+class ExtendedError(TapeError):
+    """Other sessions add to one that is to go."""
+
+    exit_code = 2
+
+
+class RecordedError(TapeError):
+    """Somebody records what is to go."""
+
+    exit_code = 2
+
+
+def remove(path: str, sessions: Iterable[int], *, force: bool = False) -> list[int]:
+    """Remove sessions; the numbers of all that are gone. `force`: those that extend them, and what is recorded, too."""
+    with Cassette(path) as cassette:
+        named = {cassette.session(number).id for number in sessions}
+    with changed(path) as db, transaction(db):
+        gone = _with_extending(named, dict(db.execute("SELECT id, extends FROM sessions")))
+        if not force:
+            _expect_named(path, named, gone)
+            _expect_closed(path, gone & still_open(db))
+        for number in sorted(gone):
+            db.execute("DELETE FROM messages WHERE session = ?", (number,))
+            db.execute("DELETE FROM frames WHERE session = ?", (number,))
+            db.execute("DELETE FROM sessions WHERE id = ?", (number,))
+    return sorted(gone)
+
+
+def _expect_named(path: str, named: set[int], gone: set[int]) -> None:
+    if gone != named:
+        all_of_them = sorted(gone if len(gone) <= _SHOWN else named)
+        options = " ".join(f"--session {number}" for number in all_of_them) + (" --force" if len(gone) > _SHOWN else "")
+        raise ExtendedError(
+            f"nothing was removed: session {_list(gone - named)} extends what is to go, and plays only with it.\n"
+            f"To remove all of them: mcp-tape rm {pasted(path)} {options}"
+        )
+
+
+def _expect_closed(path: str, recorded: set[int]) -> None:
+    if recorded:
+        raise RecordedError(
+            f"nothing was removed: session {_list(recorded)} of {path} is not closed: somebody may be recording it.\n"
+            "End the recorder and try again; or add --force, and it is no longer recorded"
+        )
+
+
+def _with_extending(named: set[int], extends: dict[int, int | None]) -> set[int]:
+    """Sessions, what extends them, what extends that, and so on."""
+    extending: dict[int | None, list[int]] = {}
+    for number, other in extends.items():
+        extending.setdefault(other, []).append(number)
+    gone, waiting = set(named), list(named)
+    while waiting:
+        more = [number for number in extending.get(waiting.pop(), ()) if number not in gone]
+        gone.update(more)
+        waiting += more
+    return gone
+
+
+def _list(numbers: Iterable[int]) -> str:
+    first, more = sorted(numbers)[:_SHOWN], len(set(numbers)) - _SHOWN
+    return ", ".join(map(str, first)) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,172 @@
+"""A session as rows for people: one per message, noise and event, with what it says of its call.
+
+Owns how rows are read, in blocks and never more of a text than is shown. Knows nothing of terminals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ..errors import CassetteError
+from ..wire import jsontext
+from . import filters
+from .batches import text_of
+from .filters import EVERYTHING, Filter
+from .reader import Cassette
+
+EXCERPT = 4096  # characters of a text that are read for one line
+_FACTS = 1 << 20  # of what happened, which is short
+ERRORS = ("error", "tool-error", "refused")
+_BEFORE_ALL = -(1 << 63)
+_FIRST_BLOCK, _BLOCK = 100, 1_000
+_A_LITTLE = 10  # frames
+
+
+class Row(NamedTuple):
+    """A message, or a frame that holds none. `status` and `microseconds` are those of its call."""
+
+    session: int
+    seq: int
+    part: int | None
+    at: int
+    sender: str
+    channel: str
+    frame_kind: str
+    kind: str | None
+    method: str | None
+    name: str | None
+    rpc_id: str | None
+    status: str | None
+    microseconds: int | None
+    answers: int | None
+    exchange: int | None
+    size: int
+    excerpt: str | bytes
+    frame: int
+
+    @property
+    def is_cut(self) -> bool:
+        text = self.excerpt
+        return self.size > (len(text) if isinstance(text, bytes) or text.isascii() else len(text.encode()))
+
+    @property
+    def is_message(self) -> bool:
+        return self.kind in ("request", "response", "notification")
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether a person should look at it."""
+        if self.kind == "request":
+            return self.status == "unanswered"
+        if self.kind == "response":
+            return self.status in ERRORS
+        return self.frame_kind in ("noise", "stderr") and self.channel in ("stdio", "stderr")
+
+
+_COLUMNS = f"""f.session, f.seq, m.part, f.at, f.sender, f.channel, f.kind, m.kind, {filters.METHOD}, {filters.NAME},
+    m.rpc_id, {filters.STATUS}, {filters.MICROSECONDS}, m.answers, m.exchange, {filters.SIZE},
+    CASE WHEN typeof(f.text) NOT IN ('text', 'blob') THEN f.text
+    WHEN f.kind = 'control' THEN substr(f.text, 1, {_FACTS}) ELSE substr({filters.TEXT}, 1, {EXCERPT}) END, f.id"""
+_NONE = type(None)
+_NUMBER, _TEXT, _SOME_NUMBER, _SOME_TEXT = (int,), (str,), (int, _NONE), (str, _NONE)
+_TYPES = (
+    _NUMBER, _NUMBER, _SOME_NUMBER, _NUMBER, _TEXT, _TEXT, _TEXT, _SOME_TEXT, _SOME_TEXT, _SOME_TEXT,
+    _SOME_TEXT, _SOME_TEXT, _SOME_NUMBER, _SOME_NUMBER, _SOME_NUMBER, _NUMBER, (str, bytes), _NUMBER,
+)  # fmt: skip
+_PAGE = "f.seq >= ? AND (f.seq > ? OR coalesce(m.part, 0) > ?)"
+
+
+def rows(cassette: Cassette, session: int, kept: Filter = EVERYTHING, after: int = _BEFORE_ALL) -> Iterator[Row]:
+    """What the filter keeps of a session, in order, behind a frame."""
+    where, values = kept.sql()
+    sql = f"""SELECT {_COLUMNS} FROM {filters.ROWS} WHERE f.session = ? AND {_PAGE} AND {where}
+        ORDER BY f.seq, m.part LIMIT ?"""
+    page, size = (after, after, 1 << 62), _FIRST_BLOCK
+    while block := _block(cassette, sql, (session, *page, *values, size)):
+        yield from block
+        cassette.expect_onward(page[1:], (block[-1].seq, block[-1].part or 0))
+        page, size = (block[-1].seq, block[-1].seq, block[-1].part or 0), _BLOCK
+
+
+def exchange_rows(cassette: Cassette, session: int, root: int) -> Iterator[Row]:
+    """The messages of an exchange, in order; `root` is the request that opened it."""
+    sql = f"""SELECT {_COLUMNS} FROM {filters.ROWS} WHERE m.session = ? AND m.%s = ?
+        AND m.frame >= ? AND (m.frame > ? OR m.part > ?) ORDER BY m.frame, m.part LIMIT ?"""
+    opened = row_of(cassette, session, root)
+    if opened is None or opened.sender == "client":
+        yield from _by_frame(cassette, sql % "exchange", session, root)
+        return
+    yield opened  # a server's request outside of any exchange
+    yield from _by_frame(cassette, sql % "answers", session, root)
+
+
+def _by_frame(cassette: Cassette, sql: str, session: int, root: int) -> Iterator[Row]:
+    page = (_BEFORE_ALL, _BEFORE_ALL, 0)
+    while block := _block(cassette, sql, (session, root, *page, _BLOCK)):
+        yield from block
+        cassette.expect_onward(page[1:], (block[-1].frame, block[-1].part or 0))
+        page = (block[-1].frame, block[-1].frame, block[-1].part or 0)
+
+
+def rows_of(cassette: Cassette, session: int, seq: int) -> list[Row]:
+    """What one frame holds; nothing where there is no such frame."""
+    sql = f"SELECT {_COLUMNS} FROM {filters.ROWS} WHERE f.session = ? AND f.seq = ? ORDER BY m.part LIMIT ?"
+    return _block(cassette, sql, (session, seq, _BLOCK))
+
+
+def row_of(cassette: Cassette, session: int, seq: int) -> Row | None:
+    return next(iter(rows_of(cassette, session, seq)), None)
+
+
+def around(cassette: Cassette, session: int, first: int, last: int | None, channel: str) -> Iterator[Row]:
+    """What was on stderr between two frames, and what happened on a channel of HTTP."""
+    where = """f.seq <= ? AND ((f.kind = 'stderr' AND f.seq <= ?)
+        OR (f.kind = 'control' AND f.channel = ? AND f.channel NOT IN ('stdio', 'stderr')))"""
+    until = 1 << 62 if last is None else last
+    # A response is closed a little after its last message.
+    return rows(cassette, session, Filter(((where, (until + _A_LITTLE, until, channel)),)), first)
+
+
+def whole(cassette: Cassette, row: Row) -> str:
+    """The whole text of a message: the part, where it came in a batch."""
+    if not row.is_cut:
+        return plain(row.excerpt)
+    rows = cassette.rows(f"SELECT {text_of('f', '?')} FROM frames f WHERE f.id = ?", (row.part, row.frame))
+    return "".join(plain(text) for (text,) in rows)
+
+
+def facts(row: Row) -> dict[str, Any]:
+    """What a control frame tells; nothing where a stranger wrote something else."""
+    try:
+        found = jsontext.loads(row.excerpt)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) and isinstance(found.get("event"), str) else {}
+
+
+def is_plumbing(row: Row, told: dict[str, Any]) -> bool:
+    """Whether a fact of HTTP goes without saying: a message was posted, the response was fine, and it ended."""
+    match told.get("event"):
+        case "request":
+            return told.get("verb") == "POST"
+        case "response":
+            status = told.get("status")
+            return isinstance(status, int) and 200 <= status < 300
+        case "close":
+            return row.channel not in ("stdio", "stderr")
+    return False
+
+
+def _block(cassette: Cassette, sql: str, values: tuple[Any, ...]) -> list[Row]:
+    found: dict[tuple[int, int | None], Row] = {}  # a stranger may have answered one request twice
+    for values_of_row in cassette.rows(sql, values):
+        if not all(map(isinstance, values_of_row, _TYPES)):
+            raise CassetteError(f"cannot read {cassette.path}: one of its rows holds what does not belong there")
+        row = Row._make(values_of_row)
+        found.setdefault((row.seq, row.part), row)
+    return list(found.values())
+
+
+def plain(text: Any) -> str:
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)

@@ -1,0 +1,206 @@
+"""Words looked up in the texts of a cassette: in all frames, case-blind, in the order in which they came.
+
+Whether a text has the words is for SQLite's full-text search (FTS5) to say. An index of the whole cassette would take
+longer to make than a look at every text, so SQLite first picks the texts that may fit, and only those are indexed, in
+memory and a block at a time. Nothing is written, hits come as they are found, and memory does not grow.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from ..errors import TapeError
+from ..wire.texts import readable
+from .reader import Cassette
+
+_TERM = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
+_WORD = re.compile(r"[^\W_]+")  # as FTS5 sees words: letters and digits
+_ASCII = re.compile(r"[0-9A-Za-z]+")
+_START, _END = "\x02", "\x03"  # around a hit
+_NO_MARKS = str.maketrans({_START: " ", _END: " "})
+_BEFORE_ALL = -(1 << 63)
+_SPAN, _BLOCK, _BLOCK_BYTES = 10_000, 500, 4 << 20
+_BEFORE_HIT, _EXCERPT, _LONG = 40, 4_000, 1 << 16  # characters
+
+Matcher = Callable[[list[str]], dict[int, str]]  # which of some texts fit, with marks around the hits
+Progress = Callable[[int], None]  # told how many frames were looked at
+
+
+class SearchError(TapeError):
+    """There is nothing to look for."""
+
+    exit_code = 2
+
+
+class Term(NamedTuple):
+    """Words that follow each other; `prefix`: the last may go on."""
+
+    text: str
+    prefix: bool = False
+
+
+class Hit(NamedTuple):
+    """A frame that has the words, and the text around the first of them, with where the words stand in it."""
+
+    session: int
+    seq: int
+    excerpt: str
+    spans: list[tuple[int, int]]
+
+
+def parse(words: str) -> list[Term]:
+    """`one two` are two terms, `"one two"` is one, and `tool*` is whatever starts with it."""
+    terms = []
+    # What is no UTF-8 is between words on a tape, too.
+    for quoted, star, bare in _TERM.findall(words.encode("utf-8", "replace").decode()):
+        text = bare.rstrip("*") or quoted
+        if _WORD.search(text):
+            terms.append(Term(text, bool(star) or bare.endswith("*")))
+    if not terms:
+        raise SearchError(f"there is no word in {words!r}; try one with letters or digits, such as: weather")
+    return terms
+
+
+def search(
+    cassette: Cassette, terms: list[Term], sessions: Iterable[int], progress: Progress = lambda seen: None
+) -> Generator[Hit, None, None]:
+    """Every frame that has all the terms."""
+    with closing(sqlite3.connect(":memory:")) as memory:
+        fits = _indexed(memory, terms) if has_fts5(memory) else _compared(terms)
+        seen = 0
+        for session in sessions:
+            for first, last, size in _spans(cassette, session):
+                yield from _hits(session, _candidates(cassette, terms, session, first, last), fits)
+                seen += size
+                progress(seen)
+
+
+def fits(text: str, terms: list[Term]) -> bool:
+    """Whether one text has all the terms."""
+    return bool(_compared(terms)([_readable(text)]))
+
+
+def has_fts5(db: sqlite3.Connection) -> bool:
+    try:
+        db.execute("CREATE VIRTUAL TABLE texts USING fts5(text, tokenize = 'unicode61 remove_diacritics 0')")
+    except sqlite3.OperationalError:
+        return False
+    return True
+
+
+def _spans(cassette: Cassette, session: int) -> Iterator[tuple[int, int, int]]:
+    """The frames of a session in pieces, each over after a moment: from behind a seq, up to one, and how many."""
+    sql = """SELECT max(seq), count(*) FROM
+        (SELECT seq FROM frames WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?)"""
+    first = _BEFORE_ALL
+    while (found := cassette.rows(sql, (session, first, _SPAN))[0])[0] is not None:
+        last, size = found
+        cassette.expect_onward(first, last)
+        yield first, last, size
+        first = last
+
+
+def _candidates(
+    cassette: Cassette, terms: list[Term], session: int, first: int, last: int
+) -> Iterator[tuple[int, Any]]:
+    """The frames that may have the terms: those with the letters, and those that may have them in other ways."""
+    needles = [f"%{max(runs, key=len)}%" for term in terms if (runs := _ASCII.findall(term.text))]
+    likely = " AND ".join(["text LIKE ?"] * len(needles)) or "1"
+    sql = f"""SELECT seq, text FROM frames WHERE session = ? AND seq > ? AND seq <= ?
+        AND (({likely}) OR typeof(text) <> 'text' OR instr(text, '\\u00')) ORDER BY seq LIMIT ?"""
+    while block := cassette.rows(sql, (session, first, last, *needles, _BLOCK)):
+        yield from block
+        cassette.expect_onward(first, block[-1][0])
+        first = block[-1][0]
+
+
+def _hits(session: int, candidates: Iterator[tuple[int, Any]], fits: Matcher) -> Iterator[Hit]:
+    for block in _blocks(candidates):
+        for n, marked in sorted(fits([text for _, text in block]).items()):
+            yield Hit(session, block[n][0], *_excerpt(marked))
+
+
+def _blocks(candidates: Iterator[tuple[int, Any]]) -> Iterator[list[tuple[int, str]]]:
+    block: list[tuple[int, str]] = []
+    size = 0
+    for seq, text in candidates:
+        block.append((seq, _readable(text)))
+        size += len(block[-1][1])
+        if len(block) >= _BLOCK or size >= _BLOCK_BYTES:
+            yield block
+            block, size = [], 0
+    yield block
+
+
+def _readable(text: Any) -> str:
+    return readable(text).translate(_NO_MARKS)
+
+
+def _indexed(db: sqlite3.Connection, terms: list[Term]) -> Matcher:
+    either = _either(terms)
+    wanted = " ".join(f'"{_without_quotes(term.text)}"{" *" if term.prefix else ""}' for term in terms)
+
+    def fits(texts: list[str]) -> dict[int, str]:
+        db.execute("DELETE FROM texts")
+        db.executemany("INSERT INTO texts (rowid, text) VALUES (?, ?)", enumerate(texts))
+        # With many hits in a long text, highlight() copies all of it for each.
+        sql = """SELECT rowid, CASE WHEN length(text) < ? THEN highlight(texts, 0, ?, ?) END
+            FROM texts WHERE texts MATCH ?"""
+        found = db.execute(sql, (_LONG, _START, _END, wanted))
+        return {n: _around(texts[n], either) if marked is None else marked for n, marked in found}
+
+    return fits
+
+
+def _compared(terms: list[Term]) -> Matcher:
+    """The same without FTS5."""
+    patterns = [_pattern(term) for term in terms]
+    either = _either(terms)
+
+    def fits(texts: list[str]) -> dict[int, str]:
+        return {
+            n: _around(text, either)
+            for n, text in enumerate(texts)
+            if all(pattern.search(text) for pattern in patterns)
+        }
+
+    return fits
+
+
+def _around(text: str, either: re.Pattern[str]) -> str:
+    """As much of the text as is shown, with its hits marked; a little more before it tells that it is not the start."""
+    first = either.search(text)
+    start = max(0, first.start() - _BEFORE_HIT - 1) if first else 0
+    return either.sub(lambda hit: f"{_START}{hit[0]}{_END}", text[start : start + 2 * _EXCERPT])
+
+
+def _either(terms: list[Term]) -> re.Pattern[str]:
+    return re.compile("|".join(_pattern(term).pattern for term in terms), re.I)
+
+
+def _pattern(term: Term) -> re.Pattern[str]:
+    words = r"[\W_]+".join(map(re.escape, _WORD.findall(term.text)))
+    more = r"[^\W_]*" if term.prefix else ""
+    return re.compile(rf"(?<![^\W_]){words}{more}(?![^\W_])", re.I)
+
+
+def _without_quotes(text: str) -> str:
+    return text.replace('"', " ").replace("\0", " ")
+
+
+def _excerpt(marked: str) -> tuple[str, list[tuple[int, int]]]:
+    """The text from a little before the first hit, on one line, and the places of the hits in it."""
+    at = max(0, marked.find(_START) - _BEFORE_HIT)
+    text, spans, start = "", [], 0
+    for piece in re.split(f"([{_START}{_END}])", ("…" if at else "") + marked[at : at + _EXCERPT]):
+        if piece == _START:
+            start = len(text)
+        elif piece == _END:
+            spans.append((start, len(text)))
+        else:
+            text += re.sub(r"\s", " ", piece)
+    return text, spans

@@ -1,0 +1,113 @@
+"""Asking a cassette in SQL, through sqlite-utils. Nothing is written, and nothing that a stranger put there runs.
+
+SQLite refuses most functions in the views of a file that it does not trust, also those that ours use. So the views
+asked here are ours, made anew for the connection; those of the file are not looked at.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from ..errors import CassetteError, TapeError, pasted
+from . import file, schema
+from .reader import Cassette
+
+_VIEW = re.compile(r"^CREATE VIEW .*?;$", re.S | re.M)
+_STEPS = 10_000  # of SQLite, between two looks at whether somebody has pressed Ctrl-C
+_REFUSED = ("readonly", "not authorized", "authorization denied")
+# Pragmas that only tell; some of the others would undo what is set here.
+_TELLING = {
+    "application_id", "compile_options", "database_list", "encoding", "foreign_key_list", "freelist_count",
+    "function_list", "index_info", "index_list", "index_xinfo", "page_count", "page_size", "table_info", "table_list",
+    "table_xinfo", "user_version",
+}  # fmt: skip
+_FORBIDDEN = {sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH, sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT}
+
+
+class QueryError(TapeError):
+    """The SQL cannot be run."""
+
+    exit_code = 2
+
+
+class Answer(NamedTuple):
+    """What a query gives, row by row."""
+
+    columns: list[str]
+    rows: Iterator[tuple[Any, ...]]
+
+
+def ask(cassette: Cassette, sql: str, values: Mapping[str, str] | None = None) -> Answer:
+    """The rows of one statement that only reads."""
+    from sqlite_utils import Database  # takes a while
+
+    path, db = cassette.path, cassette.connection
+    with _said(path):
+        asked = Database(db, recursive_triggers=False)
+        _prepare(db)
+        cursor = asked.execute(sql, dict(values or {}))
+    if cursor.description is None:
+        raise QueryError("the query gives no rows; write one statement that reads, such as: SELECT * FROM tool_calls")
+    return Answer([column for column, *_ in cursor.description], _rows(path, cursor))
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    db.text_factory = lambda data: data.decode("utf-8", "replace")
+    for view in _VIEW.findall(schema.SCHEMA):
+        # In the schema of the connection, which SQLite trusts; there names are looked up first.
+        db.execute(view.replace("CREATE VIEW", "CREATE TEMP VIEW", 1))
+    db.execute("PRAGMA query_only = ON")
+    db.set_authorizer(_allowed)
+    db.set_progress_handler(_go_on, _STEPS)
+
+
+def _allowed(action: int, what: str | None, value: str | None, *_: object) -> int:
+    if action in _FORBIDDEN or (action == sqlite3.SQLITE_PRAGMA and not _tells(what, value)):
+        return sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK
+
+
+def _tells(pragma: str | None, value: str | None) -> bool:
+    return pragma in _TELLING and (value is None or pragma.endswith(("_info", "_xinfo", "_list")))
+
+
+def _go_on() -> None:
+    """Python acts on signals only where its own code runs: here."""
+
+
+def _rows(path: str, cursor: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:
+    with _said(path):
+        for row in cursor:  # noqa: UP028 - what goes wrong here is told as below
+            yield row
+
+
+@contextmanager
+def _said(path: str) -> Iterator[None]:
+    """What SQLite says is wrong, so that a person can act on it."""
+    try:
+        yield
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        raise _told(path, error) from None
+    except (OverflowError, ValueError) as error:  # a number too large to be a value, half a character in the SQL
+        raise QueryError(f"the query cannot be run: {error}") from None
+
+
+def _told(path: str, error: sqlite3.Error | sqlite3.Warning) -> BaseException:
+    text = str(error)
+    if text == "interrupted":
+        return KeyboardInterrupt()
+    if any(word in text for word in _REFUSED):
+        return QueryError(f"a query may only read, and this one does more: {text}")
+    # What is wrong with the SQL has a class of its own.
+    if isinstance(error, sqlite3.Error) and (type(error) is sqlite3.DatabaseError or "I/O" in text):
+        return CassetteError(file.unreadable(path, error))
+    if "one statement" in text:
+        return QueryError("that is more than one statement; give one at a time")
+    if "did not supply a value" in text:
+        return QueryError(f"a parameter of the query has no value: {text} Try: -p NAME VALUE")
+    names = "SELECT type, name FROM sqlite_master"
+    return QueryError(f'the query cannot be run: {text}\nWhat there is to ask: mcp-tape query {pasted(path)} "{names}"')

@@ -1,0 +1,129 @@
+"""How often each tool and method was called, how it ended, how long it took and how much was said.
+
+Owns the figures, exact ones: of all that is on a cassette only the durations are kept, eight bytes a call.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from ..errors import CassetteError
+from . import filters
+from .batches import text_of
+from .filters import EVERYTHING, Filter
+from .reader import Cassette
+
+_BLOCK = 10_000
+_MOST_GROUPS = 10_000  # a stranger may have called everything by its own name
+_NAMED = ("tools/call", "prompts/get")  # the rest is told apart by its method alone
+_ERRORS = ("error", "tool-error", "refused")
+_MOST_BARS = 12
+
+Group = tuple[str, str | None, str | None]  # who asked, the method, the tool
+_OTHERS: Group = ("client", "(others)", None)
+
+# A request that was made again has lost its key: it does not count.
+_CALLS = f"""SELECT f.seq, m.part, m.sender, m.method, m.name, a.status, {filters.MICROSECONDS},
+    {filters.SIZE}, coalesce(length(CAST({text_of("af", "a.part")} AS BLOB)), 0)
+    FROM {filters.ROWS} WHERE f.session = ? AND f.seq >= ? AND (f.seq > ? OR m.part > ?)
+    AND m.kind = 'request' AND m.key IS NOT NULL AND %s ORDER BY f.seq, m.part LIMIT {_BLOCK}"""
+_TEXT, _NUMBER, _NONE = (str,), (int,), type(None)
+_TYPES = (
+    _NUMBER, _NUMBER, _TEXT, (str, _NONE), (str, _NONE), (str, _NONE), (int, _NONE), _NUMBER, _NUMBER,
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Tally:
+    """The calls of one group."""
+
+    calls: int = 0
+    errors: int = 0
+    unanswered: int = 0
+    bytes: int = 0
+    durations: array[int] = field(default_factory=lambda: array("q"))
+
+
+class Figures(NamedTuple):
+    """What there is to say of one group. Times are in microseconds; None where nothing was answered."""
+
+    sender: str
+    method: str | None
+    name: str | None
+    calls: int
+    errors: int
+    unanswered: int
+    p50: int | None
+    p95: int | None
+    max: int | None
+    bytes: int
+
+
+def tallies(cassette: Cassette, sessions: Iterable[int], kept: Filter = EVERYTHING) -> dict[Group, Tally]:
+    """The calls of some sessions that the filter keeps, by who asked, method and tool."""
+    found: dict[Group, Tally] = {}
+    for session in sessions:
+        for sender, method, name, status, took, asked, answered in _calls(cassette, session, kept):
+            group = (sender, method, name if method in _NAMED else None)
+            if group not in found:
+                group = group if len(found) < _MOST_GROUPS else _OTHERS
+            tally = found.setdefault(group, Tally())
+            tally.calls += 1
+            tally.bytes += asked + answered
+            if status is None or took is None:
+                tally.unanswered += 1
+            else:
+                tally.errors += status in _ERRORS
+                tally.durations.append(took)
+    return found
+
+
+def _calls(cassette: Cassette, session: int, kept: Filter) -> Iterator[tuple[Any, ...]]:
+    where, values = kept.sql()
+    page = (-(1 << 63), -(1 << 63), -1)
+    while block := cassette.rows(_CALLS % where.replace("%", "%%"), (session, *page, *values)):
+        for row in block:
+            if not all(map(isinstance, row, _TYPES)):
+                raise CassetteError(f"cannot read {cassette.path}: one of its rows holds what does not belong there")
+            yield row[2:]
+        cassette.expect_onward(page[1:], block[-1][:2])
+        page = (block[-1][0], block[-1][0], block[-1][1])
+
+
+def figures(found: dict[Group, Tally]) -> list[Figures]:
+    """What to say of each group, the most called first."""
+    rows = [_figures(group, tally) for group, tally in found.items()]
+    return sorted(rows, key=lambda row: (-row.calls, row.sender, row.method or "", row.name or ""))
+
+
+def _figures(group: Group, tally: Tally) -> Figures:
+    durations = sorted(tally.durations)
+    times = (_rank(durations, 50), _rank(durations, 95), durations[-1] if durations else None)
+    return Figures(*group, tally.calls, tally.errors, tally.unanswered, *times, tally.bytes)
+
+
+def _rank(durations: list[int], percent: int) -> int | None:
+    """The nearest rank: the least value that so many percent do not exceed."""
+    return durations[max(0, -(-percent * len(durations) // 100) - 1)] if durations else None
+
+
+def histogram(found: dict[Group, Tally]) -> list[tuple[int, int, int]]:
+    """How many answers took how long: from, to (not included), how many. Steps of 1, 2, 5; or of 10 where it is far."""
+    # By group, each in eight bytes a call: as Python's numbers, all of them would take five times as much.
+    durations = [array("q", sorted(tally.durations)) for tally in found.values() if tally.durations]
+    if not durations:
+        return []
+    least, most = min(group[0] for group in durations), max(group[-1] for group in durations)
+    for steps in ((1, 2, 5), (1,)):
+        edges = [0, *(step * 10**power for power in range(18) for step in steps)]
+        first, last = bisect_right(edges, max(least, 0)) - 1, bisect_right(edges, max(most, 0))
+        if last - first <= _MOST_BARS:
+            break
+    ends = edges[first : last + 1]
+    below = [0, *(sum(bisect_right(group, end - 1) for group in durations) for end in ends[1:])]
+    return [(*span, more - less) for span, less, more in zip(pairwise(ends), below, below[1:], strict=False)]

@@ -1,0 +1,79 @@
+"""mcp-tape check"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ...cassette.check import Finding, check
+from ...cassette.reader import Cassette
+from ...errors import CassetteError
+from .. import has_found, say
+from ..known import known_options
+from ..options import files, json_option, redacting_options
+from ..printing import count, echo, echo_json
+from ..progress import Progress, frames_of
+from ..terminal import harmless, writable
+from .redact import redactor
+
+
+@click.command(
+    "check",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape check cassettes/*.db\n"
+    "  mcp-tape check tape.db --redact-value 'C-[0-9]+'\n"
+    "  mcp-tape check tape.db --json",
+)
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, shell_complete=files)
+@redacting_options
+@known_options
+@json_option
+def command(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """Find what is wrong with cassettes: one line for each finding, and exit code 1 if there is any.
+
+    Looked at are the file (damage, missing pages), the schema (what is missing, what is foreign), sessions that
+    are open or incomplete, rows of messages that do not fit the frames, and values that look like secrets,
+    by the rules of recording and with this environment's values. A secret's place is told, never the secret.
+
+    Exit code 3: a file is no cassette, or cannot be read.
+    """
+    found = unreadable = 0
+    for path in paths:
+        try:
+            found += _check(path, given, as_json)
+        except CassetteError as error:
+            unreadable += 1
+            has_found(error.exit_code)
+            _print(path, Finding("file", str(error)), as_json)
+    if not as_json:
+        say(f"{count(len(paths), 'file')}, {count(found, 'finding')}{_and_unreadable(unreadable)}")
+    raise SystemExit(CassetteError.exit_code if unreadable else 1 if found else 0)
+
+
+def _check(path: str, given: dict[str, Any], as_json: bool) -> int:
+    with Cassette(path) as cassette, Progress(f"checking {path}", 2 * frames_of(cassette)) as progress:
+        findings = 0
+        for finding in check(cassette, redactor(given), progress):
+            findings += 1
+            has_found(1)
+            progress.hide()
+            _print(path, finding, as_json)
+    return findings
+
+
+def _print(path: str, finding: Finding, as_json: bool) -> None:
+    if as_json:
+        echo_json({"file": path} | finding._asdict())
+        return
+    place = "".join((
+        "" if finding.session is None else f" session {finding.session}",
+        "" if finding.seq is None else f" #{finding.seq}",
+        "" if finding.path is None else f" {finding.path}",
+    ))  # fmt: skip
+    message = finding.message.removeprefix(f"{path} ")
+    echo(writable(harmless(f"{path}:{place}: {message}" if place else f"{path}: {message}")), fg="red")
+
+
+def _and_unreadable(number: int) -> str:
+    return f", {number} unreadable" if number else ""

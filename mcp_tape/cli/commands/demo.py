@@ -1,0 +1,88 @@
+"""mcp-tape demo"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+
+import click
+
+from ...demo import client
+from ...errors import ServerError
+from ..printing import echo
+
+_MODULE = [sys.executable, "-m", "mcp_tape"]
+_SERVER = [sys.executable, "-m", "mcp_tape.demo.server"]
+_NEXT = """\
+  mcp-tape record -o my.db -- YOUR-SERVER   put it before the server's command
+  mcp-tape show my.db                       what was said
+  mcp-tape replay my.db                     be that server, in tests and offline
+  mcp-tape use my.db -- YOUR-SERVER         record once, then always replay
+  mcp-tape verify my.db -- YOUR-SERVER      does it still answer like that?"""
+
+
+@click.command("demo", epilog="\b\nExample:\n  mcp-tape demo")
+def command() -> None:
+    """Record a small session, replay it, ask for something that is not on the tape, and find a breaking change.
+
+    Everything is real and local: a bundled client talks to a bundled server through the recorder, to the tape
+    alone, and to the server's next version, in a temporary directory.
+    """
+    with tempfile.TemporaryDirectory(prefix="mcp-tape-demo-") as directory:
+        recorded = _record(directory)
+        _replay(directory, recorded)
+        _miss(directory)
+        _diff(directory)
+    _step("Now your own server. Type:")
+    click.echo(_NEXT)
+
+
+def _record(directory: str) -> list[client.Answer]:
+    from .show import show
+
+    _step("1. Record. A client talks to a weather server, mcp-tape stands between them.")
+    click.echo("$ mcp-tape record -o weather.db -- python -m mcp_tape.demo.server")
+    answers = _play(["record", "-o", "weather.db", "--", *_SERVER], directory, client.REQUESTS).answers
+    _step("What they said: → is the client, ← the server, ! an error.")
+    click.echo("$ mcp-tape show weather.db")
+    show(os.path.join(directory, "weather.db"), None, False)
+    return answers
+
+
+def _replay(directory: str, recorded: list[client.Answer]) -> None:
+    _step("2. Replay. The same client, the tape alone: no server is running.")
+    click.echo("$ mcp-tape replay weather.db")
+    answers = _play(["replay", "weather.db"], directory, client.REQUESTS).answers
+    if answers != recorded:
+        raise ServerError("the replay did not answer as recorded; its stderr above should say why")
+    click.echo(f"The client got the same {len(answers)} answers. Tomorrow in Bern: {client.forecast(answers[2])}")
+
+
+def _miss(directory: str) -> None:
+    _step("3. Miss. It asks for Basel, and only Bern is on the tape.")
+    click.echo("$ mcp-tape replay weather.db")
+    answers, code = _play(["replay", "weather.db"], directory, client.ELSEWHERE)
+    click.echo(f"The client got error {answers[-1]['error']['code']}, and mcp-tape exits with {code}.")
+
+
+def _diff(directory: str) -> None:
+    import subprocess
+
+    _step("4. Diff. The server's next version is out. Does it break its clients?")
+    click.echo("$ mcp-tape record -o next.db -- python -m mcp_tape.demo.server next")
+    _play(["record", "-o", "next.db", "--", *_SERVER, "next"], directory, client.REQUESTS)
+    click.echo("$ mcp-tape breaking weather.db next.db")
+    done = subprocess.run([*_MODULE, "breaking", "weather.db", "next.db"], cwd=directory, check=False)
+    click.echo(f"mcp-tape exits with {done.returncode}: such a release would not pass CI.")
+
+
+def _play(arguments: list[str], directory: str, requests: client.Requests) -> client.Outcome:
+    outcome = client.play([*_MODULE, *arguments], directory, requests)
+    if len(outcome.answers) < len(requests):
+        raise ServerError("the demo's server ended too early; its stderr above should say why")
+    return outcome
+
+
+def _step(text: str) -> None:
+    echo(f"\n{text}", bold=True)

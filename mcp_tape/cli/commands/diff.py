@@ -1,0 +1,92 @@
+"""mcp-tape diff"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..diff_options import AfterDashes, diff_options, fails, finite, project_from, show
+from ..options import files, redacting_options, rules_from, upstream_options
+
+if TYPE_CHECKING:
+    from ...compare import Part
+    from ...compare.judging import Comparison
+    from ...compare.project import Project
+
+_URLS = ("http://", "https://")
+_TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True,
+                        metavar="SECONDS", callback=finite,
+                        help="How long to wait for each answer of a live server.")  # fmt: skip
+
+
+def compared(old: str, given: dict[str, Any], project: Project, parts: Sequence[Part]) -> Comparison:
+    """OLD against NEW, whatever NEW is."""
+    from ...compare import compare, sources
+    from ...compare.survey import surveyed
+    from ...redaction.diagnostics import hidden
+    from ...transports.stopping import tidied_up
+
+    new, command = given["new"], given["command"]
+    if old.startswith(_URLS):
+        shown = hidden(old)
+        raise click.UsageError(f"OLD is a recording, and a URL can only be NEW: mcp-tape diff CASSETTE {shown}")
+    rules = rules_from(given)
+    if bool(new) == bool(command):
+        raise click.UsageError("give what to compare with: another cassette, a URL, or -- and a server's command")
+    settings = project.settings(given.get("slower_than"))
+    with tidied_up(), ExitStack() as stack:
+        before = stack.enter_context(sources.opened(old, settings.ignore_paths))
+        if command:
+            after = surveyed(before, given["timeout"], command=command, rules=rules)
+        elif new.startswith(_URLS):
+            web = {"url": new, "headers": given["headers"], "cacert": given["cacert"]}
+            after = surveyed(before, given["timeout"], **web, rules=rules)
+        else:
+            after = stack.enter_context(sources.opened(new, settings.ignore_paths))
+        return compare(before, after, settings, parts)
+
+
+def shown_new(given: dict[str, Any]) -> str | None:
+    """NEW as it is shown: a URL may hold a password."""
+    from ...redaction.diagnostics import Discreet
+
+    new: str | None = given["new"]
+    return Discreet(rules_from(given)).text(new) if new and new.startswith(_URLS) else new
+
+
+@click.command(
+    "diff",
+    cls=AfterDashes,
+    epilog="\b\nExamples:\n"
+    "  mcp-tape diff old.db new.db\n"
+    "  mcp-tape diff tapes.db#1 tapes.db#2 --calls\n"
+    "  mcp-tape diff git:main:tapes/time.db tapes/time.db --format markdown\n"
+    "  mcp-tape diff time.db -- uvx mcp-server-time\n"
+    "  mcp-tape diff remote.db https://example.com/mcp --surface",
+)
+@click.argument("old", metavar="OLD", shell_complete=files)
+@click.argument("new", metavar="[NEW]", required=False, shell_complete=files)
+@click.option("--surface", is_flag=True, help="Only what the server says it offers.")
+@click.option("--calls", is_flag=True, help="Only what the recorded calls came to.")
+@diff_options
+@upstream_options
+@redacting_options
+@_TIMEOUT
+@click.pass_context
+def command(ctx: click.Context, /, old: str, surface: bool, calls: bool, **given: Any) -> None:
+    """What changed between two recordings of a server, and what of it breaks clients.
+
+    OLD and NEW are cassettes; with #N one of their sessions, with git:REVISION: before the path as it was then. NEW can
+    be a live server, too: a URL, or -- and a command. It is only asked what it offers, and is not recorded; to play
+    the recorded calls at it, see mcp-tape verify.
+    """
+    from ...compare import PARTS
+
+    project = project_from(given)
+    parts = [part for part, chosen in zip(PARTS, (surface, calls), strict=True) if chosen] or PARTS
+    comparison = compared(old, given, project, parts)
+    show(comparison, project, given, shown_new(given))
+    ctx.exit(int(fails(comparison, project)))

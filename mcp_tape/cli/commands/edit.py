@@ -1,0 +1,162 @@
+"""mcp-tape edit"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+
+import click
+
+from ...errors import CassetteError, TapeError
+from ...formats import editing
+from ...formats.editing import Edit, Written
+from ...formats.sheet import SheetError
+from .. import say
+from ..options import cassette_argument, session_option
+from ..printing import count, echo_json
+from ..progress import Progress
+
+
+@click.command(
+    "edit",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape edit tape.db\n"
+    "  mcp-tape edit tape.db --session 2 --editor 'code --wait'\n"
+    "  mcp-tape edit tape.db --editor 'sed -i s/sunny/rainy/'",
+)
+@cassette_argument
+@session_option
+@click.option("--editor", metavar="CMD", help="Instead of $VISUAL or $EDITOR; the file's name is put behind it.")
+@click.option("--json", "as_json", is_flag=True, help="Say what changed as a JSON object.")
+def command(file: str, session: int | None, editor: str | None, as_json: bool) -> None:
+    """Change one session in your editor, and put it back.
+
+    Each frame is shown with its text laid out. What you do not touch stays byte for byte what it was; what
+    follows from the frames is worked out anew. It is put back as a whole or not at all, and only if it was
+    changed. Edited text is not redacted. A session that is still being recorded goes on meanwhile: frames in
+    it can be changed and deleted, but not added or moved.
+    """
+    chosen = editor or _editor()
+    directory = tempfile.mkdtemp(prefix="mcp-tape-")  # nobody else may look into it
+    try:
+        number, edit = _edited(file, session, chosen, os.path.join(directory, f"{_stem(file)}.txt"))
+    except _UnfinishedError:
+        raise  # somebody's work is in there
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+    shutil.rmtree(directory, ignore_errors=True)
+    _say(file, number, edit, as_json)
+
+
+class _UnfinishedError(TapeError):
+    """The text was not put back, and is kept."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def _stem(file: str) -> str:
+    return os.path.splitext(os.path.basename(file))[0]
+
+
+def _edited(file: str, session: int | None, editor: str, text: str) -> tuple[int, Edit]:
+    try:
+        with open(text, "w", encoding="utf-8", errors="surrogateescape", newline="\n") as out:
+            written = editing.write(file, session, out)
+    except OSError as error:
+        raise TapeError(f"cannot write {text}: {error.strerror}; nothing was changed") from None
+    number = written.session.id
+    before = _digest(text)
+    while True:
+        _run(editor, text)
+        if _digest(text) == before:
+            return number, Edit(0, 0, 0)
+        try:
+            with (
+                open(text, encoding="utf-8", errors="surrogateescape", newline="\n") as lines,
+                Progress(f"putting session {number} back", os.path.getsize(text)) as progress,
+            ):
+                return number, editing.put_back(file, written, _told(lines, progress))
+        except SheetError as error:
+            say(f"{text}, {error}")
+            if not _wants_to_go_on():
+                message = f"{file} stays as it was. {_retry(file, written, text)}"
+                raise _UnfinishedError(message, TapeError.exit_code) from None
+        except CassetteError as error:
+            raise _UnfinishedError(f"{error}\n{_retry(file, written, text)}", error.exit_code) from None
+        except OSError as error:
+            message = f"{file} stays as it was: {error.strerror}. {_retry(file, written, text)}"
+            raise _UnfinishedError(message, TapeError.exit_code) from None
+
+
+def _told(lines: Iterable[str], progress: Progress) -> Iterator[str]:
+    """The lines, and how far they are read."""
+    done = 0
+    for number, line in enumerate(lines):
+        done += len(line)
+        if not number % 1000:
+            progress(done)
+        yield line
+
+
+def _digest(text: str) -> bytes:
+    try:
+        with open(text, "rb") as file:
+            digest = sha256()
+            while block := file.read(1 << 20):
+                digest.update(block)
+            return digest.digest()
+    except OSError as error:
+        raise TapeError(f"cannot read {text}: {error.strerror}; nothing was changed") from None
+
+
+def _wants_to_go_on() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty() and click.confirm("Edit again?", default=True, err=True)
+
+
+def _retry(file: str, written: Written, text: str) -> str:
+    if written.is_open:  # put back later, it would lack what comes meanwhile
+        return f"Your text is in {text}"
+    session = written.session.id
+    again = f"mcp-tape edit {shlex.quote(file)} --session {session} --editor {shlex.quote('cp ' + shlex.quote(text))}"
+    return f"Your text is in {text}; to put it back once it is right: {again}"
+
+
+def _run(editor: str, text: str) -> None:
+    """As git does it: the editor may be a whole command line. Ctrl-C is for the editor, not for us."""
+    with subprocess.Popen(["sh", "-c", f'{editor} "$@"', editor, text]) as process:
+        while process.returncode is None:
+            try:
+                process.wait()
+            except KeyboardInterrupt:
+                continue
+    if process.returncode:
+        raise TapeError(f"the editor ({editor}) ended with {process.returncode}; nothing was changed")
+
+
+def _editor() -> str:
+    for name in ("VISUAL", "EDITOR"):
+        if os.environ.get(name, "").strip():
+            return os.environ[name]
+    for name in ("editor", "nano", "vi"):
+        if shutil.which(name):
+            return name
+    raise click.UsageError("no editor was found: set $EDITOR, or add --editor CMD")
+
+
+def _say(file: str, session: int, edit: Edit, as_json: bool) -> None:
+    if as_json:
+        echo_json({"file": file, "session": session, **edit._asdict()})
+    elif edit.is_nothing:
+        say(f"nothing was changed in {file}")
+    else:
+        done = [f"{count(n, 'frame')} {what}" for what, n in edit._asdict().items() if n]
+        say(f"session {session} of {file}: {', '.join(done)}")

@@ -1,0 +1,184 @@
+"""mcp-tape git-setup"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import click
+
+from ...compare import small_files
+from ...compare.review import ENDING
+from ...errors import TapeError
+from .. import say
+from ..printing import echo_json
+
+_DRIVER = "diff=mcp-tape"
+_KEY = "diff.mcp-tape.textconv"
+_NOTE = "# Cassettes in git diff; every clone runs once: mcp-tape git-setup"
+_LEFT_NOTE = "# What mcp-tape verify leaves for mcp-tape review"
+
+
+@click.command(
+    "git-setup",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape git-setup\n"
+    "  mcp-tape git-setup --path 'cassettes/*.db' --path 'tests/**/*.db'\n"
+    "  mcp-tape git-setup --undo",
+)
+@click.argument("directory", metavar="[DIR]", default=".", type=click.Path(exists=True, file_okay=False))
+@click.option("--path", "paths", metavar="PATTERN", multiple=True, default=("*.db",), show_default=True,
+              help="Which files are cassettes, as .gitattributes has it.")  # fmt: skip
+@click.option("--undo", is_flag=True, help="Take it back.")
+@click.option("--json", "as_json", is_flag=True, help="Say what was done as a JSON object.")
+def command(directory: str, paths: tuple[str, ...], undo: bool, as_json: bool) -> None:
+    """Let git diff, git show and git log -p show what changed in cassettes, in words.
+
+    Writes `*.db diff=mcp-tape` into .gitattributes at the top of the repository, to be committed, and the
+    command that git runs (mcp-tape dump) into the configuration of this clone. Git never takes commands from
+    a repository, so every clone runs this once. Other .db files are still told apart. What verify leaves for
+    review, as *.db.new, is kept out of git status.
+    """
+    if any(set(path) & set(" \t\n#\"'!") or not path for path in paths):
+        raise click.UsageError("a pattern has no spaces, quotes, # or !; e.g. --path 'cassettes/*.db'")
+    top = _git(directory, "rev-parse", "--show-toplevel")
+    attributes = os.path.join(top, ".gitattributes")
+    changed = _undo(attributes) if undo else _write(attributes, _NOTE, [f"{path} {_DRIVER}" for path in paths])
+    configured = any((_show_again(top), _unset(top)) if undo else (_ignore(top, paths), _set(top)))
+    if as_json:
+        done = {"attributes": attributes, "attributes_changed": changed, "config_changed": configured}
+        echo_json(done | {"textconv": None if undo else _textconv()})
+    else:
+        _say(attributes, changed, configured, undo)
+
+
+def _say(attributes: str, changed: bool, configured: bool, undo: bool) -> None:
+    if not changed and not configured:
+        say("there was nothing to take back" if undo else "git already shows cassettes in words here")
+        return
+    if changed:
+        say(f"{'took it out of' if undo else 'wrote'} {attributes}{'' if undo else '; commit it'}")
+    if configured:
+        say(f"{'took' if undo else 'set'} {_KEY}{' out of' if undo else ' in'} the configuration of this clone")
+    if not undo:
+        say(
+            "git diff, git show and git log -p now show cassettes; every other clone has to run mcp-tape git-setup once"
+        )
+
+
+def _write(file: str, note: str, lines: Sequence[str]) -> bool:
+    """Behind what is there; whether anything was missing."""
+    text = _read(file)
+    there = text.splitlines()
+    missing = [line for line in lines if line not in there]
+    if not missing:
+        return False
+    _replace(file, _with(text, [*([] if note in there else [note]), *missing]))
+    return True
+
+
+def _ignore(top: str, paths: Sequence[str]) -> bool:
+    """Keep what verify leaves beside cassettes out of git status, in this clone."""
+    file = _exclude_file(top)
+    os.makedirs(os.path.dirname(file), exist_ok=True)
+    return _write(file, _LEFT_NOTE, [f"{path}{ENDING}" for path in paths])
+
+
+def _show_again(top: str) -> bool:
+    file = _exclude_file(top)
+    before, note, ours = _read(file).partition(f"{_LEFT_NOTE}\n")
+    if not note:
+        return False
+    lines = ours.splitlines(keepends=True)
+    left = itertools.dropwhile(lambda line: line.rstrip().endswith(ENDING), lines)
+    _replace(file, before + "".join(left))
+    return True
+
+
+def _exclude_file(top: str) -> str:
+    return os.path.join(top, _git(top, "rev-parse", "--git-path", "info/exclude"))
+
+
+def _with(text: str, lines: Sequence[str]) -> str:
+    """Lines end as those before them do; without a newline behind the last one if there was none."""
+    end = "\r\n" if "\r\n" in text else "\n"
+    if text and not text.endswith("\n"):
+        return text + "".join(f"{end}{line}" for line in lines)
+    return text + "".join(f"{line}{end}" for line in lines)
+
+
+def _undo(attributes: str) -> bool:
+    text = _read(attributes)
+    left = "".join(map(_without, text.splitlines(keepends=True)))
+    if left == text:
+        return False
+    if not text.endswith("\n"):
+        left = left.removesuffix("\n").removesuffix("\r")
+    if left:
+        _replace(attributes, left)
+    else:
+        os.unlink(attributes)
+    return True
+
+
+def _without(line: str) -> str:
+    """The line without our attribute; nothing where nothing else was on it."""
+    body = line.rstrip("\r\n")
+    pattern, *words = body.split() or [""]
+    others = [word for word in words if word != _DRIVER]
+    if body == _NOTE or (words and not others):
+        return ""
+    return line if others == words else " ".join([pattern, *others]) + line[len(body) :]
+
+
+def _read(attributes: str) -> str:
+    try:
+        return small_files.read(attributes).decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise TapeError(f"cannot read {attributes}: {error.strerror}") from None
+
+
+def _replace(attributes: str, text: str) -> None:
+    try:
+        with open(attributes, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            file.write(text)
+    except OSError as error:
+        raise TapeError(f"cannot write {attributes}: {error.strerror}") from None
+
+
+def _set(top: str) -> bool:
+    if _git(top, "config", "--local", "--get", _KEY, fails=True) == _textconv():
+        return False
+    _git(top, "config", "--local", _KEY, _textconv())
+    return True
+
+
+def _unset(top: str) -> bool:
+    if not _git(top, "config", "--local", "--get", _KEY, fails=True):
+        return False
+    _git(top, "config", "--local", "--remove-section", _KEY.rpartition(".")[0])
+    return True
+
+
+def _textconv() -> str:
+    """The command as git's shell finds it."""
+    ours = "mcp-tape" if shutil.which("mcp-tape") else f"{shlex.quote(sys.executable)} -m mcp_tape"
+    return f"{ours} dump --textconv"
+
+
+def _git(directory: str, *words: str, fails: bool = False) -> str:
+    try:
+        done = subprocess.run(["git", "-C", directory, *words], capture_output=True, text=True, errors="replace")
+    except FileNotFoundError:
+        raise TapeError("git was not found; install it, or run this where it is") from None
+    if done.returncode and not fails:
+        why = done.stderr.strip().removeprefix("fatal: ").partition("\n")[0]
+        raise TapeError(f"git says of {directory}: {why}")
+    return done.stdout.removesuffix("\n")

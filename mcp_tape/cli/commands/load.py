@@ -1,0 +1,89 @@
+"""mcp-tape load"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import Any
+
+import click
+
+from ... import __version__
+from ...cassette import building, replace, schema
+from ...errors import CassetteError
+from ...formats import loading
+from .. import say
+from ..options import files
+from ..printing import count, echo_json
+from ..stopping import tidy_up_when_stopped
+
+
+@click.command(
+    "load",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape export tape.db --session all > tape.jsonl\n"
+    "  mcp-tape load tape.jsonl -o changed.db\n"
+    "  mcp-tape export tape.db | sed s/sunny/rainy/ | mcp-tape load - -o rainy.db",
+)
+@click.argument("file", metavar="FILE.jsonl", shell_complete=files)
+@click.option("-o", "--output", metavar="FILE", required=True, shell_complete=files, help="The cassette to make.")
+@click.option("--force", is_flag=True, help="Replace the cassette if it is there already.")
+@click.option("--json", "as_json", is_flag=True, help="Say what was made as a JSON object.")
+def command(file: str, output: str, force: bool, as_json: bool) -> None:
+    """Make a cassette of JSON lines, as mcp-tape export writes them. `-` reads stdin.
+
+    Frames come back byte for byte; what follows from them (which answer belongs to which request, what a
+    request is matched by) is worked out anew, so an edited text counts. A line made by hand needs a sender
+    and a text only. If a line is wrong, nothing is written.
+    """
+    schema.check_header(output)  # --force replaces cassettes, and nothing else
+    if os.path.lexists(output) and not force:
+        raise CassetteError(f"{output} is there already; add --force to replace it, or name another file with -o")
+    if not os.path.isdir(os.path.dirname(output) or "."):
+        raise CassetteError(f"cannot write {output}: there is no directory {os.path.dirname(output)}")
+    tidy_up_when_stopped()
+    loaded = load(file, output)
+    for session, extends in loaded.sessions.items():
+        if extends is not None and extends not in loaded.sessions:
+            say(f"session {session} extends session {extends}, which is not here; to replay it: --session {session}")
+    if as_json:
+        echo_json({"file": output, "sessions": list(loaded.sessions), "frames": loaded.frames})
+    else:
+        say(f"{output}: {count(len(loaded.sessions), 'session')}, {count(loaded.frames, 'frame')}")
+
+
+def load(file: str, output: str) -> loading.Loaded:
+    """Beside the cassette, which it replaces only when it is whole."""
+    output = os.path.realpath(output)  # a link stays one
+    try:
+        with replace.beside(output) as part:
+            with _lines(file) as lines, building.building(part, output) as builder:
+                loaded = loading.load(lines, "stdin" if file == "-" else file, builder, _defaults())
+            replace.put(part, output)
+    except OSError as error:
+        raise CassetteError(f"cannot write {output}: {error.strerror}") from None
+    return loaded
+
+
+@contextmanager
+def _lines(file: str) -> Any:
+    if file == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        source: Iterable[bytes] = open(file, "rb")  # noqa: SIM115 - closed below
+    except OSError as error:
+        hint = "give a file that mcp-tape export wrote, or - for stdin"
+        raise CassetteError(f"cannot read {file}: {error.strerror}; {hint}") from None
+    try:
+        yield source
+    finally:
+        source.close()  # type: ignore[attr-defined]
+
+
+def _defaults() -> dict[str, Any]:
+    now = datetime.now(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return {"started_at": now, "target": {"command": []}, "recorder": f"mcp-tape {__version__}"}

@@ -1,0 +1,39 @@
+"""mcp-tape merge"""
+
+from __future__ import annotations
+
+import click
+
+from .. import say
+from ..options import files, json_option
+from ..printing import count, echo_json
+from ..stopping import tidy_up_when_stopped
+from ..terminal import harmless
+
+
+@click.command(
+    "merge",
+    epilog="\b\nExamples:\n  mcp-tape merge monday.db tuesday.db -o week.db\n"
+    "  mcp-tape merge *.db -o all.db --force --json",
+)
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, shell_complete=files)
+@click.option("-o", "--output", metavar="FILE", required=True, shell_complete=files, help="The new cassette.")
+@click.option("--force", is_flag=True, help="Replace the output if it is there.")
+@json_option
+def command(paths: tuple[str, ...], output: str, force: bool, as_json: bool) -> None:
+    """Put the sessions of several cassettes on one, in the order in which they were recorded.
+
+    They are numbered anew; what extends another session still does. A session that is on several of the
+    cassettes, because one is a copy of the other, is taken once. The cassettes stay as they are.
+    """
+    from ...cassette.merging import merge
+
+    tidy_up_when_stopped()
+    merged = merge(paths, output, overwrite=force)
+    for entry in merged:
+        if as_json:
+            echo_json(entry._asdict())
+        else:
+            click.echo(f"{entry.session:>3}  {harmless(entry.file)} session {entry.was}")
+    if not as_json:
+        say(f"{count(len(merged), 'session')} in {output}")

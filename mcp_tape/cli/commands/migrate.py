@@ -1,0 +1,31 @@
+"""mcp-tape migrate"""
+
+from __future__ import annotations
+
+import click
+
+from .. import say
+from ..options import cassette_argument, json_option
+from ..printing import echo_json
+from ..stopping import tidy_up_when_stopped
+
+
+@click.command("migrate", epilog="\b\nExamples:\n  mcp-tape migrate tape.db\n  mcp-tape migrate tape.db --json")
+@cassette_argument
+@json_option
+def command(file: str, as_json: bool) -> None:
+    """Bring a cassette that an older mcp-tape has made up to date.
+
+    Where its schema is this version's already, nothing is done. Else it is changed in a copy, which then
+    takes its place at once. An older mcp-tape can no longer read it.
+    """
+    from ...cassette.migrations import migrate
+
+    tidy_up_when_stopped()
+    versions = migrate(file)
+    if as_json:
+        echo_json({"file": file, "from": versions[0], "to": versions[-1]})
+    elif len(versions) == 1:
+        say(f"{file} is up to date: schema {versions[0]}")
+    else:
+        say(f"{file} is brought from schema {versions[0]} to {versions[-1]}")

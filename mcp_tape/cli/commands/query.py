@@ -1,0 +1,170 @@
+"""mcp-tape query"""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
+from typing import Any
+
+import click
+
+from ..options import cassette_argument
+from ..printing import clip, echo
+from ..terminal import columns as columns_of_terminal
+from ..terminal import fit, harmless, pad, wide, writable
+
+_LOOKED_AT = 200  # rows, for the width of the columns; the others follow as they come
+_LONGEST = 1 << 12  # characters of a value that are looked at, to show it in a column
+_NARROWEST = 4
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what begins one: https://owasp.org/www-community/attacks/CSV_Injection
+
+
+@click.command(
+    "query",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape query tape.db 'SELECT tool, count(*) FROM tool_calls GROUP BY tool'\n"
+    "  mcp-tape query tape.db 'SELECT * FROM tool_calls WHERE tool = :t' -p t add\n"
+    "  mcp-tape query tape.db - --csv < slow.sql > slow.csv",
+)
+@cassette_argument
+@click.argument("sql", metavar="SQL")
+@click.option("-p", "--param", "params", type=(str, str), multiple=True, metavar="NAME VALUE",
+              help="The value of :NAME in the query.")  # fmt: skip
+@click.option("--csv", "form", flag_value="csv", help="Comma-separated values, with a line of names.")
+@click.option("--spreadsheet", "form", flag_value="spreadsheet",
+              help="CSV for a spreadsheet: no text is a formula there, whoever said it.")  # fmt: skip
+@click.option("--json", "form", flag_value="json", help="One JSON array of objects.")
+@click.option("--nl", "form", flag_value="nl", help="One JSON object a line.")
+def command(file: str, sql: str, params: tuple[tuple[str, str], ...], form: str | None) -> None:
+    """Ask a cassette in SQL; `-` takes the query from stdin.
+
+    Tables: sessions, frames, messages. Views: exchanges, tool_calls, notifications, stderr. All columns are
+    in docs/cassette-format.md. A query can only read. In a table long values are cut; a value that is no
+    text is shown as its size. JSON has it as base64: {"$base64": true, "encoded": "…"}.
+    """
+    from ...cassette.reader import Cassette
+    from ...cassette.sql import ask
+
+    if sql == "-":
+        sql = sys.stdin.buffer.read().decode("utf-8", "replace")
+    with Cassette(file) as cassette:
+        answer = ask(cassette, sql, dict(params))
+        for line in _FORMS[form](answer.columns, answer.rows):
+            echo(line)
+
+
+def _as_table(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
+    shown = ([_cell(value) for value in row] for row in rows)
+    first = list(islice(shown, _LOOKED_AT))
+    names = [clip(name, _LONGEST) for name in columns]
+    right = [bool(first) and all(_is_number(row[n]) for row in first) for n in range(len(names))]
+    widths = _fitted([max(map(wide, column)) for column in zip(names, *first, strict=True)])
+    for row in chain([names, ["-" * width for width in widths]], first, shown):
+        yield _line(row, widths, right)
+
+
+def _line(row: list[str], widths: list[int], right: list[bool]) -> str:
+    cells = (_in_column(cell, width, *more) for cell, width, *more in zip(row, widths, right, strict=True))
+    return writable("  ".join(cells).rstrip())
+
+
+def _in_column(cell: str, width: int, right: bool) -> str:
+    shown = fit(cell, width)
+    return " " * (width - wide(shown)) + shown if right else pad(shown, width)
+
+
+def _fitted(widths: list[int]) -> list[int]:
+    """The widest columns give way until a line fits."""
+    room = columns_of_terminal() - 2 * (len(widths) - 1)
+    most = max(widths, default=0)
+    while sum(min(width, most) for width in widths) > room and most > _NARROWEST:
+        most -= 1
+    return [min(width, most) for width in widths]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        return f"<{len(value)} bytes>"
+    return clip(str(value), _LONGEST)
+
+
+def _is_number(cell: str) -> bool:
+    return cell.lstrip("-").replace(".", "", 1).isdigit() or not cell
+
+
+def _as_csv(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
+    for row in chain([columns], rows):
+        out = io.StringIO()
+        # Values are quoted where they have a character of the line's end, so both kinds are in it.
+        csv.writer(out, lineterminator="\r\n").writerow([_plain(value) for value in row])
+        yield out.getvalue().removesuffix("\r\n")
+
+
+def _as_spreadsheet(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
+    """The same with an apostrophe before what would be a formula; programs that read CSV want each text as it is."""
+    return _as_csv([_inert(name) for name in columns], (tuple(map(_inert, row)) for row in rows))
+
+
+def _inert(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def _plain(value: Any) -> Any:
+    """As text for a program; line ends stay, what else a terminal would act on does not."""
+    if isinstance(value, bytes):
+        return f"<{len(value)} bytes>"
+    if isinstance(value, str) and sys.stdout.isatty():
+        return "\n".join(map(harmless, value.split("\n")))
+    return value
+
+
+def _as_json(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
+    """Each object on its own line, and a line is printed when the next is known."""
+    before = "["
+    for line in _as_lines(columns, rows):
+        if before != "[":
+            yield f"{before},"
+        before = f"[{line}" if before == "[" else f" {line}"
+    yield f"{before}]"
+
+
+def _as_lines(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
+    from ...formats.jsonl import line
+
+    names = _told_apart(columns)
+    for row in rows:
+        values = map(_value, row)
+        yield line(dict(zip(names, values, strict=True))).decode().rstrip("\n")
+
+
+def _told_apart(columns: list[str]) -> list[str]:
+    """Two columns of one name become `id` and `id_2`."""
+    names: list[str] = []
+    for column in columns:
+        name, n = column, 2
+        while name in names:
+            name, n = f"{column}_{n}", n + 1
+        names.append(name)
+    return names
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, bytes):
+        from base64 import b64encode
+
+        return {"$base64": True, "encoded": b64encode(value).decode()}
+    return value
+
+
+_FORMS: dict[str | None, Callable[[list[str], Iterator[tuple[Any, ...]]], Iterator[str]]] = {
+    None: _as_table,
+    "csv": _as_csv,
+    "spreadsheet": _as_spreadsheet,
+    "json": _as_json,
+    "nl": _as_lines,
+}

@@ -1,0 +1,83 @@
+"""mcp-tape redact"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from ...cassette import file as database
+from ...cassette.reader import Cassette
+from ...cassette.redact import Hidden, hide, would_hide
+from ...redaction import diagnostics
+from ...redaction.redactor import Redactor
+from .. import say
+from ..known import known_options
+from ..options import cassette_argument, json_option, redacting_options, rules_from
+from ..printing import count, echo_json
+from ..progress import Progress, frames_of
+from ..stopping import tidy_up_when_stopped
+from ..terminal import harmless
+
+
+@click.command(
+    "redact",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape redact tape.db --dry-run\n"
+    "  mcp-tape redact tape.db --redact-key pin --redact-value 'C-[0-9]+'\n"
+    "  mcp-tape redact tape.db --env-file .env\n"
+    "  mcp-tape check tape.db",
+)
+@cassette_argument
+@redacting_options
+@known_options
+@click.option("--dry-run", is_flag=True, help="Only say what would be hidden.")
+@json_option
+def command(file: str, dry_run: bool, as_json: bool, **given: Any) -> None:
+    """Hide secrets that are on a cassette: recorded without hiding, or by fewer rules.
+
+    By the rules of recording, the options and the values in this environment. A value that stands under a
+    secret key is hidden everywhere on the cassette, also before it. Placeholders are those of recording, and
+    requests still match. The file is written anew: no page of it holds what was hidden. Backups, copies and
+    the history of git still do. While somebody records into it, what comes is hidden by the recorder's own
+    rules: run it again when that is over.
+    """
+    tidy_up_when_stopped()
+    with Cassette(file) as cassette:
+        total = 2 * frames_of(cassette)
+    with Progress(f"redacting {file}", total) as progress:
+        rules = redactor(given)
+        hidden = would_hide(file, rules, progress) if dry_run else _hidden(file, rules, progress)
+    if as_json:
+        told = {"frames": hidden.frames, "hidden": dict(hidden.kinds), "dry_run": dry_run, "recorded": hidden.recorded}
+        echo_json({"file": file} | told)
+        return
+    for kind, number in sorted(hidden.kinds.items()):
+        click.echo(f"{number:>7}  [redacted:{harmless(kind)}]")
+    say(_summary(file, hidden, dry_run))
+    if hidden.recorded:
+        say("it is still being recorded, by the recorder's own rules: run this again when that has ended")
+
+
+def _hidden(file: str, rules: Redactor, progress: Progress) -> Hidden:
+    try:
+        return hide(file, rules, progress)
+    except (KeyboardInterrupt, SystemExit):
+        if database.header_says_wal(file):  # it was in use, and is changed in its place
+            progress.hide()
+            say(f"stopped: some of it is hidden in {file}, but may still be in the file; run this again to finish it")
+        raise
+
+
+def _summary(file: str, hidden: Hidden, dry_run: bool) -> str:
+    values = hidden.kinds.total()
+    if not values:
+        return f"nothing to hide in {file}"
+    verb = "would be hidden" if dry_run else "hidden"
+    return f"{count(values, 'value')} {verb} in {file}, in {count(hidden.frames, 'frame')}"
+
+
+def redactor(given: dict[str, Any]) -> Redactor:
+    """The rules of recording, and those given. Unlike there, all that is seen is remembered: nobody is kept waiting."""
+    return diagnostics.redactor(rules_from(given), most_seen=sys.maxsize)

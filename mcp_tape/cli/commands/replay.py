@@ -1,0 +1,66 @@
+"""mcp-tape replay"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ... import api
+from .. import say
+from ..options import (
+    body_options,
+    cassette_argument,
+    check_faults,
+    common_options,
+    listening_options,
+    redacting_options,
+    replay_from,
+    replaying_options,
+    web_from,
+)
+
+
+@click.command(
+    "replay",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape replay time.db\n"
+    "  mcp-tape replay time.db --ignore '$.params.arguments.now' --strict\n"
+    "  mcp-tape replay time.db --speed 1 --fault 'tools/call:search@2=error:-32000'\n"
+    "  mcp-tape replay time.db --listen 127.0.0.1:8000\n"
+    "\n\b\n"
+    "In a client's configuration:\n"
+    '  "command": "mcp-tape", "args": ["replay", "time.db"]',
+)
+@cassette_argument
+@replaying_options
+@redacting_options
+@listening_options
+@body_options
+@common_options
+@click.pass_context
+def command(ctx: click.Context, /, file: str, quiet: bool, **given: Any) -> None:
+    """Be the recorded server: deterministic, offline, for tests.
+
+    On stdin and stdout, or with --listen over HTTP: Streamable HTTP at /mcp, HTTP+SSE at /sse, until
+    Ctrl-C. It does not matter how the cassette was recorded.
+
+    A request that nothing on the tape answers is a miss: told in the error, on stderr, and in the exit
+    code (1). What is said of it hides secrets, as a recording would; redacting options add to that.
+    """
+    options = replay_from(given)
+    check_faults(options, given["listen"])
+    web = web_from(given)
+    if given["listen"]:
+        played = api.replay_web(file, options, web, say=say, started=click.echo)
+    else:
+        played = api.replay(file, options, say=say)
+    tell_played(played, options, file, quiet)
+    ctx.exit(played.code)
+
+
+def tell_played(played: api.Played, options: api.Replay, file: str, quiet: bool) -> None:
+    """What was played, in one line."""
+    if played.misses or not quiet:
+        unplayed = f", {played.unplayed} unplayed" if options.strict or options.report else ""
+        say(f"{played.played} played, {played.misses} missed{unplayed}: {file}")

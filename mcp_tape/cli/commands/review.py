@@ -1,0 +1,192 @@
+"""mcp-tape review"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import click
+
+from ...compare.changes import Change
+from ...compare.project import here, load
+from ...compare.report import text
+from ...compare.report.wording import View
+from ...compare.review import Decision, Decisions, Pending, Settled, compared, remaining, settle, spread, waiting
+from ...compare.rules import CATEGORIES
+from ..options import files, json_option
+from ..printing import clip, count, echo, echo_json
+
+F = TypeVar("F", bound=Callable[..., Any])
+_KEYS: dict[str, Decision] = {"a": "accept", "r": "reject", "i": "ignore"}
+_ASK = "(a)ccept (r)eject (s)kip (i)gnore this path from now on (q)uit "
+_ASK_WHOLE = "Some of it is unknown. (a)ccept the new recording all the same (s)kip (q)uit "
+_FLAGS: dict[str, Decision] = {"accept": "accept", "reject": "reject", "ignore_path": "ignore"}
+_HOW = "Decide: mcp-tape review --accept FINGERPRINT, --reject FINGERPRINT, --ignore-path FINGERPRINT, or for all "
+_HOW += "that is left --accept-all or --reject-all"
+
+
+def _fingerprints(name: str, what: str) -> Callable[[F], F]:
+    return click.option(name, metavar="FINGERPRINT", multiple=True, help=what)
+
+
+@click.command(
+    "review",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape review\n"
+    "  mcp-tape review time.db --list\n"
+    "  mcp-tape review --accept a3f8c21b9d04 --reject 77c10e5512ab",
+)
+@click.argument("cassettes", metavar="[CASSETTE]...", nargs=-1, shell_complete=files)
+@_fingerprints("--accept", "This change is meant.")
+@_fingerprints("--reject", "This change is a fault of the server.")
+@_fingerprints("--ignore-path", "What changes at the place of this change never matters: a line in .mcp-tape-ignore.")
+@click.option("--accept-all", is_flag=True, help="All that is not decided otherwise is meant.")
+@click.option("--reject-all", is_flag=True, help="All that is not decided otherwise is a fault.")
+@click.option("--list", "only_list", is_flag=True, help="Show what is pending, and decide nothing.")
+@json_option
+@click.option("--category", type=click.Choice(CATEGORIES), help="As for mcp-tape verify.")
+@click.pass_context
+def command(ctx: click.Context, /, cassettes: tuple[str, ...], only_list: bool, as_json: bool, **given: Any) -> None:
+    """Decide on the changes that verify has found, one by one.
+
+    verify keeps the new recording beside the cassette, as CASSETTE.new. Without CASSETTE, all of them at or below this
+    directory are shown. When all changes are accepted or ignored, the new recording takes the place of the sessions
+    that were verified. When one is rejected, the cassette stays; the accepted ones are then written to
+    .mcp-tape-ignore. What is skipped stays pending. Without a terminal, the options do the same. Exit code 1: something
+    is pending or rejected, or the cassette is no longer what was verified.
+    """
+    _check(given)
+    project = load(here(), category=given["category"])
+    pending = [compared(cassette, project.settings()) for cassette in waiting(cassettes)]
+    view = _view(os.path.relpath(project.ignore_path))
+    decided = any(given[flag] for flag in (*_FLAGS, "accept_all", "reject_all"))
+    if not pending and not as_json:
+        echo("no changes are pending")
+    if decided:
+        _check_known(pending, given)
+    terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    if terminal and not only_list and not as_json and not decided:
+        settled = _asked(pending, project.ignore_path, view)
+    elif only_list or as_json or not decided:
+        _list(pending, as_json, view)
+        ctx.exit(int(bool(pending)))
+    else:
+        decisions = _flagged(pending, given)
+        settled = [settle(one, decisions, project.ignore_path, whole=given["accept_all"]) for one in pending]
+        for one in settled:
+            echo(_said(one, view))
+    ctx.exit(int(any(one.outcome != "replaced" for one in settled)))
+
+
+def _view(ignore_file: str) -> View:
+    terminal = sys.stdout.isatty()
+    colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    width = (shutil.get_terminal_size().columns or 100) if terminal else 100
+    return View(colour, width, ignore_file=ignore_file)
+
+
+def _check(given: dict[str, Any]) -> None:
+    if given["accept_all"] and given["reject_all"]:
+        raise click.UsageError("--accept-all and --reject-all cannot both be meant")
+    seen: dict[str, str] = {}
+    for flag in _FLAGS:
+        for fingerprint in given[flag]:
+            if seen.setdefault(fingerprint, flag) != flag:
+                raise click.UsageError(f"{fingerprint} is decided twice, and differently")
+
+
+def _check_known(pending: list[Pending], given: dict[str, Any]) -> None:
+    known = {change.fingerprint: change for one in pending for change in one.comparison.changes}
+    for fingerprint in (fingerprint for flag in _FLAGS for fingerprint in given[flag]):
+        if fingerprint not in known:
+            names = [clip(f"{print_}  {change.rule} {change.subject}", 100) for print_, change in known.items()]
+            listed = "\n  ".join(["these are:", *names]) if names else "nothing is"
+            raise click.UsageError(f"{fingerprint!r} is not pending; {listed}")
+
+
+def _flagged(pending: list[Pending], given: dict[str, Any]) -> Decisions:
+    """What the options say of each change."""
+    changes = [change for one in pending for change in one.comparison.changes]
+    chosen = {fingerprint: decision for flag, decision in _FLAGS.items() for fingerprint in given[flag]}
+    decisions = spread(changes, chosen)
+    rest: Decision | None = "accept" if given["accept_all"] else "reject" if given["reject_all"] else None
+    return {change.fingerprint: rest for change in changes if rest} | decisions
+
+
+def _list(pending: list[Pending], as_json: bool, view: View) -> None:
+    for one in pending:
+        if as_json:
+            echo_json({"cassette": one.cassette} | one.comparison.as_dict())
+        else:
+            _print([clip(one.cassette, view.width), *text.listing(one.comparison, view)])
+    if pending and not as_json:
+        echo(_HOW)
+
+
+def _asked(pending: list[Pending], ignore_path: str, view: View) -> list[Settled]:
+    """Ask for each change, and settle each cassette as soon as all of its are decided."""
+    decisions: Decisions = {}
+    settled = []
+    left = False
+    for one in pending:
+        if not left:
+            _print([clip(one.cassette, view.width), *text.top(one.comparison, view)])
+            decisions, left = _ask_each(one.comparison.changes, decisions, view)
+        asked = not left and one.grave and _all_accepted(one, decisions)
+        key = _key(_ASK_WHOLE, "asq") if asked else ""
+        left = left or key == "q"
+        settled.append(settle(one, decisions, ignore_path, whole=key == "a"))
+        echo(_said(settled[-1], view))
+    return settled
+
+
+def _ask_each(changes: tuple[Change, ...], decisions: Decisions, view: View) -> tuple[Decisions, bool]:
+    """What was decided so far and now, and whether the person has left."""
+    for number, change in enumerate(changes, 1):
+        decisions = spread(changes, decisions)
+        if change.fingerprint in decisions or change not in remaining(changes, decisions):
+            continue
+        _print(["", f"{number} of {len(changes)}", *text.block(change, view)])
+        key = _key(_ASK, "arsiq")
+        if key == "q":
+            return decisions, True
+        if key in _KEYS:
+            decisions = {**decisions, change.fingerprint: _KEYS[key]}
+    return spread(changes, decisions), False
+
+
+def _all_accepted(one: Pending, decisions: Decisions) -> bool:
+    changes = remaining(one.comparison.changes, decisions)
+    return all(decisions.get(change.fingerprint) in ("accept", "ignore") for change in changes)
+
+
+def _key(question: str, keys: str) -> str:
+    """One of some keys; others are not heard."""
+    click.echo(question, nl=False)
+    while len(key := click.getchar().lower()) != 1 or key not in keys:  # what is pasted is no decision
+        pass
+    click.echo(key)
+    return key
+
+
+def _said(one: Settled, view: View) -> str:
+    """What came of a cassette's changes, in one line."""
+    cassette = clip(one.cassette, view.width)
+    numbers = {"accepted": one.accepted, "rejected": one.rejected, "ignored": one.ignored, "undecided": one.undecided}
+    told = ", ".join(f"{number} {what}" for what, number in numbers.items() if number) or "nothing left to decide"
+    if one.outcome == "replaced":
+        return f"{cassette}: the new recording takes its place ({told})"
+    if one.outcome == "rejected":
+        kept = f"; {count(one.accepted, 'accepted change')} noted in {view.ignore_file}" if one.accepted else ""
+        return f"{cassette}: stays as it was ({told}){kept}"
+    why = (
+        "some of it is unknown; to accept that too: --accept-all" if one.grave and not one.undecided else "not complete"
+    )
+    return f"{cassette}: still pending ({told}): {why}"
+
+
+def _print(lines: Iterable[str]) -> None:
+    click.echo("\n".join(lines))

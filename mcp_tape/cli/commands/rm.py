@@ -1,0 +1,41 @@
+"""mcp-tape rm"""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from .. import say
+from ..options import cassette_argument, json_option
+from ..printing import echo_json
+from ..stopping import tidy_up_when_stopped
+
+
+@click.command(
+    "rm",
+    epilog="\b\nExamples:\n  mcp-tape rm tape.db --session 2\n  mcp-tape rm tape.db --session 2 --session 3 --json",
+)
+@cassette_argument
+@click.option("--session", "sessions", type=int, multiple=True, required=True, metavar="N",
+              help="The session to remove; can be given several times.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Remove the sessions that extend it, too; and one that is being recorded.")
+@json_option
+def command(file: str, sessions: tuple[int, ...], force: bool, as_json: bool) -> None:
+    """Remove sessions from a cassette. The file gets smaller, and nothing of them is left in it.
+
+    A session that extends another (mode new_episodes) plays only with it: name it, too, or use --force. The
+    other sessions keep their numbers. Others may record into the cassette meanwhile; a session that is not
+    closed is removed only with --force, and its recorder says that it records no more.
+    """
+    from ...cassette.removing import remove
+
+    tidy_up_when_stopped()
+    before = os.path.getsize(file) if os.path.exists(file) else 0
+    gone = remove(file, sessions, force=force)
+    freed = before - os.path.getsize(file)
+    if as_json:
+        echo_json({"file": file, "removed": gone, "bytes_freed": freed})
+    else:
+        numbers = ", ".join(map(str, gone))
+        say(f"removed session{'s' if len(gone) > 1 else ''} {numbers} from {file}, and freed {max(0, freed)} bytes")

@@ -1,0 +1,43 @@
+"""mcp-tape rules"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ...compare.rules import RULES, SECTIONS, Rule
+from ..options import json_option
+from ..printing import echo, echo_json
+
+
+@click.command("rules", epilog="\b\nExamples:\n  mcp-tape rules\n  mcp-tape rules --json")
+@json_option
+def command(as_json: bool) -> None:
+    """List every rule of diff, breaking and verify: its level, its category, and what it means.
+
+    † in --category model the level is one higher. Two levels: the second holds where the sentence behind it says so.
+    """
+    if as_json:
+        for rule in RULES.values():
+            echo_json(as_dict(rule))
+        return
+    width = max(map(len, RULES)) + 2
+    for section, rules in SECTIONS.items():
+        echo(f"\n{section}", bold=True)
+        for rule in rules:
+            echo(f"  {rule.id:<{width}}{levels(rule):<13}{rule.category:<7}{sentence(rule)}")
+
+
+def as_dict(rule: Rule) -> dict[str, Any]:
+    return rule._asdict()
+
+
+def levels(rule: Rule) -> str:
+    """The levels in a few letters."""
+    return rule.level + (f"/{rule.otherwise}" if rule.otherwise else "") + ("†" if rule.rises else "")
+
+
+def sentence(rule: Rule) -> str:
+    """What it means, and where its second level holds."""
+    return f"{rule.says} ({rule.otherwise} {rule.when})" if rule.otherwise else rule.says

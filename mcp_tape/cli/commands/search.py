@@ -1,0 +1,109 @@
+"""mcp-tape search"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from itertools import islice
+
+import click
+
+from ...cassette import rows as showing
+from ...cassette import search as searching
+from ...cassette.reader import Cassette
+from ...errors import CassetteError
+from .. import say
+from ..lines import line_of, text_of
+from ..options import cassette_argument, json_option
+from ..printing import echo, echo_json, shows_colours
+from ..progress import Progress, frames_of
+from ..terminal import can_write, columns, fit, wide, writable
+
+_NO_LIMIT = 1_000
+_LEAST_EXCERPT = 60  # columns; where there are fewer, it has a line of its own
+
+
+@click.command(
+    "search",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape search tape.db weather bern\n"
+    "  mcp-tape search tape.db '\"connection refused\" time*' --session 2\n"
+    "  mcp-tape search tape.db timeout --limit 10 --json",
+)
+@cassette_argument
+@click.argument("words", metavar="WORDS...", nargs=-1, required=True)
+@click.option("--session", type=int, metavar="N", help="Only this session; default: all.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after so many.")
+@json_option
+def command(file: str, words: tuple[str, ...], session: int | None, limit: int | None, as_json: bool) -> None:
+    """Find messages by their words, in all that was said: params, results, errors, noise, stderr.
+
+    All words must be there, in any order; upper and lower case are the same. '"two words"' in quotes must
+    follow each other; 'tool*' is any word that starts so. get_weather is two words: weather finds it.
+
+    A line is as in show, after the number of the session, with the text around the hit; on a narrow
+    terminal that has a line of its own.
+    """
+    terms = searching.parse(" ".join(words))
+    with Cassette(file) as cassette:
+        sessions = [s.id for s in cassette.each_session()] if session is None else [cassette.session(session).id]
+        with Progress(f"searching {file}", frames_of(cassette, sessions)) as progress:
+            found = 0
+            with closing(searching.search(cassette, terms, sessions, progress)) as hits:
+                for hit in islice(hits, limit and min(limit, sys.maxsize)):
+                    found += 1
+                    progress.hide()
+                    _print(cassette, hit, terms, as_json)
+    if not found:
+        say(f"nothing in {file} has: {' '.join(words)}")
+
+
+def _print(cassette: Cassette, hit: searching.Hit, terms: list[searching.Term], as_json: bool) -> None:
+    line = line_of(cassette, _row(cassette, hit, terms))
+    if as_json:
+        echo_json(line.as_json() | {"excerpt": hit.excerpt, "hits": [list(span) for span in hit.spans]})
+        return
+    left = f"{hit.session:>3} {text_of(line._replace(detail=''), _NO_LIMIT)}"
+    room = columns() - wide(left) - 2
+    if room < _LEAST_EXCERPT:
+        echo(writable(fit(left, columns())))
+        left, room = "  ", columns() - 4
+    echo(f"{writable(left)}  {_marked(_in_sight(hit, room), room)}")
+
+
+def _row(cassette: Cassette, hit: searching.Hit, terms: list[searching.Term]) -> showing.Row:
+    """Of a batch, the message that has the words, if one alone has them."""
+    rows = showing.rows_of(cassette, hit.session, hit.seq)
+    if not rows:
+        raise CassetteError(f"cannot read {cassette.path}: its index does not know frame {hit.seq}, which it has")
+    if len(rows) > 1:
+        return next((row for row in rows if searching.fits(showing.whole(cassette, row), terms)), rows[0])
+    return rows[0]
+
+
+def _in_sight(hit: searching.Hit, room: int) -> searching.Hit:
+    """The hit, with less before it where it would be cut off."""
+    start, end = hit.spans[0] if hit.spans else (0, 0)
+    less = start - room // 4
+    if wide(hit.excerpt[:end]) + 3 <= room or less <= 1:
+        return hit
+    spans = [(start - less + 1, end - less + 1) for start, end in hit.spans]
+    return hit._replace(excerpt="…" + hit.excerpt[less:], spans=spans)
+
+
+def _marked(hit: searching.Hit, room: int) -> str:
+    """The excerpt as far as there is room, its hits bold, or within « » where nothing can be bold."""
+    if shows_colours():
+        return writable(_with_hits(fit(hit.excerpt, room), hit.spans, lambda word: click.style(word, bold=True)))
+    before, after = "«»" if can_write("«»") else "[]"
+    return writable(fit(_with_hits(hit.excerpt, hit.spans, lambda word: f"{before}{word}{after}"), room))
+
+
+def _with_hits(text: str, spans: list[tuple[int, int]], mark: Callable[[str], str]) -> str:
+    out, done = "", 0
+    for start, end in spans:
+        if text[start:end]:
+            out += text[done:start] + mark(text[start:end])
+            done = end
+    return out + text[done:]

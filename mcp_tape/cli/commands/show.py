@@ -1,0 +1,105 @@
+"""mcp-tape show"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+from contextlib import closing
+
+import click
+
+from ...cassette import filters
+from ...cassette import rows as showing
+from ...cassette.filters import EVERYTHING, Filter
+from ...cassette.reader import Cassette
+from ...cassette.rows import Row
+from .. import say
+from ..filtering import filter_option
+from ..lines import echo_line, is_narrow, line_of
+from ..options import cassette_argument, json_option, session_option
+from ..printing import echo, echo_json
+from ..terminal import columns
+
+
+@click.command(
+    "show",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape show tape.db\n"
+    "  mcp-tape show tape.db 12\n"
+    "  mcp-tape show tape.db -f\n"
+    "  mcp-tape show tape.db --filter 'tool:search status:error -id:7 dur:>50'\n"
+    "  mcp-tape show tape.db --session 2 --json\n\n"
+    "\b\nFilters: every word must fit; a - before it leaves out what fits.\n"
+    "  method:tools/* tool:search    method; tool, prompt or resource; * is any\n"
+    "  status:error                  error, ok, tool-error, rpc-error, refused,\n"
+    "                                input-required, retry, cancelled, unanswered\n"
+    "  dur:>50 dur:1s.. size:1k..2M  how long it took, in ms; how many bytes it has\n"
+    "  from:server kind:response     who sent it; request, response, notification,\n"
+    "                                message, batch, noise, stderr, control\n"
+    "  id:7 session:2                the id of the call; the session\n"
+    '  Bern "no such"                the text itself, in any case',
+)
+@cassette_argument
+@click.argument("seq", required=False, type=click.IntRange(min=0))
+@session_option
+@filter_option
+@click.option("-f", "--follow", is_flag=True, help="Go on as the recording does, until it ends.")
+@click.option("--all", "everything", is_flag=True, help="Also what HTTP does around each message.")
+@json_option
+def command(
+    file: str, seq: int | None, session: int | None, kept: Filter, follow: bool, everything: bool, as_json: bool
+) -> None:
+    """Show a session, one line a message; or one exchange, whole.
+
+    A line is: number, seconds since the start, direction (→ the client, ← the server, ! before it for
+    what needs a look: errors, calls without an answer, noise, stderr), id, what it is, size in bytes,
+    content. An answer also says how it ended and how long it took. Lines are cut to the width of the
+    terminal; --json and mcp-tape export have everything.
+
+    SEQ is the number of a line. It shows that exchange whole: the request, its answer, and what belongs
+    to it in between; or one frame, where it belongs to none.
+    """
+    if seq is not None:
+        if follow or kept.terms:
+            raise click.UsageError("SEQ shows one exchange: leave out --filter and -f")
+        from ..whole import show_whole  # only where it is used
+
+        show_whole(file, session, seq, as_json)
+    elif follow:
+        from ..following import follow as show_following
+
+        show_following(file, session, kept, everything, as_json)
+    else:
+        show(file, session, as_json, kept, everything)
+
+
+def show(file: str, session: int | None, as_json: bool, kept: Filter = EVERYTHING, everything: bool = False) -> None:
+    """What the command prints."""
+    with Cassette(file) as cassette, closing(_rows(cassette, session, kept)) as rows:
+        width, last, several = columns(), None, kept.names_sessions and session is None
+        fitting = shown = 0
+        for fitting, row in enumerate(rows, 1):  # noqa: B007 - used below
+            if as_json:
+                echo_json(line_of(cassette, row, full=True).as_json())
+                continue
+            if several and row.session != last:
+                echo(f"session {row.session}", bold=True)
+            last = row.session
+            if everything or not goes_without_saying(row):
+                echo_line(line_of(cassette, row, brief=is_narrow(width)), width)
+                shown += 1
+        sys.stdout.flush()
+    if kept.terms and not fitting:
+        say(f"nothing in {file if several else f'this session of {file}'} fits the filter")
+    elif kept.terms and not shown and not as_json:
+        say("what fits the filter goes without saying; to see it, add --all")
+
+
+def _rows(cassette: Cassette, session: int | None, kept: Filter) -> Generator[Row, None, None]:
+    for number in filters.sessions(cassette, kept, session):
+        yield from showing.rows(cassette, number, kept)
+
+
+def goes_without_saying(row: Row) -> bool:
+    """Whether a row is left out unless all are asked for."""
+    return row.frame_kind == "control" and showing.is_plumbing(row, showing.facts(row))

@@ -1,0 +1,100 @@
+"""mcp-tape stats"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ...cassette import stats
+from ...cassette.filters import Filter
+from ...cassette.reader import Cassette
+from ...cassette.stats import Figures
+from ...wire.sizes import size_text
+from .. import say
+from ..filtering import filter_option
+from ..lines import duration
+from ..options import cassette_argument, json_option
+from ..printing import count, echo, echo_json
+from ..terminal import can_write, columns, fit, harmless, wide, writable
+
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_LONGEST_BAR = 40
+_HEAD = f"{'calls':>7}  {'errors':>6}  {'open':>5}  {'p50':>8}  {'p95':>8}  {'max':>8}  {'bytes':>7}     what"
+
+
+@click.command(
+    "stats",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape stats tape.db\n"
+    "  mcp-tape stats tape.db --filter 'tool:* from:client'\n"
+    "  mcp-tape stats tape.db --session 2 --json",
+)
+@cassette_argument
+@click.option("--session", type=int, metavar="N", help="Which session; default: all of them.")
+@filter_option
+@json_option
+def command(file: str, session: int | None, kept: Filter, as_json: bool) -> None:
+    """How often each tool and method was called, and how long that took.
+
+    A line is: calls, errors, calls without an answer, how long the answers took (half of them at most
+    p50, 95 of 100 at most p95), bytes of requests and answers, and what was called: → by the client,
+    ← by the server. Below it, how many answers took how long. A filter picks the calls by what `mcp-tape
+    show` says of their requests.
+    """
+    with Cassette(file) as cassette:
+        sessions = [s.id for s in cassette.each_session()] if session is None else [cassette.session(session).id]
+        found = stats.tallies(cassette, sessions, kept)
+    rows = stats.figures(found)
+    if as_json:
+        for row in rows:
+            echo_json(_as_json(row))
+        return
+    if not rows:
+        kind = "calls that the filter keeps" if kept.terms else "calls"
+        say(f"there are no {kind} in {count(len(sessions), 'session')} of {file}")
+        return
+    width = columns()
+    echo(fit(_HEAD, width), bold=True)
+    for row in rows:
+        echo(writable(fit(_line(row, width), width)), fg="red" if row.errors or row.unanswered else None)
+    _echo_bars(stats.histogram(found), max(1, min(_LONGEST_BAR, width - 30)))
+
+
+def _as_json(row: Figures) -> dict[str, Any]:
+    times = {f"{name}_microseconds": getattr(row, name) for name in ("p50", "p95", "max")}
+    return {name: value for name, value in row._asdict().items() if name not in ("p50", "p95", "max")} | times
+
+
+def _line(row: Figures, width: int) -> str:
+    times = "  ".join(f"{duration(took) or '-':>8}" for took in (row.p50, row.p95, row.max))
+    arrow = "→" if row.sender == "client" else "←"
+    what = harmless(" ".join(filter(None, (row.method, row.name))))
+    counts = f"{row.calls:>7}  {row.errors or '-':>6}  {row.unanswered or '-':>5}"
+    left = f"{counts}  {times}  {size_text(row.bytes):>7}  {arrow}  "
+    # Where there is no room for both, the name says more than the method.
+    return left + (what if wide(left + what) <= width else harmless(row.name or what))
+
+
+def _echo_bars(bars: list[tuple[int, int, int]], longest: int) -> None:
+    most = max((number for *_, number in bars), default=0)
+    if not most:
+        return
+    echo("")
+    for start, end, number in bars:
+        label = f"{_edge(start)} – {_edge(end)}"
+        echo(writable(f"{label:>17}  {_bar(number * longest * 8 // most or (number > 0))} {number}"))
+
+
+def _edge(microseconds: int) -> str:
+    """A round length of time."""
+    for unit, one in (("s", 10**6), ("ms", 10**3)):
+        if microseconds >= one:
+            return f"{microseconds // one} {unit}"
+    return f"{microseconds} µs" if microseconds else "0"
+
+
+def _bar(eighths: int) -> str:
+    if not can_write(_EIGHTHS):
+        return "#" * -(-eighths // 8)
+    return _EIGHTHS[8] * (eighths // 8) + _EIGHTHS[eighths % 8].strip()

@@ -1,0 +1,105 @@
+"""mcp-tape use"""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import click
+
+from ...api import Played, Replay
+from ...errors import TapeError
+from ...modes import Command, Mode, Url, use
+from .. import say
+from ..options import (
+    body_options,
+    check_faults,
+    common_options,
+    files,
+    listening_options,
+    record_from,
+    recording_options,
+    replay_from,
+    replaying_options,
+    rules_from,
+    web_from,
+    web_options,
+)
+from ..printing import count
+from .record import check_server, tell, tell_stripped, tell_summary
+from .replay import tell_played
+
+
+@click.command(
+    "use",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape use time.db -- uvx mcp-server-time\n"
+    "  mcp-tape use time.db --mode new_episodes -- uvx mcp-server-time\n"
+    "  mcp-tape use remote.db --url https://example.com/mcp --listen 127.0.0.1:8000\n"
+    "\n\b\n"
+    "In a client's configuration:\n"
+    '  "command": "mcp-tape",\n'
+    '  "args": ["use", "time.db", "--", "uvx", "mcp-server-time"]',
+)
+@click.argument("file", metavar="FILE", shell_complete=files)
+@click.option("--mode", type=click.Choice(get_args(Mode)), default="once", show_default=True,
+              help="none: only replay. once: record if there is nothing to play. new_episodes: record what misses. "
+              "all: always record. rewrite: record anew, and replace the cassette if that ends well.")  # fmt: skip
+@web_options
+@listening_options
+@body_options
+@replaying_options
+@click.option("--in-place-of", metavar="PATH", hidden=True, help="The cassette that FILE stands for in reports.")
+@recording_options
+@common_options
+@click.argument("command", metavar="[-- CMD...]", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def command(ctx: click.Context, /, file: str, mode: Mode, quiet: bool, command: tuple[str, ...], **given: Any) -> None:
+    """The VCR in one command: replay a cassette, record it, or both.
+
+    Put it into a client's configuration once; the mode decides what happens. With --url clients come
+    to an address of ours, the only line on stdout, until Ctrl-C.
+    """
+    by_web = bool(given["url"] or given["listen"])
+    if mode != "none":
+        check_server(command, given)
+    replaying = replay_from(given)
+    check_faults(replaying, by_web)
+    server = Url(web_from(given), click.echo) if by_web else Command(command)
+    if not quiet:
+        say(f"mode {mode}: {file}")
+    recording = record_from(command, given)
+    try:
+        outcome = use(file, server, mode, replaying, recording, tell)
+    except TapeError as error:
+        _report(error, replaying, given)
+        raise
+    name = replaying.in_place_of or file
+    if outcome.played is not None:
+        tell_played(outcome.played, replaying, name, quiet)
+    if outcome.recorded is not None:
+        tell_summary(outcome.recorded, name, quiet)
+        tell_stripped(recording, quiet)
+        if outcome.goes_on and not quiet:
+            tell("this run records: its sessions play in this order from the next run on, or with --mode none")
+        if outcome.played is not None and (outcome.played.stale or not quiet):
+            tell(_grown(name, outcome.played))
+    elif outcome.played is None:
+        say(f"nothing was recorded: {name}")
+    ctx.exit(outcome.code)
+
+
+def _grown(name: str, played: Played) -> str:
+    """What was added to a cassette, and what of the rest may be older than that."""
+    grown = f"{name} grew by {count(played.grew, 'call')}"
+    if not played.stale:
+        return grown
+    answers = "1 answer after a live call is" if played.stale == 1 else f"{played.stale} answers after a live call are"
+    return f"{grown}; {answers} from the old tape; to record all anew: --mode rewrite"
+
+
+def _report(error: TapeError, replaying: Replay, given: dict[str, Any]) -> None:
+    """Where a test looks for what happened, it finds why nothing did."""
+    from ...redaction.diagnostics import Discreet  # only where something went wrong
+    from ...replay.report import Reporter
+
+    Reporter(say, replaying.report, replaying.run, Discreet(rules_from(given))).fail(str(error))

@@ -1,0 +1,254 @@
+"""mcp-tape verify"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...compare.judging import Comparison
+from ...errors import TapeError, pasted
+from .. import say
+from ..diff_options import AfterDashes, diff_options, fails, is_text, project_from, show
+from ..options import files as of_files
+from ..options import recording_options, web_options
+from ..printing import count
+from .diff import _TIMEOUT
+
+if TYPE_CHECKING:
+    from ...compare.project import Project
+    from ...verify import Options, Plan, Server, Verified
+
+
+@click.command(
+    "verify",
+    cls=AfterDashes,
+    epilog="\b\nExamples:\n"
+    "  mcp-tape verify time.db -- uvx mcp-server-time\n"
+    "  mcp-tape verify tapes/*.db --skip-writes -- python server.py\n"
+    "  mcp-tape verify remote.db --url https://example.com/mcp --header 'X-Key: …'\n"
+    "  mcp-tape verify time.db --update -- uvx mcp-server-time",
+)
+@click.argument("files", metavar="CASSETTE...", nargs=-1, required=True, shell_complete=of_files)
+@click.option("--session", default="latest", show_default=True, metavar="N",
+              help="latest, all or a number; latest: the newest that is no probe, and what extends it.")  # fmt: skip
+@click.option("--allow-writes", is_flag=True, help="Call also tools that are not annotated as read-only.")
+@click.option("--skip-writes", is_flag=True, help="Leave those out, and say which.")
+@click.option(
+    "--update", is_flag=True, help="Replace the recording by what was recorded now, once the changes are shown."
+)
+@click.option("--no-keep", is_flag=True, help="Leave no CASSETTE.new for mcp-tape review. The same where CI is set.")
+@_TIMEOUT
+@web_options
+@diff_options
+@recording_options
+@click.option("-q", "--quiet", is_flag=True, help="Show changes, and say nothing unless something is wrong.")
+@click.pass_context
+def command(ctx: click.Context, /, files: tuple[str, ...], quiet: bool, **given: Any) -> None:
+    """Play the recorded client at a live server, and say what changed since.
+
+    The server's own questions get the recorded answers. Values that it makes up anew, such as cursors and ids, are
+    passed on as a client would; secrets that the recording hides are taken from the environment. What happens is
+    recorded, and compared as by mcp-tape diff.
+    """
+    from ...transports.stopping import tidied_up
+    from ...verify import check, planned
+
+    server, options = _server(given), _options(given)
+    project = project_from(given)
+    found = [plan for file in files for plan in planned(*_named(file, options))]
+    check(found, options, os.environ)
+    _tell_secrets(found, quiet)
+    codes, comparisons = [], list[Comparison]()
+    with tidied_up(), tempfile.TemporaryDirectory(prefix="mcp-tape-verify-") as directory:
+        for together in _by_file(found):
+            done = [_verified(plan, server, options, directory, project, given, quiet) for plan in together]
+            codes += [_code(verified, comparison, project) for verified, comparison in done]
+            codes.append(_after(together[0].path, done, given, quiet))
+            comparisons += [comparison for _, comparison in done]
+    if not is_text(given):
+        show(comparisons, project, given)
+    ctx.exit(max(codes))
+
+
+def _by_file(found: Sequence[Plan]) -> list[list[Plan]]:
+    """What is played of the same cassette together, however it was named: it has one new recording."""
+    files: dict[str, list[Plan]] = {}
+    for plan in found:
+        files.setdefault(os.path.realpath(plan.path), []).append(plan)
+    return list(files.values())
+
+
+def _verified(
+    plan: Plan,
+    server: Server,
+    options: Options,
+    directory: str,
+    project: Project,
+    given: dict[str, Any],
+    quiet: bool,
+) -> tuple[Verified, Comparison]:
+    """Play a session and compare; people are shown at once what came of it."""
+    verified = _play(plan, server, options, directory)
+    comparison = _compared(verified, project, given)
+    if is_text(given):
+        show(comparison, project, given)
+    _tell(verified, quiet)
+    return verified, comparison
+
+
+def _after(file: str, done: Sequence[tuple[Verified, Comparison]], given: dict[str, Any], quiet: bool) -> int:
+    """What becomes of the new recording."""
+    sessions = [verified for verified, _ in done]
+    if given["update"]:
+        return _update(file, sessions, quiet)
+    if not given["no_keep"] and not os.environ.get("CI"):
+        _keep(file, sessions, any(comparison.changes for _, comparison in done), quiet)
+    return 0
+
+
+def _tell_secrets(found: Sequence[Plan], quiet: bool) -> None:
+    """A cassette may be a stranger's: nothing goes to a server that was not told before."""
+    from ...redaction.restore import variable
+
+    names = sorted({variable(source) for plan in found for source in plan.needs})
+    if names and not quiet:
+        say(f"sending the values of {', '.join(names)} to the server")
+
+
+def _play(plan: Plan, server: Server, options: Options, directory: str) -> Verified:
+    from ...verify import verify
+
+    try:
+        return verify(plan, server, options, directory, _progress(plan))
+    finally:
+        if sys.stderr.isatty():
+            click.echo("\r\033[K", nl=False, err=True)
+
+
+def _code(verified: Verified, comparison: Comparison, project: Project) -> int:
+    """Whether something was found, or nothing was verified."""
+    if verified.failures or verified.said_nothing:
+        return 1
+    # The same client saw it of the old server.
+    return int(fails(comparison, project) or any(entry.grave and entry.is_new for entry in comparison.unknown))
+
+
+def _compared(verified: Verified, project: Project, given: dict[str, Any]) -> Comparison:
+    from ...cassette.reader import Cassette
+    from ...compare import compare
+    from ...compare.versions import of_sessions
+    from ...verify.findings import completed, found
+
+    settings = project.settings(given.get("slower_than"))
+    with Cassette(verified.path) as old, Cassette(verified.new_path) as new:
+        before = of_sessions(old, [verified.session], settings.ignore_paths)
+        if not verified.new_sessions:
+            return completed(Comparison(before.title, "live", settings.category, ()), verified)
+        after = of_sessions(new, verified.new_sessions, settings.ignore_paths)
+        if after.title == verified.new_path:
+            after = after._replace(title="live")
+        return completed(compare(before, after, settings, more=found(verified)), verified)
+
+
+def _tell(verified: Verified, quiet: bool) -> None:
+    """What is not in the comparison: what failed, what was left out, and how much was played."""
+    name = f"{verified.path}#{verified.session}"
+    for failure in verified.failures:
+        told = f"{failure.request}: {failure.message}" if failure.kind == "unanswered" else failure.message
+        say("\n  ".join([f"{name}: {told}", *failure.stderr]))
+    for skipped in verified.skipped:
+        say(f"{name}: left out: {skipped.request}, as {skipped.why}")
+    if verified.said_nothing:
+        say(f"{name}: {verified.said_nothing}")
+    if not quiet and not any(failure.kind != "unanswered" for failure in verified.failures):
+        played = verified.requests - len(verified.skipped)
+        say(f"{name}: {count(played, 'request')} played, {len(verified.skipped)} left out")
+
+
+def _update(file: str, done: Sequence[Verified], quiet: bool) -> int:
+    from ...verify import update
+
+    try:
+        update(file, done)
+    except TapeError as error:
+        say(str(error))
+        return 1
+    if not quiet:
+        say(f"updated: {file}")
+    return 0
+
+
+def _keep(file: str, done: Sequence[Verified], differs: bool, quiet: bool) -> None:
+    """Leave the new recording for a review, if there is something to decide."""
+    from ...verify import forget, keep
+
+    if not differs:
+        forget(file)
+        return
+    try:
+        keep(file, done)
+    except TapeError as error:
+        said = str(error)
+    else:
+        said = f"to decide on these changes: mcp-tape review {pasted(file)}"
+    if not quiet:
+        say(said)
+
+
+def _progress(plan: Plan) -> Callable[[int, int], None]:
+    """How far it is, where somebody watches."""
+    if not sys.stderr.isatty():
+        return lambda done, of: None
+    name = os.path.basename(plan.path)
+    return lambda done, of: click.echo(f"\rverifying {name}: {done}/{of} calls", nl=False, err=True)
+
+
+def _named(file: str, options: Options) -> tuple[str, Options]:
+    """A cassette, perhaps with the session that is meant: `tape.db#3`."""
+    from ...compare.sources import parse
+
+    place = parse(file)
+    if place.revision is not None:
+        raise click.UsageError(f"{file}: only a cassette on disk can be verified")
+    return place.path, options if place.path == file else options._replace(session=place.session)
+
+
+def _server(given: dict[str, Any]) -> Server:
+    from ...verify import Server
+
+    command, url = given["command"] or (), given["url"] or ""
+    if bool(command) == bool(url):
+        raise click.UsageError("who is to be verified? Add -- and the server's command, or --url URL")
+    if command and (given["headers"] or given["cacert"]):
+        raise click.UsageError("--header and --cacert go with --url; a command talks on stdin and stdout")
+    return Server(tuple(command), url, given["headers"], given["cacert"])
+
+
+def _options(given: dict[str, Any]) -> Options:
+    from ...verify import Options
+
+    if given["allow_writes"] and given["skip_writes"]:
+        raise click.UsageError("either --allow-writes or --skip-writes, not both")
+    session = given["session"]
+    if session not in ("latest", "all") and not session.isdigit():
+        raise click.UsageError(f"--session: {session!r} is neither latest, all nor a session's number")
+    writes: Any = "allow" if given["allow_writes"] else "skip" if given["skip_writes"] else "refuse"
+    return Options(session, writes, given["timeout"], tuple(_recording(given)))
+
+
+def _recording(given: dict[str, Any]) -> list[str]:
+    """The options for the recorder, as they were given to us."""
+    repeated = {
+        "--redact-key": given["redact_keys"],
+        "--redact-path": given["redact_paths"],
+        "--redact-value": given["redact_values"],
+        "--redact-with": given["redact_with"],
+        "--note": [given["note"]] if given["note"] else [],
+    }
+    words = [word for option, values in repeated.items() for value in values for word in (option, value)]
+    return [*words, *(["--no-redact"] if given["no_redact"] else [])]

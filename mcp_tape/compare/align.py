@@ -1,0 +1,216 @@
+"""Which call of one recording is which of the other.
+
+By match key, in order. What is left may differ only in what the server made up and the client gave back (cursors,
+task ids, ids of things): such values are learned from the answers that are paired already. They count as whole
+values, and as words within a text such as an address.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from ..wire import match, protocol
+from .minted import spots
+from .minted import values as minted
+from .minted.bound import is_made_up, made_up_in
+from .recording import Asked, Recording, place_of
+
+_MOST_TRIED = 200  # calls without a counterpart that are compared with each other
+
+
+class Pair(NamedTuple):
+    """The same call on both sides."""
+
+    old: Asked
+    new: Asked
+
+
+class Alignment(NamedTuple):
+    """All pairs in the order of the old recording, and what has no counterpart."""
+
+    pairs: list[Pair]
+    missing: list[Asked]
+    added: list[Asked]
+
+
+def align(old: Recording, new: Recording, asked_old: Iterable[Asked], asked_new: Iterable[Asked]) -> Alignment:
+    """Pairs by key and order; then by what the server made up; then by what was redacted."""
+    waiting = _Waiting(asked_new)
+    pairs, left = list[Pair](), list[Asked]()
+    for asked in asked_old:
+        mate = waiting.first([asked.key])
+        if mate:
+            pairs.append(Pair(asked, mate))
+        else:
+            left.append(asked)
+    if left and waiting:
+        pairs, left = _by_values(old, new, pairs, left, waiting)
+        for fits in (_is_redacted, *((_looks_alike,) if old.is_continued else ())):
+            more, left = _by_params(old, new, left, waiting, fits)
+            pairs = sorted([*pairs, *more], key=lambda pair: place_of(pair.old))
+    return Alignment(pairs, left, waiting.all())
+
+
+class _Waiting:
+    """The calls of the new recording that have no counterpart yet, by key, in order."""
+
+    def __init__(self, asked: Iterable[Asked]) -> None:
+        self._queues: dict[bytes, list[Asked]] = defaultdict(list)  # the first one last
+        for one in asked:
+            self._queues[one.key].append(one)
+        for queue in self._queues.values():
+            queue.reverse()
+
+    def __bool__(self) -> bool:
+        return any(self._queues.values())
+
+    def all(self) -> list[Asked]:
+        return sorted((asked for queue in self._queues.values() for asked in queue), key=place_of)
+
+    def first(self, keys: Iterable[bytes]) -> Asked | None:
+        """The next one with one of these keys."""
+        return next((queue.pop() for queue in map(self._queues.get, keys) if queue), None)
+
+    def take(self, asked: Asked) -> None:
+        self._queues[asked.key].remove(asked)
+
+
+def _by_values(
+    old: Recording, new: Recording, pairs: list[Pair], left: list[Asked], waiting: _Waiting
+) -> tuple[list[Pair], list[Asked]]:
+    """What an answer teaches may pair a later call, whose answer teaches more: in order, until nothing is found."""
+    learned = _Learned(value for asked in left for value in _leaves(old.params(asked)))
+    found = dict(pairs)
+    unread = sorted([*found, *left], key=place_of)
+    while unread:
+        left = []
+        for asked in unread:
+            tried = (old.key(asked.method, params) for params in learned.put_into(old.params(asked)))
+            mate = found.get(asked) or waiting.first(tried)
+            if mate is None:
+                left.append(asked)
+                continue
+            found[asked] = mate
+            if old.answer_text(asked) != new.answer_text(mate):
+                learned.learn(old.answer(asked), new.answer(mate))
+        unread = left if len(left) < len(unread) else []
+    return [Pair(*pair) for pair in found.items()], left
+
+
+def _by_params(
+    old: Recording, new: Recording, left: list[Asked], waiting: _Waiting, fits: Callable[[Any, Any], bool]
+) -> tuple[list[Pair], list[Asked]]:
+    """The first of the same method whose params may be the same."""
+    found: list[Pair] = []
+    for asked in left[:_MOST_TRIED]:
+        params = protocol.identifying(asked.method, old.params(asked))
+        for other in waiting.all()[:_MOST_TRIED]:
+            if other.method == asked.method and fits(params, protocol.identifying(asked.method, new.params(other))):
+                found.append(Pair(asked, other))
+                waiting.take(other)
+                break
+    paired = {pair.old for pair in found}
+    return found, [asked for asked in left if asked not in paired]
+
+
+def _is_redacted(one: Any, other: Any) -> bool:
+    """Each placeholder stands for any text; where one side has it, the other may have the secret or another name."""
+    return match.fits_redacted(one, other) or match.fits_redacted(other, one)
+
+
+def _looks_alike(one: Any, other: Any) -> bool:
+    """Only ids differ, by their looks. A session that extends another one uses what was made up there, which nobody
+    can learn here."""
+    return all(
+        isinstance(before, str) and isinstance(after, str) and _is_other_id(before, after)
+        for _, before, after in match.differences(one, other)
+    )
+
+
+def _is_other_id(before: str, after: str) -> bool:
+    return any(c.isdigit() for c in before) and spots.alike(before, after)
+
+
+class _Learned:
+    """What the two servers call differently, of what the client gives back: only that is kept."""
+
+    def __init__(self, wanted: Iterable[Any]) -> None:
+        self._wanted = {hash(_name(name)) for value in wanted for name in (value, *_ids_in(value))}  # texts may be long
+        self._values: dict[str, Any] = {}
+        self._inputs: dict[str, str] = {}  # what requests for input are called
+
+    def learn(self, old: Any, new: Any) -> None:
+        """Each value that they made up differently in an answer."""
+        inputs = [protocol.member(protocol.member(body, "result"), "inputRequests") for body in (old, new)]
+        if all(isinstance(asked, dict) for asked in inputs):
+            self._inputs |= minted.same_inputs(*inputs)
+        for _, before, after in match.differences(old, new):
+            if isinstance(before, str) and isinstance(after, str):
+                self._keep(before, after)
+                for word, other in _words(before, after):
+                    self._keep(word, other)
+            elif _is_number(before) and _is_number(after):
+                self._keep(_name(before), after)
+
+    def _keep(self, name: str, value: Any) -> None:
+        if hash(name) in self._wanted:
+            self._values.setdefault(name, value)
+
+    def put_into(self, params: Any) -> Iterator[Any]:
+        """A request as the other client may have made it. A word or a number may differ because the server changed,
+        and mean something else where it is given: what looks made up is tried alone first."""
+        given = protocol.member(params, "inputResponses")
+        if isinstance(given, dict):
+            params = params | {"inputResponses": {self._inputs.get(name, name): value for name, value in given.items()}}
+        for counts in _TRIED:
+            yield self._with(params, counts)
+
+    def _with(self, value: Any, counts: Callable[[Any], bool]) -> Any:
+        """A copy in which learned values stand for the old ones."""
+        if isinstance(value, dict):
+            return {key: self._with(item, counts) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._with(item, counts) for item in value]
+        name = _name(value)
+        if name in self._values or not isinstance(value, str):
+            return self._values[name] if name in self._values and counts(value) else value
+        ids = [word for word in _ids_in(value) if counts(word) and isinstance(self._values.get(word), str)]
+        return spots.renamed(value, {word: self._values[word] for word in ids})
+
+
+_TRIED: tuple[Callable[[Any], bool], ...] = (is_made_up, lambda value: isinstance(value, str), lambda value: True)
+_MARKS = ".,;:!?()[]{}<>\"'`"
+
+
+def _words(before: str, after: str) -> Iterator[tuple[str, str]]:
+    """Ids stand in running text too: where only single words differ, each is one; else what looks like one."""
+    words, others = before.split(), after.split()
+    if len(words) != len(others):
+        words, others = made_up_in(before), made_up_in(after)
+    if len(words) == len(others):
+        for word, other in zip(words, others, strict=True):
+            if word != other:
+                yield word.strip(_MARKS), other.strip(_MARKS)
+    yield from (pair for pair in spots.word_pairs(before, after) if pair[0] != pair[1])
+
+
+def _ids_in(value: Any) -> list[str]:
+    return spots.ids_in(value) if isinstance(value, str) else []
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, (dict, list)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(inner)
+    else:
+        yield value
+
+
+def _name(value: Any) -> str:
+    return value if isinstance(value, str) else f"\0{value!r}"  # no text of a server looks like this
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

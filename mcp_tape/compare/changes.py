@@ -1,0 +1,101 @@
+"""A change: one difference between two versions of a server, with its rule and its level."""
+
+from __future__ import annotations
+
+import hashlib
+from enum import Enum
+from typing import Any, NamedTuple
+
+from ..wire import jsonpath, jsontext
+from ..wire.jsontext import Path
+from .rules import RULES, Category, Level
+
+
+class _Absent(Enum):
+    """What is not there, as opposed to null."""
+
+    ABSENT = "absent"
+
+
+ABSENT = _Absent.ABSENT
+
+
+class Difference(NamedTuple):
+    """What a rule found at a place, before anybody knows of what. `level`: if it is not the rule's first."""
+
+    rule: str
+    path: Path = ()
+    before: Any = ABSENT
+    after: Any = ABSENT
+    note: str = ""  # our words; never part of what identifies a change
+    level: Level | None = None
+    of: Any = ABSENT  # what the call asked for, where nothing else tells it from others of its subject
+
+
+class Subject(NamedTuple):
+    """What has changed: `tool search_issues`, `call tools/call search_issues`."""
+
+    kind: str  # server, tool, resource, template, prompt, call
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}".rstrip()
+
+
+class Change(NamedTuple):
+    """One difference with its rule and its level. `times`: how often the very same was found."""
+
+    rule: str
+    level: Level
+    category: Category
+    subject: Subject
+    path: str
+    before: Any
+    after: Any
+    note: str
+    fingerprint: str
+    times: int = 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; what is absent is left out."""
+        values = {
+            "rule": self.rule,
+            "level": self.level,
+            "category": self.category,
+            "subject": self.subject._asdict(),
+            "path": self.path,
+            "before": self.before,
+            "after": self.after,
+            "note": self.note,
+            "fingerprint": self.fingerprint,
+            "times": self.times,
+        }
+        return {name: value for name, value in values.items() if value is not ABSENT}
+
+
+def change(subject: Subject, found: Difference) -> Change:
+    """A difference, of a subject."""
+    rule = RULES[found.rule]
+    path = jsonpath.path_text(found.path)
+    what = () if found.of is ABSENT else (_canonical(found.of),)
+    return Change(
+        rule.id,
+        found.level or rule.level,
+        rule.category,
+        subject,
+        path,
+        found.before,
+        found.after,
+        found.note,
+        _fingerprint(rule.id, *subject, path, _canonical(found.before), _canonical(found.after), *what),
+    )
+
+
+def _fingerprint(*parts: str | bytes) -> str:
+    """Twelve hex digits that stay the same over runs and rewordings."""
+    encoded = (part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part for part in parts)
+    return hashlib.sha256(b"".join(b"%d:%s" % (len(part), part) for part in encoded)).hexdigest()[:12]
+
+
+def _canonical(value: Any) -> bytes:
+    return b"" if value is ABSENT else jsontext.canonical(value)

@@ -1,0 +1,1 @@
+"""Rules about what two versions of a server offer and do."""

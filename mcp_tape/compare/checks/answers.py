@@ -1,0 +1,300 @@
+"""Rules about one call that both sides have: did it succeed, and what did it give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from ...wire import jsontext, protocol
+from ...wire.jsontext import Path
+from ...wire.match import differences
+from ..changes import ABSENT, Difference, Subject
+from ..minted import values as minted
+from ..minted.bound import general
+from ..rules import Level
+from .shapes import compare_shapes, kind_of, under_old_names
+from .values import Same, compare_values
+
+Found = Iterator[tuple[Subject, Difference]]
+_MADE_UP = ("string", "number")
+_RENUMBERED = [(-32002, -32602), (-32602, -32002)]  # a resource that is not there
+_HOLDS = {"tools/call": "content", "resources/read": "contents", "prompts/get": "messages"}  # a list in each result
+_NOT_COMPARED = {"_meta", "ttlMs", "cacheScope", "resultType", "nextCursor", "isError", "content", "structuredContent"}
+
+
+def compare_answers(method: str, name: str | None, old: Any, new: Any, same: Same) -> Found:
+    """What differs between two answers to the same question."""
+    call = Subject("call", f"{method} {name or ''}".rstrip())
+    failed, fails = _failure(old), _failure(new)
+    if failed is not None or fails is not None:
+        yield from ((call, found) for found in _failures(failed, fails, same))
+        return
+    before, after = (_result(body) for body in (old, new))
+    kinds = list(_kinds_of_result(before, after))
+    if kinds:
+        yield from ((call, found) for found in kinds)
+        return  # what stands in the place of a result is not like it
+    yield from ((call, found) for found in _caching(before, after))
+    wrong = list(_malformed(method, before, after))
+    yield from ((call, found) for found in wrong or _content(before, after, same))
+    if method == "prompts/get":
+        yield from _prompt(Subject("prompt", name or ""), before, after, same)
+    elif method == "resources/read":
+        yield from _read(call, Subject("resource", name or ""), before, after, same)
+    else:
+        yield from ((call, found) for found in _structured(before, after, same))
+        yield from ((call, found) for found in _others(before, after, same))
+
+
+def compare_envelopes(old: Any, new: Any) -> Iterator[Difference]:
+    """Whether an answer of any method says that it is JSON-RPC, as the old one did."""
+    before, after = (body.get("jsonrpc", ABSENT) if isinstance(body, dict) else ABSENT for body in (old, new))
+    if before == "2.0" != after:
+        yield Difference("call-answer-malformed", ("jsonrpc",), before, after, 'an answer must have "jsonrpc": "2.0"')
+
+
+def _result(body: Any) -> dict[str, Any]:
+    result = protocol.member(body, "result")
+    # Some servers say null where they have nothing to say.
+    return result if isinstance(result, dict) else {} if result is None else {"structuredContent": result}
+
+
+# -- did it succeed
+
+
+def _failure(body: Any) -> tuple[Any, str] | None:
+    """The code and the words of a failure; a tool that failed has no code."""
+    error = protocol.member(body, "error")
+    if error is not None:
+        return protocol.member(error, "code"), str(protocol.member(error, "message") or "")
+    result = protocol.member(body, "result")
+    if protocol.member(result, "isError") is True:
+        return "isError", _words(protocol.member(result, "content"))
+    return None
+
+
+def _words(content: Any) -> str:
+    blocks = content if isinstance(content, list) else []
+    return "\n".join(str(protocol.member(block, "text") or "") for block in blocks)
+
+
+def _failures(old: tuple[Any, str] | None, new: tuple[Any, str] | None, same: Same) -> Iterator[Difference]:
+    if old is None and new is not None:
+        yield Difference("call-ok-to-error", _place(new), "ok", new[0], new[1])
+    elif new is None and old is not None:
+        yield Difference("call-error-to-ok", _place(old), old[0], "ok", old[1])
+    elif old is not None and new is not None:
+        if old[0] != new[0]:
+            level: Level | None = "info" if (old[0], new[0]) in _RENUMBERED else None
+            yield Difference("call-error-code-changed", _place(new), old[0], new[0], level=level)
+        path = ("result", "content") if new[0] == "isError" else ("error", "message")
+        if old[1] != new[1] and not same(path, old[1], new[1]):
+            yield Difference("call-error-message-changed", path, old[1], new[1])
+
+
+def _place(failure: tuple[Any, str]) -> Path:
+    return ("result", "isError") if failure[0] == "isError" else ("error", "code")
+
+
+# -- what did it give
+
+
+def _kinds_of_result(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
+    before, after = (_result_type(result) for result in (old, new))
+    if before != after:
+        level: Level | None = "info" if after == "complete" else None
+        yield Difference("call-result-type-changed", ("result", "resultType"), before, after, level=level)
+
+
+def _result_type(result: dict[str, Any]) -> str:
+    given = result.get("resultType")
+    # In the era before, a task in place of the result was told by its member alone.
+    return str(given) if given else "task" if isinstance(result.get("task"), dict) else "complete"
+
+
+def _malformed(method: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
+    """A result that is none by the protocol, where the old one was: clients refuse it."""
+    member = _HOLDS.get(method, "")
+    if not member or _result_type(new) != "complete" or not _is_right(member, old) or _is_right(member, new):
+        return
+    one, other = (_kind_of_list(result[member]) if member in result else ABSENT for result in (old, new))
+    yield Difference("call-answer-malformed", ("result", member), one, other, f"{member} must be a list of objects")
+
+
+def _is_right(member: str, result: dict[str, Any]) -> bool:
+    items = result.get(member)
+    typed = member != "content" or all(isinstance(protocol.member(item, "type"), str) for item in _blocks(items))
+    return isinstance(items, list) and all(isinstance(item, dict) for item in items) and typed
+
+
+def _kind_of_list(value: Any) -> Any:
+    return [*dict.fromkeys(map(kind_of, value))] if isinstance(value, list) else kind_of(value)
+
+
+def _caching(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
+    before, after = old.get("cacheScope"), new.get("cacheScope")
+    if before == "private" and after == "public":
+        yield Difference("cache-scope-widened", ("result", "cacheScope"), before, after)
+    if "ttlMs" in old and "ttlMs" in new and old["ttlMs"] != new["ttlMs"]:
+        yield Difference("cache-ttl-changed", ("result", "ttlMs"), old["ttlMs"], new["ttlMs"])
+
+
+def compare_caching(old: Any, new: Any) -> Iterator[Difference]:
+    """For lists, whose content has rules of its own."""
+    return _caching(_result(old), _result(new))
+
+
+def _structured(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Difference]:
+    path = ("result", "structuredContent")
+    before, after = (result.get("structuredContent", ABSENT) for result in (old, new))
+    if before is ABSENT and after is ABSENT:
+        return
+    if before is ABSENT or after is ABSENT:
+        level: Level | None = "info" if before is ABSENT else None
+        one, other = (value if value is ABSENT else kind_of(value) for value in (before, after))
+        note = f"new: {other}" if before is ABSENT else f"{one} is gone"
+        yield Difference("call-structured-shape-changed", path, one, other, note, level)
+        return
+    yield from _shape_and_values(before, after, path, same)
+
+
+def _others(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Difference]:
+    """Results of other methods are their members."""
+    before, after = ({k: v for k, v in result.items() if k not in _NOT_COMPARED} for result in (old, new))
+    yield from _shape_and_values(before, _with_old_inputs(before, after), ("result",), same)
+
+
+def _with_old_inputs(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Requests for input are called as the server likes: what they ask for tells which is which."""
+    asked, asks = old.get("inputRequests"), new.get("inputRequests")
+    if not isinstance(asked, dict) or not isinstance(asks, dict):
+        return new
+    names = {now: then for then, now in minted.same_inputs(asked, asks).items()}
+    return new | {"inputRequests": {names.get(name, name): request for name, request in asks.items()}}
+
+
+def _shape_and_values(old: Any, new: Any, path: Path, same: Same) -> Iterator[Difference]:
+    new = under_old_names(old, new)
+    if jsontext.canonical(old) == jsontext.canonical(new) or _only_made_up(old, new, path, same):
+        return
+    shapes = list(compare_shapes(old, new, path))
+    told = {general(found.path) for found in shapes}
+    yield from shapes
+    for found in compare_values(old, new, path, same):
+        if not any(general(found.path)[:length] in told for length in range(len(found.path) + 1)):
+            yield found
+
+
+def _only_made_up(old: Any, new: Any, path: Path, same: Same) -> bool:
+    """Whether all is in its place and only values differ that were made up, as is common: seen at a glance."""
+    leaves = list(differences(old, new, path))
+    if any(kind_of(before) != kind_of(after) or kind_of(before) not in _MADE_UP for _, before, after in leaves):
+        return False
+    befores, afters = ({leaf[side] for leaf in leaves} for side in (1, 2))
+    return befores.isdisjoint(afters) and all(same(*leaf) for leaf in leaves)  # what is on both sides was moved
+
+
+def _content(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Difference]:
+    before, after = (_blocks(result.get("content")) for result in (old, new))
+    path = ("result", "content")
+    kinds, others = (_kinds_of_blocks(blocks) for blocks in (before, after))
+    if kinds != others:
+        yield Difference("call-content-type-changed", path, kinds, others)
+    elif len(before) != len(after):
+        text, another = (_words(blocks) for blocks in (before, after))
+        if not same(path, text, another):
+            yield Difference("call-text-changed", path, text, another, f"{len(before)} → {len(after)} blocks")
+    else:
+        for at, (one, other) in enumerate(zip(before, after, strict=True)):
+            if one != other and not (_repeats(one, old) and _repeats(other, new)):
+                yield from _block(one, other, (*path, at), same)
+
+
+def _blocks(content: Any) -> list[Any]:
+    return content if isinstance(content, list) else [] if content is None else [content]
+
+
+def _kinds_of_blocks(blocks: list[Any]) -> list[str]:
+    """In order, several of a kind as one: how many there are is the data's business."""
+    return [kind for kind, _ in groupby(map(_kind_of_block, blocks))]
+
+
+def _kind_of_block(block: Any) -> str:
+    kind, media = (protocol.member(block, name) for name in ("type", "mimeType"))
+    return f"{kind} {media}" if media else str(kind)
+
+
+def _repeats(block: Any, result: dict[str, Any]) -> bool:
+    """Whether a block only says the structured content again, as text."""
+    text = protocol.member(block, "text")
+    if not isinstance(text, str) or "structuredContent" not in result:
+        return False
+    try:
+        return bool(jsontext.loads(text) == result["structuredContent"])
+    except (ValueError, RecursionError):
+        return False
+
+
+def _block(old: Any, new: Any, path: Path, same: Same) -> Iterator[Difference]:
+    one, other = (protocol.member(block, "text") for block in (old, new))
+    if isinstance(one, str) and isinstance(other, str):
+        if one != other and not _same_text((*path, "text"), one, other, same):
+            yield Difference("call-text-changed", (*path, "text"), one, other)
+    elif old != new:
+        yield from compare_values(_without_data(old), _without_data(new), path, same)
+
+
+def _same_text(path: Path, old: str, new: str, same: Same) -> bool:
+    """Many servers answer with JSON in a text: its values are compared one by one."""
+    if same(path, old, new):
+        return True
+    try:
+        before, after = jsontext.loads(old), jsontext.loads(new)
+    except (ValueError, RecursionError):
+        return False
+    after = under_old_names(before, after)
+    if any(not isinstance(value, (dict, list)) for value in (before, after)) or any(
+        compare_shapes(before, after, path)
+    ):
+        return False
+    return not any(compare_values(before, after, path, same))
+
+
+def _without_data(block: Any) -> Any:
+    """Pictures and sounds are not for reading: how large, and whether they are the same."""
+    if not isinstance(block, dict):
+        return block
+    return {k: _summary(v) if k in ("data", "blob") else v for k, v in block.items() if k != "_meta"}
+
+
+def _summary(data: Any) -> Any:
+    import hashlib
+
+    if not isinstance(data, str):
+        return data
+    digest = hashlib.sha256(data.encode("utf-8", "replace")).hexdigest()
+    # In pieces: in one it would look like an id that was made up.
+    return f"{len(data)} characters, sha256 {digest[:4]} {digest[4:8]} {digest[8:12]}"
+
+
+def _prompt(subject: Subject, old: dict[str, Any], new: dict[str, Any], same: Same) -> Found:
+    before, after = old.get("messages"), new.get("messages")
+    for found in compare_values(before, after, ("result", "messages"), same, "prompt-messages-changed"):
+        yield subject, found
+
+
+def _read(call: Subject, resource: Subject, old: dict[str, Any], new: dict[str, Any], same: Same) -> Found:
+    before, after = (_blocks(result.get("contents")) for result in (old, new))
+    path: Path = ("result", "contents")
+    if len(before) != len(after):
+        kinds, others = ([_kind_of_block(block) for block in blocks] for blocks in (before, after))
+        yield call, Difference("call-content-type-changed", path, kinds, others)
+        return
+    for at, (one, other) in enumerate(zip(before, after, strict=True)):
+        media, another = (protocol.member(block, "mimeType") for block in (one, other))
+        if media != another:
+            yield resource, Difference("resource-mime-type-changed", (*path, at, "mimeType"), media, another)
+        for found in _block(one, other, (*path, at), same):
+            if found.path[-1] != "mimeType":
+                yield call, found

@@ -1,0 +1,275 @@
+"""Rules about what happened: the calls of two recordings, aligned, and what came beside them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from statistics import median
+from typing import Any
+
+from ...wire import jsontext, protocol
+from ...wire.jsontext import Path
+from ...wire.match import differences
+from ..align import Alignment, Pair, align
+from ..changes import ABSENT, Difference, Subject
+from ..minted.bound import Bound, general, has_time
+from ..recording import Asked, Recording
+from ..rules import Level
+from ..surface import KINDS, LISTS, SURFACE, Surface
+from .answers import compare_answers, compare_caching, compare_envelopes
+from .questions import compare_questions
+from .telling import of_call, tells_nothing
+
+Found = Iterator[tuple[Subject, Difference]]
+_POLLED = "tasks/get"
+_NOT_MISSED = SURFACE | {protocol.PING, "logging/setLevel", protocol.LISTEN, _POLLED}
+_FINE = ("ok", "input-required")
+_FOR_NO_CALL = {"roots/list", protocol.PING}  # asked when the server likes
+_LOOKED_AT = 50  # pairs of a call that tell whether times in its answers stay the same
+_SLOW = 1_000  # microseconds; what takes less is noise
+
+
+class Calls:
+    """Compares two recordings. `surfaces` tell the schemas that results must fit."""
+
+    def __init__(self, old: Recording, new: Recording, surfaces: tuple[Surface, Surface]) -> None:
+        self._old, self._new = old, new
+        self._surfaces = surfaces
+        self.alignment = _aligned(old, new)
+        self._by_title: dict[str, list[Pair]] = defaultdict(list)
+        for pair in self.alignment.pairs:
+            self._by_title[pair.old.title].append(pair)
+        self._steady: dict[str, set[Path]] = {}
+        self._bound = Bound(self._is_steady)
+
+    def compare(self, slower_than: float | None = None) -> Found:
+        for pair in self.alignment.pairs:
+            yield from self._told_apart(pair, self._pair(pair))
+        yield from self._unpaired()
+        yield from self._unasked()
+        yield from self._server_requests()
+        yield from compare_questions(self._old, self._new, self.alignment.pairs)
+        yield from self._notifications()
+        yield from self._pagination()
+        if slower_than is not None:
+            yield from self._slower(slower_than)
+
+    # -- calls
+
+    def _pair(self, pair: Pair) -> Found:
+        old, new = pair
+        call = Subject("call", old.title)
+        if old.answer is not None and new.answer is None:
+            yield call, Difference("call-unanswered", (), old.status, ABSENT, f"it was answered: {old.status}")
+        if old.answer is None or new.answer is None:
+            return
+        differ = False
+        if self._old.answer_text(old) != self._new.answer_text(new):  # most are equal, and need no parsing
+            before, after = self._old.answer(old), self._new.answer(new)
+            differ = _said_in(before) != _said_in(after)
+            if differ:
+                yield from self._answers(pair, before, after)
+        if old.method == protocol.CALL and old.name and new.status == "ok":
+            yield from ((call, found) for found in self._violations(pair, differ))
+
+    def _told_apart(self, pair: Pair, found: Found) -> Found:
+        """What is the same of every call of a tool, with what this one asked for."""
+        for subject, one in found:
+            if tells_nothing(one):
+                one = of_call(one, pair.old.method, self._old.params(pair.old), self._new.params(pair.new))
+            yield subject, one
+
+    def _answers(self, pair: Pair, old: Any, new: Any) -> Found:
+        method, title = pair.old.method, pair.old.title
+        yield from ((Subject("call", title), one) for one in compare_envelopes(old, new))
+        if method not in SURFACE:
+            found = compare_answers(method, pair.old.name, old, new, lambda path, a, b: self._same(title, path, a, b))
+            found = self._promised(pair, found, new)
+        elif method in LISTS:
+            found = ((Subject("call", title), one) for one in compare_caching(old, new))
+        else:
+            return
+        yield from found
+
+    def _same(self, title: str, path: Path, old: Any, new: Any) -> bool:
+        return self._bound.same(title, path, old, new)
+
+    def _is_steady(self, title: str, path: Path) -> bool:
+        """Whether a time at this place was ever the same on both sides: then it is data."""
+        if title not in self._steady:
+            pairs = self._by_title[title][:_LOOKED_AT]
+            self._steady[title] = {place for pair in pairs for place in self._steady_times(pair)}
+        return path in self._steady[title]
+
+    def _steady_times(self, pair: Pair) -> Iterator[Path]:
+        old, new = self._old.answer(pair.old), self._new.answer(pair.new)
+        moved = {path for path, _, _ in differences(old, new)}
+        for path, value in _leaves(old):
+            if path not in moved and has_time(path, value):
+                yield general(path)
+
+    def _promised(self, pair: Pair, found: Found, new: Any) -> Found:
+        """A member that went where the old output schema says that it may, breaks nobody who read that."""
+        schema = _output_schema(self._surfaces[0], pair.old.name) if pair.old.method == protocol.CALL else None
+        fits: bool | None = None
+        for subject, one in found:
+            if schema is not None and one.rule == "call-structured-shape-changed" and one.level != "info":
+                from .validating import tells_of, violations
+
+                fits = not any(violations(schema, new)) if fits is None else fits
+                one = one._replace(level="info") if fits and tells_of(schema, one.path[2:]) else one
+            yield subject, one
+
+    def _violations(self, pair: Pair, differ: bool) -> Iterator[Difference]:
+        """A result that breaks its own contract, unless the old one did too."""
+        schemas = [_output_schema(surface, pair.old.name) for surface in self._surfaces]
+        if schemas[1] is None or not (differ or schemas[0] != schemas[1]):
+            return
+        from .validating import violations
+
+        found = list(violations(schemas[1], self._new.answer(pair.new)))
+        if found and (schemas[0] is None or not any(violations(schemas[0], self._old.answer(pair.old)))):
+            yield from found
+
+    def _unpaired(self) -> Found:
+        for asked in self.alignment.missing:
+            if asked.method not in _NOT_MISSED:
+                yield Subject("call", asked.title), self._unmade("call-missing", self._old, asked)
+        for asked in self.alignment.added:
+            if asked.method not in _NOT_MISSED:
+                yield Subject("call", asked.title), self._unmade("call-added", self._new, asked)
+
+    def _unmade(self, rule: str, recording: Recording, asked: Asked) -> Difference:
+        what = protocol.identifying(asked.method, recording.params(asked))
+        sides = (what, ABSENT) if rule == "call-missing" else (ABSENT, what)
+        return Difference(rule, ("params",), *sides)
+
+    def _unasked(self) -> Found:
+        """Answers that no request waits for: given twice, or to nobody."""
+        if (number := self._new.unasked()) and not self._old.unasked():
+            note = f"{number} answer{'s' if number > 1 else ''} that nobody waits for"
+            yield Subject("server", ""), Difference("server-answer-unasked", note=note)
+
+    # -- what came beside
+
+    def _server_requests(self) -> Found:
+        """What the server asked for. On one pipe it is a guess which of several open calls it was for, so a method
+        counts only if the whole session has more or less of it, and what no call explains is the server's."""
+        old, new = self._old.server_requests(), self._new.server_requests()
+        more, less = _more(old, new), _more(new, old)
+        for pair in self.alignment.pairs:
+            before, after = (_beside(*one) for one in ((old, pair.old), (new, pair.new)))
+            for method in sorted((set(before) | set(after)) - _FOR_NO_CALL):
+                by = after[method] - before[method]
+                rule, left = ("server-request-added", more) if by > 0 else ("server-request-removed", less)
+                if by and left[method] > 0:
+                    left[method] -= abs(by)
+                    if _ended_alike(pair):
+                        yield _told(pair, rule, method, before, after)
+        before, after = (sum(counts.values(), Counter[str]()) for counts in (old, new))
+        for method in sorted(set(more) | set(less)):
+            if (more[method] > 0 and not before[method]) or (less[method] > 0 and not after[method]):
+                rule = "server-request-added" if more[method] > 0 else "server-request-removed"
+                yield Subject("server", ""), _comes(rule, method, before, after)
+
+    def _notifications(self) -> Found:
+        """Progress belongs to its call. Others come when they like: what counts is whether they come at all."""
+        old, new = self._old.notifications(), self._new.notifications()
+        for pair in filter(_ended_alike, self.alignment.pairs):
+            yield from self._progress(pair, _beside(old, pair.old), _beside(new, pair.new))
+        before, after = (sum(counts.values(), Counter[str]()) for counts in (old, new))
+        for method in sorted(set(before) ^ set(after)):
+            rule = "notification-missing" if method in before else "notification-added"
+            if method != protocol.PROGRESS:
+                yield Subject("server", ""), _comes(rule, method, before, after)
+
+    def _progress(self, pair: Pair, old: Counter[str], new: Counter[str]) -> Found:
+        before, after = old[protocol.PROGRESS], new[protocol.PROGRESS]
+        if before != after:
+            rule = "notification-missing" if after < before else "notification-added"
+            found = _comes(rule, protocol.PROGRESS, old, new)
+            # Many servers tell of it by the clock: less of it is no promise broken, none of it is.
+            yield Subject("call", pair.old.title), found._replace(level="info" if after else None)
+        elif old == new and len(old) > 1:
+            orders = self._old.order_of_notifications(pair.old), self._new.order_of_notifications(pair.new)
+            if orders[0] != orders[1]:
+                yield Subject("call", pair.old.title), Difference("notification-reordered", (), *orders)
+
+    def _pagination(self) -> Found:
+        for kind in KINDS:
+            old, new = (surface.lists[kind.method] for surface in self._surfaces)
+            if old.pages and new.pages and old.pages != new.pages:
+                # Who read several pages reads as many as there are; who never saw a cursor may stop at the first.
+                level: Level | None = None if old.pages == 1 else "info"
+                found = Difference("pagination-changed", (kind.member,), old.pages, new.pages, level=level)
+                yield Subject("server", ""), found
+
+    def _slower(self, ratio: float) -> Found:
+        for title, pairs in self._by_title.items():
+            old, new = ([p[side].microseconds or 0 for p in pairs if p[side].answer] for side in (0, 1))
+            if old and new and median(new) > max(median(old), _SLOW) * ratio:
+                times = median(old) / 1000, median(new) / 1000
+                note = f"{times[0]:.1f} ms → {times[1]:.1f} ms, {times[1] / max(times[0], 0.001):.1f} ×"
+                yield Subject("call", title), Difference("call-slower", (), note=note)
+
+
+def _aligned(old: Recording, new: Recording) -> Alignment:
+    return align(old, new, _compared(old), _compared(new))
+
+
+def _compared(recording: Recording) -> list[Asked]:
+    """The requests that are worth comparing. Of a task that was polled only the last answer counts; what was given
+    up may have been answered or not."""
+    given_up = recording.cancelled()
+    asked = [one for one in recording.asked() if one[:2] not in given_up and one.method != protocol.LISTEN]
+    last = {(one.session, one.name): one for one in asked if one.method == _POLLED}
+    return [one for one in asked if one.method != _POLLED or last[one.session, one.name] is one]
+
+
+def _ended_alike(pair: Pair) -> bool:
+    """A call that fails now, or has no answer, is told as such: what came beside it says nothing more."""
+    return None not in (pair.old.answer, pair.new.answer) and (pair.old.status in _FINE) == (pair.new.status in _FINE)
+
+
+def _more(old: dict[Any, Counter[str]], new: dict[Any, Counter[str]]) -> Counter[str]:
+    before, after = (sum(counts.values(), Counter[str]()) for counts in (old, new))
+    return after - before
+
+
+_NOTHING: Counter[str] = Counter()
+
+
+def _beside(counts: dict[tuple[int, int | None], Counter[str]], asked: Asked) -> Counter[str]:
+    return counts.get((asked.session, asked.seq), _NOTHING)
+
+
+def _told(pair: Pair, rule: str, method: str, old: Counter[str], new: Counter[str]) -> tuple[Subject, Difference]:
+    return Subject("call", pair.old.title), _number(rule, method, old, new)
+
+
+def _number(rule: str, method: str, old: Counter[str], new: Counter[str]) -> Difference:
+    return Difference(rule, (method,), old[method], new[method], f"{method}: {old[method]} → {new[method]}")
+
+
+def _comes(rule: str, method: str, old: Counter[str], new: Counter[str]) -> Difference:
+    """Whether it comes at all; how often is a matter of timing, and must not make another fingerprint."""
+    before, after = (method if counts[method] else ABSENT for counts in (old, new))
+    return _number(rule, method, old, new)._replace(before=before, after=after)
+
+
+def _said_in(body: Any) -> bytes:
+    """What an answer says, whatever the request was numbered."""
+    return jsontext.canonical({name: protocol.member(body, name) for name in ("jsonrpc", "result", "error")})
+
+
+def _output_schema(surface: Surface, tool: str | None) -> Any:
+    return surface.lists["tools/list"].items.get(tool or "", {}).get("outputSchema")
+
+
+def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
+    if items is None:
+        yield path, value
+        return
+    for step, inner in items:
+        yield from _leaves(inner, (*path, step))

@@ -1,0 +1,117 @@
+"""Rules about the server as a whole: protocol versions, capabilities, extensions, instructions, its version number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ...wire.jsontext import Path
+from ..changes import ABSENT, Difference
+from ..rules import Level
+from ..surface import Surface
+
+_EXTENSIONS = "extensions"
+_EXPERIMENTAL = "experimental"
+_KNOWN = {"experimental", "logging", "completions", "prompts", "resources", "tools", "tasks"}
+# Promises below a capability that have a rule of their own.
+_PROMISES = {"listChanged": "capability-list-changed-removed", "subscribe": "capability-subscribe-removed"}
+
+
+def compare_server(old: Surface, new: Surface) -> Iterator[Difference]:
+    yield from _versions(old, new)
+    if old.capabilities is not None and new.capabilities is not None:
+        yield from _capabilities(old.capabilities, new.capabilities, ("capabilities",))
+        yield from _extensions(old.capabilities.get(_EXTENSIONS), new.capabilities.get(_EXTENSIONS))
+        yield from _instructions(old.instructions, new.instructions)
+    if old.name and new.name and old.name != new.name:
+        yield Difference("server-name-changed", ("serverInfo", "name"), old.name, new.name)
+    if new.unsteady and not old.unsteady:
+        yield Difference("tool-list-nondeterministic", ("tools",))
+
+
+def _versions(old: Surface, new: Surface) -> Iterator[Difference]:
+    if not old.versions or not new.versions or old.offered != new.offered:
+        return
+    for version in old.versions:
+        if version not in new.versions and _is_gone(version, new):
+            yield Difference("protocol-version-removed", ("supportedVersions",), version, ABSENT)
+    for version in new.versions:
+        if version not in old.versions and _is_gone(version, old):
+            yield Difference("protocol-version-added", ("supportedVersions",), ABSENT, version)
+
+
+def _is_gone(version: str, others: Surface) -> bool:
+    """Whether a version is surely not among those of the other side.
+
+    A legacy server names the version that was asked for, if it speaks it, else the newest that it does: older ones it
+    may speak or not.
+    """
+    return others.offered is None or version == others.offered or version > max(others.versions)
+
+
+def _capabilities(old: Any, new: Any, path: Path) -> Iterator[Difference]:
+    for name in dict.fromkeys([*old, *new]):
+        if name == _EXTENSIONS and len(path) == 1:
+            continue
+        before, after = (_declared(side, name, len(path) == 1) for side in (old, new))
+        yield from _capability(name, before, after, (*path, name))
+
+
+def _declared(side: Any, name: str, top: bool) -> Any:
+    """An empty `experimental` promises nothing, and some SDKs always send it."""
+    return side.get(name) or {} if top and name == _EXPERIMENTAL else side.get(name, ABSENT)
+
+
+def _capability(name: str, before: Any, after: Any, path: Path) -> Iterator[Difference]:
+    if _has(before) and not _has(after):
+        level: Level | None = "warn" if path[1] not in _KNOWN else None
+        yield Difference(_PROMISES.get(name, "capability-removed"), path, before, after, level=level)
+    elif _has(after) and not _has(before):
+        yield Difference("capability-added", path, before, after)
+    elif isinstance(before, dict) or isinstance(after, dict):
+        # `true` and `{}` both say that it is there, and nothing more.
+        old, new = (value if isinstance(value, dict) else {} for value in (before, after))
+        yield from _capabilities(old, new, path)
+
+
+def _has(value: Any) -> bool:
+    return value is not ABSENT and value is not None and value is not False
+
+
+def _extensions(old: Any, new: Any) -> Iterator[Difference]:
+    old, new = (value if isinstance(value, dict) else {} for value in (old, new))
+    for name in dict.fromkeys([*old, *new]):
+        before, after, path = old.get(name, ABSENT), new.get(name, ABSENT), ("capabilities", _EXTENSIONS, name)
+        if after is ABSENT:
+            yield Difference("extension-removed", path, before, after)
+        elif before is ABSENT:
+            yield Difference("extension-added", path, before, after)
+        elif before != after:
+            yield Difference("extension-settings-changed", path, before, after)
+
+
+def _instructions(old: str | None, new: str | None) -> Iterator[Difference]:
+    if old and not new:
+        yield Difference("instructions-removed", ("instructions",), old, ABSENT)
+    elif (old or "") != (new or ""):
+        yield Difference("instructions-changed", ("instructions",), old or ABSENT, new)
+
+
+def compare_version_numbers(old: str | None, new: str | None) -> Iterator[Difference]:
+    """For when there is a break: whether the version number says so."""
+    if not old or not new:
+        return
+    path, note = ("serverInfo", "version"), f"{old} → {new} with a breaking change"
+    before, after = _numbers(old), _numbers(new)
+    if old == new:
+        yield Difference("server-version-not-bumped", path, old, new, f"still {new} with a breaking change")
+    elif before and after and after < before:
+        yield Difference("server-version-decreased", path, old, new, note)
+    elif before and after and after[0] == before[0]:
+        yield Difference("server-major-not-bumped", path, old, new, note)
+
+
+def _numbers(version: str) -> list[int]:
+    found = re.match(r"v?(\d{1,18}(?:\.\d{1,18})*)(?!\d)", version)
+    return [int(part) for part in found[1].split(".")] if found else []

@@ -1,0 +1,133 @@
+"""The shape of a value: which members it has and of which types, whatever their values."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from ...wire.jsontext import Path
+from ..changes import ABSENT, Difference
+from ..minted.bound import general_name, has_made_up
+from ..rules import Level
+
+_RULE = "call-structured-shape-changed"
+_DEEPEST = 40  # levels of names that are looked at one by one
+_NUMBERED = re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{4,}(?![0-9A-Za-z])|\d+|\*")  # what may be made up in a name
+Shape = dict[Path, Counter[str]]  # by path, with lists as one; how often each type was seen
+
+
+def compare_shapes(old: Any, new: Any, root: Path) -> Iterator[Difference]:
+    """Members lost and types changed; members that were only added."""
+    before, after = shape(old), shape(new)
+    keyed = _keyed_by_data(before, after)
+    for path, kinds in before.items():
+        if path in after:
+            yield from _types(kinds, after[path], (*root, *path))
+        elif _is_lost(path, before, after):
+            level: Level | None = "info" if path[:-1] in keyed else None
+            yield Difference(_RULE, (*root, *path), _name(kinds), ABSENT, f"{_name(kinds)} is gone", level)
+    for path, kinds in after.items():
+        if path not in before and not _is_made_up(path) and "object" in before.get(path[:-1], ()):
+            yield Difference(_RULE, (*root, *path), ABSENT, _name(kinds), f"new: {_name(kinds)}", "info")
+
+
+def under_old_names(old: Any, new: Any, left: int = _DEEPEST) -> Any:
+    """The new value with the names that both sides made up as the old one has them."""
+    if isinstance(old, dict) and isinstance(new, dict) and left:
+        names = _same_names(old, new)
+        named = {names.get(name, name): value for name, value in new.items()}
+        return {name: under_old_names(old.get(name), value, left - 1) for name, value in named.items()}
+    if isinstance(old, list) and isinstance(new, list) and left:
+        items = [under_old_names(*pair, left - 1) for pair in zip(old, new, strict=False)]
+        return items + new[len(items) :]
+    return new
+
+
+def _same_names(old: dict[str, Any], new: dict[str, Any]) -> dict[str, str]:
+    """By new name the old one: the next of the same form whose value has the same shape."""
+    free: dict[Any, list[str]] = defaultdict(list)
+    for name in reversed([name for name in old if name not in new and has_made_up(name)]):
+        free[_form(name, old[name])].append(name)
+    made_up = [name for name in new if free and name not in old and has_made_up(name)]
+    same = ((name, free[_form(name, new[name])]) for name in made_up)
+    return {name: names.pop() for name, names in same if names}
+
+
+def _form(name: str, value: Any) -> tuple[str, frozenset[tuple[Path, frozenset[str]]]]:
+    return general_name(name), _types_in(shape(value))
+
+
+def _types_in(found: Shape, root: Path = ()) -> frozenset[tuple[Path, frozenset[str]]]:
+    start = len(root)
+    return frozenset((path[start:], frozenset(kinds)) for path, kinds in found.items() if path[:start] == root)
+
+
+def _keyed_by_data(before: Shape, after: Shape) -> set[Path]:
+    """The objects whose members are alike, and are called by what they hold and not by what they are."""
+    holders = {path[:-1] for path in before if path and path not in after and path[:-1] in after}
+    return {holder for holder in holders if _is_keyed_by_data(holder, before, after)}
+
+
+def _is_keyed_by_data(holder: Path, before: Shape, after: Shape) -> bool:
+    own, others = (_names_in(holder, found) for found in (before, after))
+    gone, come = own - others, others - own
+    kinds = [_types_in(found, (*holder, name)) for found, names in ((before, gone), (after, come)) for name in names]
+    if not gone or not come or len(set(kinds)) != 1:
+        return False
+    forms = {_NUMBERED.sub("#", name) for name in gone | come}
+    # Words are names of members; where none stayed, and each stands for an object like the others, they are not.
+    words = own.isdisjoint(others) and min(len(own), len(others)) > 1 and len(kinds[0]) > 1
+    return words or (len(forms) == 1 and "#" in forms.pop())
+
+
+def _names_in(holder: Path, found: Shape) -> set[str]:
+    return {str(path[-1]) for path in found if path and path[:-1] == holder}
+
+
+def _is_made_up(path: Path) -> bool:
+    return "*" in str(path[-1])
+
+
+def _is_lost(path: Path, before: Shape, after: Shape) -> bool:
+    """A member that was always there, of an object that still is."""
+    holder = path[:-1]
+    always = before[path].total() == before[holder]["object"]
+    return not _is_made_up(path) and always and "object" in after.get(holder, ())
+
+
+def _types(old: Counter[str], new: Counter[str], path: Path) -> Iterator[Difference]:
+    come = set(new) - set(old)
+    if come and set(old) != {"null"}:
+        # That something can be null may have been so all the time.
+        level: Level | None = "warn" if come == {"null"} else None
+        yield Difference(_RULE, path, _name(old), _name(new), f"{_name(old)} → {_name(new)}", level)
+
+
+def _name(kinds: Counter[str]) -> str:
+    return " or ".join(sorted(kinds))
+
+
+def shape(value: Any) -> Shape:
+    found: Shape = {}
+    stack: list[tuple[Path, Any]] = [((), value)]
+    while stack:
+        path, item = stack.pop()
+        found.setdefault(path, Counter())[kind_of(item)] += 1
+        if isinstance(item, dict):
+            stack += [((*path, general_name(key)), inner) for key, inner in item.items()]
+        elif isinstance(item, list):
+            stack += [((*path, "*"), inner) for inner in item]
+    return dict(sorted(found.items(), key=lambda entry: tuple(map(str, entry[0]))))
+
+
+def kind_of(value: Any) -> str:
+    """The type of a value as JSON has it; integers are numbers."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, (int, float)):
+        return "number"
+    return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"

@@ -1,0 +1,149 @@
+"""Rules about tools: which there are, what they take and give, what they promise."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ...wire import jsontext, protocol
+from ..changes import ABSENT, Difference, Subject
+from ..rules import Level
+from ..schemas import compare_input, compare_output
+
+Tools = dict[str, dict[str, Any]]
+# What is not said is meant so.
+_HINTS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
+_WORSE = {
+    "readOnlyHint": ("tool-lost-read-only", False),
+    "destructiveHint": ("tool-became-destructive", True),
+    "idempotentHint": ("tool-lost-idempotent", False),
+    "openWorldHint": ("tool-became-open-world", True),
+}
+_TOLD_APART = {"name", "description", "title", "icons", "inputSchema", "outputSchema", "annotations", "execution"}
+
+
+def compare_tools(old: Tools, new: Tools) -> Iterator[tuple[Subject, Difference]]:
+    renamed = dict(_renamed(old, new))
+    for name, tool in old.items():
+        subject = Subject("tool", name)
+        if name in new:
+            yield from ((subject, found) for found in _compare(tool, new[name]))
+        elif name in renamed:
+            yield subject, Difference("tool-renamed", (), name, renamed[name], f"probably {renamed[name]} now")
+        else:
+            yield subject, Difference("tool-removed")
+    for name in new:
+        if name not in old and name not in renamed.values():
+            yield Subject("tool", name), Difference("tool-added")
+    yield from _order(old, new)
+
+
+def _renamed(old: Tools, new: Tools) -> Iterator[tuple[str, str]]:
+    """Tools that went and tools that came, where there is no doubt which is which: the same name but for its spelling,
+    or the very same schemas."""
+    gone = {name: tool for name, tool in old.items() if name not in new}
+    come = {name: tool for name, tool in new.items() if name not in old}
+    for likeness in (_spelling, _schemas):
+        before, after = ({name: likeness(tool) for name, tool in side.items()} for side in (gone, come))
+        for name, known in before.items():
+            alike = [other for other, its in after.items() if its == known]
+            if len(alike) == 1 and list(before.values()).count(known) == 1:
+                del gone[name], come[alike[0]]
+                yield name, alike[0]
+
+
+def _spelling(tool: dict[str, Any]) -> bytes:
+    return re.sub(r"[\W_]", "", str(tool.get("name"))).lower().encode("utf-8", "surrogatepass")
+
+
+def _schemas(tool: dict[str, Any]) -> bytes:
+    schemas = [tool.get("inputSchema"), tool.get("outputSchema")]
+    # Many tools take nothing, or one text: those are alike only if they are described alike.
+    properties = protocol.member(tool.get("inputSchema"), "properties") or {}
+    return jsontext.canonical([*schemas, tool.get("description") if len(properties) < 2 else None])
+
+
+def _order(old: Tools, new: Tools) -> Iterator[tuple[Subject, Difference]]:
+    before, after = ([name for name in tools if name in old and name in new] for tools in (old, new))
+    if before != after:
+        yield Subject("server", ""), Difference("tool-order-changed", ("tools",), before, after)
+
+
+def _compare(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
+    yield from _texts(old, new)
+    yield from _hints(old.get("annotations"), new.get("annotations"))
+    yield from _task_support(old, new)
+    yield from _prefixed("inputSchema", compare_input(*(_arguments(tool.get("inputSchema")) for tool in (old, new))))
+    yield from _output(old.get("outputSchema"), new.get("outputSchema"))
+
+
+def _arguments(schema: Any) -> Any:
+    """Arguments are an object, whether their schema says so or not."""
+    return {"type": "object"} | (schema or {}) if schema is None or isinstance(schema, dict) else schema
+
+
+def _texts(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
+    yield from differing("tool-description-changed", old, new, "description")
+    yield from differing("tool-title-changed", _titled(old), _titled(new), "title")
+    yield from differing("tool-icons-changed", old, new, "icons")
+    for name in dict.fromkeys([*old, *new]):
+        if name not in _TOLD_APART:
+            yield from differing("tool-meta-changed", old, new, name)
+    before, after = (_object(tool.get("annotations")) for tool in (old, new))
+    for name in dict.fromkeys([*before, *after]):
+        if name not in _HINTS and name != "title":
+            yield from differing("tool-meta-changed", before, after, name, ("annotations",))
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _titled(tool: dict[str, Any]) -> dict[str, Any]:
+    title = tool.get("title") or protocol.member(tool.get("annotations"), "title")
+    return {"title": title} if title else {}
+
+
+def differing(
+    rule: str, old: dict[str, Any], new: dict[str, Any], member: str, path: tuple[str, ...] = ()
+) -> Iterator[Difference]:
+    """A member that is not the same; absent, null and empty text are."""
+    before, after = old.get(member, ABSENT), new.get(member, ABSENT)
+    if before != after and not (before in (ABSENT, None, "") and after in (ABSENT, None, "")):
+        yield Difference(rule, (*path, member), before, after)
+
+
+def _hints(old: Any, new: Any) -> Iterator[Difference]:
+    before, after = ({name: _hint(value, name) for name in _HINTS} for value in (old, new))
+    for name, (worse, bad) in _WORSE.items():
+        # A tool that changes nothing cannot destroy, nor do more the second time.
+        moot = after["readOnlyHint"] and name in ("destructiveHint", "idempotentHint")
+        if before[name] != after[name] and not moot:
+            rule = worse if after[name] is bad else "tool-hint-relaxed"
+            yield Difference(rule, ("annotations", name), before[name], after[name])
+
+
+def _hint(annotations: Any, name: str) -> bool:
+    given = protocol.member(annotations, name)
+    return given if isinstance(given, bool) else _HINTS[name]
+
+
+def _task_support(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
+    before, after = (protocol.member(tool.get("execution"), "taskSupport") or "forbidden" for tool in (old, new))
+    if before != after:
+        level: Level | None = "info" if after == "optional" else None  # both ways to call it work
+        yield Difference("tool-task-support-changed", ("execution", "taskSupport"), before, after, level=level)
+
+
+def _output(old: Any, new: Any) -> Iterator[Difference]:
+    if old is None and new is not None:
+        yield Difference("output-schema-added", ("outputSchema",), ABSENT, new)
+    elif old is not None and new is None:
+        yield Difference("output-schema-removed", ("outputSchema",), old, ABSENT)
+    elif old is not None:
+        yield from _prefixed("outputSchema", compare_output(old, new))
+
+
+def _prefixed(member: str, found: Iterator[Difference]) -> Iterator[Difference]:
+    return (difference._replace(path=(member, *difference.path)) for difference in found)

@@ -1,0 +1,87 @@
+"""Whether a result fits the output schema of its tool. The only place that knows jsonschema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from jsonschema import exceptions, validators
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from ...wire import jsontext, protocol
+from ...wire.jsontext import Path
+from ..changes import ABSENT, Difference
+from ..schemas.documents import Document
+
+_MOST = 3  # of one result
+_DEEPEST = 8  # references and alternatives within each other
+_WHERE = ("result", "structuredContent")
+
+
+def violations(schema: Any, body: Any) -> Iterator[Difference]:
+    """Where a result does not fit. What cannot be judged, fits."""
+    result = protocol.member(body, "result")
+    if protocol.member(result, "resultType") not in (None, "complete") or protocol.member(result, "task") is not None:
+        return  # the result itself comes later
+    content = protocol.member(result, "structuredContent")
+    if content is None:
+        yield Difference("call-violates-output-schema", _WHERE, ABSENT, ABSENT, "there is no structured content")
+        return
+    try:
+        errors = sorted(
+            _validator(jsontext.canonical(schema)).iter_errors(content), key=lambda e: list(map(str, e.path))
+        )
+    except (exceptions.SchemaError, Unresolvable, RecursionError, TypeError, ValueError):
+        return
+    for error in errors[:_MOST]:
+        place, words = (*_WHERE, *error.absolute_path), error.message[:200]
+        yield Difference("call-violates-output-schema", place, ABSENT, _wrong(error), words)
+
+
+def _wrong(error: exceptions.ValidationError) -> Any:
+    """What is wrong, without the values around it: those are others each time."""
+    value = error.instance
+    if not isinstance(value, (dict, list)):
+        return value
+    if error.validator == "required" and isinstance(error.validator_value, list):
+        return {"required": [name for name in error.validator_value if name not in value]}
+    return {str(error.validator): error.validator_value}
+
+
+def tells_of(schema: Any, path: Path) -> bool:
+    """Whether a schema says something about a place, and does not only leave it open."""
+    document, schemas = Document(schema), [schema]
+    for step in path:
+        schemas = [below for one in schemas for every in _every(document, one) for below in _below(every, step)]
+    return any(isinstance(one, dict) and one for one in schemas)
+
+
+def _every(document: Document, schema: Any, left: int = _DEEPEST) -> Iterator[dict[str, Any]]:
+    """A schema, and those that hold for the same value."""
+    if not isinstance(schema, dict) or not left:
+        return
+    yield schema
+    several = [one for word in ("allOf", "anyOf", "oneOf") for one in _list(schema.get(word))]
+    for one in [document.find(schema["$ref"]) if "$ref" in schema else None, *several]:
+        yield from _every(document, one, left - 1)
+
+
+def _below(schema: dict[str, Any], step: str | int) -> Iterator[Any]:
+    named = protocol.member(schema.get("properties"), str(step))
+    yield from (one for one in (named, schema.get("additionalProperties")) if isinstance(one, dict))
+    if step == "*":
+        yield schema.get("items")
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+@lru_cache(256)
+def _validator(schema: bytes) -> Any:
+    value = jsontext.loads(schema)
+    kind = validators.validator_for(value, default=validators.Draft202012Validator)
+    kind.check_schema(value)
+    return kind(value, registry=Registry())  # one that fetches nothing

@@ -1,0 +1,1 @@
+"""Values that a server makes up anew each time."""

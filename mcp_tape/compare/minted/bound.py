@@ -1,0 +1,101 @@
+"""Values that a server makes up anew each time: times, and ids of things. They are bound, not reported.
+
+An id must stand for the same id everywhere; a time must differ wherever it stands, or it is data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from ...wire.jsontext import Path
+from ...wire.match import fits_redacted
+from .looks import made_up, made_up_in_both, masked
+
+_SIGNS = "\0id", "\0time"
+_NAMED_ID = re.compile(r"(?i)(?:^|.*[_-])(?:id|uuid|guid|cursor|token|etag|nonce|requeststate)$|.*(?:Id|Uuid|Cursor)$")
+_NAMED_TIME = re.compile(r"(?i).*(?:time|timestamp|date|_at|At|since|until|expires|uptime)$")
+
+
+class Bound:
+    """What the two sides call the same thing. `steady` tells whether times at a place ever stay the same."""
+
+    def __init__(self, steady: Callable[[str, Path], bool]) -> None:
+        self._steady = steady
+        self._names: dict[Any, Any] = {}
+        self._back: dict[Any, Any] = {}
+
+    def same(self, title: str, path: Path, old: Any, new: Any) -> bool:
+        """Whether two values differ only in what was made up, or what is redacted."""
+        if isinstance(old, str) and isinstance(new, str):
+            if fits_redacted(old, new) or fits_redacted(new, old):
+                return True
+            if _is_named(path, _NAMED_ID):
+                return self._bind([(old, new)])
+            return self._same_text(title, path, old, new)
+        if _is_number(old) and _is_number(new):
+            if _is_named(path, _NAMED_ID):
+                return self._bind([(old, new)])
+            return _is_named(path, _NAMED_TIME) and not self._steady(title, general(path))
+        return False
+
+    def _same_text(self, title: str, path: Path, old: str, new: str) -> bool:
+        one, other = made_up_in_both(old, new)
+        if masked(old, one, _SIGNS) != masked(new, other, _SIGNS):
+            return False
+        pairs = [*zip(one, other, strict=True)]
+        times = any(before.kind == "time" and before.text != after.text for before, after in pairs)
+        if times and self._steady(title, general(path)):
+            return False
+        return self._bind([(before.text, after.text) for before, after in pairs if before.kind == "id"])
+
+    def _bind(self, pairs: list[tuple[Any, Any]]) -> bool:
+        """Whether these stand for each other, here as everywhere."""
+        fits = all(self._names.get(old, new) == new and self._back.get(new, old) == old for old, new in pairs)
+        if fits:
+            self._names |= dict(pairs)
+            self._back |= {new: old for old, new in pairs}
+        return fits
+
+
+def is_made_up(value: Any) -> bool:
+    """Whether a value is an id or a time by its looks."""
+    return isinstance(value, str) and masked(value, made_up(value), ("", "")) == "" != value
+
+
+def made_up_in(text: str) -> list[str]:
+    """What in a text looks so."""
+    return [found.text for found in made_up(text)]
+
+
+def has_made_up(text: str) -> bool:
+    return bool(made_up(text))
+
+
+def has_time(path: Path, value: Any) -> bool:
+    """Whether a value is or holds a time."""
+    if isinstance(value, str):
+        return any(found.kind == "time" for found in made_up(value))
+    return _is_number(value) and _is_named(path, _NAMED_TIME)
+
+
+def general(path: Path) -> Path:
+    """A path without the places in lists and what in its names was made up."""
+    return tuple("*" if isinstance(step, int) else general_name(step) for step in path)
+
+
+@lru_cache(4096)
+def general_name(name: str) -> str:
+    """A name without what in it was made up; a star for all of it, and for a number."""
+    return "*" if name.isdecimal() else masked(name, made_up(name), ("*", "*"))
+
+
+def _is_named(path: Path, pattern: re.Pattern[str]) -> bool:
+    names = [step for step in path if isinstance(step, str)]
+    return bool(names) and pattern.fullmatch(names[-1]) is not None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,0 +1,243 @@
+"""Where a value stands in a message: at a path, in JSON that is text there, or between words; and what stands there
+in another message."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ...wire import jsontext, match
+from ...wire.jsontext import Path
+
+Paths = tuple[Path, ...]  # each but the first within the JSON text that stands at the one before it
+
+_DEEPEST = 3  # texts of JSON within texts of JSON
+_LONGEST = 1 << 20  # characters of running text that are looked through
+_SHORT = 4096  # characters of a text that may be an address
+_BRIEF = 512  # characters of a text that a client puts a few ids into; more is content
+_MOST_WORDS = 16  # of such a text
+_NEAR = 24  # characters before a value that tell its place
+_ID_KEY = re.compile(r"(?:.*[_-])?(?:id|iid|uuid|number)s?|.*[a-z](?:I[dD]|Uuid|Number)s?")
+# Words as a client would copy them: the strict one ends at punctuation, the other keeps addresses whole.
+_GRAINS = (re.compile(r"[\w-]+"), re.compile(r"[\w.:/@#~=+%?&-]+"))
+_NOT_LAST = ".:@#~+%?&-"  # what ends a word is no part of it
+_RANDOM = (re.compile(r"[0-9a-fA-F-]{7,}"), re.compile(r"(?=.*\d)[\w+/=-]{16,}"))
+_LETTERS = re.compile(r"[^\W\d_]+")
+_NO_DIGITS_BEFORE = re.compile(r"[^\d]*\Z")
+_NO_DIGITS_AFTER = re.compile(r"[^\d\w]{0,3}")
+
+
+class Words(NamedTuple):
+    """Which word of a running text: by what stands before and behind it, and how many there are like that."""
+
+    grain: int
+    before: str
+    after: str
+    of: int
+    at_start: bool
+
+
+class Spot(NamedTuple):
+    """A place in a message."""
+
+    paths: Paths
+    words: Words | None = None
+
+    @property
+    def name(self) -> str:
+        """The key that it stands under; of a list, that of the list."""
+        return next((step for step in reversed(self.paths[-1]) if isinstance(step, str)), "")
+
+
+def id_like(name: str) -> bool:
+    """Whether a number under this key names something and does not count it."""
+    return len(name) <= 100 and _ID_KEY.fullmatch(name) is not None
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two values look made up in the same way: both at random, or of the same words."""
+    if any(kind.fullmatch(one) and kind.fullmatch(other) for kind in _RANDOM):
+        return True
+    return _LETTERS.findall(one) == _LETTERS.findall(other)
+
+
+def leaves(value: Any, *paths: Path) -> Iterator[tuple[Paths, Any]]:
+    """Each value that is no container, and those in texts that are JSON."""
+    *outer, last = paths or ((),)
+    if isinstance(value, (dict, list)):
+        for step, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(inner, *outer, (*last, step))
+        return
+    yield (*outer, last), value
+    inner = _json_in(value) if len(outer) < _DEEPEST else None
+    if inner is not None:
+        yield from leaves(inner, *outer, last, ())
+
+
+def spots(body: Any, wanted: set[str]) -> dict[str, list[Spot]]:
+    """Where each of some texts stands; a number only under a key that names something."""
+    found: dict[str, list[Spot]] = {}
+    if not wanted:
+        return found
+    for paths, value in leaves(body):
+        if isinstance(value, str):
+            if value in wanted:
+                found.setdefault(value, []).append(Spot(paths))
+            else:
+                for text, words in _words_of(value, wanted):
+                    found.setdefault(text, []).append(Spot(paths, words))
+        elif isinstance(value, int) and not isinstance(value, bool) and str(value) in wanted:
+            spot = Spot(paths)
+            if id_like(spot.name):
+                found.setdefault(str(value), []).append(spot)
+    return found
+
+
+def holds(body: Any, text: str) -> bool:
+    """Whether a text stands anywhere in a message: as a value, or as a word."""
+    for _, value in leaves(body):
+        if isinstance(value, str):
+            if value == text or (text in value and next(_words(value[:_LONGEST], {text}), None)):
+                return True
+        elif not isinstance(value, bool) and str(value) == text:
+            return True
+    return False
+
+
+def read(spot: Spot, recorded: Any, live: Any) -> Any:
+    """What a live message has at the place of a recorded one; None where that is not certain."""
+    first, *inner = spot.paths
+    for path in (first, *inner):
+        if path is not first:
+            recorded, live = _json_in(recorded), _json_in(live)
+        for step in path:
+            recorded, live = _down(recorded, live, step)
+    if spot.words is not None:
+        return _word(spot.words, live) if isinstance(live, str) else None
+    return live if isinstance(live, (str, int)) and not isinstance(live, bool) else None
+
+
+def _down(recorded: Any, live: Any, step: str | int) -> tuple[Any, Any]:
+    if isinstance(recorded, dict) and isinstance(live, dict):
+        return recorded.get(str(step)), live.get(str(step))
+    if isinstance(recorded, list) and isinstance(live, list) and isinstance(step, int) and step < len(recorded):
+        return recorded[step], _same_element(recorded, live, step)
+    return None, None
+
+
+def _same_element(recorded: list[Any], live: list[Any], at: int) -> Any:
+    """The element that is most like a recorded one. Its place alone tells only where it is the only one, or a block
+    of content: other things may be listed there now."""
+    likeness = [_likeness(recorded[at], element) for element in live]
+    best = max(likeness, default=0)
+    if best and likeness.count(best) == 1:
+        return live[likeness.index(best)]
+    placed = len(recorded) == 1 or (isinstance(recorded[at], dict) and "type" in recorded[at])
+    return live[at] if placed and len(live) == len(recorded) and likeness[at] == best else None
+
+
+def _likeness(one: Any, other: Any) -> int:
+    """How much of two objects is the same."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return 0
+    return sum(not isinstance(value, (dict, list)) and other.get(key) == value for key, value in one.items())
+
+
+def ids_in(text: str) -> list[str]:
+    """The words with digits within a text of a client that is not long: an address, a query."""
+    if len(text) > _BRIEF:
+        return []
+    words = dict.fromkeys(word for word in _GRAINS[0].findall(text) if word != text and _is_id(word))
+    return list(words)[:_MOST_WORDS]
+
+
+def _is_id(word: str) -> bool:
+    return len(word) >= 4 and not word.isdigit() and any(c.isdigit() for c in word)
+
+
+def renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """A copy in which texts, and whole words of texts that are not long, have other names."""
+    if isinstance(value, dict):
+        return {key: renamed(item, names) for key, item in value.items()}
+    if isinstance(value, list):
+        return [renamed(item, names) for item in value]
+    if not isinstance(value, str) or not names or value in names or len(value) > _SHORT:
+        return names.get(value, value) if isinstance(value, str) else value
+    return _GRAINS[0].sub(lambda found: names.get(found[0], found[0]), value)
+
+
+def names_of(old: Any, new: Any) -> dict[str, str]:
+    """What one message calls otherwise than another: whole values, and words of texts that are not long."""
+    found: dict[str, str] = {}
+    for _, before, after in match.differences(old, new):
+        if all(isinstance(value, (str, int)) for value in (before, after)):
+            found[str(before)] = str(after)
+            found |= {word: other for word, other in word_pairs(str(before), str(after)) if word != other}
+    return found
+
+
+def words_in(value: Any) -> Counter[str]:
+    """How often each word stands in a message, names and values alike."""
+    return Counter(_GRAINS[0].findall(jsontext.dumps(value)))
+
+
+def word_pairs(old: str, new: str) -> Iterator[tuple[str, str]]:
+    """Word by word, if there are as many, of texts that are not long."""
+    words, others = ([] if len(text) > _SHORT else _GRAINS[0].findall(text) for text in (old, new))
+    return zip(words, others, strict=True) if len(words) == len(others) else iter(())
+
+
+def _words_of(text: str, wanted: set[str]) -> Iterator[tuple[str, Words]]:
+    """Those of running text; of an address, those that are no mere numbers."""
+    if " " in text or "\n" in text:
+        return _words(text[:_LONGEST], wanted)
+    short = text if len(text) <= _SHORT else ""
+    return (found for found in _words(short, wanted) if not found[0].isdigit())
+
+
+def _words(text: str, wanted: set[str]) -> Iterator[tuple[str, Words]]:
+    seen: set[tuple[int, int]] = set()
+    for grain, pattern in enumerate(_GRAINS):
+        for found in pattern.finditer(text):
+            word = found[0].rstrip(_NOT_LAST)
+            place = found.start(), found.start() + len(word)
+            if word in wanted and place not in seen:
+                seen.add(place)
+                yield word, _context(text, *place, grain)
+
+
+def _context(text: str, start: int, end: int, grain: int) -> Words:
+    """Digits near a value are often made up too, so that they do not tell its place."""
+    near = _NO_DIGITS_BEFORE.search(text[max(0, start - _NEAR) : start])
+    behind = _NO_DIGITS_AFTER.match(text[end : end + 3])
+    before, after = near[0] if near else "", behind[0] if behind else ""
+    words = Words(grain, before, after, 0, start == len(before))
+    return words._replace(of=len(_matches(words, text)))
+
+
+def _word(words: Words, live: str) -> str | None:
+    matches = _matches(words, live[:_LONGEST])
+    told = _LETTERS.search(words.before) or (words.at_start and not words.before)
+    # Of several that look alike, as in a list, nobody knows which is which.
+    return matches[0][1] if told and words.of == len(matches) == 1 else None
+
+
+def _matches(words: Words, text: str) -> list[tuple[int, str]]:
+    """The words that stand between the same, and where."""
+    start = r"\A" if words.at_start else ""
+    found = re.finditer(f"{start}{re.escape(words.before)}({_GRAINS[words.grain].pattern})", text)
+    pairs = [(match.start(1), match[1].rstrip(_NOT_LAST)) for match in found]
+    return [(at, word) for at, word in pairs if word and text.startswith(words.after, at + len(word))]
+
+
+def _json_in(value: Any) -> Any:
+    """The object or array that a text is."""
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        inner = jsontext.loads(value)
+    except (ValueError, RecursionError):
+        return None
+    return inner if isinstance(inner, (dict, list)) else None

@@ -1,0 +1,240 @@
+"""Values that a server made up and its client used later: found on a tape, read from another answer, put in place.
+
+A cursor, a task, a request's state, the id of what a call created: another run of the same server makes up others.
+They are found from their use: what a request holds, as a value or as a word within one, an earlier answer held, and
+the client had not said before.
+Knows messages, not cassettes: serves a live server as well as a second recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from ...wire import jsontext, protocol, rewrite, secret_names
+from ...wire.frames import MessageKind, Side
+from ...wire.jsontext import Path
+from .spots import Spot, alike, holds, id_like, ids_in, leaves, read, renamed, spots
+
+Key = tuple[int, int, int]  # where a message stands: session, seq, part
+Lookup = Callable[[Key], Any]  # the body of an answer; None where there is none
+
+_LONG = 8  # characters of a word that is no plain one, wherever it stands
+_MOST_SPOTS = 3  # where a value is looked for, if the first place does not have it
+# What the protocol lets the server make up, by its place in a request, and where an answer has it.
+_OPAQUE: dict[Path, str] = {
+    ("params", "cursor"): "nextCursor",
+    ("params", "requestState"): "requestState",
+    ("params", "taskId"): "taskId",
+    ("params", "_meta", "io.modelcontextprotocol/related-task", "taskId"): "taskId",
+}
+_INPUTS = ("params", "inputResponses")
+
+
+class Said(NamedTuple):
+    """One message, in the order of the tape."""
+
+    key: Key
+    sender: Side
+    kind: MessageKind
+    method: str | None
+    body: dict[str, Any]
+
+
+class Use(NamedTuple):
+    """A value in a request that came from an answer. `opaque`: the protocol itself says so."""
+
+    path: Path
+    value: Any
+    opaque: bool
+    spots: tuple[tuple[Key, Spot], ...]  # where it came from, the best first
+    within: str | None = None  # the text that it is a word of
+
+
+def uses(said: Callable[[], Iterable[Said]]) -> dict[Key, list[Use]]:
+    """By request, what of it the server had made up. Reads the tape three times, and keeps little of it."""
+    wanted = {candidate.text for one in said() for candidate in _candidates(one)}
+    first_said: dict[str, Key] = {}  # by the client
+    found: dict[str, list[tuple[Key, Spot]]] = {}
+    inputs: list[tuple[Key, frozenset[str]]] = []  # what requests for input are called
+    for one in said():
+        _collect(one, wanted, first_said, found)
+        asked = protocol.member(one.body.get("result"), "inputRequests")
+        if one.sender == "server" and isinstance(asked, dict):
+            inputs.append((one.key, frozenset(asked)))
+    out = {}
+    for one in said():
+        own = [_use(one.key, candidate, first_said, found) for candidate in _candidates(one)]
+        kept = [use for use in own if use.spots] + _inputs(one, inputs)
+        if kept:
+            out[one.key] = kept
+    return out
+
+
+def bound(text: bytes, found: Iterable[Use], recorded: Lookup, live: Lookup, *, careful: bool = False) -> bytes:
+    """A recorded request with the values that the live answers have; as recorded where they have none.
+
+    `careful`: only with values that look made up as the recorded ones do. What writes must not hit something else.
+    """
+    values: dict[Path, str] = {}
+    words: dict[tuple[Path, str], dict[str, str]] = {}
+    for use in found:
+        if use.path == _INPUTS:
+            text = _renamed(text, use, recorded, live)
+            continue
+        value = live_value(use, recorded, live)
+        if value in (None, use.value) or not _may_stand_for(use, value, careful):
+            continue
+        if use.within is None:
+            values[use.path] = jsontext.dumps(value)
+        else:
+            words.setdefault((use.path, use.within), {})[use.value] = value
+    values = {path: jsontext.dumps(renamed(whole, names)) for (path, whole), names in words.items()} | values
+    return rewrite.with_values(text, values) if values else text
+
+
+def _may_stand_for(use: Use, value: Any, careful: bool) -> bool:
+    careful = (careful and not use.opaque) or use.within is not None
+    return not careful or alike(_text(use.value), _text(value))
+
+
+def live_value(use: Use, recorded: Lookup, live: Lookup) -> Any:
+    """The value that stands in the live answer where the recorded one stood; None where that cannot be told."""
+    for key, spot in use.spots:
+        now = live(key)
+        if now is None:
+            continue
+        value = _of_type(read(spot, recorded(key), now), use.value)
+        if value != use.value and not use.opaque and holds(now, _text(use.value)):
+            return use.value  # still there: nobody made it up
+        if value is not None:
+            return value
+    return None
+
+
+def is_lost(use: Use, recorded: Lookup, live: Lookup) -> bool:
+    """Whether the protocol's own value is not there any more: no client would go on with the old one."""
+    answers = [now for now in (live(key) for key, _ in use.spots) if now is not None]
+    if use.path == _INPUTS:
+        return any(protocol.member(now.get("result"), "inputRequests") is None for now in answers)
+    return use.opaque and bool(answers) and live_value(use, recorded, live) is None
+
+
+def _use(key: Key, asked: _Candidate, said: dict[str, Key], found: dict[str, list[tuple[Key, Spot]]]) -> Use:
+    path, value, text, within = asked
+    earlier = [(source, spot) for source, spot in found.get(text, ()) if source < key]
+    member = _OPAQUE.get(path) if within is None else None
+    if member is not None:
+        own = [(source, spot) for source, spot in earlier if spot.name == member]
+        return Use(path, value, True, tuple(reversed(own))[:_MOST_SPOTS])  # the newest is what a client goes on with
+    if text.isdigit():
+        earlier = [(source, spot) for source, spot in earlier if id_like(spot.name) or (spot.words and len(text) > 1)]
+    if not earlier or said.get(text, key) < earlier[0][0]:
+        return Use(path, value, False, ())  # the client had it first
+    if within is not None and len(text) < _LONG:  # a short word is one if the server gave it alone
+        earlier = [(source, spot) for source, spot in earlier if spot.words is None]
+    own = sorted(earlier, key=lambda one: one[0][0] != key[0])  # those of the same session first
+    return Use(path, value, False, tuple(own[:_MOST_SPOTS]), within)
+
+
+class _Candidate(NamedTuple):
+    """What of a client's request may have been made up by the server. `text`: the value as text."""
+
+    path: Path
+    value: Any
+    text: str
+    within: str | None = None
+
+
+def _candidates(one: Said) -> Iterator[_Candidate]:
+    if one.sender != "client" or one.kind != "request" or one.method == protocol.INITIALIZE:
+        return
+    for (path, *inner), value in leaves(one.body.get("params"), ("params",)):
+        if not inner and not _is_fixed(path):
+            if _may_be_minted(path, value):
+                yield _Candidate(path, value, _text(value))
+            if isinstance(value, str) and path not in _OPAQUE:
+                yield from (_Candidate(path, word, word, value) for word in ids_in(value))
+
+
+def _is_fixed(path: Path) -> bool:
+    return path not in _OPAQUE and (path[1:2] == ("_meta",) or path == ("params", "name"))
+
+
+def _may_be_minted(path: Path, value: Any) -> bool:
+    if path in _OPAQUE:
+        return isinstance(value, str) and bool(value)
+    name = next((step for step in reversed(path) if isinstance(step, str)), "")
+    if isinstance(value, str):
+        return id_like(name) if value.isdigit() else _looks_made_up(value)
+    return isinstance(value, int) and not isinstance(value, bool) and id_like(name)
+
+
+def _looks_made_up(value: str) -> bool:
+    """No plain word, no sentence."""
+    if not 4 <= len(value) <= 4096 or any(c.isspace() for c in value):
+        return False
+    return any(c.isdigit() for c in value) or secret_names.is_distinctive(value)
+
+
+def _collect(one: Said, wanted: set[str], said: dict[str, Key], found: dict[str, list[tuple[Key, Spot]]]) -> None:
+    if one.sender == "client":
+        for spot_text in spots(one.body, wanted):
+            said.setdefault(spot_text, one.key)
+    elif one.kind == "response" and "result" in one.body:
+        for text, places in spots(one.body, wanted).items():
+            found.setdefault(text, []).extend((one.key, place) for place in places)
+
+
+def _inputs(one: Said, asked: list[tuple[Key, frozenset[str]]]) -> list[Use]:
+    """The names of the inputs that a request gives, where the server had asked for just those."""
+    given = protocol.member(one.body.get("params"), "inputResponses")
+    if one.sender != "client" or not isinstance(given, dict) or not given:
+        return []
+    before = [key for key, names in asked if key < one.key and names.issuperset(given)]
+    spot = Spot((("result", "inputRequests"),))
+    return [Use(_INPUTS, sorted(given), False, ((before[-1], spot),))] if before else []
+
+
+def _renamed(text: bytes, use: Use, recorded: Lookup, live: Lookup) -> bytes:
+    """The inputs under the names that the live server has for them, each value verbatim."""
+    key = use.spots[0][0]
+    then, now = (protocol.member((look(key) or {}).get("result"), "inputRequests") for look in (recorded, live))
+    source = text.decode("utf-8", "surrogateescape")
+    span = jsontext.find(source, _INPUTS)
+    if not isinstance(then, dict) or not isinstance(now, dict) or span is None or set(use.value) <= set(now):
+        return text
+    names = same_inputs(then, now)
+    inner = source[slice(*span)]
+    parts = [(path[0], inner[start:end]) for path, start, end in jsontext.values(inner, 1) if path]
+    told = ",".join(f"{jsontext.quote(names.get(str(name), str(name)))}:{part}" for name, part in parts)
+    return jsontext.splice(source, [(*span, f"{{{told}}}")]).encode("utf-8", "surrogateescape")
+
+
+def same_inputs(then: dict[str, Any], now: dict[str, Any]) -> dict[str, str]:
+    """By recorded name the live one: the next that asks in the same way."""
+    free = {name: request for name, request in now.items() if name not in then}
+    names = {}
+    for name, request in then.items():
+        if name in now:
+            continue
+        method = protocol.member(request, "method")
+        same = next((other for other, it in free.items() if protocol.member(it, "method") == method), None)
+        if same is not None:
+            names[name] = same
+            del free[same]
+    return names
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else str(value)
+
+
+def _of_type(value: Any, like: Any) -> Any:
+    """A value as the client writes it: servers give numbers that are then used as texts, and the other way round."""
+    if value is None:
+        return None
+    if isinstance(like, str):
+        return _text(value) or None
+    digits = _text(value)
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 1000 else None

@@ -1,0 +1,203 @@
+"""What a project has settled about changes: `[tool.mcp-tape]` in its pyproject.toml, and its `.mcp-tape-ignore`."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple, get_args
+
+from ..errors import SettingsError
+from ..wire.jsonpath import compile_path
+from . import small_files
+from .ignores import Ignores, added, parse
+from .judging import Settings
+from .rules import CATEGORIES, LEVELS, RULES, Category, Level
+
+IGNORE_FILE = ".mcp-tape-ignore"
+FailOn = Literal["error", "warn", "info", "never"]
+_OFF = "off"
+
+
+class Project(NamedTuple):
+    """How this project judges changes. `ignore_path`: where its ignore file is, or would be."""
+
+    category: Category = "call"
+    fail_on: FailOn = "error"
+    levels: Mapping[str, Level | None] = {}  # None: not at all
+    ignore_paths: tuple[str, ...] = ()
+    ignores: Ignores = Ignores(())
+    ignore_path: str = IGNORE_FILE
+
+    def settings(self, slower_than: float | None = None) -> Settings:
+        return Settings(self.category, self.levels, self.ignores, self.ignore_paths, slower_than)
+
+
+def here() -> str:
+    """The working directory."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise SettingsError("the working directory is gone; change to one that exists, then try again") from None
+
+
+def load(
+    directory: str,
+    *,
+    category: Category | None = None,
+    fail_on: FailOn | None = None,
+    ignore_paths: Iterable[str] = (),
+) -> Project:
+    """The settings that hold in a directory. What is given here, by a command's options, wins or is added."""
+    project = _settled(directory)
+    where = _ignore_path(directory)
+    return project._replace(
+        category=category or project.category,
+        fail_on=fail_on or project.fail_on,
+        ignore_paths=(*project.ignore_paths, *ignore_paths),
+        ignores=parse(_read(where), _shown(where)),
+        ignore_path=where,
+    )
+
+
+def ignore(path: str, lines: Iterable[tuple[str, str]]) -> None:
+    """Append lines, each with its reason, to an ignore file; those that it has are not repeated.
+
+    One write at the end of the file: what others append meanwhile stays, and nobody reads a half.
+    """
+    more = added(_read(path), lines)
+    if not more:
+        return
+    try:
+        with open(path, "ab", buffering=0) as file:
+            file.write(more.encode())
+    except OSError as error:
+        raise SettingsError(f"{_shown(path)} cannot be written: {error.strerror}") from None
+
+
+def _ignore_path(directory: str) -> str:
+    """The nearest one up to the top of the project; where there is none, it would be at that top, or here."""
+    top = directory
+    for place in _upwards(directory):
+        if os.path.isfile(os.path.join(place, IGNORE_FILE)):
+            return os.path.join(place, IGNORE_FILE)
+        if _has(place, ".git") or _has(place, "pyproject.toml"):
+            top = place
+            break
+    return os.path.join(top, IGNORE_FILE)
+
+
+def _settled(directory: str) -> Project:
+    """What the nearest pyproject.toml says, not looking beyond the repository."""
+    for place in _upwards(directory):
+        if _has(place, "pyproject.toml"):
+            return _from_file(os.path.join(place, "pyproject.toml"))
+        if _has(place, ".git"):
+            break
+    return Project()
+
+
+def _upwards(directory: str) -> Iterator[str]:
+    place = os.path.abspath(directory)
+    yield place
+    while (above := os.path.dirname(place)) != place:
+        place = above
+        yield place
+
+
+def _has(place: str, name: str) -> bool:
+    return os.path.exists(os.path.join(place, name))
+
+
+def _read(path: str) -> str:
+    try:
+        return small_files.read(path).decode("utf-8-sig")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        why = (error.strerror or error) if isinstance(error, OSError) else "it is not UTF-8"
+        raise SettingsError(f"{_shown(path)} cannot be read: {why}") from None
+
+
+def _shown(path: str) -> str:
+    """A path as people here would write it."""
+    near = os.path.relpath(path)
+    return path if near.startswith(os.path.join("..", "..", "..")) else near
+
+
+def _from_file(path: str) -> Project:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    try:
+        value = tomllib.loads(_read(path))
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits, and endless nesting
+        raise SettingsError(f"{_shown(path)} is not TOML: {error}") from None
+    tool = value.get("tool", {})
+    table = tool.get("mcp-tape", {}) if isinstance(tool, dict) else {}
+    try:
+        return Project(**_chosen(table))
+    except ValueError as error:
+        raise SettingsError(f"{_shown(path)}, {error}") from None
+
+
+def _chosen(table: Any) -> dict[str, Any]:
+    if not isinstance(table, dict):
+        raise ValueError(f"[tool.mcp-tape] is a table, not {table!r}")
+    chosen = {}
+    for key, value in table.items():
+        if key not in _KEYS:
+            raise ValueError(f"[tool.mcp-tape] has no {_wrong(key, _KEYS)}")
+        chosen[key.replace("-", "_")] = _KEYS[key](key, value)
+    return chosen
+
+
+def _one_of(*allowed: str) -> Callable[[str, Any], str]:
+    def check(key: str, value: Any) -> str:
+        if value not in allowed:
+            raise ValueError(f"[tool.mcp-tape] {key} = {value!r}: it may be one of {', '.join(allowed)}")
+        return str(value)
+
+    return check
+
+
+def _paths(key: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(path, str) for path in value):
+        raise ValueError(f'[tool.mcp-tape] {key} is a list of JSONPaths, as in ["$.result.uptime"], not {value!r}')
+    for path in value:
+        try:
+            compile_path(path)
+        except ValueError as error:
+            raise ValueError(f"[tool.mcp-tape] {key}: {error}") from None
+    return tuple(value)
+
+
+def _levels(key: str, value: Any) -> dict[str, str | None]:
+    if not isinstance(value, dict):
+        raise ValueError(f"[tool.mcp-tape.levels] is a table of rules and levels, not {value!r}")
+    for rule, level in value.items():
+        if rule not in RULES:
+            raise ValueError(f"[tool.mcp-tape.levels] knows no {_wrong(rule, RULES, 'the rules: mcp-tape rules')}")
+        if level not in (*LEVELS, _OFF):
+            allowed = ", ".join((*LEVELS, _OFF))
+            raise ValueError(f"[tool.mcp-tape.levels] {rule} = {level!r}: it may be one of {allowed}")
+    return {rule: None if level == _OFF else level for rule, level in value.items()}
+
+
+def _wrong(given: str, known: Iterable[str], where: str = "") -> str:
+    """A word that is unknown, the one that may have been meant, and which there are."""
+    names = list(known)
+    near = difflib.get_close_matches(given, names, 1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return f"{given!r}{meant} ({where or 'it may have ' + ', '.join(names)})"
+
+
+_KEYS: dict[str, Callable[[str, Any], Any]] = {
+    "category": _one_of(*CATEGORIES),
+    "fail-on": _one_of(*get_args(FailOn)),
+    "ignore-paths": _paths,
+    "levels": _levels,
+}

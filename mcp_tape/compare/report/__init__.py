@@ -1,0 +1,61 @@
+"""A comparison as text: for people, for pull requests, for browsers, for CI.
+
+The same comparison gives the same text. What a cassette says is a stranger's: each form shows it and none acts on it.
+Every form ends with a line break, and all but JSON cut long values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...formats.jsonl import line
+from ..judging import Comparison
+from ..rules import Level
+from .github import render as _github
+from .html import render_all as _html
+from .junit import render_all as _junit
+from .markdown import render as _markdown
+from .text import render as _text
+from .wording import View
+
+
+def _json(comparison: Comparison, view: View) -> str:
+    return line(comparison.as_dict()).decode()
+
+
+_FORMS: dict[str, Callable[[Comparison, View], str]] = {
+    "text": _text,
+    "json": _json,
+    "markdown": _markdown,
+    "github": _github,
+}
+# Forms of which there can be only one in a file.
+_WHOLE: dict[str, Callable[[Sequence[Comparison], View], str]] = {"html": _html, "junit": _junit}
+_BETWEEN = {"text": "\n", "markdown": "\n"}
+FORMATS = (*_FORMS, *_WHOLE)
+
+
+def render(
+    comparison: Comparison | Sequence[Comparison],
+    format: str,  # noqa: A002 - as the option of the command is called
+    colour: bool = False,
+    width: int = 100,
+    *,
+    fail_on: Level | None = "error",
+    file: str | None = None,
+    ignore_file: str = ".mcp-tape-ignore",
+) -> str:
+    """A comparison, or several, in one of FORMATS.
+
+    `colour` and `width` are for text, `fail_on` for JUnit (None: never). `file`: the cassette that annotations point
+    at. `ignore_file`: where the text says that changes are accepted.
+    """
+    comparisons = [comparison] if isinstance(comparison, Comparison) else comparison
+    view = View(colour, width, fail_on, file, ignore_file)
+    if format in _WHOLE:
+        return _WHOLE[format](comparisons, view)
+    return _BETWEEN.get(format, "").join(_FORMS[format](one, _at(one, view)) for one in comparisons)
+
+
+def _at(comparison: Comparison, view: View) -> View:
+    return view._replace(file=comparison.cassette.rpartition("#")[0]) if comparison.cassette else view

@@ -1,0 +1,64 @@
+"""For GitHub Actions: workflow commands, which become annotations.
+
+https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..changes import Change
+from ..judging import Comparison, Unknown
+from . import wording
+from .pairs import Cut, rows
+from .wording import View, clip
+
+_COMMANDS = {"error": "error", "warn": "warning", "info": "notice"}
+_ORDER = ("::err", "::war", "::not")
+_CUT = Cut(12, 200)
+_LONGEST = 400
+
+
+def render(comparison: Comparison, view: View) -> str:
+    return "".join(f"{line}\n" for line in _lines(comparison, view))
+
+
+def _lines(comparison: Comparison, view: View) -> list[str]:
+    """The worst first: GitHub shows ten of a kind. So the summary comes before all other notices."""
+    summary = _command("notice", wording.headline(comparison), "\n".join(_summary(comparison, view)), view)
+    lines = [*(_unknown(entry, view) for entry in comparison.unknown), summary]
+    lines += [_annotation(change, view) for change in comparison.changes]
+    return sorted(lines, key=lambda line: _ORDER.index(line[:5]))
+
+
+def _unknown(entry: Unknown, view: View) -> str:
+    title = f"unknown: {clip(entry.what, _LONGEST)}"
+    return _command("error" if entry.grave else "warning", title, clip(entry.why, _LONGEST), view)
+
+
+def _annotation(change: Change, view: View) -> str:
+    title = f"{change.rule}: {wording.subject(change)}{wording.times(change)}"
+    where = ": ".join(filter(None, (wording.place(change, _LONGEST), clip(change.note, _LONGEST))))
+    accept = f"Accept it: echo {change.fingerprint} >> {view.ignore_file}" if wording.may_be_accepted(change) else ""
+    said = [where, *map(str, rows(change, _CUT)), accept]
+    return _command(_COMMANDS[change.level], title, "\n".join(filter(None, said)), view)
+
+
+def _summary(comparison: Comparison, view: View) -> Iterator[str]:
+    yield f"{wording.versions(comparison)} ({wording.scope(comparison)})"
+    if comparison.ignored:
+        yield f"{view.ignore_file}: {wording.count(len(comparison.ignored), 'change')} ignored"
+    yield from map(wording.unused, comparison.unused)
+
+
+def _command(command: str, title: str, message: str, view: View) -> str:
+    file = f",file={_property(wording.visible(view.file))}" if view.file else ""
+    return f"::{command} title={_property(title)}{file}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

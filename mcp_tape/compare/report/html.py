@@ -1,0 +1,139 @@
+"""One page that needs nothing else: no script, no request, in light and in dark, on paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from itertools import groupby
+from typing import Literal
+
+from ..changes import ABSENT, Change
+from ..judging import Comparison
+from ..rules import LEVELS, RULES, Level
+from . import wording
+from .pairs import Cut, Row, rows
+from .style import STYLE
+from .wording import View, clip
+
+_CUT = Cut(200, 1000)
+_LONGEST = 1000
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_PLURALS: dict[Level, str] = {"error": "Errors", "warn": "Warnings", "info": "Compatible changes"}
+
+
+def render_all(comparisons: Sequence[Comparison], view: View) -> str:
+    """An article for each."""
+    return "".join(f"{line}\n" for line in _page(comparisons, view))
+
+
+def _page(comparisons: Sequence[Comparison], view: View) -> Iterator[str]:
+    title = escape("; ".join(f"{wording.headline(one)} — {wording.versions(one)}" for one in comparisons))
+    yield "<!doctype html>"
+    yield '<html lang="en">'
+    yield '<head><meta charset="utf-8">'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield '<meta name="color-scheme" content="light dark">'
+    yield f"<title>{title}</title>"
+    yield f"<style>{STYLE}</style></head>"
+    yield "<body><main>"
+    for number, comparison in enumerate(comparisons):
+        yield from _article(comparison, view, f"-{number}" if number else "")
+    yield "</main>"
+    yield "<footer><p>Made by mcp-tape.</p></footer>"
+    yield "</body></html>"
+
+
+def _article(comparison: Comparison, view: View, mark: str) -> Iterator[str]:
+    """One comparison. `mark` tells its anchors from those of others."""
+    yield "<article>"
+    yield from _header(comparison, mark)
+    for level, group in groupby(comparison.changes, key=lambda change: change.level):
+        yield from _level(level, list(group), mark)
+    if not comparison.changes:
+        yield f"<p>No findings; {escape(wording.compared(comparison))}.</p>"
+    yield from _footer(comparison, view)
+    yield "</article>"
+
+
+def _header(comparison: Comparison, mark: str) -> Iterator[str]:
+    yield "<header>"
+    yield f"<h1>{escape(wording.headline(comparison))}</h1>"
+    yield f"<p>{_isolated(wording.versions(comparison))} ({escape(wording.scope(comparison))})</p>"
+    for entry in comparison.unknown:
+        what, why = clip(entry.what, _LONGEST), clip(entry.why, _LONGEST)
+        yield f'<p class="unknown" role="note"><strong>Unknown: {_isolated(what)}.</strong> {_isolated(why)}</p>'
+    if comparison.changes:
+        yield from _table(comparison, mark)
+    yield "</header>"
+
+
+def _table(comparison: Comparison, mark: str) -> Iterator[str]:
+    yield "<table><caption>Changes by level</caption>"
+    yield '<thead><tr><th scope="col">Level</th><th scope="col">Changes</th></tr></thead><tbody>'
+    for level in LEVELS:
+        name = f'<a href="#{level}{mark}">{level}</a>' if comparison.count(level) else level
+        yield f'<tr><th scope="row" class="{level}">{name}</th><td>{comparison.count(level)}</td></tr>'
+    yield "</tbody></table>"
+
+
+def _level(level: Level, changes: list[Change], mark: str) -> Iterator[str]:
+    anchor = f"{level}{mark}"
+    yield f'<section aria-labelledby="{anchor}"><h2 id="{anchor}" class="{level}">{_PLURALS[level]}</h2>'
+    for _, group in groupby(changes, key=lambda change: change.subject):
+        mine = list(group)
+        yield f"<h3>{_isolated(wording.subject(mine[0]))}</h3>"
+        for change in mine:
+            yield from _change(change)
+    yield "</section>"
+
+
+def _change(change: Change) -> Iterator[str]:
+    # What is compatible need not be read: it is folded, but printed.
+    state = "" if change.level == "info" else " open"
+    yield f'<details class="change {change.level}"{state}>'
+    yield f"<summary><code>{change.rule}</code>{wording.times(change)} <span>{escape(RULES[change.rule].says)}</span>"
+    yield f"<code>{change.fingerprint}</code></summary>"
+    if place := wording.place(change, _LONGEST):
+        yield f"<p><code>{escape(place)}</code></p>"
+    if change.note:
+        yield f"<p>{_isolated(clip(change.note, _LONGEST))}</p>"
+    yield from _pair(change)
+    yield "</details>"
+
+
+def _pair(change: Change) -> Iterator[str]:
+    """Side by side, or one below the other where there is no room; only what is there."""
+    found = rows(change, _CUT)
+    yield '<div class="pair">'
+    yield from _side("Before", "-", found) if change.before is not ABSENT else ()
+    yield from _side("After", "+", found) if change.after is not ABSENT else ()
+    yield "</div>"
+
+
+def _side(title: str, sign: Literal["-", "+"], found: list[Row]) -> Iterator[str]:
+    tag = "del" if sign == "-" else "ins"
+    shown = [row for row in found if row.sign in (sign, " ", "…")]
+    yield f"<div><h4>{title}</h4>"
+    lines = (f"<{tag}>{escape(str(row))}</{tag}>" if row.sign == sign else escape(str(row)) for row in shown)
+    yield f"<pre>{chr(10).join(lines)}</pre></div>"
+
+
+def _footer(comparison: Comparison, view: View) -> Iterator[str]:
+    yield "<footer>"
+    if comparison.compared and comparison.changes:
+        yield f"<p>{escape(wording.compared(comparison).capitalize())}.</p>"
+    file = f"<code>{escape(wording.visible(view.ignore_file))}</code>"
+    if comparison.ignored:
+        yield f"<p>{file}: {wording.count(len(comparison.ignored), 'change')} ignored.</p>"
+    for line in comparison.unused:
+        unused = f"<code>{escape(clip(line, _LONGEST))}</code>"
+        yield f"<p>A line in {file} is unused here: {unused}. Remove it if no other cassette needs it.</p>"
+    if comparison.changes and all(map(wording.may_be_accepted, comparison.changes)):
+        yield f"<p>To accept a change, add its 12 digits to {file}.</p>"
+    yield "</footer>"
+
+
+def _isolated(text: str) -> str:
+    """A name or sentence whose direction must not turn that of what stands around it."""
+    return f"<bdi>{escape(text)}</bdi>"

@@ -1,0 +1,115 @@
+"""For a comment on a pull request.
+
+What a cassette says stands in code, where no markup counts and nobody is pinged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+
+from ..changes import ABSENT, Change
+from ..judging import Comparison
+from ..rules import Level
+from . import wording
+from .pairs import Cut, one_line, rows
+from .wording import View, clip
+
+_CUT = Cut(40, 300)
+_LONGEST = 300
+_SHORT = 80
+_ROOM = 60_000  # GitHub takes 65,536 characters
+_HEADINGS: dict[Level, str] = {"error": "❌ {}", "warn": "⚠️ {}", "info": "ℹ️ {}"}
+_TAME = re.compile(r"(?:[^\W_]|[ ,;()'→×-])+")  # no markup, link, mention or reference can be made of these
+
+
+def render(comparison: Comparison, view: View) -> str:
+    top, end = list(_top(comparison)), list(_end(comparison, view))
+    blocks = [(change.level, "\n".join(_block(change))) for change in comparison.changes]
+    room = _ROOM - sum(map(len, top + end))
+    fitting = _fitting([text for _, text in blocks], room)
+    lines = [*top, *_levels(comparison, blocks[:fitting])]
+    if fitting < len(blocks):
+        lines += ["", f"… and {wording.count(len(blocks) - fitting, 'change')} more than fit here."]
+    return "\n".join([*lines, *end, ""])
+
+
+def _top(comparison: Comparison) -> Iterator[str]:
+    mark = "❌ " if comparison.unknown or comparison.count("error") else ""
+    yield f"### {mark}{wording.headline(comparison)}"
+    yield ""
+    yield f"{_code(wording.versions(comparison))} ({wording.scope(comparison)})"
+    for entry in comparison.unknown:
+        yield ""
+        yield f"> ⚠️ **UNKNOWN** {_said(entry.what)}: {_said(entry.why)}"
+
+
+def _fitting(blocks: list[str], room: int) -> int:
+    """How many fit; the worst come first."""
+    for number, text in enumerate(blocks):
+        room -= len(text) + 40  # and a heading
+        if room < 0:
+            return number
+    return len(blocks)
+
+
+def _levels(comparison: Comparison, blocks: list[tuple[Level, str]]) -> Iterator[str]:
+    for level, group in groupby(blocks, key=lambda block: block[0]):
+        yield ""
+        yield f"#### {_HEADINGS[level].format(f'{comparison.count(level)} {level}')}"
+        yield ""
+        yield from (text for _, text in group)
+
+
+def _block(change: Change) -> Iterator[str]:
+    yield f"- **{change.rule}** {_code(wording.subject(change))} · `{change.fingerprint}`{wording.times(change)}"
+    said = [_code(place) if (place := wording.place(change, _LONGEST)) else "", _said(change.note)]
+    value = one_line(change)
+    short = value is not None and len(value) <= _SHORT
+    where = " — ".join(filter(None, [*said, _code(wording.visible(value)) if short and value else ""]))
+    if where:
+        yield f"  <br>{where}"
+    if not short and (change.before is not ABSENT or change.after is not ABSENT):
+        yield from (f"  {line}".rstrip() for line in _folded(change))
+
+
+def _folded(change: Change) -> Iterator[str]:
+    lines = [str(row) for row in rows(change, _CUT)]
+    fence = "`" * max(3, 1 + _longest_run("\n".join(lines)))
+    yield "<details><summary>before and after</summary>"
+    yield ""
+    yield f"{fence}diff"
+    yield from lines
+    yield fence
+    yield ""
+    yield "</details>"
+
+
+def _end(comparison: Comparison, view: View) -> Iterator[str]:
+    if comparison.ignored:
+        yield ""
+        yield f"{_code(view.ignore_file)}: {wording.count(len(comparison.ignored), 'change')} ignored"
+    for line in comparison.unused:
+        yield ""
+        yield f"Unused here: {_code(clip(line, _LONGEST))} — remove this line if no other cassette needs it"
+    if worst := wording.to_accept(comparison):
+        yield ""
+        yield f"Accept one: `echo {worst.fingerprint} >> {wording.visible(view.ignore_file)}`"
+
+
+def _said(text: str) -> str:
+    """A sentence: as it is where it can mean nothing else."""
+    short = clip(text, _LONGEST)
+    return short if not short or _TAME.fullmatch(short) else _code(short)
+
+
+def _code(text: str) -> str:
+    """A code span that its own content cannot end."""
+    fence = "`" * (1 + _longest_run(text))
+    pad = " " if text[:1] == "`" or text[-1:] == "`" else ""
+    return f"{fence}{pad}{text}{pad}{fence}" if text else ""
+
+
+def _longest_run(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)

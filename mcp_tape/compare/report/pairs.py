@@ -1,0 +1,108 @@
+"""Before and after, as few short lines: what differs, and what stands next to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from itertools import zip_longest
+from typing import Any, Literal, NamedTuple
+
+from ...wire import jsontext
+from ..changes import ABSENT, Change
+from .wording import clip, count
+
+_MOST = 200  # lines that are compared one by one; what a server says can be endless
+Sign = Literal["-", "+", " ", "…"]
+
+
+class Cut(NamedTuple):
+    """How much of it is shown."""
+
+    lines: int
+    width: int
+
+
+class Row(NamedTuple):
+    """One line: of the old, of the new, of both, or a word about what is left out."""
+
+    sign: Sign
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.sign} {self.text}".rstrip()
+
+
+def is_text(change: Change) -> bool:
+    """Whether people read it as text: words or lines, on the sides that are there."""
+    sides = [side for side in (change.before, change.after) if side is not ABSENT]
+    return all(isinstance(side, str) for side in sides) and any(" " in side or "\n" in side for side in sides)
+
+
+def one_line(change: Change) -> str | None:
+    """`before → after`, where both are there, differ, and are no text."""
+    if is_text(change) or ABSENT in (change.before, change.after) or change.before == change.after:
+        return None
+    return f"{jsontext.compact(change.before)} → {jsontext.compact(change.after)}"
+
+
+def rows(change: Change, cut: Cut) -> list[Row]:
+    """Before and after: lines of text, or values as JSON."""
+    lines = _lines if is_text(change) else _value
+    old, new = _trimmed(lines(change.before), lines(change.after))
+    found = list(_rows(old[:_MOST], new[:_MOST], cut))
+    more = sum(row.sign != "…" for row in found[cut.lines :])
+    more += max(0, len(old) - _MOST) + max(0, len(new) - _MOST)
+    return [*found[: cut.lines], Row("…", count(more, "more line"))] if more else found[: cut.lines]
+
+
+def _lines(side: Any) -> list[str]:
+    return [] if side is ABSENT else side.split("\n")
+
+
+def _value(side: Any) -> list[str]:
+    return [] if side is ABSENT else [jsontext.compact(side)]
+
+
+def _alike(old: Sequence[str], new: Sequence[str]) -> int:
+    """How many lines, or characters, both begin with."""
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(old), len(new)))
+
+
+def _trimmed(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
+    """Without what both begin and end with, but for one line of it."""
+    head = _alike(old, new)
+    tail = _alike(old[head:][::-1], new[head:][::-1])
+    start, end = max(0, head - 1), max(0, tail - 1)
+    return old[start : len(old) - end], new[start : len(new) - end]
+
+
+def _rows(old: Sequence[str], new: Sequence[str], cut: Cut) -> Iterator[Row]:
+    groups = SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(1)
+    for number, group in enumerate(groups):
+        if number:
+            yield Row("…", "")
+        for tag, a, b, c, d in group:
+            if tag == "equal":
+                yield from (Row(" ", clip(line, cut.width)) for line in old[a:b])
+            else:
+                yield from _replaced(old[a:b], new[c:d], cut)
+
+
+def _replaced(old: Sequence[str], new: Sequence[str], cut: Cut) -> Iterator[Row]:
+    """First the old, then the new; where only a part can be shown, a part of both."""
+    pairs = [_around(a, b, cut.width) for a, b in zip_longest(old, new, fillvalue="")]
+    gone = [Row("-", a) for a, _ in pairs[: len(old)]]
+    come = [Row("+", b) for _, b in pairs[: len(new)]]
+    half = cut.lines // 2 if len(gone) + len(come) > cut.lines else len(pairs)
+    yield from (*gone[:half], *come[:half], *gone[half:], *come[half:])
+
+
+def _around(old: str, new: str, width: int) -> tuple[str, str]:
+    """Two lines, cut so that the first difference is seen."""
+    if max(len(old), len(new)) <= width:
+        return clip(old, width), clip(new, width)
+    start = _alike(old, new) - width // 3
+    if start <= 1:
+        return clip(old, width), clip(new, width)
+    return clip(f"…{old[start:]}", width), clip(f"…{new[start:]}", width)

@@ -1,0 +1,104 @@
+"""For a terminal."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from itertools import groupby
+
+from ...wire.jsontext import compact
+from ..changes import ABSENT, Change
+from ..judging import Comparison
+from . import wording
+from .pairs import Cut, is_text, one_line, rows
+from .wording import View, clip
+
+_INDENT = " " * 8
+_NARROWEST = 40
+_MOST_LINES = 12
+_MOST_ALIKE = 50  # of a tool that always fails, one need not read a thousand calls
+_COLOURS = {"error": "31", "warn": "33", "info": "36", "loud": "1;31", "-": "31", "+": "32", "dim": "2"}
+
+
+def render(comparison: Comparison, view: View) -> str:
+    return "".join(f"{line}\n" for line in (*listing(comparison, view), *_end(comparison, view)))
+
+
+def top(comparison: Comparison, view: View) -> Iterator[str]:
+    """How much has changed, of what; then, loudly, what is unknown."""
+    found = _styled(wording.headline(comparison), "loud" if comparison.unknown else "", view)
+    yield f"{found}        {wording.versions(comparison)}   ({wording.scope(comparison)})"
+    for entry in comparison.unknown:
+        said = f"UNKNOWN {clip(entry.what, view.width)}: {clip(entry.why, 4 * view.width)}"
+        yield _styled(said, "loud", view)
+
+
+def block(change: Change, view: View, columns: tuple[int, int] = (0, 0)) -> list[str]:
+    """One change: what and of what, then where and how."""
+    rule, subject = columns
+    known = f"{f'[{change.rule}]':<{rule}}  {wording.subject(change):<{subject}}  "
+    level = _styled(change.level, change.level, view)
+    # The padding is no part of what is coloured: it would be underlined by some terminals.
+    head = f"{level}{' ' * (6 - len(change.level))}{known}{change.fingerprint}{wording.times(change)}"
+    return [head, *(_INDENT + line for line in _details(change, view))]
+
+
+def listing(comparison: Comparison, view: View) -> Iterator[str]:
+    """What has changed, without what can be done about it."""
+    view = view._replace(width=max(_NARROWEST, view.width))
+    yield from top(comparison, view)
+    columns = _columns(comparison.changes, view.width)
+    for _, group in groupby(comparison.changes, key=lambda change: (change.level, change.rule, change.subject)):
+        alike = list(group)
+        for change in alike[:_MOST_ALIKE]:
+            yield from block(change, view, columns)
+        if len(alike) > _MOST_ALIKE:
+            yield f"{_INDENT}and {len(alike) - _MOST_ALIKE} more like these; to see all: --format json"
+
+
+def _columns(changes: tuple[Change, ...], width: int) -> tuple[int, int]:
+    """How wide rules and subjects are. One very long name must not push all fingerprints away."""
+    rule = max((len(change.rule) + 2 for change in changes), default=0)
+    subject = max((len(wording.subject(change)) for change in changes), default=0)
+    return rule, min(subject, max(20, width - rule - 22))
+
+
+def _details(change: Change, view: View) -> Iterator[str]:
+    room = view.width - len(_INDENT)
+    place, note = wording.place(change, room), clip(change.note, room)
+    value = _short(change, room)
+    joined = "   ".join(filter(None, (place, note or value)))
+    if len(joined) <= room:
+        yield from filter(None, [joined])
+    else:
+        yield from filter(None, (place, note or value))
+    if value:
+        yield from [value] if note and not _says_all(change) else ()
+    elif not note or is_text(change) or ABSENT not in (change.before, change.after):
+        # What a note says of a value that came or went is enough.
+        for row in rows(change, Cut(_MOST_LINES, room - 2)):
+            yield _styled(str(row), row.sign if row.sign in _COLOURS else "", view)
+
+
+def _says_all(change: Change) -> bool:
+    """Whether the note, or the name, has the values already."""
+    said = f"{change.subject} {change.note}"
+    return all((side if isinstance(side, str) else compact(side)) in said for side in (change.before, change.after))
+
+
+def _short(change: Change, room: int) -> str | None:
+    value = one_line(change)
+    return clip(value, room) if value is not None and len(value) <= room else None
+
+
+def _end(comparison: Comparison, view: View) -> Iterator[str]:
+    if comparison.ignored:
+        yield f"{view.ignore_file}: {wording.count(len(comparison.ignored), 'change')} ignored"
+    for line in comparison.unused:
+        yield _styled(wording.unused(line), "warn", view)
+    if worst := wording.to_accept(comparison):
+        yield f"Accept one:  echo {worst.fingerprint} >> {shlex.quote(view.ignore_file)}"
+
+
+def _styled(text: str, style: str, view: View) -> str:
+    return f"\x1b[{_COLOURS[style]}m{text}\x1b[0m" if view.colour and style else text

@@ -1,0 +1,240 @@
+"""What differs between two nodes apart from members and items: types, values, limits, patterns, conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...wire import jsontext
+from ...wire.jsontext import Path
+from ..changes import ABSENT
+from .facts import Fact, way
+from .limits import LIMITS, Limit, common_multiple, is_of_numbers, multiple, multiple_value, whole
+from .nodes import BOOLEANS, NULL, NUMBER, TYPES, Node, by_value, describe, type_value
+from .reading import DEEPER
+from .walk import Walk, refer
+
+# What validators may look at; any other format is a remark.
+FORMATS = frozenset(
+    """date-time date time duration email idn-email hostname idn-hostname ipv4 ipv6 uri uri-reference iri
+    iri-reference uuid uri-template json-pointer relative-json-pointer regex""".split()
+)
+_SCHEMAS = ("not", "contains", "unevaluatedProperties", "unevaluatedItems", DEEPER)  # opaque, and schemas themselves
+_Opaque = Mapping[bytes, tuple[str, Any]]
+_NULL_KEY = next(iter(by_value([None])))
+
+
+def types(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+    """Null is told apart where there is something besides it."""
+    mine, yours = old.types, new.types
+    if mine - NULL and yours - NULL and TYPES not in (mine, yours):
+        yield from nulls(old, new, path)
+        mine, yours = mine - NULL, yours - NULL
+    lost, gained = mine - yours, yours - mine
+    if choices(old) is not None and choices(new) is not None and mine and yours:
+        return  # a matter of values
+    if choices(new) is not None and mine & yours:
+        lost = frozenset()  # a matter of values again: it has become an enum
+    if choices(old) is not None and mine & yours:
+        gained = frozenset()
+    if lost or gained:
+        kind = "changed" if lost and gained else "narrowed" if lost else "widened"
+        ends = (*path, "type"), type_value(old.types), type_value(new.types)
+        yield Fact(f"type-{kind}", way(bool(lost), bool(gained)), *ends, f"{describe(old)} → {describe(new)}")
+
+
+def nulls(old: Node, new: Node, path: Path) -> Iterator[Fact]:
+    """Whether null is lost or gained, whatever else is."""
+    ends = (*path, "type"), type_value(old.types), type_value(new.types)
+    if "null" in old.types - new.types:
+        yield Fact("null-lost", "narrower", *ends, "may not be null any more")
+    elif "null" in new.types - old.types:
+        yield Fact("null-gained", "wider", *ends, "may be null")
+
+
+def choices(node: Node) -> Mapping[bytes, Any] | None:
+    """The values to choose from, null apart; None if there is no choice to make."""
+    found = {key: value for key, value in (node.values or {}).items() if key != _NULL_KEY}
+    return found or None
+
+
+def values(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+    mine, yours = choices(old), choices(new)
+    if mine is not None and yours is not None:
+        at = (*path, "enum")
+        for key in (key for key in mine if key not in yours):
+            yield Fact("value-lost", "narrower", at, before=mine[key], note=f"{_short(mine[key])} is gone")
+        for key in (key for key in yours if key not in mine):
+            yield Fact("value-gained", "wider", at, after=yours[key], note=f"{_short(yours[key])} is new")
+    elif (old.types & new.types) - NULL and not _every(old.types & new.types, mine or yours or {}):
+        yield from _choice(mine, yours, path)
+
+
+def _every(types: frozenset[str], listed: Mapping[bytes, Any]) -> bool:
+    """Whether all values of the types that both have are listed, among others."""
+    return types - NULL == {"boolean"} and listed.keys() >= BOOLEANS
+
+
+def _choice(mine: Mapping[bytes, Any] | None, yours: Mapping[bytes, Any] | None, path: Path) -> Iterator[Fact]:
+    """It has become an enum, or is none any more."""
+    if yours is not None and len(yours) == 1:
+        value = next(iter(yours.values()))
+        yield Fact("became-const", "narrower", (*path, "const"), after=value, note=f"must be {_short(value)}")
+    elif yours is not None:
+        listed = list(yours.values())
+        yield Fact("became-enum", "narrower", (*path, "enum"), after=listed, note=f"must be one of {_short(listed)}")
+    elif mine is not None:
+        listed = list(mine.values())
+        yield Fact("values-dropped", "wider", (*path, "enum"), before=listed, note="may be any value")
+
+
+def ranges(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+    """Ranges, lengths and counts."""
+    common = old.types & new.types
+    for name, (_, about) in LIMITS.items():
+        if about & common:
+            mine, yours = _limit(old, name, common), _limit(new, name, common)
+            if mine != yours and (mine is None or yours is None or mine.rank != yours.rank):
+                yield _limited(mine, yours, path)
+
+
+def _limit(node: Node, name: str, common: frozenset[str]) -> Limit | None:
+    limit = node.limits.get(name)
+    return whole(limit) if limit and name in ("minimum", "maximum") and "fraction" not in common else limit
+
+
+def _limited(mine: Limit | None, yours: Limit | None, path: Path) -> Fact:
+    if mine is None and yours is not None:
+        at = (*path, yours.keyword)
+        note, doubt = f"{yours.keyword} {yours.value}", is_of_numbers(yours)
+        return Fact("limit-set", "narrower", at, after=yours.value, note=note, doubt=doubt)
+    if mine is not None and yours is None:
+        at = (*path, mine.keyword)
+        note, doubt = f"{mine.keyword} {mine.value} is gone", is_of_numbers(mine)
+        return Fact("limit-loosened", "wider", at, before=mine.value, note=note, doubt=doubt)
+    assert mine is not None and yours is not None
+    tight = yours.rank > mine.rank
+    kind = "limit-tightened" if tight else "limit-loosened"
+    ends: tuple[Any, Any] = (mine.value, yours.value)
+    note = f"{mine.keyword} {mine.value} → {yours.value}"
+    if mine.keyword != yours.keyword:
+        ends = ({mine.keyword: mine.value}, {yours.keyword: yours.value})
+        note = f"{mine.keyword} {mine.value} → {yours.keyword} {yours.value}"
+    return Fact(kind, way(tight, not tight), (*path, yours.keyword), *ends, note)
+
+
+def multiples(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+    common = old.types & new.types & NUMBER
+    mine, yours = old.multiple, new.multiple
+    if "fraction" not in common:  # an integer is a multiple of 1 anyhow
+        mine, yours = (common_multiple(one, multiple(1)) if one and one != 1 else None for one in (mine, yours))
+        mine, yours = (None if one == 1 else one for one in (mine, yours))
+    if not common or mine == yours:
+        return
+    before, after = (ABSENT if one is None else multiple_value(one) for one in (mine, yours))
+    narrows = yours is not None and (mine is None or mine % yours != 0)
+    widens = mine is not None and (yours is None or yours % mine != 0)
+    kind = "changed" if narrows and widens else "set" if mine is None else "tightened" if narrows else "loosened"
+    note = _arrow("multipleOf", before, after)
+    yield Fact(f"limit-{kind}", way(narrows, widens), (*path, "multipleOf"), before, after, note)
+
+
+def patterns(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+    if "string" in old.types & new.types:
+        yield from _texts("pattern", old.patterns, new.patterns, path)
+        yield from _texts("format", old.formats, new.formats, path)
+
+
+def _texts(keyword: str, old: frozenset[str], new: frozenset[str], path: Path) -> Iterator[Fact]:
+    """Which texts two patterns fit is not compared: they are the same or not."""
+    lost, gained = sorted(old - new), sorted(new - old)
+    doubt = keyword == "format" and not FORMATS.issuperset(lost + gained)
+    for before, after in zip(lost, gained, strict=False):
+        note = _arrow(keyword, _short(before), _short(after))
+        yield Fact("pattern-changed", "other", (*path, keyword), before, after, note, doubt)
+    for after in gained[len(lost) :]:
+        note = f"{keyword} {_short(after)}"
+        yield Fact("pattern-added", "narrower", (*path, keyword), after=after, note=note, doubt=doubt)
+    for before in lost[len(gained) :]:
+        note = f"{keyword} {_short(before)} is gone"
+        yield Fact("pattern-removed", "wider", (*path, keyword), before=before, note=note, doubt=doubt)
+
+
+def conditions(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+    """if, then, else: what follows is compared where the condition is the same."""
+    mine, yours = list(old.conditions.values()), list(new.conditions.values())
+    for one in list(mine):
+        other = next((other for other in yours if walk.same(one.when, other.when)), None)
+        if other is not None:
+            mine.remove(one)
+            yours.remove(other)
+            yield from walk.compare(one.then, other.then, (*path, "then"))
+            yield from walk.compare(one.otherwise, other.otherwise, (*path, "else"))
+    before, after = [one.when for one in mine], [one.when for one in yours]
+    if mine and yours:
+        yield Fact("changed", "other", (*path, "if"), before, after, "the condition differs")
+    elif yours:
+        yield Fact("if-added", "narrower", (*path, "if"), after=after, note="new condition")
+    elif mine:
+        yield Fact("if-removed", "wider", (*path, "if"), before=before, note="the condition is gone")
+
+
+def opaques(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+    """What can be the same or not, and nothing in between."""
+    mine, yours = _unequal(old.opaque, new.opaque), _unequal(new.opaque, old.opaque)
+    for keyword in dict.fromkeys(name for name, _ in (*mine, *yours)):
+        befores, afters = ([value for name, value in part if name == keyword] for part in (mine, yours))
+        yield from _opaque(walk, keyword, befores, afters, path)
+
+
+def _unequal(entries: _Opaque, others: _Opaque) -> list[tuple[str, Any]]:
+    """The same text can mean something else, if it refers to something."""
+    return [entry for key, entry in entries.items() if key not in others or (entry[0] in _SCHEMAS and refer(key))]
+
+
+def _opaque(walk: Walk, keyword: str, befores: list[Any], afters: list[Any], path: Path) -> Iterator[Fact]:
+    if keyword in _SCHEMAS:
+        for before in list(befores):
+            after = next((after for after in afters if walk.same(before, after)), ABSENT)
+            if after is not ABSENT:
+                befores.remove(before)
+                afters.remove(after)
+    if not befores and not afters:
+        return
+    ends = (*path, keyword), _single(befores), _single(afters)
+    if keyword in ("not", "contains") and not befores:
+        yield Fact("condition-added", "narrower", *ends, f"new condition ({keyword})")
+    elif keyword in ("not", "contains") and not afters:
+        yield Fact("condition-removed", "wider", *ends, f"a condition is gone ({keyword})")
+    else:
+        yield Fact(
+            "changed", "other", *ends, f"what lies {DEEPER} differs" if keyword == DEEPER else f"{keyword} differs"
+        )
+
+
+def words(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+    before, after = (node.notes.get("description", ABSENT) for node in (old, new))
+    if differ(before, after):
+        yield Fact("description-changed", "words", (*path, "description"), before, after, "the description differs")
+
+
+def differ(before: Any, after: Any) -> bool:
+    """Whether two values, or what is absent, differ."""
+    if before is ABSENT or after is ABSENT:
+        return before is not after
+    return jsontext.canonical(before) != jsontext.canonical(after)
+
+
+def _single(entries: list[Any]) -> Any:
+    return ABSENT if not entries else entries[0] if len(entries) == 1 else entries
+
+
+def _arrow(keyword: str, before: Any, after: Any) -> str:
+    if before is ABSENT or after is ABSENT:
+        return f"{keyword} {after}" if before is ABSENT else f"{keyword} {before} is gone"
+    return f"{keyword} {before} → {after}"
+
+
+def _short(value: Any) -> str:
+    text = jsontext.compact(value)
+    return text if len(text) <= 60 else text[:57] + "..."

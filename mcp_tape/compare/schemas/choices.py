@@ -1,0 +1,214 @@
+"""Alternatives: which of the old is which of the new, what is lost, and what is gained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ...wire.jsontext import Path
+from .checks import differ, nulls, words
+from .facts import Fact, Way, narrows, way, widens
+from .nodes import NULL, NUMBER, TYPES, Alternative, Choice, Group, Node, both, describe, type_names
+from .overlaps import overlapping, overlaps, tagged_apart, tags
+from .walk import Walk, refer
+
+
+def choose(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+    """Compare two nodes, with their alternatives if there are any."""
+    if old.groups and new.groups:
+        types = (old.reach | new.reach) - NULL
+        yield from walk.plain(_base(old, types), _base(new, types), path)
+        yield from _groups(walk, old, new, path)
+    elif old.groups or new.groups:
+        yield from _one_sided(walk, old, new, path)
+    else:
+        yield from walk.plain(old, new, path)
+
+
+def _base(node: Node, types: frozenset[str]) -> Node:
+    """What holds besides the alternatives. Types are theirs to tell, but not null."""
+    return node._replace(groups=(), types=types | (node.reach & NULL))
+
+
+def _groups(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+    mine, yours = list(old.groups), list(new.groups)
+    for fits in (_same_text, _same_meaning, _any):
+        for one in list(mine):
+            other = next((other for other in yours if fits(walk, old, new, one, other)), None)
+            if other is not None:
+                mine.remove(one)
+                yours.remove(other)
+                if one.key != other.key or refer(one.key) or old.types != new.types:
+                    yield from _alternatives(walk, _choice(old, one), _choice(new, other), path)
+    # What follows from the others is no condition of its own.
+    yours = [one for one in yours if all(narrows(_tried(walk, old, new, kept, one)) for kept in old.groups)]
+    mine = [one for one in mine if all(widens(_tried(walk, old, new, one, kept)) for kept in new.groups)]
+    yield from _conditions(yours, "narrower", path)
+    yield from _conditions(mine, "wider", path)
+
+
+def _same_text(walk: Walk, old: Node, new: Node, one: Group, other: Group) -> bool:
+    return one.key == other.key
+
+
+def _same_meaning(walk: Walk, old: Node, new: Node, one: Group, other: Group) -> bool:
+    if len(old.groups) == len(new.groups) == 1:
+        return True  # there is no choice
+    return all(fact.way == "words" for fact in _tried(walk, old, new, one, other))
+
+
+def _tried(walk: Walk, old: Node, new: Node, one: Group, other: Group) -> list[Fact]:
+    return walk.attempt(Node(types=old.types, groups=(one,)), Node(types=new.types, groups=(other,)))
+
+
+def _any(walk: Walk, old: Node, new: Node, one: Group, other: Group) -> bool:
+    return True
+
+
+def _conditions(groups: list[Group], way: Way, path: Path) -> Iterator[Fact]:
+    """Alternatives where there was no choice: another condition, if what could be must still be."""
+    for group in groups:
+        at, written = (*path, group.keyword), [one.written for one in group.alternatives]
+        if way == "narrower":
+            yield Fact("condition-added", way, at, after=written, note=f"new condition ({group.keyword})")
+        else:
+            yield Fact("condition-removed", way, at, before=written, note=f"a condition is gone ({group.keyword})")
+
+
+def _one_sided(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+    """Only one side has alternatives: they are a condition on top of the rest, or the rest in another form."""
+    bases = [node._replace(groups=(), types=node.reach) for node in (old, new)]
+    facts = walk.plain(bases[0], bases[1], path)
+    grouped, plain, way = (new, old, "narrower") if new.groups else (old, new, "wider")
+    if all(fact.way in (way, "words") for fact in facts) and not _one_for_each_type(grouped, plain):
+        yield from facts
+        real = [group for group in grouped.groups if not _vacuous(walk, bases, group, way)]
+        yield from _conditions(real, "narrower" if new.groups else "wider", path)
+    elif len(grouped.groups) == 1:
+        yield from nulls(bases[0], bases[1], path)
+        yield from words(walk, old, new, path)
+        yield from _alternatives(walk, _split(old), _split(new), path)
+    else:
+        yield from facts
+        yield Fact("changed", "other", (*path, grouped.groups[0].keyword), note="alternatives differ")
+
+
+def _one_for_each_type(grouped: Node, plain: Node) -> bool:
+    """Whether alternatives are what a list of types was, said in more words."""
+    several = len(type_names(plain.types - NULL)) > 1 and plain.types != TYPES
+    return several and len(grouped.groups) == 1 and grouped._replace(groups=(), notes={}) == Node(types=grouped.types)
+
+
+def _vacuous(walk: Walk, bases: list[Node], group: Group, way: str) -> bool:
+    """Whether one of the alternatives always holds, and the others do not matter."""
+    old, new = bases
+    choice = _choice(new if way == "narrower" else old, group)
+    if overlapping(choice, walk.new_node if way == "narrower" else walk.old_node):
+        return False
+    if way == "narrower":
+        return any(not narrows(walk.attempt(old, both(new, one.node))) for one in choice.alternatives)
+    return any(not widens(walk.attempt(both(old, one.node), new)) for one in choice.alternatives)
+
+
+def _choice(node: Node, group: Group) -> Choice:
+    """The alternatives of a group, of the types that the rest allows."""
+    allowed = Node(types=node.types - NULL)
+    found = (one._replace(node=both(one.node, allowed)) for one in group.alternatives)
+    return Choice(group.keyword, tuple(one for one in found if one.node.reach))
+
+
+def _split(node: Node) -> Choice:
+    """A node as alternatives: its own with all that holds besides, else one for each of its types."""
+    silent = node._replace(notes={}, groups=())
+    if node.groups:
+        group = node.groups[0]
+        found = (one._replace(node=both(one.node, silent)) for one in group.alternatives)
+        return Choice(group.keyword, tuple(found))
+    kinds = [frozenset({name}) for name in sorted(node.types - NULL - NUMBER)]
+    kinds += [node.types & NUMBER] if node.types & NUMBER else []
+    parts = (both(silent, Node(types=kind)) for kind in kinds)
+    return Choice("", tuple(Alternative((), {"type": describe(part)}, part) for part in parts))
+
+
+def _alternatives(walk: Walk, old: Choice, new: Choice, path: Path) -> Iterator[Fact]:
+    mine, yours = old.alternatives, new.alternatives
+    walk.spend(len(mine) * len(yours) // 4)  # to look at two is less than to read one
+    tried: dict[tuple[int, int], list[Fact]] = {}
+
+    def facts(i: int, j: int) -> list[Fact]:
+        if (i, j) not in tried:
+            tried[i, j] = walk.attempt(mine[i].node, yours[j].node)
+        return tried[i, j]
+
+    pairs = _pairs(walk, mine, yours, facts)
+    told = {
+        i: walk.nodes(mine[i].node, yours[j].node, (*path, *(yours[j].path or mine[i].path))) for i, j in pairs.items()
+    }
+    yield from (fact for found in told.values() for fact in found)
+    for i in (i for i in range(len(mine)) if i not in pairs):
+        yield from _lost(mine[i], old.keyword or new.keyword, [facts(i, j) for j in range(len(yours))], path)
+    for j in (j for j in range(len(yours)) if j not in pairs.values()):
+        yield from _gained(yours[j], new.keyword or old.keyword, [facts(i, j) for i in range(len(mine))], path)
+    if "oneOf" in (old.keyword, new.keyword):
+        yield from overlaps(walk, old, new, pairs, told, path)
+
+
+_KINDS = {"anyOf": "any-of", "oneOf": "one-of"}
+
+
+def _lost(one: Alternative, keyword: str, tried: list[list[Fact]], path: Path) -> Iterator[Fact]:
+    """An alternative is lost if none of the others takes what it took, or at least knows all of its members."""
+    doubt = not all(narrows(facts) for facts in tried)
+    if all(narrows(facts) or _about(facts, "property-removed") for facts in tried):
+        kind, note = f"{_KINDS[keyword]}-lost", f"alternative is gone ({describe(one.node)})"
+        yield Fact(kind, way(not doubt, False), (*path, *one.path), before=one.written, note=note, doubt=doubt)
+
+
+def _gained(one: Alternative, keyword: str, tried: list[list[Fact]], path: Path) -> Iterator[Fact]:
+    """The same the other way."""
+    doubt = not all(widens(facts) for facts in tried)
+    if all(widens(facts) or _about(facts, "property-added") for facts in tried):
+        kind, note = f"{_KINDS[keyword]}-gained", f"new alternative ({describe(one.node)})"
+        yield Fact(kind, way(False, not doubt), (*path, *one.path), after=one.written, note=note, doubt=doubt)
+
+
+def _about(facts: list[Fact], kind: str) -> bool:
+    return any(fact.kind.endswith(kind) for fact in facts)
+
+
+def _pairs(
+    walk: Walk,
+    mine: tuple[Alternative, ...],
+    yours: tuple[Alternative, ...],
+    facts: Callable[[int, int], list[Fact]],
+) -> dict[int, int]:
+    """Which old alternative is which new one: written the same first, then the same, then what takes it, then alike."""
+    pairs: dict[int, int] = {}
+    old, new = [tags(one.node, walk.old_node) for one in mine], [tags(one.node, walk.new_node) for one in yours]
+
+    def like(i: int, j: int) -> int:
+        return 0 if tagged_apart(old[i], new[j]) else likeness(mine[i].node, yours[j].node)
+
+    def pair(fits: Callable[[int, int], bool]) -> None:
+        for i in (i for i in range(len(mine)) if i not in pairs):
+            alike = {j: like(i, j) for j in range(len(yours)) if j not in pairs.values()}
+            likely = [j for j in alike if alike[j] and alike[j] == max(alike.values())]  # the others are not tried
+            best = next((j for j in sorted(likely, key=lambda j: abs(i - j)) if fits(i, j)), None)
+            pairs.update({} if best is None else {i: best})
+
+    pair(lambda i, j: not differ(mine[i].written, yours[j].written))
+    pair(lambda i, j: all(fact.way == "words" for fact in facts(i, j)))
+    pair(lambda i, j: not narrows(facts(i, j)))
+    pair(lambda i, j: True)
+    return pairs
+
+
+def likeness(one: Node, other: Node) -> int:
+    """How much two alternatives look alike; 0 if one cannot be the other."""
+    common = one.reach & other.reach
+    if not common:
+        return 0
+    shared = len(one.properties.keys() & other.properties.keys())
+    named = one.notes.get("name") is not None and one.notes.get("name") == other.notes.get("name")
+    if common == {"object"} and one.properties and other.properties and not shared and not named:
+        return 0
+    return 1 + 1000 * named + 100 * (one.reach == other.reach) + shared

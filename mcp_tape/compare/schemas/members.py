@@ -1,0 +1,139 @@
+"""What differs between two nodes below: members of objects and items of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...wire.jsontext import Path
+from ..changes import ABSENT
+from .checks import differ
+from .facts import Fact, way
+from .nodes import Node, Schema, describe, is_open, together
+from .walk import Walk
+
+
+def members(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+    """The members both schemas speak of, and those only one does."""
+    if "object" not in old.types & new.types:
+        return
+    for name in dict.fromkeys((*old.declared, *new.declared)):
+        at = (*path, "properties", name)
+        if old.speaks_of(name) and new.speaks_of(name):
+            yield from _kept(walk, old, new, name, at)
+        elif new.speaks_of(name):
+            yield from _added(walk, old, new, name, at)
+        else:
+            yield from _removed(walk, old, new, name, at)
+
+
+def _kept(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[Fact]:
+    if name in new.required - old.required:
+        yield Fact("became-required", "narrower", at, False, True, "optional → required")
+    elif name in old.required - new.required:
+        yield Fact("became-optional", "wider", at, True, False, "required → optional")
+    was, now = old.at(name), new.at(name)
+    if not walk.unchanged(was, now):
+        yield from walk.compare(was, now, at)
+        as_needed = (name in old.required) == (name in new.required)
+        yield from _said(walk.old_node(was).notes, walk.new_node(now).notes, as_needed, at)
+
+
+def _said(mine: Mapping[str, Any], yours: Mapping[str, Any], as_needed: bool, at: Path) -> Iterator[Fact]:
+    """What a schema says of a member and no validator looks at. `as_needed`: it may be left out as before."""
+    before, after = mine.get("x-mcp-header", ABSENT), yours.get("x-mcp-header", ABSENT)
+    if differ(before, after):
+        yield Fact("header-changed", "words", (*at, "x-mcp-header"), before, after, "sent in another header")
+    # To leave out what could not be left out before means nothing new; and a default of null is like none.
+    before, after = (None if notes.get("default") is None else notes["default"] for notes in (mine, yours))
+    if as_needed and differ(before, after):
+        ends = mine.get("default", ABSENT), yours.get("default", ABSENT)
+        yield Fact("default-changed", "words", (*at, "default"), *ends, "another default")
+    before, after = mine.get("title", ABSENT), yours.get("title", ABSENT)
+    if before is not ABSENT and after is not ABSENT and differ(before, after):
+        yield Fact("description-changed", "words", (*at, "title"), before, after, "the title differs")
+
+
+def _added(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[Fact]:
+    was, now = old.at(name), new.at(name)
+    inner = [] if was is False or is_open(was) else walk.whole(was, now, at)
+    required = name in new.required
+    kind = "required" if required else "optional"
+    note = f"new {kind} property ({describe(walk.new_node(now))})"
+    yield Fact(f"{kind}-property-added", way(narrows=required, widens=was is False), at, after=now, note=note)
+    yield from inner
+
+
+def _removed(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[Fact]:
+    was, now = old.at(name), new.at(name)
+    inner = [] if now is False or is_open(now) else walk.whole(was, now, at)
+    required = name in old.required
+    kind = "required" if required else "optional"
+    refused = now is False or any(fact.narrows for fact in inner)
+    note = f"{kind} property is gone ({describe(walk.old_node(was))})"
+    yield Fact(f"{kind}-property-removed", way(narrows=refused, widens=required), at, before=was, note=note)
+    yield from inner
+
+
+def others(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+    """Members that are not spoken of by name."""
+    if "object" not in old.types & new.types:
+        return
+    yield from _beyond(walk, old.additional, new.additional, (*path, "additionalProperties"))
+    for pattern in dict.fromkeys((*old.patterned, *new.patterned)):
+        mine, yours = (node.patterned.get(pattern, node.additional) for node in (old, new))
+        yield from _beyond(walk, mine, yours, (*path, "patternProperties", pattern))
+        yield from _doubtful(walk, old, new, pattern, (*path, "patternProperties", pattern))
+    mine, yours = (together({"type": "string"}, node.names) for node in (old, new))
+    yield from walk.compare(mine, yours, (*path, "propertyNames"))
+
+
+def _doubtful(walk: Walk, old: Node, new: Node, pattern: str, path: Path) -> Iterator[Fact]:
+    """A pattern that is not tried may speak of members that are known by name."""
+    if (old.tries(pattern) and new.tries(pattern)) or not (old.declared or new.declared):
+        return
+    before, after = (node.patterned.get(pattern, ABSENT) for node in (old, new))
+    if before is ABSENT or after is ABSENT or not walk.same(before, after):
+        yield Fact("changed", "other", path, before, after, "which names this pattern fits cannot be told")
+
+
+def _beyond(walk: Walk, old: Schema, new: Schema, path: Path) -> Iterator[Fact]:
+    facts = walk.whole(old, new, path)
+    if all(fact.way == "words" for fact in facts):
+        return
+    if new is False or is_open(old):
+        note = "other properties are refused" if new is False else "other properties must fit a schema"
+        yield Fact("closed", "narrower", path, _written(old), new, note)
+    elif old is False or is_open(new):
+        yield Fact("opened", "wider", path, old, _written(new), "other properties are allowed")
+    else:
+        yield from facts
+
+
+def _written(schema: Schema) -> Schema:
+    return ABSENT if schema is True else schema
+
+
+def dependencies(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+    """What must be there because something else is."""
+    if "object" not in old.types & new.types:
+        return
+    for name in dict.fromkeys((*old.dependent, *new.dependent)):
+        mine, yours = (node.dependent.get(name, frozenset()) for node in (old, new))
+        at = (*path, "dependentRequired", name)
+        for needed in sorted(yours - mine):
+            yield Fact("dependency-added", "narrower", at, after=needed, note=f"{name} needs {needed}")
+        for needed in sorted(mine - yours):
+            yield Fact("dependency-removed", "wider", at, before=needed, note=f"{name} does not need {needed}")
+    for name in dict.fromkeys((*old.dependents, *new.dependents)):
+        before, after = (node.dependents.get(name, True) for node in (old, new))
+        yield from walk.compare(before, after, (*path, "dependentSchemas", name))
+
+
+def items(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
+    """The items of arrays, those at certain places first."""
+    if "array" not in old.types & new.types:
+        return
+    for index in range(max(len(old.prefix), len(new.prefix))):
+        yield from walk.compare(old.item(index), new.item(index), (*path, "prefixItems", index))
+    yield from walk.compare(old.items, new.items, (*path, "items"))

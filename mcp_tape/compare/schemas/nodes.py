@@ -1,0 +1,270 @@
+"""What a JSON Schema says about one place, in a normal form: two ways to write the same are one node.
+
+A node keeps the schemas of what lies below as they are written. Two nodes that both must hold are
+one again (`both`), so that `$ref` and `allOf` leave no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeVar
+
+from ...wire import jsontext
+from ...wire.jsontext import Path
+from ..changes import ABSENT
+from .limits import Limit, common_multiple, stricter
+from .names import fits, fits_any, is_plain
+
+Schema = Any  # as it is written: an object, a boolean, or what is no schema at all
+_Item = TypeVar("_Item")
+
+# An integer is a number too, so what is one without being the other has a name of its own.
+TYPES = frozenset({"null", "boolean", "object", "array", "string", "integer", "fraction"})
+NUMBER = frozenset({"integer", "fraction"})
+NULL = frozenset({"null"})
+_FEW = frozenset({"null", "boolean"})  # all their values can be listed
+_MOST_PATTERNS = 4  # that are tried on names: each on each may take long
+
+
+class Alternative(NamedTuple):
+    """One of several, where it stands below the node, and as it is written."""
+
+    path: Path
+    written: Schema
+    node: Node
+
+
+class Group(NamedTuple):
+    """Alternatives of which one must hold. Null is told apart: with it, the others need not hold."""
+
+    keyword: str  # anyOf or oneOf
+    alternatives: tuple[Alternative, ...]
+    null: bool
+    key: bytes
+
+
+class Choice(NamedTuple):
+    """Alternatives that are compared with others."""
+
+    keyword: str  # empty where there was no choice to begin with
+    alternatives: tuple[Alternative, ...]
+
+
+class Condition(NamedTuple):
+    """if, then, else."""
+
+    when: Schema
+    then: Schema
+    otherwise: Schema
+
+
+class Node(NamedTuple):
+    """All that holds at one place."""
+
+    types: frozenset[str] = TYPES
+    values: Mapping[bytes, Any] | None = None  # enum and const, by their canonical form
+    limits: Mapping[str, Limit] = {}
+    multiple: Fraction | None = None
+    patterns: frozenset[str] = frozenset()
+    formats: frozenset[str] = frozenset()
+    properties: Mapping[str, Schema] = {}
+    required: frozenset[str] = frozenset()
+    patterned: Mapping[str, Schema] = {}  # patternProperties
+    additional: Schema = True
+    names: Schema = True  # propertyNames
+    prefix: tuple[Schema, ...] = ()
+    items: Schema = True
+    dependent: Mapping[str, frozenset[str]] = {}  # dependentRequired
+    dependents: Mapping[str, Schema] = {}  # dependentSchemas
+    conditions: Mapping[bytes, Condition] = {}
+    groups: tuple[Group, ...] = ()
+    opaque: Mapping[bytes, tuple[str, Any]] = {}  # what can only be the same or not: keyword and value
+    notes: Mapping[str, Any] = {}  # what is said and does not count
+
+    @property
+    def reach(self) -> frozenset[str]:
+        """The types that are possible, the alternatives considered."""
+        types = self.types
+        for group in self.groups:
+            inner = frozenset[str]().union(*(alternative.node.reach for alternative in group.alternatives))
+            types &= inner | NULL if group.null else inner - NULL
+        return types
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """The names of members that are spoken of, in their order."""
+        return (*self.properties, *sorted(self.required - self.properties.keys()))
+
+    def at(self, name: str) -> Schema:
+        """What holds for a member; what cannot be told is left open."""
+        if not self.patterned:
+            return self.properties.get(name, self.additional)
+        fitting = [self.patterned[pattern] for pattern in self.patterned if self._fits(pattern, name)]
+        if name in self.properties or fitting:
+            return together(self.properties.get(name, True), *fitting)
+        return self.additional if self.speaks_of(name) is False else True
+
+    def speaks_of(self, name: str) -> bool | None:
+        """Whether a member is spoken of, by its name or by a pattern; None if that cannot be told."""
+        if name in self.properties or name in self.required:
+            return True
+        found = {self._fits(pattern, name) for pattern, schema in self.patterned.items() if schema is not False}
+        return True if True in found else None if None in found else False
+
+    def tries(self, pattern: str) -> bool:
+        """Whether a pattern is tried on names."""
+        return len(self.patterned) <= _MOST_PATTERNS and is_plain(pattern)
+
+    def _fits(self, pattern: str, name: str) -> bool | None:
+        return fits(pattern, name) if self.tries(pattern) else None
+
+    def item(self, index: int) -> Schema:
+        return self.prefix[index] if index < len(self.prefix) else self.items
+
+
+ANYTHING = Node()
+NOTHING = Node(types=frozenset())
+
+
+def both(one: Node, other: Node) -> Node:
+    """The node of what holds where both hold; what the first says is heard first."""
+    notes = {**other.notes, **one.notes}
+    for this, that in ((one, other), (other, one)):
+        if this._replace(notes={}) == ANYTHING:
+            return that._replace(notes=notes)
+    properties = dict.fromkeys((*one.properties, *other.properties))
+    merged = Node(
+        types=one.types & other.types,
+        values=_common(one.values, other.values),
+        limits=stricter(one.limits, other.limits),
+        multiple=common_multiple(one.multiple, other.multiple),
+        patterns=one.patterns | other.patterns,
+        formats=one.formats | other.formats,
+        properties={name: together(one.at(name), other.at(name)) for name in properties},
+        required=one.required | other.required,
+        patterned=_patterned(one, other),
+        additional=together(one.additional, other.additional),
+        names=together(one.names, other.names),
+        prefix=tuple(together(one.item(n), other.item(n)) for n in range(max(len(one.prefix), len(other.prefix)))),
+        items=together(one.items, other.items),
+        dependent={
+            name: one.dependent.get(name, frozenset()) | other.dependent.get(name, frozenset())
+            for name in dict.fromkeys((*one.dependent, *other.dependent))
+        },
+        dependents=_each(one.dependents, other.dependents),
+        conditions={**one.conditions, **other.conditions},
+        groups=tuple({group.key: group for group in (*one.groups, *other.groups)}.values()),
+        opaque={**one.opaque, **other.opaque},
+        notes=notes,
+    )
+    return settled(merged)
+
+
+def settled(node: Node) -> Node:
+    """The node without values of types that do not fit, and without types that no value is of. To list all values of
+    a type is to name the type."""
+    if node.values is None:
+        return node
+    values = {key: value for key, value in node.values.items() if type_of(value) in node.types}
+    types = frozenset(type_of(value) for value in values.values())
+    every = types and types <= _FEW and (values.keys() >= BOOLEANS or "boolean" not in types)
+    return node._replace(values=None if every else values, types=types)
+
+
+def of_any_name(node: Node) -> Node:
+    """A pattern that every name fits leaves nothing that is additional."""
+    every = [schema for pattern, schema in node.patterned.items() if fits_any(pattern)]
+    if not every:
+        return node
+    return node._replace(
+        properties={name: together(schema, *every) for name, schema in node.properties.items()},
+        patterned={name: together(node.patterned[name], *every) for name in node.patterned if not fits_any(name)},
+        additional=together(*every),
+    )
+
+
+def together(*schemas: Schema) -> Schema:
+    """A schema as if written, of schemas that must all hold."""
+    parts: dict[bytes, Schema] = {}
+    for schema in schemas:
+        inner = schema["allOf"] if isinstance(schema, dict) and schema.keys() == {"allOf"} else [schema]
+        for part in inner if isinstance(inner, list) else [schema]:
+            if part is False:
+                return False
+            if not is_open(part):
+                parts[jsontext.canonical(part)] = part
+    return {"allOf": list(parts.values())} if len(parts) > 1 else next(iter(parts.values()), True)
+
+
+def is_open(schema: Schema) -> bool:
+    """Whether anything fits, at first sight."""
+    return schema is True or schema == {}
+
+
+def nullable(node: Node) -> Node | None:
+    """The node with null allowed as well; None if that cannot be said in one node."""
+    if node.opaque or node.conditions:
+        return None
+    return node._replace(
+        types=node.types | NULL,
+        values=node.values if node.values is None else {**node.values, **by_value([None])},
+        groups=tuple(group._replace(null=True) for group in node.groups),
+    )
+
+
+def by_value(values: Iterable[Any]) -> dict[bytes, Any]:
+    """Values by what makes them equal: 1 and 1.0 are one."""
+    return {
+        jsontext.canonical(int(value) if isinstance(value, float) and value.is_integer() else value): value
+        for value in values
+    }
+
+
+BOOLEANS = by_value([True, False]).keys()
+
+
+def type_of(value: Any) -> str:
+    """The type of a JSON value."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else "boolean"
+    if isinstance(value, int | float):
+        return "integer" if value == value // 1 else "fraction"
+    return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
+
+
+def type_names(types: frozenset[str]) -> list[str]:
+    """Types as a schema names them."""
+    if types >= NUMBER:
+        types = types - NUMBER | {"number"}
+    return sorted((name.replace("fraction", "number") for name in types), key=lambda name: (name == "null", name))
+
+
+def type_value(types: frozenset[str]) -> Any:
+    """Types as the value of `type`; absent if there is none."""
+    names = type_names(types)
+    return ABSENT if types == TYPES else names[0] if len(names) == 1 else names
+
+
+def describe(node: Node) -> str:
+    """In a few words, what fits."""
+    if node.notes.get("name") and node.types <= {"object"}:
+        return str(node.notes["name"])
+    return "anything" if node.reach == TYPES else " or ".join(type_names(node.reach)) or "nothing"
+
+
+def _common(one: Mapping[bytes, Any] | None, other: Mapping[bytes, Any] | None) -> Mapping[bytes, Any] | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return {key: value for key, value in one.items() if key in other}
+
+
+def _patterned(one: Node, other: Node) -> dict[str, Schema]:
+    """What only one has a pattern for is beyond what the other knows of, if that has no patterns at all."""
+    mine, yours = (True if node.patterned else node.additional for node in (one, other))
+    names = dict.fromkeys((*one.patterned, *other.patterned))
+    return {name: together(one.patterned.get(name, mine), other.patterned.get(name, yours)) for name in names}
+
+
+def _each(one: Mapping[str, Schema], other: Mapping[str, Schema]) -> dict[str, Schema]:
+    return {name: together(one.get(name, True), other.get(name, True)) for name in dict.fromkeys((*one, *other))}

@@ -1,0 +1,120 @@
+"""What fits two alternatives at once: with `oneOf` it fits none. And what tells alternatives apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
+
+from ...wire.jsontext import Path
+from ..changes import ABSENT
+from .facts import Fact, narrows, widens
+from .limits import LIMITS, is_above
+from .nodes import Choice, Node, Schema
+from .walk import Walk
+
+_DEEPEST = 3  # members within members that may tell two objects apart
+_RANGES = (
+    ("minimum", "maximum"),
+    ("minLength", "maxLength"),
+    ("minItems", "maxItems"),
+    ("minProperties", "maxProperties"),
+)
+_Pairs = list[tuple[int, ...]]
+_Read = Callable[[Schema], Node]
+Tags = Mapping[str, set[bytes]]
+
+
+def overlaps(
+    walk: Walk, old: Choice, new: Choice, pairs: dict[int, int], told: dict[int, list[Fact]], path: Path
+) -> Iterator[Fact]:
+    """It counts where alternatives overlap more, or less. Whether they do at all is not always sure."""
+    walk.spend((len(old.alternatives) ** 2 + len(new.alternatives) ** 2) // 4)  # each is held against each
+    mine, yours = overlapping(old, walk.old_node), overlapping(new, walk.new_node)
+    wider = {i for i, facts in told.items() if widens(facts)}
+    narrower = {pairs[i] for i, facts in told.items() if narrows(facts)}
+    for one in _more(yours, mine, {j: i for i, j in pairs.items()}, wider):
+        written = [new.alternatives[j].written for j in one]
+        yield Fact(
+            "one-of-lost", "narrower", (*path, "oneOf"), ABSENT, written, *_said(new, one, "overlap", "may overlap")
+        )
+    for one in _more(mine, yours, pairs, narrower):
+        written = [old.alternatives[i].written for i in one]
+        yield Fact(
+            "one-of-gained",
+            "wider",
+            (*path, "oneOf"),
+            written,
+            ABSENT,
+            *_said(old, one, "overlapped", "may have overlapped"),
+        )
+
+
+def _said(choice: Choice, pair: tuple[int, ...], do: str, may: str) -> tuple[str, bool]:
+    """What is to be said of an overlap, and whether it is in doubt."""
+    sure = _surely(*(choice.alternatives[index].node for index in pair))
+    return f"alternatives {do if sure else may}, and what fits two fits none", not sure
+
+
+def _more(overlaps: _Pairs, others: _Pairs, partner: dict[int, int], grown: set[int]) -> _Pairs:
+    """The overlaps that the other side has not, or that have grown; not those between two that it knows nothing of."""
+    found = []
+    for one in overlaps:
+        there = tuple(sorted(partner[index] for index in one if index in partner))
+        if there and (there not in others or grown.intersection(there)):
+            found.append(one)
+    return found
+
+
+def overlapping(choice: Choice, read: _Read) -> _Pairs:
+    """Which alternatives of `oneOf` are not surely apart."""
+    nodes = [one.node for one in choice.alternatives] if choice.keyword == "oneOf" else []
+    return [pair for pair in combinations(range(len(nodes)), 2) if not _apart(nodes[pair[0]], nodes[pair[1]], read)]
+
+
+def _surely(one: Node, other: Node) -> bool:
+    """Whether something must fit both, at first sight: one has no conditions, or the same value is in both lists."""
+    bare = any(node._replace(notes={}) == Node(types=node.types) for node in (one, other))
+    return bare or (one.values is not None and other.values is not None)
+
+
+def _apart(one: Node, other: Node, read: _Read, left: int = _DEEPEST) -> bool:
+    """Whether nothing fits both, as long as only members are sent that the schema speaks of."""
+    common = one.reach & other.reach
+    if one.values is not None and other.values is not None:
+        return not one.values.keys() & other.values.keys()
+    if all(_out_of_range(one, other, kind) for kind in common):
+        return True
+    if common != {"object"}:
+        return False
+    return (_asks_more(one, other) and _asks_more(other, one)) or _members_apart(one, other, read, left)
+
+
+def _out_of_range(one: Node, other: Node, kind: str) -> bool:
+    """Whether the least of one is above the most of the other."""
+    ranges = [(low, high) for low, high in _RANGES if kind in LIMITS[low][1]]
+    sides = ((one.limits, other.limits), (other.limits, one.limits))
+    return any(is_above(a.get(low), b.get(high), kind) for a, b in sides for low, high in ranges)
+
+
+def _asks_more(one: Node, other: Node) -> bool:
+    """Whether one needs a member that is not in the other."""
+    return any(other.speaks_of(name) is False for name in one.required)
+
+
+def _members_apart(one: Node, other: Node, read: _Read, left: int) -> bool:
+    """Whether a member that must be there cannot be what both want."""
+    return left > 0 and any(
+        _apart(read(one.at(name)), read(other.at(name)), read, left - 1)
+        for name in sorted(one.required | other.required)
+    )
+
+
+def tags(node: Node, read: _Read) -> Tags:
+    """The members that must be there and have one of a few values, with those."""
+    found = {name: read(node.properties[name]).values for name in sorted(node.required & node.properties.keys())}
+    return {name: set(values) for name, values in found.items() if values}
+
+
+def tagged_apart(one: Tags, other: Tags) -> bool:
+    """Whether a member tells two objects apart: it has another value in each."""
+    return any(not one[name] & other[name] for name in one.keys() & other.keys())

@@ -1,0 +1,297 @@
+"""From a JSON Schema as it is written to a node: references followed, `allOf` merged, alternatives made plain.
+
+Reads draft 4 to 2020-12. What cannot be used as a schema is kept as opaque: it can be the same or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...wire import jsontext
+from ..changes import ABSENT
+from .documents import Document
+from .limits import Unusable, limits, multiple
+from .nodes import (
+    ANYTHING,
+    NOTHING,
+    NULL,
+    NUMBER,
+    TYPES,
+    Alternative,
+    Condition,
+    Group,
+    Node,
+    Schema,
+    both,
+    by_value,
+    nullable,
+    of_any_name,
+    settled,
+    type_of,
+)
+
+DEEPEST = 40  # references and allOf within each other, at one place
+DEEPER = "deeper"  # a schema that is left for later
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_NOTES = ("description", "title", "default", "x-mcp-header")
+
+
+class Reader:
+    """Reads the schemas of one document. `spend` is called for each, and may stop it all."""
+
+    def __init__(self, document: Document, spend: Callable[[int], None]) -> None:
+        self._document = document
+        self._spend = spend
+        self._targets: dict[str, Node] = {}
+        self._read: dict[bytes, Node] = {}
+
+    def node(self, schema: Schema) -> Node:
+        written = jsontext.canonical(schema)
+        if written not in self._read:
+            self._read[written] = self._node(schema, ())
+        return self._read[written]
+
+    def _node(self, schema: Schema, within: tuple[str, ...]) -> Node:
+        """The node of a schema; `within`: the references that are being followed."""
+        self._spend(1)
+        if isinstance(schema, bool):
+            return ANYTHING if schema else NOTHING
+        if not isinstance(schema, dict):
+            return _opaque(("schema", schema))
+        if len(within) > DEEPEST:
+            return _opaque((DEEPER, schema))
+        node = _own(schema)
+        for keyword in _REFERENCES:
+            if keyword in schema:
+                node = both(node, _without_title(self._target(keyword, schema[keyword], within)))
+        for part in _parts(schema, "allOf"):
+            node = both(node, self._node(part, (*within, "")))
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in schema:
+                node = both(node, _without_title(self._choice(keyword, schema, within)))
+        return _evaluated(schema, node)
+
+    def _target(self, keyword: str, reference: Any, within: tuple[str, ...]) -> Node:
+        target = self._document.find(reference)
+        if target is ABSENT or reference in within:
+            return _opaque((keyword, reference))
+        if reference not in self._targets:
+            self._targets[reference] = self._node(target, (*within, reference))
+        return self._targets[reference]
+
+    def _choice(self, keyword: str, schema: Mapping[str, Any], within: tuple[str, ...]) -> Node:
+        """The node of alternatives, as plain as it can be said: types, values, null or the one, else a group."""
+        written = _parts(schema, keyword)
+        if not written:
+            return _opaque((keyword, schema[keyword]))
+        found = self._alternatives(keyword, written, within)
+        nulls = sum("null" in one.node.reach for one in found)
+        null = nulls == 1 if keyword == "oneOf" else nulls > 0
+        others = [one._replace(node=_not_null(one.node)) for one in found if one.node.reach - NULL]
+        return (
+            _one_of_types(keyword, others, null)
+            or _one_of_values(keyword, others, null)
+            or _only_one(others, null)
+            or Node(groups=(Group(keyword, tuple(others), null, _key(keyword, written)),))
+        )
+
+    def _alternatives(self, keyword: str, written: list[Schema], within: tuple[str, ...]) -> list[Alternative]:
+        found: list[Alternative] = []
+        for index, one in enumerate(written):
+            node = self._node(one, (*within, ""))
+            inner = _only_choice(node)
+            if keyword == "anyOf" and inner is not None and inner.keyword == "anyOf":
+                self._spend(len(inner.alternatives) // 4)
+                nested = [part._replace(path=(keyword, index, *part.path)) for part in inner.alternatives]
+                found += nested + [Alternative((keyword, index), None, Node(types=NULL))] * inner.null
+            else:
+                found.append(Alternative((keyword, index), one, node))
+        return found if keyword == "oneOf" else list({jsontext.canonical(one.written): one for one in found}.values())
+
+
+def _own(schema: Mapping[str, Any]) -> Node:
+    """The node of what a schema says itself."""
+    fields: dict[str, Any] = {}
+    opaque: dict[str, Any] = {keyword: schema[keyword] for keyword in ("not", "unevaluatedItems") if keyword in schema}
+    for keyword, (field, read) in _READERS.items():
+        if keyword in schema:
+            value = read(schema[keyword])
+            fields.update({field: value} if value is not None else {})
+            opaque.update({keyword: schema[keyword]} if value is None else {})
+    found: dict[str, Any] = {}
+    for limit in limits(schema):
+        if isinstance(limit, Unusable):
+            opaque[limit.keyword] = limit.value
+        elif limit[0] not in found or found[limit[0]].rank < limit[1].rank:
+            found[limit[0]] = limit[1]
+    for more in _MORE:
+        fields.update(more(schema))
+    if not isinstance(schema.get("allOf", []), list):
+        opaque["allOf"] = schema["allOf"]
+    node = Node(limits=found, opaque=_opaque(*opaque.items()).opaque, notes=_notes(schema), **fields)
+    return settled(of_any_name(node))
+
+
+def _types(value: Any) -> frozenset[str] | None:
+    names = value if isinstance(value, list) else [value]
+    if not names or not all(isinstance(name, str) and name in TYPES - {"fraction"} | {"number"} for name in names):
+        return None
+    return frozenset[str]().union(*(NUMBER if name == "number" else {name} for name in names))
+
+
+def _schemas(value: Any) -> dict[str, Schema] | None:
+    return value if isinstance(value, dict) else None
+
+
+def _names(value: Any) -> frozenset[str] | None:
+    return frozenset(value) if isinstance(value, list) and all(isinstance(name, str) for name in value) else None
+
+
+def _name_lists(value: Any) -> dict[str, frozenset[str]] | None:
+    if not isinstance(value, dict) or any(_names(names) is None for names in value.values()):
+        return None
+    return {name: frozenset(names) for name, names in value.items() if names}
+
+
+def _text(value: Any) -> frozenset[str] | None:
+    return frozenset({value}) if isinstance(value, str) else None
+
+
+def _schema(value: Any) -> Schema:
+    return value
+
+
+_READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "type": ("types", _types),
+    "enum": ("values", lambda value: by_value(value) if isinstance(value, list) else None),
+    "multipleOf": ("multiple", multiple),
+    "pattern": ("patterns", _text),
+    "format": ("formats", _text),
+    "properties": ("properties", _schemas),
+    "required": ("required", _names),
+    "patternProperties": ("patterned", _schemas),
+    "additionalProperties": ("additional", _schema),
+    "propertyNames": ("names", _schema),
+    "prefixItems": ("prefix", lambda value: tuple(value) if isinstance(value, list) else None),
+    "dependentRequired": ("dependent", _name_lists),
+    "dependentSchemas": ("dependents", _schemas),
+}
+
+
+def _null_too(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """`nullable` is not of JSON Schema but of OpenAPI, and schemas made from there have it."""
+    types = _types(schema["type"]) if "type" in schema and schema.get("nullable") is True else None
+    return {"types": types | NULL} if types else {}
+
+
+def _const(schema: Mapping[str, Any]) -> dict[str, Any]:
+    if "const" not in schema:
+        return {}
+    value, listed = by_value([schema["const"]]), schema.get("enum")
+    return {"values": value if not isinstance(listed, list) or value.keys() <= by_value(listed).keys() else {}}
+
+
+def _items(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Before 2020-12 `items` could be a list, and `additionalItems` what follows."""
+    items = schema.get("items", True)
+    if isinstance(items, list):
+        return {"prefix": tuple(items), "items": schema.get("additionalItems", True)}
+    return {"items": items}
+
+
+def _dependencies(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Before 2019-09 both kinds were one."""
+    found = schema.get("dependencies")
+    if not isinstance(found, dict):
+        return {}
+    names = {name: frozenset(value) for name, value in found.items() if _names(value)}
+    return {"dependent": names, "dependents": {k: v for k, v in found.items() if isinstance(v, dict | bool)}}
+
+
+def _condition(schema: Mapping[str, Any]) -> dict[str, Any]:
+    if "if" not in schema or not schema.keys() & {"then", "else"}:
+        return {}
+    condition = Condition(schema["if"], schema.get("then", True), schema.get("else", True))
+    return {"conditions": {_key(*condition): condition}}
+
+
+_MORE = (_null_too, _const, _items, _dependencies, _condition)
+
+
+def _opaque(*found: tuple[str, Any]) -> Node:
+    return Node(opaque={_key(*entry): entry for entry in found})
+
+
+def _notes(schema: Mapping[str, Any]) -> dict[str, Any]:
+    notes = {keyword: schema[keyword] for keyword in _NOTES if keyword in schema}
+    return notes | ({"name": schema["title"]} if isinstance(schema.get("title"), str) else {})
+
+
+def _without_title(node: Node) -> Node:
+    """A title counts where it is written; what a reference leads to may be called anything."""
+    return node._replace(notes={key: value for key, value in node.notes.items() if key != "title"})
+
+
+def _evaluated(schema: Mapping[str, Any], node: Node) -> Node:
+    """`contains` with its counts, and what holds for members that nothing else has spoken of."""
+    if "contains" in schema:
+        counts = {key: schema[key] for key in ("minContains", "maxContains") if key in schema}
+        counted = ("counted contains", {"contains": schema["contains"], **counts})
+        node = both(node, _opaque(counted if counts else ("contains", schema["contains"])))
+    if "unevaluatedProperties" not in schema:
+        return node
+    rest = schema["unevaluatedProperties"]
+    if node.additional is True and not (node.groups or node.conditions or node.dependents or node.patterned):
+        return node._replace(additional=rest)
+    return both(node, _opaque(("unevaluatedProperties", rest)))
+
+
+def _parts(schema: Mapping[str, Any], keyword: str) -> list[Schema]:
+    parts = schema.get(keyword)
+    return parts if isinstance(parts, list) else []
+
+
+def _not_null(node: Node) -> Node:
+    return settled(node._replace(types=node.types - NULL, groups=tuple(g._replace(null=False) for g in node.groups)))
+
+
+def _bare(node: Node) -> Node:
+    return node._replace(notes={})
+
+
+def _only_choice(node: Node) -> Group | None:
+    """The group of a node that is nothing else."""
+    return node.groups[0] if len(node.groups) == 1 and _bare(node) == Node(groups=node.groups) else None
+
+
+def _one_of_types(keyword: str, others: list[Alternative], null: bool) -> Node | None:
+    """`anyOf: [{type: string}, {type: integer}]`, and null alone."""
+    types: frozenset[str] = NULL if null else frozenset()
+    for one in others:
+        if _bare(one.node) != Node(types=one.node.types) or (keyword == "oneOf" and types & one.node.types):
+            return None
+        types |= one.node.types
+    return Node(types=types)
+
+
+def _one_of_values(keyword: str, others: list[Alternative], null: bool) -> Node | None:
+    """`oneOf: [{const: a, title: A}, {const: b, title: B}]`."""
+    values: dict[bytes, Any] = by_value([None]) if null else {}
+    for one in others:
+        if one.node.values is None or _bare(one.node) != Node(types=one.node.types, values=one.node.values):
+            return None
+        if keyword == "oneOf" and values.keys() & one.node.values.keys():
+            return None
+        values |= one.node.values
+    return settled(Node(types=frozenset(map(type_of, values.values())), values=values))
+
+
+def _only_one(others: list[Alternative], null: bool) -> Node | None:
+    if len(others) != 1:
+        return None
+    return nullable(others[0].node) if null else others[0].node
+
+
+def _key(*parts: Any) -> bytes:
+    return b"\0".join(map(jsontext.canonical, parts))

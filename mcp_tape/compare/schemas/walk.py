@@ -1,0 +1,138 @@
+"""The walk through two JSON Schemas side by side, place by place.
+
+Owns what is compared with what: recursion, its end, and how much may be looked at. What differs at one
+place is for the checks to say.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from ...wire import jsontext
+from ...wire.jsontext import Path
+from .documents import Document
+from .facts import Fact
+from .nodes import Node, Schema
+from .reading import Reader
+
+DEEPEST = 40  # places within each other
+MOST = 20_000  # schemas that are read, of both
+MOST_ONCE = 50_000  # where each is told once
+
+_Pair = tuple[bytes, bytes]
+Check = Callable[["Walk", Node, Node, Path], Iterator[Fact]]
+
+
+class TooLargeError(Exception):
+    """There is more to compare than anybody wants to wait for."""
+
+
+def refer(canonical: bytes) -> bool:
+    """Whether there may be a reference in a schema: if not, the text is all there is to it."""
+    return b'$ref":' in canonical or b'Ref":' in canonical
+
+
+class Walk:
+    """Compares the schemas of two documents. `each_once`: what is referred to from two places is told once.
+
+    `checks` look at two nodes; the last word has `choose`, because alternatives decide what is compared at all.
+    """
+
+    def __init__(self, old: Schema, new: Schema, checks: tuple[Check, ...], choose: Check, each_once: bool) -> None:
+        self._old = Reader(Document(old), self.spend)
+        self._new = Reader(Document(new), self.spend)
+        self._checks = checks
+        self._choose = choose
+        self._each_once = each_once
+        self._left = MOST_ONCE if each_once else MOST
+        self._met: set[_Pair] = set()
+        self._later: deque[tuple[Schema, Schema, Path]] = deque()
+        self._known: dict[_Pair, list[Fact]] = {}
+        self._depth = 0
+
+    def whole(self, old: Schema, new: Schema, path: Path) -> list[Fact]:
+        """The facts about two schemas, with all that they refer to."""
+        return self._with_later(lambda: self.compare(old, new, path))
+
+    def compare(self, old: Schema, new: Schema, path: Path) -> list[Fact]:
+        """The facts about two schemas as they are written. What they refer to may be left for later."""
+        pair = jsontext.canonical(old), jsontext.canonical(new)
+        if refer(pair[0]) or refer(pair[1]):
+            return self._referring(pair, old, new, path)
+        if pair[0] == pair[1]:
+            return []
+        if pair not in self._known:  # where nothing is referred to, the place does not matter
+            self._known[pair] = self._deeper(old, new, ())
+        self.spend(4 * len(self._known[pair]))  # nobody reads thousands of findings
+        return [fact._replace(path=(*path, *fact.path)) for fact in self._known[pair]]
+
+    def _referring(self, pair: _Pair, old: Schema, new: Schema, path: Path) -> list[Fact]:
+        # A schema that contains itself comes by again, and would for ever. The first time counts.
+        if pair in self._met:
+            return []
+        self._met.add(pair)
+        if self._each_once:  # and the shortest way there: along another it may be too deep
+            self._later.append((old, new, path))
+            return []
+        found = self._deeper(old, new, path)
+        self._met.discard(pair)
+        return found
+
+    def _with_later(self, look: Callable[[], list[Fact]]) -> list[Fact]:
+        outer, self._later = self._later, deque()
+        found = look()
+        while self._later:
+            found += self._deeper(*self._later.popleft())
+        self._later = outer
+        return found
+
+    def _deeper(self, old: Schema, new: Schema, path: Path) -> list[Fact]:
+        if self._depth > DEEPEST:
+            if not self._each_once:
+                raise TooLargeError
+            return [Fact("changed", "other", path, note="nested too deep to compare")]
+        self._depth += 1
+        found = self.nodes(self._old.node(old), self._new.node(new), path)
+        self._depth -= 1
+        return found
+
+    def nodes(self, old: Node, new: Node, path: Path) -> list[Fact]:
+        """The facts about two nodes."""
+        self.spend(2)
+        return list(self._choose(self, old, new, path))
+
+    def plain(self, old: Node, new: Node, path: Path) -> list[Fact]:
+        """The facts about two nodes, their alternatives left aside."""
+        return [fact for check in self._checks for fact in check(self, old, new, path)]
+
+    def attempt(self, old: Node, new: Node) -> list[Fact]:
+        """What the facts would be; what has been met on the way may be met again."""
+        met = set(self._met)
+        found = self._with_later(lambda: self.nodes(old, new, ()))
+        self._met = met
+        return found
+
+    def same(self, old: Schema, new: Schema) -> bool:
+        """Whether two schemas mean the same."""
+        met = set(self._met)
+        found = self.whole(old, new, ())
+        self._met = met
+        return all(fact.way == "words" for fact in found)
+
+    def unchanged(self, old: Schema, new: Schema) -> bool:
+        """Whether two schemas are the same at first sight, words and all."""
+        written = jsontext.canonical(old)
+        return not refer(written) and written == jsontext.canonical(new)
+
+    def new_node(self, schema: Schema) -> Node:
+        return self._new.node(schema)
+
+    def old_node(self, schema: Schema) -> Node:
+        return self._old.node(schema)
+
+    def spend(self, count: int = 1) -> None:
+        """Count what is looked at, and stop where it is too much."""
+        self._left -= count
+        if self._left < 0:
+            raise TooLargeError

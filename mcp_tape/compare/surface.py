@@ -1,0 +1,171 @@
+"""What a server says about itself: who it is, what it can do, and what it offers.
+
+Read from a recording or from a live server alike, as answers in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from ..wire import jsontext, protocol
+
+_META = "_meta"
+_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+
+
+class Kind(NamedTuple):
+    """A kind of thing that servers list."""
+
+    what: str  # as people call it
+    subject: str
+    method: str
+    member: str  # of the result
+    key: str  # of an item
+    capability: str
+    changed: str  # the notification that tells of another list
+
+
+KINDS = (
+    Kind("tools", "tool", "tools/list", "tools", "name", "tools", "notifications/tools/list_changed"),
+    Kind("resources", "resource", "resources/list", "resources", "uri", "resources",
+         "notifications/resources/list_changed"),
+    Kind("resource templates", "template", "resources/templates/list", "resourceTemplates", "uriTemplate", "resources",
+         "notifications/resources/list_changed"),
+    Kind("prompts", "prompt", "prompts/list", "prompts", "name", "prompts", "notifications/prompts/list_changed"),
+)  # fmt: skip
+LISTS = frozenset(kind.method for kind in KINDS)
+GREETINGS = (protocol.INITIALIZE, protocol.DISCOVER)
+SURFACE = LISTS | set(GREETINGS)
+
+
+class Answer(NamedTuple):
+    """One answered question about the surface. `place` orders it among all that happened."""
+
+    place: tuple[int, int]
+    method: str
+    params: Any
+    body: Any  # with a result or an error
+
+
+class Walk(NamedTuple):
+    """A list as it was read, page by page. `why`: what kept it from being read to its end."""
+
+    items: tuple[Any, ...]
+    pages: int
+    first: tuple[int, int]
+    last: tuple[int, int]
+    why: str | None
+
+
+class Listed(NamedTuple):
+    """The things of one kind, by their key, in their order. `why`: what is not known of them."""
+
+    items: dict[str, dict[str, Any]]
+    pages: int = 0
+    why: str | None = None
+    again: Mapping[str, list[Any]] = {}  # what has the key of an item before it
+
+
+class Surface(NamedTuple):
+    """All of it. `offered`: the protocol version that a legacy client asked for."""
+
+    name: str | None
+    version: str | None
+    versions: tuple[str, ...]
+    offered: str | None
+    capabilities: dict[str, Any] | None
+    instructions: str | None
+    lists: dict[str, Listed]  # by the method
+    unsteady: bool = False  # the tools changed within a session, and nobody was told
+
+
+def read(answers: Iterable[Answer], told: Callable[[str], Sequence[tuple[int, int]]]) -> Surface:
+    """The surface from its answers. `told` gives the places of a notification."""
+    answers = list(answers)
+    greeting = _greeting(answers)
+    result = protocol.member(greeting.body, "result") if greeting else None
+    info = _info(result)
+    capabilities = protocol.member(result, "capabilities")
+    capabilities = capabilities if isinstance(capabilities, dict) else ({} if greeting else None)
+    walks = {kind.method: _walks(kind, answers) for kind in KINDS}
+    return Surface(
+        _text(info.get("name")),
+        _text(info.get("version")),
+        _versions(result),
+        _text(protocol.member(greeting.params, "protocolVersion")) if greeting else None,
+        capabilities,
+        _text(protocol.member(result, "instructions")),
+        {kind.method: _listed(kind, walks[kind.method], capabilities) for kind in KINDS},
+        _is_unsteady(walks["tools/list"], told(KINDS[0].changed)),
+    )
+
+
+def _greeting(answers: list[Answer]) -> Answer | None:
+    """The handshake; the modern question where there was none."""
+    for method in GREETINGS:
+        for answer in answers:
+            if answer.method == method and isinstance(protocol.member(answer.body, "result"), dict):
+                return answer
+    return None
+
+
+def _info(result: Any) -> dict[str, Any]:
+    info = protocol.member(result, "serverInfo") or protocol.member(protocol.member(result, _META), _SERVER_INFO)
+    return info if isinstance(info, dict) else {}
+
+
+def _versions(result: Any) -> tuple[str, ...]:
+    many, one = protocol.member(result, "supportedVersions"), protocol.member(result, "protocolVersion")
+    found = many if isinstance(many, list) else [one]
+    return tuple(version for version in found if isinstance(version, str))
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _walks(kind: Kind, answers: list[Answer]) -> list[Walk]:
+    """The list each time it was read, in pages that follow each other."""
+    walks: list[Walk] = []
+    for answer in answers:
+        if answer.method != kind.method:
+            continue
+        result = protocol.member(answer.body, "result")
+        items = protocol.member(result, kind.member)
+        why = None if isinstance(items, list) else "the answer was an error" if result is None else "it is no list"
+        if protocol.member(result, "nextCursor") not in (None, ""):
+            why = "it was not read to its end"
+        page = Walk(tuple(items if isinstance(items, list) else ()), 1, answer.place, answer.place, why)
+        if protocol.member(answer.params, "cursor") is None:
+            walks.append(page)
+        elif walks:
+            before = walks[-1]
+            walks[-1] = Walk(before.items + page.items, before.pages + 1, before.first, page.last, why)
+    return walks
+
+
+def _listed(kind: Kind, walks: list[Walk], capabilities: dict[str, Any] | None) -> Listed:
+    """The newest whole list."""
+    whole = [walk for walk in walks if walk.why is None]
+    if not whole:
+        if capabilities is not None and kind.capability not in capabilities:
+            return Listed({})  # it has none, and says so
+        return Listed({}, why=walks[-1].why if walks else f"there is no {kind.method}")
+    items: dict[str, list[Any]] = {}
+    for item in whole[-1].items:
+        key = protocol.member(item, kind.key)
+        if isinstance(key, str):
+            items.setdefault(key, []).append(item)
+    again = {key: found[1:] for key, found in items.items() if len(found) > 1}
+    return Listed({key: found[0] for key, found in items.items()}, whole[-1].pages, again=again)
+
+
+def _is_unsteady(walks: list[Walk], told: Sequence[tuple[int, int]]) -> bool:
+    return any(
+        one.last[0] == other.first[0]  # in one session
+        and not any(one.first < place < other.last for place in told)
+        and jsontext.canonical(list(one.items)) != jsontext.canonical(list(other.items))
+        for one, other in pairwise(walk for walk in walks if walk.why is None)
+    )

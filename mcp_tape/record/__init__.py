@@ -1,0 +1,1 @@
+"""Recording: the core that frames, the relay's end, and the process that writes."""

@@ -1,0 +1,265 @@
+"""The relay's end of recording: hands every piece of traffic to the writer before it is passed on.
+
+Whatever becomes of the relay, what is in the pipe is kept; whatever becomes of the writer, the traffic
+goes on. Nothing heavy is imported here: start-up is the feature.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import struct
+import sys
+import threading
+from collections.abc import Callable
+from time import clock_gettime, monotonic, monotonic_ns
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..transports.process import close_descriptors_but
+from ..wire.sizes import MAX_DECODED
+
+if TYPE_CHECKING:
+    from ..wire.frames import Side
+
+# One record of the pipe: time, length, what, length of the channel's name; then name and bytes.
+HEAD = struct.Struct("<QIBB")
+SERVER, CONTROL = 1, 2  # bits of "what"
+PIPE_BYTES = 1 << 18  # little enough to be stored soon after a kill
+HEAD_START = 0.05  # seconds that the server gets before the writer's own imports; the pipe keeps what comes
+# Seconds that a writer may hold us up while it does nothing at all: it is stopped, or its disk hangs. Where the
+# system does not tell what a process computes, a frame that takes long to redact looks the same.
+_STUCK_AFTER = 5.0 if sys.platform == "linux" else 30.0
+_TOO_LONG = 60.0  # seconds, even if it computes: the client waits too
+_MUCH_TOO_LONG = 600.0  # seconds, when all is said and it only has to finish
+
+
+class Options(NamedTuple):
+    """How to record."""
+
+    target: dict[str, Any]
+    transport: str = "stdio"
+    note: str | None = None
+    run: str | None = None
+    extends: int | None = None  # the session that this one adds to
+    extends_modern: int | None = None  # another, for clients of the modern era
+    when_needed: bool = False  # no session before there is something to record
+    redact: bool = True
+    redact_keys: tuple[str, ...] = ()
+    redact_paths: tuple[str, ...] = ()
+    redact_values: tuple[str, ...] = ()
+    redact_with: tuple[str, ...] = ()  # functions, as module:function
+    max_decoded: int = MAX_DECODED  # bytes that a compressed body may have when it is not compressed
+    headers: tuple[tuple[str, str], ...] = ()  # that we send ourselves: what they say is a secret
+    known: tuple[tuple[str, str], ...] = ()  # variables that are not in our environment, to be hidden as ours are
+
+
+class Summary:
+    """What was recorded."""
+
+    def __init__(self) -> None:
+        self.sessions: list[int] = []
+        self.frames = 0
+        self.exchanges = 0
+        self.still_open = 0
+        self.redactions = 0
+        self.incomplete: str | None = None
+
+
+class Recorder:
+    """The relay's end: takes copies of the traffic, never fails it, says at once when it is alone."""
+
+    def __init__(self, path: str, write: Callable[[int, int], None], warn: Callable[[str], None]) -> None:
+        """`write(reader, status)` is the writer's work, done in a process of its own."""
+        self._path = path
+        self._warn = warn
+        self._lock = threading.Lock()
+        self._zero = monotonic_ns()
+        self._summary = Summary()
+        self._done = False
+        reader, self._pipe = os.pipe()
+        status, status_writer = os.pipe()
+        writer = os.fork()
+        if writer == 0:
+            _run_writer(reader, status_writer, write)
+        os.close(reader)
+        os.close(status_writer)
+        _grow(self._pipe)
+        os.set_blocking(self._pipe, False)
+        os.read(status, 1)  # it has left our process group: from here on a signal to that spares it
+        self._pulse = _Pulse(writer)
+        self._listener = threading.Thread(target=self._listen, args=(status,), daemon=True)
+        self._listener.start()
+
+    def stream(self, side: Side, channel: str) -> Callable[[bytes], None]:
+        """Takes the pieces of one stream; b"" ends it."""
+        what = side == "server"
+        name = channel.encode()
+        return lambda data: self._put(what, name, data)
+
+    def control(self, side: Side, channel: str, **facts: str | int | dict[str, str] | None) -> None:
+        import json
+
+        self._put((side == "server") | CONTROL, channel.encode(), json.dumps(facts).encode())
+
+    def close(self) -> Summary:
+        """Wait until the writer has stored everything, as long as it shows signs of life."""
+        if self._let_go():
+            self._pulse.beat()
+        while self._listener.is_alive() and self._pulse.is_there(_MUCH_TOO_LONG):
+            self._listener.join(0.1)
+        if self._listener.is_alive():
+            self._summary.incomplete = self._summary.incomplete or "the recording process does not answer"
+        if self._summary.incomplete and not self._done:
+            self._mark_incomplete()
+        return self._summary
+
+    def _put(self, what: int, channel: bytes, data: bytes) -> None:
+        with self._lock:
+            if self._pipe < 0:
+                return
+            head = HEAD.pack(monotonic_ns() - self._zero, len(data), what, len(channel)) + channel
+            try:
+                written = os.writev(self._pipe, (head, data))
+            except BlockingIOError:
+                written = 0
+            except BrokenPipeError:
+                self._abandon("the recording process has died")
+                return
+            if written < len(head) + len(data):
+                self._put_rest(memoryview(head + data)[written:])
+
+    def _put_rest(self, rest: memoryview) -> None:
+        """The pipe is full: traffic waits for the writer, but not for one that has stopped."""
+        room = select.poll()
+        room.register(self._pipe, select.POLLOUT)
+        self._pulse.beat()
+        try:
+            while rest:
+                if room.poll(100):
+                    rest = self._put_some(rest)
+                elif not self._pulse.is_there(_TOO_LONG):
+                    self._abandon("the recording process is stuck")
+                    return
+        except BrokenPipeError:
+            self._abandon("the recording process has died")
+
+    def _put_some(self, rest: memoryview) -> memoryview:
+        try:
+            rest = rest[os.write(self._pipe, rest) :]
+            self._pulse.beat()
+        except BlockingIOError:
+            pass
+        return rest
+
+    def _abandon(self, why: str) -> None:
+        os.close(self._pipe)
+        self._pipe = -1
+        self._trouble(why)
+
+    def _let_go(self) -> bool:
+        """End the pipe; whether the writer was still taking from it."""
+        with self._lock:
+            was_open = self._pipe >= 0
+            if was_open:
+                os.close(self._pipe)
+                self._pipe = -1
+            return was_open
+
+    def _trouble(self, why: str) -> None:
+        if self._summary.incomplete is None:
+            self._summary.incomplete = why
+            self._warn(f"{why}: the conversation goes on, but it is no longer recorded")
+
+    def _listen(self, status: int) -> None:
+        with open(status, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                self._pulse.beat()
+                word, _, rest = line.rstrip("\n").partition(" ")
+                if word == "session":
+                    self._summary.sessions.append(int(rest))
+                elif word == "warning":
+                    self._warn(rest)
+                elif word == "failed":
+                    self._trouble(rest)
+                elif word == "done":
+                    self._finish(rest)
+        if not self._done:
+            self._trouble("the recording process has died")
+
+    def _finish(self, rest: str) -> None:
+        frames, exchanges, still_open, redactions, why = rest.split(" ", 4)
+        summary = self._summary
+        summary.frames, summary.exchanges = int(frames), int(exchanges)
+        summary.still_open, summary.redactions = int(still_open), int(redactions)
+        summary.incomplete = summary.incomplete or why or None
+        self._done = True
+
+    def _mark_incomplete(self) -> None:
+        from sqlite3 import Error
+
+        from ..cassette.writer import mark_incomplete
+        from ..errors import CassetteError
+
+        if not self._summary.sessions or self._summary.incomplete is None:
+            return
+        try:
+            mark_incomplete(self._path, self._summary.sessions, self._summary.incomplete)
+        except (Error, CassetteError):
+            pass  # its row says since the start that it was never closed
+
+
+class _Pulse:
+    """Whether the writer still lives up to its task: it takes or says something, or at least computes."""
+
+    def __init__(self, writer: int) -> None:
+        self._writer = writer
+        self.beat()
+
+    def beat(self) -> None:
+        self._heard = self._seen = monotonic()
+        self._computed = _computed(self._writer)
+
+    def is_there(self, too_long: float) -> bool:
+        now, computed = monotonic(), _computed(self._writer)
+        if computed != self._computed:
+            self._seen, self._computed = now, computed
+        return now - self._seen < _STUCK_AFTER and now - self._heard < too_long
+
+
+def _computed(process: int) -> float | None:
+    """The processor time that a process has used, where the system tells."""
+    if sys.platform != "linux":
+        return None
+    try:
+        return clock_gettime(~process << 3 | 2)  # the number that clock_getcpuclockid(3) makes
+    except OSError:
+        return None
+
+
+def _grow(pipe: int) -> None:
+    if sys.platform == "linux":
+        import fcntl
+
+        try:
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        except OSError:
+            pass  # over this user's allowance: a small pipe is slower, not wrong
+
+
+def _run_writer(reader: int, status: int, write: Callable[[int, int], None]) -> None:
+    """The forked process, which never returns: out of our process group, holding none of our pipes."""
+    code = 1
+    try:
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(null, descriptor)
+        close_descriptors_but({0, 1, 2, reader, status})
+        os.write(status, b"\n")
+        os.nice(10)  # recording stays out of the way of what is recorded
+        write(reader, status)
+        code = 0
+    except Exception as error:  # the top of this process: say why it ends
+        os.write(status, f"failed the recording process has failed ({error!r})\n".encode())
+    finally:
+        os._exit(code)

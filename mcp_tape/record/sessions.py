@@ -1,0 +1,146 @@
+"""Which session an HTTP channel belongs to: one for each Mcp-Session-Id, one for all that has none.
+
+Offers what a tape does. A channel whose first facts do not tell waits until later ones do, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from ..wire import frames, protocol
+from ..wire.frames import Side
+from ..wire.framing import Events
+from .tape import Tape
+
+Step = Callable[[Tape], None]
+_ENDS = ("close", "abort", "failed", "open")  # what becomes of a channel
+
+
+class _Channel:
+    """A channel before its session is known."""
+
+    def __init__(self, verb: str, path: str, at: int) -> None:
+        self.path = path
+        self.at = at
+        self.steps: list[Step] = []
+        self.body: list[bytes] = []
+        self.events = Events()
+        self.opens = verb == "GET"  # whether the response tells
+
+
+class Sessions:
+    """The tapes of one recording. `begin(at, transport, legacy)` makes a new one."""
+
+    def __init__(self, begin: Callable[[int, str, bool], Tape]) -> None:
+        self._begin = begin
+        self._run: Tape | None = None
+        self._by_id: dict[str, Tape] = {}
+        self._by_endpoint: dict[str, Tape] = {}
+        self._tapes: dict[str, Tape] = {}  # by channel, while it is open
+        self._waiting: dict[str, _Channel] = {}
+
+    def control(self, side: Side, channel: str, facts: dict[str, Any], at: int) -> None:
+        """A request or a response begins, or a channel ends."""
+        event, headers = facts.get("event"), facts.get("headers") or {}
+        if event == "close" and side == "client":
+            return  # a request has been sent, and that is all
+        if event == "request":
+            self._waiting[channel] = _Channel(facts["verb"], facts["path"], at)
+        self._do(channel, lambda tape: tape.control(side, channel, facts, at))
+        waiting = self._waiting.get(channel)
+        if waiting is not None:
+            tape = self._told_by(waiting, event, headers)
+            if tape is not None:
+                self._settle(channel, tape)
+        if event in _ENDS:
+            self._tapes.pop(channel, None)
+
+    def feed(self, side: Side, channel: str, data: bytes, at: int) -> None:
+        self._do(channel, lambda tape: tape.feed(side, channel, data, at))
+        waiting = self._waiting.get(channel)
+        if waiting is None:
+            return
+        if side == "client":
+            waiting.body.append(data)
+            return
+        for event in waiting.events.feed(data):
+            if event.text is not None:
+                self._settle(channel, self._of_stream(waiting, event.text, event.field(b"event")))
+                return
+
+    def end(self, side: Side, channel: str, at: int) -> None:
+        self._do(channel, lambda tape: tape.end(side, channel, at))
+        waiting = self._waiting.get(channel)
+        if waiting is not None and side == "client" and not waiting.opens:
+            waiting.opens = _begins_session(b"".join(waiting.body))
+            if not waiting.opens:
+                self._settle(channel, self._of_run(waiting))
+
+    def end_all(self, at: int) -> None:
+        for channel, waiting in list(self._waiting.items()):
+            self._settle(channel, self._of_run(waiting))
+        for tape in {id(tape): tape for tape in self._tapes.values()}.values():
+            tape.end_all(at)
+
+    def _do(self, channel: str, step: Step) -> None:
+        tape = self._tapes.get(channel)
+        if tape is not None:
+            step(tape)
+        elif channel in self._waiting:
+            self._waiting[channel].steps.append(step)
+
+    def _settle(self, channel: str, tape: Tape) -> None:
+        waiting = self._waiting.pop(channel)
+        self._tapes[channel] = tape
+        for step in waiting.steps:
+            step(tape)
+
+    def _told_by(self, waiting: _Channel, event: str | None, headers: dict[str, str]) -> Tape | None:
+        """The tape of a channel, where the facts tell it."""
+        number = headers.get(protocol.SESSION_HEADER)
+        if event == "request":
+            endpoint = self._by_endpoint.get(waiting.path)
+            return endpoint or (None if number is None else self._of_id(number, waiting))
+        if event == "response" and number is not None:
+            return self._of_id(number, waiting)
+        if event == "response" and waiting.opens and not waiting.body and _is_stream(headers):
+            return None  # its first event tells
+        return self._of_run(waiting)
+
+    def _of_id(self, number: str, waiting: _Channel) -> Tape:
+        if number not in self._by_id:
+            self._by_id[number] = self._begin(waiting.at, "http", True)
+        return self._by_id[number]
+
+    def _of_run(self, waiting: _Channel) -> Tape:
+        if self._run is None:
+            begun = min(channel.at for channel in (waiting, *self._waiting.values()))
+            self._run = self._begin(begun, "http", False)
+        return self._run
+
+    def _of_stream(self, waiting: _Channel, text: bytes, event: str | None) -> Tape:
+        """HTTP+SSE: the first event of a stream tells where the client is to post to."""
+        if event != "endpoint":
+            return self._of_run(waiting)
+        tape = self._begin(waiting.at, "sse", True)
+        self._by_endpoint[endpoint_path(waiting.path, text.decode("utf-8", "replace"))] = tape
+        return tape
+
+
+def endpoint_path(base: str, endpoint: str) -> str:
+    """The path and query that an `endpoint` event means, seen from the path of its stream."""
+    try:
+        parts = urlsplit(urljoin(f"http://server{base}", endpoint.strip()))
+    except ValueError:
+        return endpoint  # nobody will post there
+    return parts.path + (f"?{parts.query}" if parts.query else "")
+
+
+def _is_stream(headers: dict[str, str]) -> bool:
+    return headers.get("content-type", "").lower().startswith("text/event-stream")
+
+
+def _begins_session(body: bytes) -> bool:
+    return any(message.method == protocol.INITIALIZE for message in frames.parse(body)[1])

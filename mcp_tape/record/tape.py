@@ -1,0 +1,186 @@
+"""The recording core: bytes in, redacted frames and the messages in them out.
+
+Does no I/O and reads no clock. What it makes goes into a sink; it does not know what keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from ..redaction.redactor import FAILED, Redacted, Redactor
+from ..wire import frames
+from ..wire.compression import Decoder, TooLargeError
+from ..wire.frames import LEFT_OUT, Entry, Frame, FrameKind, Message, Side
+from ..wire.framing import Event, Events, Lines, Whole
+from ..wire.ledger import Ledger
+from ..wire.sizes import MAX_DECODED, size_text
+
+Sink = Callable[[Frame, list[Entry]], None]
+STDERR = "stderr"
+TOO_LARGE = b"[left out: too large when decompressed]"
+_EVENT_STREAM = "text/event-stream"
+_FIELDS = (b"id:", b"event:", b"retry:")
+
+
+class Tape:
+    """Records one session, which began at `zero`."""
+
+    def __init__(self, sink: Sink, redactor: Redactor | None, zero: int = 0, max_decoded: int = MAX_DECODED) -> None:
+        """`max_decoded`: the bytes that one compressed body may have when it is not compressed."""
+        self._max_decoded = max_decoded
+        self._sink = sink
+        self._redactor = redactor
+        self._zero = zero
+        self._last = 0
+        self._framings: dict[tuple[Side, str], Lines | Whole | Events] = {}
+        self._decoders: dict[tuple[Side, str], Decoder | None] = {}  # None: what comes is left out
+        self.ledger = Ledger()
+        self.frames = 0
+        self.redactions = 0
+        self.incomplete: str | None = None
+
+    def feed(self, side: Side, channel: str, data: bytes, at: int) -> None:
+        """Bytes that one side sent, in whatever pieces they came."""
+        framing = self._framings.get((side, channel))
+        if framing is None:
+            framing = self._framings[side, channel] = Lines()
+        for plain in self._plain(side, channel, data) if self._decoders else (data,):
+            self._keep_all(side, channel, framing.feed(plain), at)
+        if framing.split:
+            self.incomplete = "a line was too long to be kept in one piece"
+
+    def end(self, side: Side, channel: str, at: int) -> None:
+        """The end of a stream: what has no newline is a frame too."""
+        framing = self._framings.pop((side, channel), None)
+        self._decoders.pop((side, channel), None)
+        units = framing.close() if framing else []
+        if not units and side == "server" and type(framing) is Whole and self.ledger.is_unanswered(channel):
+            units = [(b"", b"")]  # a response without a body refuses too
+        self._keep_all(side, channel, units, at)
+
+    def end_all(self, at: int) -> None:
+        """The end of the session."""
+        for side, channel in list(self._framings):
+            self.end(side, channel, at)
+
+    def control(self, side: Side, channel: str, facts: dict[str, Any], at: int) -> None:
+        """Something that happened besides the bytes: a start, a close, an exit, an HTTP request or response."""
+        event = facts.get("event")
+        if event in ("abort", "open", "failed"):
+            self._cut_off("client", channel, at)
+            self._cut_off("server", channel, at)
+        if event == "failed":
+            self.incomplete = self.incomplete or "the server could not be reached for each of the requests"
+        text = orjson.dumps(facts)
+        if "headers" in facts:
+            self._begin_body(side, channel, facts["headers"])
+        if event in ("request", "response", "comment", "endpoint", "failed"):
+            redacted = self._redact(text, channel)
+            text = redacted.text
+            self.redactions += redacted.count
+        self.frames += 1
+        frame = Frame(self.frames, self._time(at), side, channel, "control", text)
+        self._sink(frame, self.ledger.enter(frame, [], text))
+
+    def _begin_body(self, side: Side, channel: str, headers: dict[str, str]) -> None:
+        if side == "client" and not channel.startswith("post"):
+            return
+        events = headers.get("content-type", "").lower().startswith(_EVENT_STREAM)
+        self._framings[side, channel] = Events() if side == "server" and events else Whole()
+        coding = headers.get("content-encoding", "identity")
+        if coding.lower() != "identity":
+            self._decoders[side, channel] = Decoder(coding, self._max_decoded)
+
+    def _cut_off(self, side: Side, channel: str, at: int) -> None:
+        """What came of a message that the other side never got whole: kept, but it says nothing."""
+        framing = self._framings.pop((side, channel), None)
+        self._decoders.pop((side, channel), None)
+        for unit in framing.close() if framing else ():
+            head, text = (unit.head, unit.text or b"") if isinstance(unit, Event) else (b"", unit[0])
+            self._keep_fragment(side, channel, text, at, head)
+
+    def _plain(self, side: Side, channel: str, data: bytes) -> list[bytes]:
+        """The data decompressed; as it is where that cannot be done."""
+        if (side, channel) not in self._decoders:
+            return [data]
+        decoder = self._decoders[side, channel]
+        try:
+            return list(decoder.feed(data)) if decoder is not None else []
+        except TooLargeError:
+            self._leave_out(side, channel)
+            return []
+        except ValueError:
+            del self._decoders[side, channel]
+            self.incomplete = "a body was compressed in a way that cannot be read"
+            return [data]
+
+    def _leave_out(self, side: Side, channel: str) -> None:
+        """A body that is too large when decompressed: half of it might hold half a secret, and says nothing."""
+        self._decoders[side, channel] = None
+        self._framings[side, channel] = Whole()
+        self._framings[side, channel].feed(TOO_LARGE)
+        most = size_text(self._max_decoded)
+        self.incomplete = f"a body of more than {most} when decompressed was left out; see --max-decoded"
+
+    def _keep_all(self, side: Side, channel: str, units: list[Any], at: int) -> None:
+        for unit in units:
+            if type(unit) is Event:
+                self._keep_event(side, channel, unit, at)
+            else:
+                text, eol = unit
+                self._keep(side, channel, text, eol, at)
+
+    def _keep_event(self, side: Side, channel: str, event: Event, at: int) -> None:
+        if event.text is None:
+            self.control(side, channel, {"event": "comment", "text": event.head.decode("utf-8", "replace")}, at)
+        elif event.eol and event.field(b"event") == "endpoint":
+            self.control(side, channel, {"event": "endpoint", "data": event.text.decode("utf-8", "replace")}, at)
+        elif event.eol:
+            self._keep(side, channel, event.text, event.eol, at, event.head)
+        else:
+            self._keep_fragment(side, channel, event.text, at, event.head)
+
+    def _keep(self, side: Side, channel: str, text: bytes, eol: bytes, at: int, head: bytes | None = None) -> None:
+        redacted = self._redact(text, channel)
+        self.redactions += redacted.count
+        self.frames += 1
+        if channel == STDERR:
+            kind: FrameKind = "stderr"
+            messages: list[Message] = []
+        else:
+            kind, messages = frames.parse(redacted.text)
+        at, head = self._time(at), self._redacted_head(head, channel)
+        frame = Frame(self.frames, at, side, channel, kind, redacted.text, eol, head, redacted.count)
+        self._sink(frame, self.ledger.enter(frame, messages, redacted.matched))
+
+    def _keep_fragment(self, side: Side, channel: str, text: bytes, at: int, head: bytes) -> None:
+        """A head and no line end: so it is told from a frame that came whole."""
+        redacted = self._redact(text, channel)
+        self.redactions += redacted.count
+        self.frames += 1
+        at, head = self._time(at), self._redacted_head(head, channel) or b""
+        self._sink(Frame(self.frames, at, side, channel, "noise", redacted.text, b"", head, redacted.count), [])
+
+    def _time(self, at: int) -> int:
+        """Since the session's start, and never going back: what waited to be told its session comes late."""
+        self._last = max(self._last, at - self._zero)
+        return self._last
+
+    def _redacted_head(self, head: bytes | None, channel: str) -> bytes | None:
+        """Clients echo ids and act on the other fields of an event; comments and strange fields may hold anything."""
+        if not head or self._redactor is None:
+            return head
+        lines = head.splitlines(keepends=True)
+        return b"".join(line if line.startswith(_FIELDS) else self._redact(line, channel).text for line in lines)
+
+    def _redact(self, text: bytes, channel: str) -> Redacted:
+        if self._redactor is None:
+            return Redacted(text, text, 0)
+        try:
+            return self._redactor.redact(text, channel)
+        except Exception:  # fails closed: whatever went wrong, the text must not be kept
+            self.incomplete = LEFT_OUT
+            return Redacted(FAILED, FAILED, 1)

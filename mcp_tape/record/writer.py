@@ -1,0 +1,281 @@
+"""The recording process: pipe to tape to cassette.
+
+Runs in a process session of its own, forked by the recorder, and ends when the pipe does. A bug, an
+expensive redaction or a slow disk here does not touch the traffic until the queue is full.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import datetime, timezone
+from sqlite3 import Error, OperationalError
+from time import time
+from typing import NamedTuple, TypeVar
+
+import orjson
+
+from .. import __version__
+from ..cassette.file import is_locked
+from ..cassette.writer import Batch, RemovedError, Writer
+from ..errors import CassetteError
+from ..redaction.diagnostics import Rules, redactor
+from ..redaction.redactor import Redactor
+from ..wire.frames import KILLED, Entry, Frame, Side
+from .backlog import Backlog
+from .recorder import CONTROL, HEAD, SERVER, Options
+from .sessions import Sessions
+from .tape import Tape
+
+_T = TypeVar("_T")
+Counts = tuple[int, int, int, int]  # frames, exchanges, those that are still open, redactions
+_BATCH_FRAMES, _BATCH_BYTES = 2_000, 4 << 20  # per transaction, at the most
+# Of 5 seconds each, to open or write a file that somebody else holds: a large cassette may just be redacted. What comes
+# meanwhile is in the backlog.
+_TRIES = 12
+
+
+class _Session(NamedTuple):
+    """A session of this recording, and its number on the cassette: None where that cannot be written."""
+
+    number: int | None
+    tape: Tape
+
+
+class Recording:
+    """Pipe to tape to cassette."""
+
+    def __init__(self, backlog: Backlog, status: int, path: str, options: Options) -> None:
+        self._status = status
+        self._path = path
+        self._options = options
+        self._backlog = backlog
+        self._redactor = _redactor(options)
+        self._batch: Batch = []
+        self._batch_bytes = 0
+        self._started = time()
+        self._at = 0
+        self._exit_code: int | None = None
+        self._stopped = False
+        self._failed: str | None = None
+        self._kept: Counts = (0, 0, 0, 0)  # what the cassette holds, where not all of it got there
+        self._writer: Writer | None = None
+        self._sessions: list[_Session] = []
+        self._facts: dict[int, dict[str, str]] = {}
+        self._removed: set[int] = set()  # by somebody else, meanwhile
+
+    def run(self) -> None:
+        chunks = self._backlog.take() if self._options.when_needed else []
+        if self._options.when_needed and not chunks:
+            self._say("done 0 0 0 0 ")
+            return
+        self._open()
+        tape = self._begin(0, "stdio", True) if self._options.transport == "stdio" else Sessions(self._begin)
+        rest = self._play(tape, b"".join(chunks))
+        self._store()
+        while chunks := self._backlog.take():
+            rest = self._play(tape, b"".join((rest, *chunks)))
+            self._store()
+        tape.end_all(self._at)
+        self._store()
+        self._finish()
+
+    def _open(self) -> None:
+        try:
+            self._writer = _patiently(lambda: Writer(self._path), self._wait)
+        except (Error, CassetteError) as error:
+            self._fail(f"cannot write {self._path}: {error}")
+            return
+        if self._writer.warning:
+            self._say(f"warning {self._writer.warning}")
+
+    def _wait(self, times: int) -> None:
+        """Somebody else holds the cassette."""
+        if times == 1:
+            self._say(f"warning {self._path} is in use: it is recorded as soon as that is over")
+        elif self._backlog.closed:
+            self._say("alive")  # the relay waits for us to finish
+
+    def _begin(self, at: int, transport: str, legacy: bool) -> Tape:
+        """The tape of a new session. What has no session id is of the modern era, or might as well be."""
+        options, redactor, writer, number = self._options, self._redactor, self._writer, None
+        facts = {
+            "started_at": _timestamp(self._started + at / 1e6),
+            "transport": transport,
+            "target": redactor.target(options.target) if redactor else options.target,
+            "recorder": f"mcp-tape {__version__}",
+            "note": redactor.text(options.note) if redactor and options.note else options.note,
+            "run": options.run,
+            "extends": options.extends if legacy else options.extends_modern or options.extends,
+        }
+        if writer is not None and not self._failed:
+            try:
+                number = _patiently(lambda: writer.begin(facts), self._wait)
+                self._say(f"session {number}")
+            except Error as error:
+                self._fail(self._why(error))
+        tape = Tape(lambda frame, entries: self._collect(number, frame, entries), redactor, at, options.max_decoded)
+        self._sessions.append(_Session(number, tape))
+        return tape
+
+    def _play(self, tape: Tape | Sessions, data: bytes) -> bytes:
+        """Feed whole records to the tape; the start of one that is not whole yet is given back."""
+        at, end = 0, len(data)
+        while at + HEAD.size <= end:
+            nanoseconds, size, what, name = HEAD.unpack_from(data, at)
+            body = at + HEAD.size + name
+            if body + size > end:
+                break
+            channel = data[body - name : body].decode()
+            payload = data[body : body + size]
+            self._at = nanoseconds // 1000
+            side: Side = "server" if what & SERVER else "client"
+            if what & CONTROL:
+                self._control(tape, side, channel, payload)
+            elif payload:
+                tape.feed(side, channel, payload, self._at)
+            else:
+                tape.end(side, channel, self._at)
+                tape.control(side, channel, {"event": "close"}, self._at)
+            at = body + size
+            if len(self._batch) >= _BATCH_FRAMES or self._batch_bytes >= _BATCH_BYTES:
+                self._store()
+        return data[at:]
+
+    def _control(self, tape: Tape | Sessions, side: Side, channel: str, payload: bytes) -> None:
+        facts = orjson.loads(payload)
+        self._exit_code = facts.get("code", self._exit_code)
+        if facts["event"] == "stop":
+            self._stopped = True
+        else:
+            tape.control(side, channel, facts, self._at)
+
+    def _collect(self, session: int | None, frame: Frame, entries: list[Entry]) -> None:
+        if session is not None and session not in self._removed:
+            self._batch.append((session, frame, entries))
+            self._batch_bytes += len(frame.text)
+
+    def _store(self) -> None:
+        batch, self._batch, self._batch_bytes = self._batch, [], 0
+        if not batch or self._writer is None or self._failed:
+            return
+        facts = {s.number: news for s in self._sessions if s.number is not None and (news := self._news(s))}
+        try:
+            self._append(self._writer, batch, facts)
+        except Error as error:
+            self._fail(self._why(error))
+        if self._backlog.closed:
+            self._say("alive")  # the relay waits for us to finish
+
+    def _append(self, writer: Writer, batch: Batch, facts: dict[int, dict[str, str]]) -> None:
+        try:
+            _patiently(lambda: writer.append(batch, facts), self._wait)
+        except RemovedError as removed:
+            self._leave(removed)
+            rest = [entry for entry in batch if entry[0] != removed.session]
+            if rest:
+                self._append(
+                    writer, rest, {number: news for number, news in facts.items() if number != removed.session}
+                )
+            return
+        self._kept = self._counts()
+        for number, news in facts.items():
+            self._facts.setdefault(number, {}).update(news)
+
+    def _leave(self, removed: RemovedError) -> None:
+        """The others go on, where there may be others."""
+        self._sessions = [session for session in self._sessions if session.number != removed.session]
+        self._removed.add(removed.session)
+        if self._options.transport == "stdio":
+            self._fail(f"cannot write {self._path}: {removed}")
+        else:
+            self._say(f"warning {removed}: it is no longer recorded")
+
+    def _finish(self) -> None:
+        writer, why = self._writer, self._failed or (None if self._is_in_place() else self._why())
+        for session in list(self._sessions):
+            why = self._close(session, why) or why
+        if writer is not None:
+            writer.close()
+        counts = self._kept if self._failed else self._counts()
+        self._say(f"done {' '.join(map(str, counts))} {why or ''}")
+
+    def _counts(self) -> Counts:
+        """What was read until now."""
+        tapes = [session.tape for session in self._sessions]
+        return (
+            sum(tape.frames for tape in tapes),
+            sum(tape.ledger.exchanges for tape in tapes),
+            sum(tape.ledger.still_open for tape in tapes),
+            sum(tape.redactions for tape in tapes),
+        )
+
+    def _close(self, session: _Session, why: str | None) -> str | None:
+        """Close a session; why it is not whole, if it is not."""
+        writer, number, tape = self._writer, session.number, session.tape
+        why = why or tape.incomplete
+        if self._exit_code is None and not self._stopped and why is None:
+            why = KILLED
+        facts = self._news(session) | {
+            "ended_at": _timestamp(self._started + self._at / 1e6),
+            "exit_code": self._exit_code,
+            "incomplete": why,
+        }
+        if writer is not None and number is not None:
+            try:
+                _patiently(lambda: writer.finish(number, facts), self._wait)
+            except RemovedError as removed:
+                self._leave(removed)
+                return self._failed
+            except Error as error:
+                return why or self._why(error)
+        return why
+
+    def _news(self, session: _Session) -> dict[str, str]:
+        """What frames told of their session since it was last written. The rest may have been redacted there since."""
+        known = self._facts.get(session.number or 0, {})
+        return {name: told for name, told in session.tape.ledger.facts.items() if known.get(name) != told}
+
+    def _is_in_place(self) -> bool:
+        return self._writer is None or self._writer.is_in_place()
+
+    def _why(self, error: Error | None = None) -> str:
+        """What keeps us from writing. SQLite may notice first that the file is gone, and has other words for it."""
+        if not self._is_in_place():
+            return f"{self._path} was moved or deleted while it was being recorded"
+        return f"cannot write {self._path}: {error}"
+
+    def _fail(self, why: str) -> None:
+        self._failed = why
+        self._say(f"failed {why}")
+
+    def _say(self, line: str) -> None:
+        try:
+            os.write(self._status, line.replace("\n", " ").encode() + b"\n")
+        except BrokenPipeError:
+            pass  # the relay is gone; the cassette is what counts now
+
+
+def _patiently(write: Callable[[], _T], waited: Callable[[int], None]) -> _T:
+    """Another process may hold the file longer than SQLite waits: try again, then give up."""
+    for times in range(1, _TRIES):
+        try:
+            return write()
+        except OperationalError as error:
+            if not is_locked(error):
+                raise
+        waited(times)
+    return write()
+
+
+def _redactor(options: Options) -> Redactor | None:
+    if not options.redact:
+        return None
+    own = options.redact_keys, options.redact_paths, options.redact_values
+    return redactor(
+        Rules(*own, named=options.redact_with, headers=options.headers, environ=os.environ, known=options.known)
+    )
+
+
+def _timestamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")

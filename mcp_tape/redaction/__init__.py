@@ -1,0 +1,1 @@
+"""Hiding secrets before anything is written anywhere."""

@@ -1,0 +1,107 @@
+"""Where secrets stand on command lines: behind options and variables that name one, and in what some programs take.
+
+Options mean what their program wants: `-p` is a port, a path, a project or a password. Where only the name is known,
+the value decides.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from ..wire import secret_names
+
+# Options that take a secret, or something else: the value decides.
+_MAYBE = frozenset("auth pat credential credentials creds cred pass pwd pw".split())
+_SELDOM = frozenset(("p", "key"))  # the value must look like nothing else
+_USERS = frozenset("-u -U --user --proxy-user --userpwd --auth --basic-auth --credentials --creds".split())
+# Programs whose -p is a password, with or without a space before it.
+_TAKE_P = frozenset("mysql mysqldump mysqladmin mysqlsh mariadb mariadb-dump mongo mongosh mongodump sshpass".split())
+_LOGIN = "login"  # docker login -p, helm registry login -p
+_TAKE_A = "redis-cli"
+_USER = re.compile(r"[\w.@+%-]{1,64}:")
+_NAME = re.compile(r"-{0,2}[\w./:-]+")
+_NAMES = 4  # within each other, as in --env=TOKEN=V, that are looked at
+
+
+class Secret(NamedTuple):
+    """What of a word is a secret's value: all from this place on, and the name that it stands under."""
+
+    at: int
+    name: str
+
+
+def found(words: Sequence[str], is_secret: Callable[[str], bool]) -> Iterator[Secret | None]:
+    """For each word the secret that it is, or ends with."""
+    before, programs = "", set[str]()
+    for word in words:
+        flag = before if secret_names.is_flag(before) and "=" not in before else ""
+        behind = _behind(flag, word, is_secret, programs) if flag and not secret_names.is_flag(word) else None
+        yield behind or _within(word, is_secret, programs)
+        programs.add(os.path.basename(word))
+        before = word
+
+
+def _behind(flag: str, word: str, is_secret: Callable[[str], bool], programs: set[str]) -> Secret | None:
+    """A word that is an option's value."""
+    name = flag.lstrip("-")
+    if is_secret(name):
+        return Secret(0, name)
+    if flag in _USERS and (user := _USER.match(word)):
+        return Secret(user.end(), name) if _is_password(word[user.end() :]) else None
+    is_p = flag == "-p" and not word.isdigit() and (_LOGIN in programs or not _TAKE_P.isdisjoint(programs))
+    known = is_p or (flag == "-a" and _TAKE_A in programs)
+    return Secret(0, name) if known or _may_be(name, word) else None
+
+
+def _within(word: str, is_secret: Callable[[str], bool], programs: set[str]) -> Secret | None:
+    """A word that has its own name: `--api-key=V`, `TOKEN=V`, `-eTOKEN=V`, `--env=TOKEN=V`, `--set=a.password=V`."""
+    at = 0
+    for _ in range(_NAMES):
+        end = word.find("=", at)
+        if end < 0 or not _NAME.fullmatch(word, at, end):
+            break
+        value = word[end + 1 :]
+        for name in _names(word[at:end]):
+            if is_secret(name) or _may_be(name, value):
+                return Secret(end + 1, name)
+        if word[at:end] in _USERS and (user := _USER.match(value)) and _is_password(value[user.end() :]):
+            return Secret(end + 1 + user.end(), word[at:end].lstrip("-"))
+        at = end + 1
+    if word.startswith("-p") and len(word) > 2 and not _TAKE_P.isdisjoint(programs):
+        return Secret(2, "p")
+    attached = re.match(rf"-u{_USER.pattern}", word)
+    return Secret(attached.end(), "u") if attached and _is_password(word[attached.end() :]) else None
+
+
+def _names(text: str) -> Iterator[str]:
+    """What a word may call its value: all of it, its last part, and what is glued to an option of one letter."""
+    name = text.lstrip("-")
+    yield name
+    yield re.split(r"[./:]", name)[-1]
+    if text.startswith("-") and not text.startswith("--"):
+        yield name[1:]
+
+
+def _is_password(value: str) -> bool:
+    """Whether what follows `user:` is one, and no group, path or port."""
+    return (
+        secret_names.looks_issued(value) and not value.startswith("//") and not re.fullmatch(r"[\w-]{1,12}:\S*", value)
+    )
+
+
+def _may_be(name: str, value: str) -> bool:
+    """Whether the value of an option that may take a secret is one."""
+    folded = secret_names.fold(name)
+    if folded in _MAYBE:
+        return len(value) >= 8 and secret_names.looks_assigned(value)
+    return folded in _SELDOM and _is_surely(value)
+
+
+def _is_surely(value: str) -> bool:
+    """Whether no port, path or name looks like this: of three kinds of letters, digits and signs."""
+    kinds = (r"[a-z]", r"[A-Z]", r"\d", r"[!@#$%^&*+=?]")
+    several = sum(re.search(kind, value) is not None for kind in kinds) >= 3
+    return several and len(value) >= 8 and secret_names.looks_assigned(value) and not re.search(r"[\\/:]", value)

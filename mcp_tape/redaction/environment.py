@@ -1,0 +1,89 @@
+"""Secrets that a recorder cannot find in its own environment: where else they are read from.
+
+SDK clients pass on a handful of variables only, so a recorder that such a client starts knows nothing of the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from ..errors import TapeError
+
+Pairs = tuple[tuple[str, str], ...]  # names and values
+
+# What the clients of the official SDKs pass on, and what Python and shells add by themselves.
+_PASSED_ON = frozenset("HOME LOGNAME PATH SHELL TERM USER".split())
+_ADDED = frozenset("LC_CTYPE PWD OLDPWD SHLVL _ __CF_USER_TEXT_ENCODING".split())
+# A line of an .env file. In quotes a value may have several lines; outside of them ` #` begins a comment.
+_ASSIGNED = re.compile(
+    r"""^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][\w.-]*)[ \t]*=[ \t]*"""
+    r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>[^']*)'|(?P<bare>[^\r\n]*?)(?=[ \t]+\#|[ \t]*$))""",
+    re.M | re.S,
+)
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+def secrets(environ: Mapping[str, str]) -> Pairs:
+    """The variables whose values are hidden, or a part of them is."""
+    from .redactor import hidden_part
+
+    return tuple((name, value) for name, value in environ.items() if hidden_part(name, value))
+
+
+def looks_stripped(environ: Iterable[str]) -> bool:
+    """Whether there is nothing in an environment but what clients pass on."""
+    return not set(environ) - _PASSED_ON - _ADDED
+
+
+def from_file(path: str) -> Pairs:
+    """The variables of an .env file, secret or not."""
+    try:
+        with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
+            text = file.read()
+    except OSError as error:
+        raise TapeError(f"cannot read the secrets to hide from {path}: {error.strerror}") from None
+    return tuple(_assigned(text))
+
+
+def _assigned(text: str) -> Iterator[tuple[str, str]]:
+    for found in _ASSIGNED.finditer(text):
+        if found["double"] is None:
+            yield found["name"], found["single"] if found["single"] is not None else found["bare"]
+        else:
+            yield found["name"], re.sub(r"\\(.)", lambda e: _ESCAPES.get(e[1], e[1]), found["double"], flags=re.S)
+
+
+def from_process(which: str) -> Pairs:
+    """The secret variables of a process, `pid:N`, or of those that started this one, `parents`."""
+    if not os.path.isdir("/proc/self"):
+        raise TapeError("the environment of another process is read from /proc, which is not here; try --env-file FILE")
+    if which != "parents":
+        return _of(which.removeprefix("pid:"))
+    found: list[tuple[str, str]] = []
+    process = str(os.getppid())
+    while process not in ("0", "1"):
+        try:
+            found += _of(process)
+            process = _parent(process)
+        except (TapeError, OSError):
+            if process == str(os.getppid()):
+                raise
+            break  # those above are somebody else's
+    return tuple(dict.fromkeys(found))
+
+
+def _of(process: str) -> Pairs:
+    try:
+        with open(f"/proc/{process}/environ", "rb") as file:
+            entries = file.read().split(b"\0")
+    except OSError as error:
+        raise TapeError(f"cannot read the environment of process {process}: {error.strerror}") from None
+    pairs = (os.fsdecode(entry).partition("=") for entry in entries if entry)
+    return secrets({name: value for name, _, value in pairs})
+
+
+def _parent(process: str) -> str:
+    with open(f"/proc/{process}/stat") as file:
+        return file.read().rpartition(")")[2].split()[1]  # the name before it may hold anything

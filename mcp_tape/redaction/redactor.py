@@ -1,0 +1,308 @@
+"""Hides known secrets before anything is written anywhere.
+
+Secrets are found on decoded strings and replaced in the verbatim text by the string's span, so all
+else stays as it crossed the wire. It fails closed: what cannot be redacted is not kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..wire import jsontext, protocol, secret_names
+from ..wire.jsontext import Places, Splice
+from . import command_lines, shapes
+from . import rules as hiding
+from .own_rules import OwnRules
+from .private_keys import PrivateKeys
+from .rules import MARK, Rule, mark
+from .strings import Names, StringValue, StringValues, is_json, json_within, replace_strings
+from .values import Literals
+
+FAILED = b"[redacted:failed]"
+STDERR = "stderr"
+# Values found under secret keys that are looked for later: so many, the newest, and none that is longer.
+_MOST_SEEN, _LONGEST_SEEN = 256, 8192
+_MOST_ENVIRON = 1000
+_LONG = 1 << 16
+_SHORTEST = 6  # no rule finds anything in less, but for those of the user
+_PAYLOAD = re.compile(r"(?:data:[\w/+.;=-]{0,100},)?[A-Za-z0-9+/]{1000,}={0,2}")
+_PAYLOADS = re.compile(rb'"[A-Za-z0-9+/]{1000,}={0,2}"')
+_ESCAPED_ASCII = re.compile(rb"(?<!\\)\\+(?:u00([2-7][0-9A-Fa-f])|/)")
+_URL_PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s@]{8,})@")
+_LABELS = ("name", "key", "header")  # {"name": "X-Api-Key", "value": V}
+_LONGEST_LABEL = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """Text to store, the text that match keys are made of, and how many values were hidden."""
+
+    text: bytes
+    matched: bytes
+    count: int
+
+
+class _Look(NamedTuple):
+    """The rules worth applying to one text, in their order; inside a JSON Schema names mean nothing."""
+
+    rules: tuple[Rule, ...]
+    in_schema: tuple[Rule, ...]
+
+
+_SEEN_ONLY = _Look((), ())  # a text with nothing to find but what was seen before
+
+
+class _SecretNames(dict[str, bool]):
+    """Remembers which names are secret: traffic repeats the same few keys."""
+
+    def __init__(self, more: frozenset[str]) -> None:
+        self._more = more
+
+    def __missing__(self, name: str) -> bool:
+        bare = name.removeprefix(protocol.PARAM_HEADER)
+        secret = secret_names.is_hidden_key(bare) or (bool(self._more) and secret_names.fold(bare) in self._more)
+        if len(self) < 10_000 and len(name) <= 100:
+            self[name] = secret
+        return secret
+
+
+class Redactor:
+    """Redacts the frames of one session: what it saw under a secret key, it hides later too."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        keys: Iterable[str] = (),
+        paths: Iterable[str] = (),
+        values: Iterable[str] = (),
+        functions: Iterable[Rule] = (),
+        headers: Iterable[tuple[str, str]] = (),
+        most_seen: int | None = None,
+        known: Iterable[tuple[str, str]] = (),
+    ) -> None:
+        """`known`: variables that are not in the environment, or have another value there."""
+        self._own = OwnRules(keys, paths, values, functions)
+        self._names = _SecretNames(self._own.names)
+        self._environ = _environment((*environ.items(), *known))
+        for name, value in headers:
+            for word in (value, value.rpartition(" ")[2]):  # Bearer TOKEN
+                if secret_names.is_distinctive(word):
+                    self._environ.add(word, f"header:{name}")
+        self._seen = Literals(_MOST_SEEN if most_seen is None else most_seen)
+        self._assignments = hiding.assignment_rule(self._names.__getitem__, self._see)
+        self._private_keys = PrivateKeys()
+
+    def redact(self, text: bytes, channel: str = "", session: int = 0) -> Redacted:
+        """The text without its secrets. `session`: where one redactor is for several."""
+        if self._private_keys and self._private_keys.holds(text, (session, channel)):
+            hidden = mark("shape:private-key").encode()
+            return Redacted(hidden, hidden, 1)
+        look = self._look(text)
+        if look is None:
+            return Redacted(text, text, 0)
+        source = text.decode("utf-8", "surrogateescape")
+        static, is_document = self._hidden(source, look, channel)
+        if not is_document:
+            self._private_keys.watch(source, (session, channel))
+        stored = self._hide_seen(static, _within(channel), is_document)
+        if stored == source:
+            return Redacted(text, text, 0)
+        count = max(1, stored.count(MARK) - source.count(MARK))
+        kept = _bytes(stored)
+        return Redacted(kept, kept if stored is static else _bytes(static), count)
+
+    def learn(self, text: bytes, channel: str = "") -> None:
+        """See what stands under secret names, to hide it elsewhere. Own paths and patterns teach nothing."""
+        look = self._look(text, names_only=True)
+        if look is not None:
+            self._hidden(text.decode("utf-8", "surrogateescape"), look, channel)
+
+    def text(self, text: str) -> str:
+        """A remark, a diagnostic: any text without its secrets."""
+        hidden = self.redact(_bytes(text)).text.decode("utf-8", "surrogateescape")
+        self._private_keys.leave((0, ""))  # the next text is another, and no line of a key that began here
+        return hidden
+
+    def remark(self, text: str) -> str:
+        """A text to be shown, and not to be parsed by anybody: in JSON within it, keys are hidden too."""
+        text = self.text(text)
+        look = self._look(_bytes(text))
+        return self._seen.hide(hiding.settle(text, look.rules)) if look else text
+
+    def arguments(self, command: Iterable[str]) -> list[str]:
+        """A command line without its secrets: `--api-key V`, `--api-key=V`, `K=V`, and whatever a word holds."""
+        words = list(command)
+        out = []
+        for word, secret in zip(words, command_lines.found(words, self._names.__getitem__), strict=True):
+            at, name = secret or (len(word), "")
+            out.append(self.text(word[:at]) + self._under(name, word[at:]))
+        return out
+
+    def target(self, target: Mapping[str, Any]) -> dict[str, Any]:
+        """What was recorded: a command line or a URL."""
+        hidden = {name: self.text(value) if isinstance(value, str) else value for name, value in target.items()}
+        return hidden | ({"command": self.arguments(target["command"])} if "command" in target else {})
+
+    def _look(self, text: bytes, names_only: bool = False) -> _Look | None:
+        """What to look for; None, and that quickly, where there is nothing to find. Of own rules, all or the names."""
+        probe = _PAYLOADS.sub(b'""', text) if len(text) > _LONG else text
+        literal = self._environ.occur(text)
+        if b"\\" in probe:
+            probe = _ESCAPED_ASCII.sub(_unescaped, probe)
+            # An escaped backslash: nobody writes that, and nobody shall hide behind it.
+            if _ESCAPED_ASCII.search(probe):
+                return self._rules(shapes.ALL, True)
+            literal = literal or self._environ.occur(probe)
+        named = secret_names.may_name_secrets(probe)
+        found = shapes.hinted(probe, named)
+        own = self._own.may_name(probe) if names_only else self._own.may_hide(text, probe)
+        if named or found or literal or own:
+            return self._rules(found, named or own)
+        if names_only:
+            return None
+        return _SEEN_ONLY if self._seen.occur(text) or (probe is not text and self._seen.occur(probe)) else None
+
+    def _rules(self, found: Iterable[shapes.Shape], named: bool) -> _Look:
+        # What hides more comes first: a token within a cookie must not cut the cookie in two.
+        by_name = [hiding.shape_rule(shape) for shape in found if shape in shapes.NAMED]
+        by_shape = [hiding.shape_rule(shape) for shape in found if shape not in shapes.NAMED]
+        exact = (self._environ.hide, *self._own.rules, *by_shape)
+        return _Look((*by_name, *([self._assignments] if named else ()), *exact), (*by_name, *exact))
+
+    def _hidden(self, source: str, look: _Look, channel: str) -> tuple[str, bool]:
+        """A text without what it alone tells to be secret, and whether it is JSON."""
+        static = self._static(source, look, _within(channel))
+        return (static, True) if static is not None else (self._free_text(source, look, _within(channel)), False)
+
+    def _static(self, source: str, look: _Look, within: Names) -> str | None:
+        """A JSON text without what it alone tells to be secret; None if it is no JSON."""
+        if not is_json(source):
+            return None
+        if look is _SEEN_ONLY:
+            return source
+        return self._document(self._hide_places(source) if self._own.has_places else source, look, within)
+
+    def _document(self, source: str, look: _Look, within: Names) -> str:
+        values = StringValues(source)
+        labels = self._labelled(source, values) if self._assignments in look.rules else {}
+        return replace_strings(
+            source, values, within, lambda value, start, named: self._string(value, named, look, labels.get(start))
+        )
+
+    def _string(self, value: str, named: Names, look: _Look, label: str | None) -> str:
+        in_schema = not protocol.SCHEMA_KEYS.isdisjoint(named)
+        if not in_schema:
+            key = str(named[-1]) if named else ""
+            if self._names[key] or (secret_names.is_ambiguous_key(key) and secret_names.looks_issued(value)):
+                return self._under(key, value)
+            if label and (secret_names.looks_issued(value) or (label[0] == "-" and not secret_names.is_flag(value))):
+                return self._under(label.lstrip("-"), value)
+        if len(value) < _SHORTEST and not self._own.rules:
+            return value
+        if _PAYLOAD.fullmatch(value):
+            return self._environ.hide(value)  # an image: what looks like a token in it is chance
+        return self._free_text(value, _Look(look.in_schema, look.in_schema) if in_schema else look, named)
+
+    def _under(self, name: str, value: str) -> str:
+        """What is kept of a value that stands under a secret name."""
+        if not value or hiding.is_mark(value) or secret_names.is_stand_in(value):
+            return value
+        self._see(value, name)
+        return mark(f"key:{name}")
+
+    def _free_text(self, text: str, look: _Look, named: Names) -> str:
+        """Text, and JSON within it, until nothing more is found."""
+        before = None
+        while text != before:
+            before = text
+            start, end = json_within(text)
+            if start < end:
+                inner = self._document(text[start:end], look, (*named, ""))
+                text = hiding.settle(text[:start], look.rules) + inner + hiding.settle(text[end:], look.rules)
+            else:
+                text = hiding.settle(text, look.rules)
+                if "{" not in text and text[:1] != "[":
+                    break  # no JSON has come to light
+        return text
+
+    def _labelled(self, source: str, values: Iterable[StringValue]) -> dict[int, str]:
+        """Where values start that a neighbour names: {"name": N, "value": V}, ["--flag", V], [N, V]."""
+        if not self._may_label(source, values):
+            return {}
+        places, labels = Places(), dict[int, str]()
+        for place, start, end in jsontext.walk(source, 0, places.down):
+            if not place or source[start] != '"' or end - start > _LONGEST_LABEL:
+                continue
+            within, step = places.last(place)
+            if step not in _LABELS and not isinstance(step, int):
+                continue
+            word = jsontext.unquote(source[start:end])
+            if not self._names[word.lstrip("-")]:
+                continue
+            if step in _LABELS:
+                labels[places.down(within, "value")] = word
+            elif step == 0 or (isinstance(step, int) and secret_names.is_flag(word)):
+                labels[places.down(within, int(step) + 1)] = word
+        spans = jsontext.walk(source, 0, places.down)
+        return {start: labels[place] for place, start, _ in spans if place in labels}
+
+    def _may_label(self, source: str, values: Iterable[StringValue]) -> bool:
+        """Whether one of the strings names a neighbour: quick, and never wrong when it says no."""
+        for start, end, names, listed in values:
+            may = (listed or names[-1] in _LABELS) and end - start <= _LONGEST_LABEL
+            if may and self._names[jsontext.unquote(source[start:end]).lstrip("-")]:
+                return True
+        return False
+
+    def _hide_places(self, source: str) -> str:
+        splices: list[Splice] = []
+        for place, start, end in jsontext.walk(source, self._own.outermost, self._own.within):
+            hidden = self._own.hidden_at(place) if place.names not in protocol.UNTOUCHED else None
+            splices += [(start, end, jsontext.quote(hidden))] if hidden else []
+        return jsontext.splice(source, splices)
+
+    def _see(self, value: str, name: str) -> None:
+        if len(value) <= _LONGEST_SEEN and secret_names.is_distinctive(value):
+            self._seen.add(value, f"key:{name}")
+
+    def _hide_seen(self, source: str, within: Names, document: bool) -> str:
+        """Storage only, never part of a match key: it depends on what the session held before."""
+        hide = self._seen.hide
+        # What is escaped may be any character: the strings themselves tell.
+        if not self._seen or not ((document and "\\" in source) or self._seen.occur(_bytes(source))):
+            return source
+        if not document:
+            return hide(source)
+        return replace_strings(source, StringValues(source), within, lambda value, *_: hide(value))
+
+
+def _within(channel: str) -> Names:
+    return (STDERR,) if channel == STDERR else ()  # nothing on stderr is the protocol's own
+
+
+def _environment(variables: Iterable[tuple[str, str]]) -> Literals:
+    literals = Literals(_MOST_ENVIRON)
+    for name, value in variables:
+        hidden = hidden_part(name, value)
+        if hidden:
+            literals.add(hidden, f"env:{name}")
+    return literals
+
+
+def hidden_part(name: str, value: str) -> str | None:
+    """What of a variable's value is secret: all of it by the variable's name, or the password in a URL."""
+    if secret_names.is_secret_env(name) and secret_names.is_env_value(value):
+        return value
+    password = _URL_PASSWORD.search(value)
+    return password[1] if password and secret_names.is_distinctive(password[1]) else None
+
+
+def _unescaped(found: re.Match[bytes]) -> bytes:
+    return bytes.fromhex(found[1].decode()) if found[1] else b"/"
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

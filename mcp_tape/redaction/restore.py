@@ -1,0 +1,78 @@
+"""Secrets that a recording hides, put back where the live server needs them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ..wire import jsontext
+from ..wire.frames import Side
+from .rules import MARK
+from .strings import StringValues
+
+PREFIX = "MCP_TAPE_SECRET_"
+_PLACEHOLDER = re.compile(r"\[redacted:([^\]\r\n]{0,200})\]")
+_NO_NAME = re.compile(r"[^A-Za-z0-9]+")
+# Characters of a secret that is recognised within a text: what the server says may hold a short one by chance.
+_SHORTEST: dict[Side, int] = {"client": 4, "server": 8}
+
+
+def variable(source: str) -> str:
+    """The environment variable that a placeholder's secret is taken from."""
+    kind, _, name = source.partition(":")
+    return name if kind == "env" and name else PREFIX + _NO_NAME.sub("_", name or kind).strip("_").upper()
+
+
+def hidden(text: bytes) -> set[str]:
+    """What a recorded text hides, as its placeholders tell."""
+    return set(_PLACEHOLDER.findall(text.decode("utf-8", "replace"))) if MARK.encode() in text else set()
+
+
+def restored(text: bytes, environ: Mapping[str, str]) -> bytes:
+    """A recorded text with its secrets, each spliced in as the JSON around it needs it."""
+    if MARK.encode() not in text:
+        return text
+    return _document(text.decode("utf-8", "surrogateescape"), environ).encode("utf-8", "surrogateescape")
+
+
+def exposed(said: Iterable[tuple[Side, Any]], secrets: Mapping[str, str]) -> str | None:
+    """The name of a secret that stands in what was recorded; None if there is none."""
+    for sender, body in said:
+        for text in _strings(body):
+            for name, value in secrets.items():
+                if value in text and (text == value or len(value) >= _SHORTEST[sender]):
+                    return name
+    return None
+
+
+def _document(source: str, environ: Mapping[str, str]) -> str:
+    splices = []
+    for start, end, *_ in StringValues(source):
+        if MARK in source[start:end]:
+            value = jsontext.unquote(source[start:end])
+            splices.append((start, end, jsontext.quote(_string(value, environ))))
+    return jsontext.splice(source, splices)
+
+
+def _string(value: str, environ: Mapping[str, str]) -> str:
+    if _is_json(value):
+        return _document(value, environ)
+    return _PLACEHOLDER.sub(lambda found: environ.get(variable(found[1]), found[0]), value)
+
+
+def _is_json(value: str) -> bool:
+    if value.lstrip()[:1] not in ("{", "["):
+        return False
+    try:
+        return isinstance(jsontext.loads(value), (dict, list)) and not _PLACEHOLDER.fullmatch(value)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _strings(inner)

@@ -1,0 +1,199 @@
+"""Exact values to hide, however a text spells them: the environment's, and those seen under secret keys.
+
+Thousands may be known, and nearly every text holds none. So texts are first compared with the beginnings of all
+values at once, eight bytes at a time: that a text may hold one can be wrong, that it holds none must never be.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from .rules import mark, outside_marks
+
+SHORTEST = 8  # characters of a value
+_FEW = 40  # spellings that are tried one by one
+_WORD, _WIDEST = 8, 4  # bytes that are compared as one number, and how far apart texts are looked at
+_CHUNK = 1 << 16
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~-")
+_IN_URL = [chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in range(256)]
+
+
+class _Spelling(NamedTuple):
+    """One way to write a value to be hidden."""
+
+    text: str
+    wire: str  # the same as bytes, a character for a byte
+    placeholder: str
+    value: str
+    order: int  # of being added
+
+
+class Literals:
+    """Values to hide, none shorter than SHORTEST; of too many the newest count."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: dict[str, list[_Spelling]] = {}
+        self._spelled: list[_Spelling] = []  # while they are few, longest first: one value may hold another
+        self._index: _Index | None = None  # when they are many; it may hold some that are no longer known
+        self._added = self._forgotten = 0
+        self._changed = False
+        self._escapable = False
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def add(self, value: str, source: str) -> None:
+        if value in self._known:
+            return
+        if len(self._known) >= self._most:
+            del self._known[next(iter(self._known))]
+            self._forgotten += 1
+        self._added += 1
+        told = mark(source), value, self._added
+        self._known[value] = new = [_Spelling(how, _on_the_wire(how), *told) for how in _spellings(value)]
+        self._escapable = self._escapable or not (_is_plain(value) or json.dumps(value) == f'"{value}"')
+        if self._index is None or self._forgotten > self._most or not self._index.add(new):
+            self._changed = True
+
+    def occur(self, text: bytes) -> bool:
+        """Whether one may be in a text: quick, and never wrong when it says no."""
+        if not self._known:
+            return False
+        index = self._prepared()
+        if index is not None:
+            return index.may_be_in(text) or (self._escapable and b"\\" in text)
+        wire = text.decode("latin-1")  # as `in` is several times faster on str
+        for spelling in self._spelled:
+            if spelling.wire in wire:
+                return True
+        return self._escapable and "\\" in wire
+
+    def hide(self, text: str) -> str:
+        for how, _, placeholder, *_ in self._worth_trying(text):
+            if how in text:
+                text = outside_marks(text, lambda part: part.replace(how, placeholder))  # noqa: B023  # used at once
+        return text
+
+    def _worth_trying(self, text: str) -> list[_Spelling]:
+        """Those that may be in a text, longest first."""
+        if len(text) < SHORTEST or not self._known:
+            return []
+        index = self._prepared()
+        if index is None:
+            return self._spelled
+        return sorted((how for how in index.worth_trying(text) if how in self._known.get(how.value, ())), key=_rank)
+
+    def _prepared(self) -> _Index | None:
+        if self._changed:
+            spelled = [how for hows in self._known.values() for how in hows]
+            many = len(spelled) > _FEW
+            self._spelled = [] if many else sorted(spelled, key=_rank)
+            self._index = _Index(spelled) if many else None
+            self._forgotten, self._changed = 0, False
+        return self._index
+
+
+class _Beginning(NamedTuple):
+    """The spellings that begin with the same characters: their lengths, and they themselves by their texts."""
+
+    lengths: set[int]
+    spelled: dict[str, list[_Spelling]]
+
+
+class _Index:
+    """Many spellings, by how they begin.
+
+    A text is looked at in steps, a word at each: whatever spelling of at least a word and a step stands anywhere in it,
+    one of the first words of that spelling, as many as a step is wide, is among those.
+    """
+
+    def __init__(self, spelled: list[_Spelling]) -> None:
+        spare = min(len(how.wire) for how in spelled) - _WORD + 1
+        self._step = max(step for step in (1, 2, _WIDEST) if step <= max(spare, 1))
+        self._words: set[int] = set()
+        self._beginnings: dict[str, _Beginning] = {}
+        self.add(spelled)
+
+    def add(self, spelled: Iterable[_Spelling]) -> bool:
+        """Whether all found a place: none is too short for the steps."""
+        needed = _WORD + self._step - 1
+        for how in spelled:
+            if len(how.wire) < needed:
+                return False
+            wire = how.wire[:needed].encode("latin-1")
+            words = b"".join([wire[at : at + _WORD] for at in range(self._step)])
+            self._words.update(memoryview(words).cast("Q"))
+            first = how.text[:SHORTEST]
+            beginning = self._beginnings.get(first)
+            if beginning is None:
+                beginning = self._beginnings[first] = _Beginning(set(), {})
+            beginning.lengths.add(len(how.text))
+            beginning.spelled.setdefault(how.text, []).append(how)
+        return True
+
+    def may_be_in(self, text: bytes) -> bool:
+        view = memoryview(text)
+        for start in range(0, _WORD, self._step):
+            whole = max(0, len(text) - start) // _WORD * _WORD
+            if not self._words.isdisjoint(view[start : start + whole].cast("Q")):
+                return True
+        return False
+
+    def worth_trying(self, text: str) -> Iterable[_Spelling]:
+        try:
+            if not self.may_be_in(text.encode()):
+                return ()
+        except UnicodeEncodeError:  # bytes that are no UTF-8, halves of characters
+            pass
+        found: set[str] = set()
+        for start in range(0, len(text), _CHUNK):
+            places = range(start, min(start + _CHUNK, len(text) - SHORTEST + 1))
+            found |= {text[at : at + SHORTEST] for at in places} & self._beginnings.keys()
+        return [how for first in found for how in _continued(text, first, self._beginnings[first])]
+
+
+def _continued(text: str, first: str, beginning: _Beginning) -> Iterable[_Spelling]:
+    """Of the spellings that begin so, those that are in a text; all, where that is as quick to find by trying."""
+    lengths, spelled = beginning
+    if text.count(first) * len(lengths) >= len(spelled):
+        return [how for hows in spelled.values() for how in hows]
+    found: dict[str, list[_Spelling]] = {}
+    at = text.find(first)
+    while at >= 0:
+        for part in (text[at : at + length] for length in lengths):
+            if part in spelled:
+                found[part] = spelled[part]
+        at = text.find(first, at + 1)
+    return [how for hows in found.values() for how in hows]
+
+
+def _rank(spelling: _Spelling) -> tuple[int, int]:
+    return -len(spelling.text), spelling.order
+
+
+def _is_plain(value: str) -> bool:
+    """Whether JSON writes a value as it is."""
+    return value.isascii() and value.isprintable() and '"' not in value and "\\" not in value
+
+
+def _spellings(value: str) -> Iterable[str]:
+    """As it is, escaped once or twice as in JSON in a text, and as in a URL."""
+    hows = [value, value.replace("/", "\\/"), "".join([_IN_URL[byte] for byte in _encoded(value)])]
+    if not _is_plain(value):
+        once = json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1]
+        hows += [*once, *(json.dumps(how, ensure_ascii=False)[1:-1] for how in once)]
+    return dict.fromkeys(hows)
+
+
+def _on_the_wire(text: str) -> str:
+    return text if text.isascii() else _encoded(text).decode("latin-1")
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half a character, which only an escape can spell
+        return text.encode("utf-8", "surrogatepass")

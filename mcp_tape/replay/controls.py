@@ -1,0 +1,97 @@
+"""What the control frames of a recorded session tell: HTTP statuses, session ids, which stream resumed which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from ..cassette.reader import Cassette
+from ..wire import jsontext, protocol
+from ..wire.framing import field
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
+
+_CONTROLS = "SELECT text FROM frames WHERE session = ? AND kind = 'control' AND "
+
+
+class Controls:
+    """Looked up when an HTTP replay needs them."""
+
+    def __init__(self, cassette: Cassette) -> None:
+        self._cassette = cassette
+        self.session_id = lru_cache(self._session_id)
+        self.resumed = lru_cache(self._resumed)
+        self.stream_status = lru_cache(self._stream_status)
+        self.transport = lru_cache(self._transport)
+
+    def response(self, session: int, channel: str, before: int) -> tuple[int, str]:
+        """The HTTP status and content type that a channel was answered with, seen from one of its messages."""
+        where = "channel = ? AND sender = 'server' AND seq < ? ORDER BY seq DESC LIMIT 3"
+        for facts in self._facts(where, (session, channel, before)):
+            status, headers = facts.get("status"), facts.get("headers")
+            if isinstance(status, int) and 200 <= status <= 999 and isinstance(headers, dict):
+                content = headers.get("content-type")
+                return status, content if _is_header(content) else ""
+        return 200, ""
+
+    def was_left(self, session: int, channel: str, since: int) -> bool:
+        """Whether the client left a channel before it was answered."""
+        where = "channel = ? AND sender = 'client' AND seq > ? ORDER BY seq LIMIT 1"
+        return any(facts.get("event") == "abort" for facts in self._facts(where, (session, channel, since)))
+
+    def _session_id(self, session: int) -> str | None:
+        """The Mcp-Session-Id that the server gave."""
+        for facts in self._facts("sender = 'server' ORDER BY seq LIMIT 50", (session,)):
+            headers = facts.get("headers")
+            number = headers.get(protocol.SESSION_HEADER) if isinstance(headers, dict) else None
+            if _is_header(number) and " " not in number:
+                return number
+        return None
+
+    def _resumed(self, session: int, channel: str) -> str | None:
+        """The event behind which a stream went on."""
+        for facts in self._facts("channel = ? AND sender = 'client' ORDER BY seq LIMIT 1", (session, channel)):
+            headers = facts.get("headers")
+            if isinstance(headers, dict):
+                resumed = headers.get(protocol.RESUME_HEADER)
+                return resumed if isinstance(resumed, str) else None
+        return None
+
+    def _stream_status(self, session: int) -> int | None:
+        """What the first GET was answered with."""
+        where = "channel LIKE 'get-%' AND sender = 'server' ORDER BY seq LIMIT 1"
+        found = next(iter(self._facts(where, (session,))), {})
+        return found.get("status") if isinstance(found.get("status"), int) else None
+
+    def is_answer(self, sessions: Sequence[int], event: str) -> bool:
+        """Whether the event with this id was an answer, in any of these sessions."""
+        sql = """SELECT CAST(f.head AS BLOB) FROM frames f JOIN messages m ON m.frame = f.id
+                 WHERE f.session = ? AND f.sender = 'server' AND m.kind = 'response' AND f.head IS NOT NULL"""
+        rows = (head for session in sessions for (head,) in self._cassette.rows(sql, (session,)))
+        return any(field(head, b"id") == event for head in rows)
+
+    def is_shared(self, session: int) -> bool:
+        """Whether all that the server said came on one stream: stdio, HTTP+SSE."""
+        return self.transport(session) != "http"
+
+    def _transport(self, session: int) -> str:
+        """How a session was recorded."""
+        return str(self._cassette.rows("SELECT transport FROM sessions WHERE id = ?", (session,))[0][0])
+
+    def _facts(self, where: str, values: tuple[object, ...]) -> list[dict[str, Any]]:
+        found = []
+        for (text,) in self._cassette.rows(_CONTROLS + where, values):
+            try:
+                facts = jsontext.loads(text)
+            except (ValueError, RecursionError, TypeError):
+                continue  # a stranger's
+            if isinstance(facts, dict):
+                found.append(facts)
+        return found
+
+
+def _is_header(value: Any) -> TypeGuard[str]:
+    """Whether a text may be sent as the value of a header."""
+    return isinstance(value, str) and value.isascii() and value.isprintable() and value == value.strip()

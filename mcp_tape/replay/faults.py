@@ -1,0 +1,193 @@
+"""Breaks what a deck plays, on purpose: actions in, actions out. Chance comes from a seed."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from itertools import count
+from typing import Any, NamedTuple
+
+from ..wire import rewrite
+from .calls import Call
+from .deck import Deck, Fact
+from .sends import Action, Hangup, Refuse, Reset, Send, said
+
+_NOISE = b"this line is noise, not JSON-RPC\n"
+# What each kind takes behind its colon: a number, a text, nothing.
+_TAKES = {
+    "error": "a code, as in error:-32000", "tool-error": "", "delay": "milliseconds, as in delay:250", "hang": "",
+    "drop": "", "duplicate": "", "malformed": "", "truncate": "bytes, as in truncate:40", "noise": "",
+    "disconnect": "", "exit": "an exit code, as in exit:3",
+    "http": "a status, as in http:503", "reset": "",
+}  # fmt: skip
+ONLY_HTTP = ("http", "reset")
+# The call never reached the server, so the tape still has its answer.
+_UNREACHED = ("error", "hang", "disconnect", "exit", "http", "reset")
+_SPEC = re.compile(
+    r"(?P<method>[^=:@]+)(?::(?P<name>[^=@]+))?(?:@(?P<nth>\d+))?="
+    r"(?P<kind>[a-z-]+)(?::(?P<value>.*?))?(?::(?P<chance>\d+(?:\.\d+)?)%)?"
+)
+
+
+class Fault(NamedTuple):
+    """What goes wrong with the answers to some calls."""
+
+    source: str
+    method: str
+    name: str | None
+    nth: int | None
+    kind: str
+    value: str
+    chance: float
+
+
+def parse(source: str) -> Fault:
+    """`TARGET=FAULT`, as in `tools/call:search@2=error:-32000:30%`; ValueError when it is none."""
+    found = _SPEC.fullmatch(source)
+    if found is None:
+        raise ValueError(f"{source!r} is no fault: write TARGET=FAULT, as in 'tools/call:search@2=error:-32000'")
+    kind, value, chance = found["kind"], found["value"] or "", found["chance"]
+    if kind not in _TAKES:
+        raise ValueError(f"there is no fault {kind!r}: choose one of {', '.join(_TAKES)}")
+    if chance is None and re.fullmatch(r"\d+(?:\.\d+)?%", value):
+        value, chance = "", value[:-1]
+    if _TAKES[kind] and not re.fullmatch(r"-?\d+", value):
+        raise ValueError(f"{source!r}: {kind} takes {_TAKES[kind]}")
+    if kind == "http" and not 200 <= int(value) <= 599:
+        raise ValueError(f"{source!r}: {value} is no HTTP status that a server could end a request with")
+    nth = int(found["nth"]) if found["nth"] else None
+    return Fault(source, found["method"], found["name"], nth, kind, value, float(chance or 100) / 100)
+
+
+Chooser = Callable[[dict[str, Any]], str | None]  # of a live request: the fault that strikes it, as in "delay:250"
+
+
+class Faulty:
+    """A deck whose answers go wrong where they should."""
+
+    def __init__(self, faults: list[Fault], seed: int, functions: Sequence[Chooser] = ()) -> None:
+        self._faults = faults
+        self._functions = functions
+        self._seed = seed
+        self._seen = [0] * len(faults)
+        self._planned: dict[Call, Fault] = {}
+        self._later: list[tuple[float, int, Send]] = []
+        self._numbers = count()
+        self._deck: Deck | None = None
+        self._tell: Callable[[Fact], None] = lambda fact: None
+
+    def attach(self, deck: Deck) -> None:
+        self._deck = deck
+
+    def listen(self, tell: Callable[[Fact], None]) -> Callable[[Fact], None]:
+        """Hear of each call as it arrives, and pass it on."""
+
+        self._tell = tell
+
+        def heard(fact: Fact) -> None:
+            if fact.what == "played" and fact.call is not None:
+                self._plan(fact.call)
+            tell(fact)
+
+        return heard
+
+    def quick(self, text: bytes) -> bytes | None:
+        return None  # each call counts
+
+    def receive(self, text: bytes, channel: str, now: float) -> None:
+        assert self._deck is not None
+        self._deck.receive(text, channel, now)
+
+    def due(self, now: float) -> list[Action]:
+        assert self._deck is not None
+        out: list[Action] = []
+        while self._later and self._later[0][0] <= now:
+            out.append(heapq.heappop(self._later)[-1])
+        for send in self._deck.apart(now):
+            out += self._broken(send, now)
+        return self._deck.joined(out)
+
+    def leave(self, now: float) -> None:
+        assert self._deck is not None
+        self._deck.leave(now)
+
+    def abandon(self, channel: str) -> None:
+        assert self._deck is not None
+        self._deck.abandon(channel)
+
+    def next_at(self) -> float | None:
+        assert self._deck is not None
+        times = [at for at in (self._deck.next_at(), self._later[0][0] if self._later else None) if at is not None]
+        return min(times, default=None)
+
+    def _plan(self, call: Call) -> None:
+        message = call.message
+        for number, fault in enumerate(self._faults):
+            if fault.method != message.method or fault.name not in (None, message.name):
+                continue
+            self._seen[number] += 1
+            if fault.nth in (None, self._seen[number]) and self._happens(number, fault):
+                self._planned.setdefault(call, fault)
+        for function in self._functions:
+            chosen = function(message.body)
+            if chosen is not None:
+                self._planned.setdefault(call, parse(f"{message.method}={chosen}"))
+        if self._deck is not None and call in self._planned and self._planned[call].kind in _UNREACHED:
+            self._deck.give_back(call)
+
+    def _happens(self, number: int, fault: Fault) -> bool:
+        throw = sha256(f"{self._seed} {number} {self._seen[number]}".encode()).digest()[:4]
+        return int.from_bytes(throw, "big") / 2**32 < fault.chance
+
+    def _broken(self, send: Send, now: float) -> list[Action]:
+        fault = self._planned.get(send.call) if send.call is not None else None
+        if fault is None or (not send.answers and fault.kind != "hang"):
+            return [send]
+        assert send.call is not None
+        if send.answers:
+            del self._planned[send.call]
+            self._tell(Fact("note", f"fault {fault.source}", send.call))
+        return self._applied(fault, send, send.call, now)
+
+    def _applied(self, fault: Fault, send: Send, call: Call, now: float) -> list[Action]:
+        match fault.kind:
+            case "error":
+                error = rewrite.error(int(fault.value), f"fault: {fault.source}")
+                return [_instead(send, said(call, "error", error))]
+            case "tool-error":
+                text = fault.value or f"fault: {fault.source}"
+                return [_instead(send, said(call, "result", rewrite.tool_error(text, call.message.body)))]
+            case "delay":
+                heapq.heappush(self._later, (now + int(fault.value) / 1000, next(self._numbers), send))
+                return []
+            case "duplicate":
+                return [send, send]
+            case "malformed":
+                return [_alone(send, send.text.rstrip()[:-1] + b"\n")]
+            case "truncate":
+                return [_alone(send, send.text[: int(fault.value)]), Hangup(0, call)]
+            case "noise":
+                return [Send(_NOISE, send.channel), send]
+            case "disconnect":
+                return [Hangup(0, call, send)]
+            case "exit":
+                return [Hangup(int(fault.value))]
+            case "http":
+                return [Refuse(int(fault.value), call)]
+            case "reset":
+                return [Reset(call, send)]
+        return []  # hang, drop
+
+
+def _instead(send: Send, other: Send) -> Send:
+    """Another answer at the place of one in a batch."""
+    in_batch = send.recorded is not None and send.recorded.frame_kind == "batch"
+    return other._replace(recorded=send.recorded) if in_batch else other
+
+
+def _alone(send: Send, text: bytes) -> Send:
+    """A broken text, which would break all of a batch that it is put into."""
+    recorded = send.recorded
+    return send._replace(text=text, recorded=recorded and recorded._replace(frame_kind="message"))

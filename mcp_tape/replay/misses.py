@@ -1,0 +1,274 @@
+"""The miss report: which call nothing answers, what comes nearest, how it differs, and what to do."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, NamedTuple
+
+from ..redaction.diagnostics import Discreet
+from ..wire import jsontext, match, protocol
+from ..wire.frames import Message
+from ..wire.jsonpath import path_text
+from ..wire.jsontext import Path
+from ..wire.match import Rule
+from .selection import Recorded, Selection
+from .sends import UNANSWERED
+
+_NEAREST = 3
+_LOOKED_AT = 300  # recordings compared at the most: a report may not take seconds
+_READ = 8 << 20  # bytes of them at the most, for the same reason
+_SHOWN_PATHS = 8
+_SHOWN_TEXT = 120
+_TO_DO = "\n  what to do:"
+_OTHER_ERA = (
+    "this tape is of the modern era (2026-07-28, no handshake), and the client sent "
+    "initialize; use a client that speaks it, or record again with this one"
+)
+
+
+class Advice(NamedTuple):
+    """One way out of a miss: an option with its value, or `show`. `why` says when to take it."""
+
+    why: str
+    what: Literal["session", "ignore", "repeats", "mode", "show"]
+    value: str = ""
+
+
+class Report(NamedTuple):
+    headline: str
+    text: str
+    data: dict[str, Any]
+    advice: tuple[Advice, ...] = ()
+
+
+class _Near(NamedTuple):
+    distance: tuple[bool, int]
+    recorded: Recorded
+    played: bool
+    asked: Any
+    differing: list[tuple[Path, Any, Any]]
+
+
+class _Difference(NamedTuple):
+    """As it is shown: without secrets, and cut only then."""
+
+    path: str
+    recorded: str
+    live: str
+
+
+_Shown = tuple[_Near, list[_Difference]]
+
+
+def report(selection: Selection, message: Message, known: bool, counts: Rule | None, discreet: Discreet) -> Report:
+    """Everything a person needs to see why a live request has no answer on the tape, without its secrets."""
+    try:
+        return _report(selection, message, known, counts, discreet)
+    except Exception:  # whatever a stranger's recordings are: writing this may not fail the request
+        return _in_short(selection, message, discreet)
+
+
+def _in_short(selection: Selection, message: Message, discreet: Discreet) -> Report:
+    """For a tape whose recordings cannot be compared."""
+    call = discreet.call(message)
+    headline = f"{call} is not on the tape"
+    why = f"  {headline}; what is nearest cannot be told\n    mcp-tape check {shlex.quote(selection.path)}"
+    return Report(headline, f"miss: {call}\n{why}", {"cassette": selection.path, "nearest": []})
+
+
+def _report(selection: Selection, message: Message, known: bool, counts: Rule | None, discreet: Discreet) -> Report:
+    call = discreet.call(message)
+    if not known:
+        method = discreet.remark(message.method or "")
+        headline = _unknown_method(selection, method)
+        advice = _recorded(selection, message)
+        text = in_words(f"miss: {call}\n  {headline}", advice, _typed(selection))
+        return Report(headline, text, {"cassette": selection.path, "method": method}, advice)
+    near = _shown(_nearest(selection, message, counts), message, discreet)
+    headline = f"{call} is not on the tape with these params" if not _all_played(near) else f"{call} is played out"
+    if message.method == protocol.INITIALIZE and selection.is_modern(selection.sessions[0]):
+        headline = _OTHER_ERA
+    lines = [f"miss: {call}", f"  {headline}", f"  {selection.path}, played so far: {len(selection.taken)}"]
+    lines += [line for one in near for line in _described(selection, one, discreet)]
+    elsewhere = selection.elsewhere(match.request_key(message.method or "", message.body.get("params")))
+    if elsewhere is not None and selection.is_of_other_era(elsewhere):
+        lines.append(f"  session {elsewhere} has it, but is of the other era: its answers are not for this client")
+        elsewhere = None
+    advice = _advice(near, elsewhere, _recorded(selection, message))
+    data = {"cassette": selection.path, "call": call, "nearest": [_as_data(one) for one in near]}
+    return Report(headline, in_words("\n".join(lines), advice, _typed(selection)), data, advice)
+
+
+def unanswered(selection: Selection, message: Message, recorded: Recorded, discreet: Discreet) -> Report:
+    """The same for a request that is on the tape without its answer."""
+    where = f"#{recorded.seq} of session {recorded.session} in {selection.path}"
+    text = in_words(f"miss: {discreet.call(message)}\n  {UNANSWERED}: {where}", _ANEW, _typed(selection))
+    return Report(UNANSWERED, text, {}, _ANEW)
+
+
+def in_words(text: str, advice: Iterable[Advice], words: Callable[[Advice], str]) -> str:
+    """Return the report of a miss with its advice in the words of whoever is to follow it."""
+    lines = [f"\n    # {each.why}\n    {words(each)}" for each in advice]
+    return text.partition(_TO_DO)[0] + (_TO_DO + "".join(lines) if lines else "")
+
+
+def as_argument(advice: Advice) -> str:
+    """Return advice as an argument of a Python function."""
+    return f"{advice.what}={jsontext.compact([advice.value] if advice.what == 'ignore' else advice.value)}"
+
+
+def _unknown_method(selection: Selection, method: str) -> str:
+    if method == protocol.INITIALIZE and selection.knows(protocol.DISCOVER):
+        return f"Method not found: {_OTHER_ERA}"
+    return f"Method not found: no session on {selection.path} has {method}"
+
+
+def _nearest(selection: Selection, message: Message, counts: Rule | None) -> list[_Near]:
+    live = match.asked(message.method or "", message.body.get("params"))
+    near: list[_Near] = []
+    for row, asked in _looked_at(selection, message):
+        differing = [
+            found for found in match.differences(asked, live, ("params",)) if counts is None or counts(found[0])
+        ]
+        played = row.place in selection.taken
+        near.append(_Near((row.name != message.name, len(differing)), row, played, asked, differing))
+    # Of equal distance, one that is still to be played says more than one that was.
+    return sorted(near, key=lambda one: (*one.distance, one.played))[:_NEAREST]
+
+
+def _looked_at(selection: Selection, message: Message) -> list[tuple[Recorded, Any]]:
+    """The recordings that are compared, and what each asked for; kept, as one miss seldom comes alone."""
+    key = _looked_at, message.method, message.name
+    found: list[tuple[Recorded, Any]] | None = selection.kept.get(key)
+    if found is None:
+        found, read = [], 0
+        for row in selection.requests_like(message.method or "", message.name, _LOOKED_AT):
+            whole = selection.frame_text(row)
+            read += len(whole.text)
+            if read > _READ and found:
+                break
+            found.append((row, match.asked(row.method or "", selection.message(row).body.get("params"))))
+        selection.kept.put(key, found)
+    return found
+
+
+def _shown(near: list[_Near], message: Message, discreet: Discreet) -> list[_Shown]:
+    method = message.method
+    live = _request(method, match.asked(method or "", message.body.get("params")), discreet) if near else None
+    shown: list[_Shown] = []
+    for one in near:
+        recorded = _request(method, one.asked, discreet)
+        differing = [
+            _Difference(
+                path_text([discreet.text(step) if isinstance(step, str) else step for step in path]),
+                "nothing" if match.is_absent(old) else _cut(_value_at(recorded, path), discreet),
+                "nothing" if match.is_absent(new) else _cut(_value_at(live, path), discreet),
+            )
+            for path, old, new in one.differing[:_SHOWN_PATHS]
+        ]
+        shown.append((one, differing))
+    return shown
+
+
+def _request(method: str | None, asked: Any, discreet: Discreet) -> Any:
+    """A whole request: rules may go by where a value stands, and by what it stands under."""
+    return discreet.document({"jsonrpc": "2.0", "method": method, "params": asked})
+
+
+def _value_at(hidden: Any, path: Path) -> Any:
+    """The value at a path; the placeholder of what stood around it, where there is one."""
+    for step in path:
+        if isinstance(hidden, str):
+            break
+        hidden = hidden[step]
+    return hidden
+
+
+def _all_played(near: list[_Shown]) -> bool:
+    return bool(near) and not near[0][0].differing and near[0][0].played
+
+
+def _described(selection: Selection, shown: _Shown, discreet: Discreet) -> list[str]:
+    one, differing = shown
+    row = one.recorded
+    played = ", already played" if one.played else ""
+    lines = [f"  nearest: #{row.seq} {discreet.call(row)}{played}"]
+    lines += [f"    {path}  recorded {recorded}, live {live}" for path, recorded, live in differing]
+    if len(one.differing) > _SHOWN_PATHS:
+        lines.append(f"    and {len(one.differing) - _SHOWN_PATHS} more differences")
+    answer = selection.answer(row)
+    if answer is not None:
+        lines.append(f"    would have answered: {_answer_line(selection, answer, discreet)}")
+    return lines
+
+
+def _answer_line(selection: Selection, answer: Recorded, discreet: Discreet) -> str:
+    body = selection.message(answer).body
+    if not body:  # a refusal in words
+        return _cut(selection.text(answer).decode("utf-8", "replace"), discreet)
+    hidden = discreet.document(body)
+    return _cut(hidden.get("error", hidden.get("result")) if isinstance(hidden, dict) else hidden, discreet)
+
+
+_SHOW = Advice("to see what there is", "show")
+_ALWAYS = (Advice("to record what is missing", "mode", "new_episodes"), _SHOW)
+_ANEW = (Advice("to record it anew", "mode", "rewrite"), _SHOW)
+
+
+_NAME = "$.params.name"  # never to be ignored: every tool would give the answers of another
+_RECORD_ALL = Advice("to record all anew, as this tool may change what others answer", "mode", "rewrite")
+
+
+def _recorded(selection: Selection, message: Message) -> tuple[Advice, ...]:
+    """Return how to record it: what a tool that writes has done is in no answer that the tape has already."""
+    return (_RECORD_ALL, *_ALWAYS) if may_write(selection, message) else _ALWAYS
+
+
+def _advice(near: list[_Shown], elsewhere: int | None, record: tuple[Advice, ...]) -> tuple[Advice, ...]:
+    if elsewhere is not None:
+        return Advice(f"session {elsewhere} has it: to play every session", "session", "all"), *record
+    if near and near[0][1]:
+        paths = [found.path for found in near[0][1]]
+        return record if _NAME in paths else (Advice("if that may differ", "ignore", paths[0]), *record)
+    return (Advice("to repeat the last answer", "repeats", "last"), *record) if near else record
+
+
+def may_write(selection: Selection, message: Message) -> bool:
+    """Whether a call may change something: no recorded list says that its tool only reads."""
+    if message.method != protocol.CALL:
+        return False
+    readers: set[str] | None = selection.kept.get(may_write)
+    if readers is None:
+        answers = (selection.answer(row) for row in selection.requests(protocol.TOOLS))
+        bodies = (selection.message(answer).body for answer in answers if answer is not None)
+        readers = {name for body in bodies for name in protocol.tools_that_read(body)}
+        selection.kept.put(may_write, readers)
+    return message.name not in readers
+
+
+def _typed(selection: Selection) -> Callable[[Advice], str]:
+    """Return what puts advice as a command line."""
+    tape = shlex.quote(selection.path)
+
+    server = "--url URL" if selection.is_of_url else "-- SERVER"
+
+    def words(advice: Advice) -> str:
+        if advice.what == "mode":
+            return f"mcp-tape use {tape} --mode {advice.value} {server}"
+        option = "" if advice.what == "show" else f" --{advice.what} {shlex.quote(advice.value)}"
+        return f"mcp-tape {'replay' if option else 'show'} {tape}{option}"
+
+    return words
+
+
+def _as_data(shown: _Shown) -> dict[str, Any]:
+    one, differing = shown
+    told = [difference._asdict() for difference in differing]
+    return {"seq": one.recorded.seq, "already_played": one.played, "differing": told}
+
+
+def _cut(value: Any, discreet: Discreet) -> str:
+    """A hidden value as text. What a recording must not touch, such as a tool's name, is hidden here."""
+    text = discreet.text(jsontext.compact(value))
+    return text if len(text) <= _SHOWN_TEXT else text[:_SHOWN_TEXT] + "…"

@@ -1,0 +1,104 @@
+"""Choosing what plays to a client once it has shown who it is: its era by its first request, its place in the run.
+
+Does no I/O: who counts the clients of a run is an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ..wire import frames, protocol
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from .deck import Deck
+    from .sends import Action, Player
+
+    class Clients(Protocol):
+        """Numbers the clients of a run, which may be the recorded one; None where nobody can."""
+
+        def peek(self) -> int | None: ...
+
+        def take(self) -> int | None: ...
+
+        def is_of(self, recorded: str) -> bool: ...
+
+    Decks = Callable[[bool | None, int | None], tuple[Player, Deck]]  # by the era and the number of a client
+
+
+class Opening:
+    """A player that begins with the first request. One that only probes is not counted as a client yet."""
+
+    def __init__(
+        self,
+        decks: Decks,
+        era: Callable[[frames.Message], bool | None],
+        clients: Clients | None,
+        forget: Callable[[Deck], None],
+    ) -> None:
+        """`forget` is told of a deck that another takes the place of."""
+        self._decks = decks
+        self._era = era
+        self._clients = clients
+        self._forget = forget
+        self._held: list[tuple[bytes, str]] = []  # what came before the first request
+        self._chosen: tuple[bool | None, int | None] | None = None
+        self._is_counted = False
+        self._player: Player | None = None
+        self._deck: Deck | None = None
+        self.quick: Callable[[bytes], bytes | None] = _not_yet
+
+    def receive(self, text: bytes, channel: str, now: float) -> None:
+        self._held.append((text, channel))
+        if not self._is_counted:
+            requests = [message for message in frames.parse(text)[1] if message.kind == "request"]
+            if requests:
+                self._choose(next((one for one in requests if one.method not in protocol.PROBES), requests[0]))
+        if self._player is not None:
+            held, self._held = self._held, []
+            for frame in held:
+                self._player.receive(*frame, now)
+
+    def due(self, now: float) -> Sequence[Action]:
+        return self._player.due(now) if self._player else []
+
+    def next_at(self) -> float | None:
+        return self._player.next_at() if self._player else None
+
+    def leave(self, now: float) -> None:
+        if self._player:
+            self._player.leave(now)
+
+    def abandon(self, channel: str) -> None:
+        if self._player:
+            self._player.abandon(channel)
+
+    def is_asking(self, rpc_id: str) -> bool:
+        """Whether the tape waits for an answer to a request with this id."""
+        return self._deck is not None and self._deck.is_asking(rpc_id)
+
+    def _choose(self, asked: frames.Message) -> None:
+        """By a request. A probe is answered by what would play now; the request after it may know better."""
+        is_probe = asked.method in protocol.PROBES
+        nth = None if self._clients is None else self._clients.peek() if is_probe else self._clients.take()
+        legacy = self._era(asked)
+        if legacy is None and self._chosen is not None:
+            legacy = self._chosen[0]
+        if self._chosen != (legacy, nth):
+            self._open(legacy, nth)
+        self._is_counted = not is_probe
+        if self._is_counted and self._player is not None:
+            self.quick = self._player.quick
+
+    def _open(self, legacy: bool | None, nth: int | None) -> None:
+        before, self._chosen = self._deck, (legacy, nth)
+        if before is not None:
+            self._forget(before)
+        self._player, self._deck = self._decks(legacy, nth)
+        self._deck.played += before.played if before else 0
+
+
+def _not_yet(text: bytes) -> bytes | None:
+    return None

@@ -1,0 +1,107 @@
+"""Tells what happened in a replay: to a person on stderr, to machines as JSON lines, at once.
+
+Each line is one write to a file opened for appending: a killed replay, or a command that a client starts
+twice, loses nothing and mixes nothing up.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ..redaction.diagnostics import Discreet
+from ..wire import jsontext
+
+if TYPE_CHECKING:
+    from .deck import Fact
+    from .selection import Recorded
+
+
+_SHOWN = 10  # unplayed requests that a person is told of one by one
+
+
+class Reporter:
+    """Where the facts of a replay go."""
+
+    def __init__(
+        self,
+        say: Callable[[str], None],
+        file: str | None,
+        run: str | None,
+        discreet: Discreet,
+        *,
+        quiet: bool = False,
+    ) -> None:
+        """Quiet: misses are only in the file, whose reader shows them."""
+        self._say = say
+        self._discreet = discreet
+        self._quiet = quiet
+        self._run = run
+        self._file = -1
+        if file is not None:
+            self._file = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+    def tell(self, fact: Fact) -> None:
+        """One thing that happened."""
+        if fact.what == "played" and self._file < 0:
+            return
+        text = fact.text
+        if fact.what == "note" or (fact.what == "miss" and not self._quiet):
+            self._say(text if fact.what == "miss" else f"note: {text}")
+        call = fact.call
+        if call is None:
+            self._write({"what": fact.what, "text": text})
+            return
+        recorded = call.recorded
+        self._write(
+            {
+                "what": fact.what,
+                "method": self._hidden(call.message.method),
+                "name": self._hidden(call.message.name),
+                "id": self._hidden(jsontext.loads(call.rpc_id)),
+                "session": recorded.session if recorded else None,
+                "seq": recorded.seq if recorded else None,
+            }
+            | ({"text": text} if text else {})
+            | ({"advice": [advice._asdict() for advice in fact.advice]} if fact.advice else {})
+        )
+
+    def fail(self, why: str) -> None:
+        """Report an error that is raised as well."""
+        self._write({"what": "error", "text": self._hidden(why)})
+
+    def grew(self, calls: int, stale: int) -> None:
+        """How many calls went to the live server, and how many answers after one are older than it."""
+        self._write({"what": "grew", "calls": calls, "stale": stale})
+
+    def unplayed(self, rows: Iterable[Recorded], *, loud: bool) -> int:
+        """The recorded requests that nobody made; how many."""
+        count = 0
+        for row in rows:
+            count += 1
+            if loud and count <= _SHOWN:
+                self._say(f"unplayed: #{row.seq} {self._discreet.call(row)}")
+            self._write(
+                {"what": "unplayed", "method": row.method, "name": row.name, "session": row.session, "seq": row.seq}
+            )
+        if loud and count > _SHOWN:
+            self._say(f"unplayed: and {count - _SHOWN} more")
+        return count
+
+    def _hidden(self, told: Any) -> Any:
+        return self._discreet.text(told) if self._file >= 0 and isinstance(told, str) else told
+
+    def _write(self, row: dict[str, Any]) -> None:
+        if self._file >= 0:
+            from ..formats.jsonl import line  # only where there is a report
+
+            text = line({"pid": os.getpid(), "run": self._run} | row)
+            try:
+                if os.write(self._file, text) < len(text):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            except OSError as error:  # a full disk is no reason not to answer a client
+                os.close(self._file)
+                self._file = -1
+                self._say(f"the report is not whole, as it cannot be written: {error.strerror}; the replay goes on")

@@ -1,0 +1,266 @@
+"""A cassette and what plays it: a deck for each client, faults where asked for, and the report of it all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import TapeError
+
+if TYPE_CHECKING:
+    from ..cassette.reader import Cassette
+    from ..redaction.diagnostics import Rules
+    from .calls import Call
+    from .choosing import Run
+    from .deck import Deck, Fact
+    from .faults import Chooser, Faulty
+    from .finder import Compare, Finder, Repeats
+    from .opening import Clients, Opening
+    from .selection import Recorded
+    from .sends import Player, Send
+
+
+class Replay(NamedTuple):
+    """How to replay."""
+
+    session: str = "latest"
+    ignore: tuple[str, ...] = ()
+    match_on: tuple[str, ...] = ()
+    repeats: Repeats | None = None  # None: as the transport and the era have it
+    in_recorded_order: bool = False
+    speed: float = 0.0
+    faults: tuple[str, ...] = ()
+    seed: int = 0
+    strict: bool = False
+    report: str | None = None
+    run: str | None = None
+    in_place_of: str | None = None  # the cassette that a test records through this one, and that reports name
+    rules: tuple[Compare, ...] = ()
+    choosers: tuple[Chooser, ...] = ()  # of faults
+    # What is said of live requests hides what a recording of them would.
+    redact_keys: tuple[str, ...] = ()
+    redact_paths: tuple[str, ...] = ()
+    redact_values: tuple[str, ...] = ()
+    redact_with: tuple[str, ...] = ()
+    redactions: tuple[Callable[[str], str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
+    known: tuple[tuple[str, str], ...] = ()
+
+
+class Played(NamedTuple):
+    """What a replay came to."""
+
+    played: int
+    misses: int
+    unplayed: int
+    code: int
+    grew: int = 0  # calls that went to a live server
+    stale: int = 0  # answers of the tape after one that may have changed something
+
+
+class Stage:
+    """A cassette with its reporter, and a deck for each client that comes, with faults where they were asked for."""
+
+    def __init__(
+        self,
+        cassette: Cassette,
+        options: Replay,
+        say: Callable[[str], None],
+        told: Callable[[Fact], None] | None = None,
+        stand_in: Callable[[Call], Send | None] | None = None,
+        clients: Callable[[Run], Clients] | None = None,
+    ) -> None:
+        """`clients` gives what numbers them, where what plays was recorded in a run."""
+        from ..redaction.diagnostics import Discreet
+        from . import choosing, report, selection
+
+        self._cassette = cassette
+        self._options = options
+        self._told = told
+        self._stand_in = stand_in
+        self._say = say
+        self._discreet = Discreet(_rules(options))
+        quiet = bool(options.in_place_of)
+        self._reporter = report.Reporter(say, options.report, options.run, self._discreet, quiet=quiet)
+        self._finders: list[Finder] = []
+        self._grew = 0
+        self._before: int | None = None  # how many requests were played when a live call may have changed something
+        self._decks: list[Deck] = []
+        self._until = choosing.newest(cassette)
+        self._chosen = selection.select(cassette, options.session, until=self._until)
+        first = self._chosen.sessions[0]
+        self._run = choosing.run_of(cassette, first, self._until) if options.session == "latest" else None
+        self._clients = clients(self._run) if clients and self._run else None
+        _say_incomplete(cassette, self._chosen.sessions, say)
+
+    def deck(
+        self,
+        pass_on: Callable[[Call], bool] = lambda call: False,
+        *,
+        repeats: Repeats = "error",
+        legacy: bool | None = None,
+        shortcuts: bool = True,
+        nth: int | None = None,
+    ) -> tuple[Player, Deck]:
+        """What to play to, and the deck in it. `repeats` is for when nothing else was asked for."""
+        from . import finder as finding
+        from . import selection
+        from .deck import Deck
+
+        options = self._options
+        if nth is None and self._clients is not None:
+            nth = self._clients.take()
+        self._tell_if_over(nth)
+        chosen = selection.select(self._cassette, options.session, legacy, nth, self._until)
+        chosen.path = options.in_place_of or chosen.path
+        repeats = options.repeats or repeats
+        finder = finding.Finder(chosen, finding.rule(options.ignore, options.match_on), repeats, options.rules)
+        faulty = _faulty(options)
+        tell = faulty.listen(self._tell) if faulty else self._tell
+        deck = Deck(
+            chosen,
+            finder,
+            speed=options.speed,
+            in_recorded_order=options.in_recorded_order,
+            repeat_whole=repeats != "error",
+            shortcuts=shortcuts,
+            tell=tell,
+            tell_played=bool(options.report or faulty or self._told),
+            pass_on=lambda call: pass_on(call) and self._went_live(call),
+            stand_in=self._stand_in,
+            discreet=self._discreet,
+        )
+        if faulty:
+            faulty.attach(deck)
+        self._decks.append(deck)
+        self._finders.append(finder)
+        return faulty or deck, deck
+
+    def _tell_if_over(self, nth: int | None) -> None:
+        """Say so when a run connects more often than it did: a server with a state would not say the same again."""
+        recorded = len(self._run.sessions) if self._run else 0
+        if nth is not None and self._options.session == "latest" and 1 < recorded <= nth:
+            from .deck import Fact
+
+            self._tell(Fact("note", f"connection {nth + 1} of a run of which {recorded} are recorded: it starts over"))
+
+    def player(self, pass_on: Callable[[Call], bool] = lambda call: False) -> tuple[Player, Deck | Opening]:
+        """The same for a client of which nothing is known yet; what plays may depend on how it begins."""
+        if self._is_settled():
+            return self.deck(pass_on)
+        from . import choosing
+        from .opening import Opening
+
+        opening = Opening(
+            lambda legacy, nth: self.deck(pass_on, legacy=legacy, nth=nth),
+            lambda message: choosing.era_of(self._cassette, message, self._until),
+            self._clients,
+            self.forget,
+        )
+        return opening, opening
+
+    def _is_settled(self) -> bool:
+        """Whether the same sessions play to everybody."""
+        from . import choosing
+
+        run, clients = self._run, self._clients
+        if run and clients and (len(run.sessions) > 1 or clients.is_of(run.id)):
+            return False
+        return self._options.session.isdecimal() or not choosing.has_both_eras(self._cassette)
+
+    def forget(self, deck: Deck) -> None:
+        """Leave out a deck that another has taken the place of."""
+        at = self._decks.index(deck)
+        del self._decks[at], self._finders[at]
+
+    def place(self, url: str) -> tuple[str, dict[str, str]]:
+        """The path for clients, the same as in the server's own URL, and what of ours is to be served there."""
+        from urllib.parse import urlsplit
+
+        from ..transports.http.serve import PATH, SSE_PATH
+
+        if not url:
+            return PATH, {}
+        path = urlsplit(url).path
+        is_sse = self._chosen.controls.transport(self._chosen.sessions[0]) == "sse"
+        return path or "/", {path.rstrip("/"): SSE_PATH if is_sse else PATH}
+
+    def overhear(self, text: bytes) -> None:
+        """A message of a live server beside the tape: what it calls a secret is not repeated in notes."""
+        self._discreet.hear(text)
+
+    def note(self, text: str) -> None:
+        """Say something of live traffic."""
+        self._say(self._discreet.remark(text))
+
+    def _tell(self, fact: Fact) -> None:
+        self._reporter.tell(fact)
+        if self._told is not None:
+            self._told(fact)
+
+    def fail(self, error: TapeError) -> None:
+        """Report what ends the use of a live server."""
+        self._reporter.fail(str(error))
+
+    def finish(self, code: int | None) -> Played:
+        """Say what was not played; what it all came to. A fault may have chosen the exit code."""
+        options, unplayed = self._options, 0
+        if options.strict or options.report:
+            unplayed = self._reporter.unplayed(self._unplayed(), loud=options.strict)
+        played, misses = self._played(), sum(deck.misses for deck in self._decks)
+        stale = 0 if self._before is None else played - self._before
+        if self._grew:
+            self._reporter.grew(self._grew, stale)
+        code = code or int(bool(misses or (options.strict and unplayed)))
+        return Played(played, misses, unplayed, code, self._grew, stale)
+
+    def _played(self) -> int:
+        return sum(deck.played for deck in self._decks)
+
+    def _went_live(self, call: Call) -> bool:
+        """Count a call that the live server was asked, and from when on the tape may be behind it."""
+        from .misses import may_write
+
+        self._grew += 1
+        if self._before is None and may_write(self._chosen, call.message):
+            self._before = self._played()
+        return True
+
+    def _unplayed(self) -> Iterator[Recorded]:
+        """What no client asked for."""
+        if not self._decks:
+            self.deck(nth=self._clients.peek() if self._clients else None)
+        first, *others = self._finders
+        of_others = self._of_other_connections()
+        rows = (row for row in first.unplayed() if row.session not in of_others)
+        return (row for row in rows if not any(row.place in other.taken for other in others))
+
+    def _of_other_connections(self) -> set[int]:
+        """The sessions of a run that other connections are there for, and those that extend them."""
+        if self._run is None or self._clients is None:
+            return set()
+        others = set(self._run.sessions) - {self._decks[0].selection.sessions[0]}
+        return others | {session.id for session in self._cassette.sessions() if session.extends in others}
+
+
+def _rules(options: Replay) -> Rules:
+    from ..redaction.diagnostics import Rules
+
+    own = options.redact_keys, options.redact_paths, options.redact_values
+    return Rules(*own, options.redactions, options.redact_with, options.headers, os.environ, options.known)
+
+
+def _faulty(options: Replay) -> Faulty | None:
+    if not options.faults and not options.choosers:
+        return None
+    from . import faults
+
+    return faults.Faulty([faults.parse(source) for source in options.faults], options.seed, options.choosers)
+
+
+def _say_incomplete(cassette: Cassette, sessions: Sequence[int], say: Callable[[str], None]) -> None:
+    played = set(sessions)
+    for session in cassette.sessions():
+        if session.id in played and session.incomplete:
+            say(f"session {session.id} is incomplete: {session.incomplete}")

@@ -1,0 +1,1 @@
+"""Cassettes in tests: `use_cassette` and what the pytest plugin does."""

@@ -1,0 +1,168 @@
+"""What happened while a cassette was recorded: read from the file that its recorders write, and from their report."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from ..cassette.reader import Cassette, Session
+from ..errors import CassetteError
+from ..replay.choosing import finished
+from ..replay.misses import Advice
+from ..replay.selection import Selection, select
+from ..wire import jsontext, protocol
+from ..wire.frames import Exchange
+from .used import unplayed
+
+Row = dict[str, Any]  # of a report
+
+
+class Happened(NamedTuple):
+    """All that a tape is asked about afterwards."""
+
+    calls: list[Exchange]
+    misses: list[tuple[Exchange, str, list[Advice]]]
+    unplayed: list[Exchange]
+    play_count: int
+    notes: list[str]
+    errors: list[str]
+    grew: int
+    stale: int
+
+
+class Source(NamedTuple):
+    """Where to look, and what of it was forgotten."""
+
+    part: str
+    report: str
+    runs: frozenset[str]
+    plays: str | None  # the session, in words; None where everything is live
+    forgotten_rows: int = 0
+    forgotten_calls: frozenset[tuple[int | None, int | None]] = frozenset()
+
+
+def look(source: Source) -> Happened:
+    """What happened so far."""
+    rows = read_report(source.report)[source.forgotten_rows :]
+    played = [row for row in rows if row["what"] == "played"]
+    calls: list[Exchange] = []
+    left: list[Exchange] = []
+    try:
+        with Cassette(source.part) as cassette:
+            calls = _calls(cassette, source, played)
+            left = _unplayed(cassette, source, played) if source.plays else []
+    except CassetteError:
+        pass  # nothing yet
+    misses = [(_asked(row), row["text"], _advice(row)) for row in rows if row["what"] == "miss"]
+    grown = [row for row in rows if row["what"] == "grew"]
+    grew, stale = (sum(row[name] for row in grown) for name in ("calls", "stale"))
+    return Happened(calls, misses, left, len(played), _texts(rows, "note"), errors(source), grew, stale)
+
+
+def errors(source: Source) -> list[str]:
+    """Why recorders could not serve, each once."""
+    return list(dict.fromkeys(_texts(read_report(source.report)[source.forgotten_rows :], "error")))
+
+
+def forget(source: Source) -> Source:
+    """The same without what happened so far."""
+    forgotten: set[tuple[int | None, int | None]] = set()
+    for session in own_sessions(source):
+        with Cassette(source.part) as cassette:
+            forgotten |= {(call.session, call.seq) for call in cassette.exchanges(session.id)}
+    return source._replace(forgotten_rows=len(read_report(source.report)), forgotten_calls=frozenset(forgotten))
+
+
+def own_sessions(source: Source) -> list[Session]:
+    """What was recorded here."""
+    try:
+        with Cassette(source.part) as cassette:
+            return _own(cassette, source)
+    except CassetteError:
+        return []  # nothing yet
+
+
+def has_begun(source: Source) -> bool:
+    """Whether a recorder has stored something, or has failed."""
+    return bool(own_sessions(source) or _texts(read_report(source.report), "error"))
+
+
+def has_asked(source: Source) -> bool:
+    """Whether there is something to play in what was recorded here."""
+    own = {session.id for session in own_sessions(source)}
+    if not own:
+        return False
+    with Cassette(source.part) as cassette:
+        return not own.isdisjoint(finished(cassette))
+
+
+def count(source: Source) -> int:
+    """How much there is by now; grows with each message."""
+    try:
+        with Cassette(source.part) as cassette:
+            frames = sum(cassette.counts(session.id)["frames"] for session in _own(cassette, source))
+    except CassetteError:
+        frames = 0
+    return frames + len(read_report(source.report))
+
+
+def is_being_written(path: str) -> bool:
+    """Whether one of those who told something in a report is still there."""
+    for pid in {row["pid"] for row in read_report(path)}:
+        try:
+            os.kill(pid, 0)
+        except OSError:
+            continue
+        return True
+    return False
+
+
+def read_report(path: str) -> list[Row]:
+    """The whole lines of a report; none where there is none yet."""
+    try:
+        with open(path, "rb") as lines:
+            return [jsontext.loads(line) for line in lines if line.endswith(b"\n")]
+    except FileNotFoundError:
+        return []
+
+
+def _own(cassette: Cassette, source: Source) -> list[Session]:
+    return [session for session in cassette.sessions() if session.run in source.runs]
+
+
+def _calls(cassette: Cassette, source: Source, played: list[Row]) -> list[Exchange]:
+    """What was played, and behind it what was live. The handshake that was played to the live server too is one."""
+    taped = {_identity(e): e for number in {row["session"] for row in played} for e in cassette.exchanges(number)}
+    found = [(taped.get((row["session"], row["seq"], row["method"], row["name"])), row) for row in played]
+    old = [e._replace(id=jsontext.dumps(row["id"])) for e, row in found if e is not None]
+    greeted = {e.method for e in old} & {protocol.INITIALIZE, protocol.DISCOVER}
+    live = [e for session in _own(cassette, source) for e in cassette.exchanges(session.id) if e.sender == "client"]
+    new = [e for e in live if e.method not in greeted and (e.session, e.seq) not in source.forgotten_calls]
+    return old + new
+
+
+def _identity(exchange: Exchange) -> tuple[Any, ...]:
+    """As a report names it: those of a batch share their place."""
+    return exchange.session, exchange.seq, exchange.method, exchange.name
+
+
+def _unplayed(cassette: Cassette, source: Source, played: list[Row]) -> list[Exchange]:
+    touched, own = {row["session"] for row in played}, {session.id for session in _own(cassette, source)}
+    chosen = [select(cassette, source.plays or "", legacy) for legacy in (None, True, False)]  # clients have an era
+    fitting = next((each for each in chosen if touched & set(each.sessions)), chosen[0])
+    before = Selection(cassette, [number for number in fitting.sessions if number not in own])
+    # A report does not tell the part of a batch: all of one count as played.
+    seqs = {(row["session"], row["seq"]) for row in played}
+    return unplayed(cassette, before, {row.place for row in before.all_requests() if row.place[:2] in seqs})
+
+
+def _texts(rows: list[Row], what: str) -> list[str]:
+    return [row["text"] for row in rows if row["what"] == what]
+
+
+def _advice(row: Row) -> list[Advice]:
+    return [Advice(**advice) for advice in row.get("advice", ())]
+
+
+def _asked(row: Row) -> Exchange:
+    return Exchange(None, None, "client", row["method"], row["name"], jsontext.dumps(row["id"]), None)

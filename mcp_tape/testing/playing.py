@@ -1,0 +1,218 @@
+"""A cassette that plays, within this process: in memory, over HTTP, and for those who start a command."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from .. import api
+from ..cassette.reader import Cassette
+from ..replay.stand_ins import LIST, StandIns, output_schemas
+from ..wire import frames
+from ..wire.frames import Exchange
+from .used import Function, Miss, Settings, UsedCassette, unplayed
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from ..replay.calls import Call
+    from ..replay.deck import Deck, Fact
+    from ..replay.sends import Player, Send
+    from ..transports.http.listen import App
+    from ..transports.http.serve import Server
+
+
+class Playing(UsedCassette):
+    """Each client has a deck of its own; all that happens is told here."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._lock = threading.Lock()
+        self._clients = _Count()
+        self._facts: list[Fact] = []
+        self._said: list[str] = []
+        self._answers: dict[Call, bytes] = {}  # of stand-ins
+        self._sessions: dict[int, None] = {}  # that clients were played, in order
+        self._stand_ins = StandIns(self._output_schemas)
+        self._server: Server | None = None
+        self._url_path = ""
+
+    def _make_streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+        from ..transports.memory import streams
+
+        return streams(self._player)
+
+    def _make_command(self) -> list[str]:
+        from ..transports.local import Door
+
+        door = Door(self._player)
+        self._started.callback(door.close)
+        return door.command
+
+    def _make_url(self) -> str:
+        from ..transports import local
+        from ..transports.http.listen import Address, Site
+
+        # Where a rule or a fault raises, a client is only told that something did.
+        site = Site(Address("127.0.0.1", 0), traceback.print_exception)
+        origin = self._started.enter_context(local.site_in_thread(site, lambda: self._application(site.stop)))
+        return origin + self._url_path
+
+    @contextlib.contextmanager
+    def _player(self) -> Iterator[Player]:
+        """What plays to one client, in the thread that asks for it."""
+        with self._stage() as stage:
+            yield stage.player()[0]
+
+    @contextlib.contextmanager
+    def _application(self, stop: Callable[[], None]) -> Iterator[App]:
+        from ..transports.http import serve
+
+        with self._stage() as stage:
+            self._url_path, aliases = stage.place(self._settings.web.url)
+            self._server = serve.Server(stage, stop, aliases)
+            yield self._server
+
+    @contextlib.contextmanager
+    def _stage(self) -> Iterator[api.Stage]:
+        with Cassette(self.path) as cassette:
+            told = self._hear, self._stand_in, lambda run: self._clients
+            yield _Stage(self._sessions, cassette, self._settings.replay, self._said.append, *told)
+
+    # -- what happened
+
+    def _hear(self, fact: Fact) -> None:
+        with self._lock:
+            self._facts.append(fact)
+
+    def _told(self, *what: str) -> list[Fact]:
+        with self._lock:
+            return [fact for fact in self._facts if fact.what in what]
+
+    def _made(self) -> list[Exchange]:
+        calls = [fact.call for fact in self._told("played", "miss") if fact.call is not None]
+        with Cassette(self.path) as cassette:
+            sessions = {call.recorded.session for call in calls if call.recorded}
+            recorded = {(e.session, e.seq, e.id): e for number in sessions for e in cassette.exchanges(number)}
+        return [self._exchange(call, recorded) for call in dict.fromkeys(calls)]  # a miss may have been found first
+
+    def _exchange(self, call: Call, recorded: dict[tuple[int | None, int | None, str | None], Exchange]) -> Exchange:
+        """What a client asked, and what it was answered."""
+        message, row = call.message, call.recorded
+        then = recorded.get((row.session, row.seq, row.rpc_id)) if row else None
+        if then is not None:
+            return then._replace(id=call.rpc_id, params=message.body.get("params"))
+        answer = frames.parse(self._answers.get(call, b""))[1]
+        body = answer[0].body if answer else {}
+        asked = (None, None, "client", message.method or "", message.name, call.rpc_id, message.body.get("params"))
+        return Exchange._make((*asked, body.get("result"), body.get("error"), None))
+
+    @property
+    def misses(self) -> list[Miss]:
+        return [
+            Miss(self._exchange(fact.call, {}), self._in_words(fact.text, fact.advice))
+            for fact in self._told("miss")
+            if fact.call
+        ]
+
+    @property
+    def unplayed(self) -> list[Exchange]:
+        from ..replay.selection import Selection, select
+
+        played = {fact.call.recorded.place for fact in self._told("played") if fact.call and fact.call.recorded}
+        with Cassette(self.path) as cassette:
+            sessions = list(self._sessions)
+            chosen = (
+                Selection(cassette, sessions) if sessions else select(cassette, self._settings.replay.session, nth=0)
+            )
+            return unplayed(cassette, chosen, played)
+
+    @property
+    def play_count(self) -> int:
+        return len(self._told("played"))
+
+    @property
+    def notes(self) -> list[str]:
+        misses = {fact.text for fact in self._told("miss")}
+        return list(dict.fromkeys(text.removeprefix("note: ") for text in self._said if text not in misses))
+
+    def rewind(self) -> None:
+        super().rewind()
+        with self._lock:
+            self._facts.clear()
+            self._said.clear()
+            self._answers.clear()
+            self._sessions.clear()
+            self._clients.reset()
+        if self._server is not None:
+            self._server.rewind()
+
+    # -- who answers instead
+
+    def on(self, method: str, *, tool: str | None = None, name: str | None = None) -> Callable[[Function], Function]:
+        def register(function: Function) -> Function:
+            self._stand_ins.add(method, tool or name, function)
+            return function
+
+        return register
+
+    def _stand_in(self, call: Call) -> Send | None:
+        send = self._stand_ins.answer(call)
+        if send is not None:
+            self._answers[call] = send.text
+        return send
+
+    def _output_schemas(self) -> dict[str, Any]:
+        """What tools return beside text, as the recorded lists say."""
+        from ..replay.selection import select
+
+        with Cassette(self.path) as cassette:
+            chosen = select(cassette, self._settings.replay.session, nth=0)
+            answers = [chosen.answer(row) for row in chosen.requests(LIST)]
+            return output_schemas(chosen.message(row).body for row in answers if row)
+
+    def _end(self, keep: bool) -> None:
+        self._started.close()
+
+
+class _Stage(api.Stage):
+    """Notes which sessions play."""
+
+    def __init__(self, playing: dict[int, None], *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._playing = playing
+
+    def deck(self, *arguments: Any, **options: Any) -> tuple[Player, Deck]:
+        player, deck = super().deck(*arguments, **options)
+        self._playing.update(dict.fromkeys(deck.selection.sessions))
+        return player, deck
+
+    def forget(self, deck: Deck) -> None:
+        super().forget(deck)
+        for session in deck.selection.sessions:
+            self._playing.pop(session, None)
+
+
+class _Count:
+    """Numbers the clients of a tape."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._next = 0
+
+    def peek(self) -> int:
+        return self._next
+
+    def take(self) -> int:
+        with self._lock:
+            self._next += 1
+            return self._next - 1
+
+    def is_of(self, recorded: str) -> bool:
+        return False
+
+    def reset(self) -> None:
+        self._next = 0

@@ -1,0 +1,249 @@
+"""What the pytest plugin does with tapes: which one a test has, what becomes of it, and what is to be said of it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ..errors import TapeError
+from . import marks, settings, troubles
+from .settings import Wanted, refuse
+from .shared import Recordings, finish, put_together
+from .summary import Summary, in_words
+from .troubles import Trouble
+from .uses import Use, count
+
+if TYPE_CHECKING:
+    from .use import UsedCassette
+
+_ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+
+
+class TapeWarning(UserWarning):
+    """Something about a tape that fails no test."""
+
+
+class Tapes:
+    """The tapes of one pytest run."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._recordings = Recordings(self._open_tape, is_alone=not hasattr(config, "workeroutput"))
+        self._own: dict[str, Use] = {}
+        self._made: list[Use] = []
+        self._passed: set[str] = set()
+        self._failed: set[str] = set()
+        self._asking = ""  # the test for which a tape is opened
+        self._explains: Trouble | None = None  # the failure that is to be reported next
+        self._names: Counter[str | None] | None = None
+        self.summary = Summary()
+
+    def settings(self) -> str:
+        return settings.in_words(self._config)
+
+    # -- for fixtures
+
+    def of_test(self, item: pytest.Item, configured: dict[str, Any]) -> UsedCassette:
+        """The tape of a test."""
+        want = settings.wanted(self._config, settings.marks_of(item), configured)
+        place = settings.place_of(item, self._config, want.directory)
+        path = settings.path_of(item, place, want)
+        is_shared = want.name is not None and self._users(item, want.name) != 1
+        self._asking = settings.id_of(item)
+        tape = self._open(path, place, want, item.nodeid, is_shared=is_shared)
+        self._own[item.nodeid] = Use(tape, want.unplayed, is_shared=is_shared)
+        return tape
+
+    def make(self, name: str, *, directory: str | os.PathLike[str] | None = None, **given: Any) -> UsedCassette:
+        """A tape for several tests: those that have the factory, directly or through other fixtures."""
+        want = settings.wanted(self._config, [{"name": name, "dir": directory} | given], {})
+        place = settings.place_of(None, self._config, want.directory)
+        self._asking = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+        tape = self._open(settings.named(place, name), place, want, self._asking, is_shared=True)
+        self._made.append(Use(tape, want.unplayed, is_shared=True, is_made=True))
+        return tape
+
+    def end_made(self) -> None:
+        trouble = troubles.find(self._made, "")  # of the fixtures that ended just now
+        self.summary.problems += [trouble.text] if trouble else []
+        for use in self._made:
+            self.summary.unplayed(use.tape.path, use.unplayed, use.left())
+            self.summary.problems += finish(use.tape, keep=True)
+            self._tell_growth(use.tape)
+        self._made.clear()
+
+    # -- for tests
+
+    def passed(self, item: pytest.Item, when: str) -> None:
+        """Fail a test whose calls were not on its tape, or that did not make all of those that are."""
+        if when == "setup":
+            marks.check_before(item)
+            return  # misses of fixtures are told with those of the test
+        # A unittest case that failed does not raise here: it is reported in place of what we raise.
+        trouble = self._explains = self._trouble(item)
+        told = [trouble.text] if trouble else []
+        if when == "teardown":
+            told += self._end(item, keep=not told and item.nodeid in self._passed)
+        own = self._own.get(item.nodeid)
+        if not told and own is not None and not own.is_shared:
+            told += self._unplayed(own, item)
+        if told:
+            refuse("\n".join(told))
+        if when == "call":
+            marks.check_own(item)
+
+    def failed(self, item: pytest.Item, when: str) -> None:
+        """Nothing on top of a failure, but what may explain it."""
+        self._explains = self._trouble(item)
+        if when == "teardown":
+            self._end(item, keep=False)
+
+    def reported(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+        test = item.nodeid
+        if report.when == "setup":  # perhaps once more
+            self._passed.discard(test)
+            self._failed.discard(test)
+        explains, self._explains = self._explains, None
+        if report.failed:
+            self._failed.add(test)
+            if explains is not None and not (call.excinfo and explains.text in str(call.excinfo.value)):
+                troubles.explain(report, explains)
+        elif report.passed and report.when == "call":
+            self._passed.add(test)
+        if report.when == "call" and report.passed and marks.is_idle(item):
+            self.summary.idle.add(test)
+        for use in self._made if _has_factory(item) else ():
+            self._recordings.used_by(test, use.tape.path)
+            if report.failed:
+                self.summary.spoil(use.tape.path)
+
+    def _trouble(self, item: pytest.Item) -> Trouble | None:
+        return troubles.find([*filter(None, [self._own.get(item.nodeid)]), *self._made], settings.id_of(item))
+
+    def _unplayed(self, use: Use, item: pytest.Item) -> list[str]:
+        left = use.left()
+        text = f"{count(left, 'recorded request')} not made on {use.tape.path}: {in_words(left)}"
+        if left and use.unplayed == "warn":
+            item.warn(TapeWarning(text))
+        return [text] if left and use.unplayed == "error" else []
+
+    def _end(self, item: pytest.Item, *, keep: bool) -> list[str]:
+        """The use of a test's tape is over; what went wrong."""
+        use = self._own.pop(item.nodeid, None)
+        if use is None:
+            return []
+        if use.is_shared:
+            if item.nodeid in self._failed:
+                self.summary.spoil(use.tape.path)
+            self.summary.unplayed(use.tape.path, use.unplayed, use.left())
+            problems = finish(use.tape, keep=keep)
+            self._tell_growth(use.tape)
+            return problems
+        before = _identity(use.tape.path)
+        problems = finish(use.tape, keep=keep)
+        if keep and not problems:
+            self._tell_growth(use.tape)
+        is_same = _identity(use.tape.path) == before
+        if keep and use.tape.is_recording and not problems:
+            self._warn_of_nothing(item, use.tape, is_same=is_same)
+        self._recordings.unlock(use.tape.path)
+        return problems
+
+    def _tell_growth(self, tape: UsedCassette) -> None:
+        if tape.mode == "new_episodes" and tape.grew:
+            self.summary.grew(tape.path, tape.stale)
+
+    def _warn_of_nothing(self, item: pytest.Item, tape: UsedCassette, *, is_same: bool) -> None:
+        from ..modes import can_play
+
+        if tape.is_of_nothing:
+            item.warn(TapeWarning(f"{tape.path} is a recording of nothing: the test has made no call"))
+        elif is_same and not tape.play_count and can_play(tape.path):
+            item.warn(TapeWarning(f"nothing was recorded on {tape.path}: the test has made no call"))
+
+    # -- for the run
+
+    def know(self, items: Iterable[pytest.Item]) -> None:
+        """Whether or not they run, these tests have cassettes."""
+        for item in items:
+            try:
+                want = settings.wanted(self._config, settings.marks_of(item), {})
+            except pytest.fail.Exception:
+                continue  # told where it runs
+            place = settings.place_of(item, self._config, want.directory)
+            self.summary.places.add(str(place))
+            if "mcp_tape" in getattr(item, "fixturenames", ()):
+                self.summary.used.add(str(settings.path_of(item, place, want)))
+
+    def finish(self, session: pytest.Session) -> None:
+        """The run is over: what was recorded for several tests is kept if none of them failed."""
+        for use in self._own.values():  # it was interrupted
+            finish(use.tape, keep=False)
+            self._recordings.unlock(use.tape.path)
+        stopped = bool(session.shouldfail or session.shouldstop or session.exitstatus not in _ENDED)
+        self.summary.problems += self._recordings.finish(self._failed, stopped=stopped)
+        self.summary.parts += self._recordings.parts
+        self.summary.unfit |= self._recordings.unfit
+        output = getattr(self._config, "workeroutput", None)
+        if output is not None:
+            output["mcp_tape"] = self.summary.for_controller()
+            return
+        self.summary.problems += put_together(self.summary.parts, self.summary.unfit, stopped=stopped)
+        if self.summary.is_error and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    # -- how
+
+    def _open(self, path: Path, place: Path, want: Wanted, test: str, *, is_shared: bool) -> UsedCassette:
+        self.summary.used.add(str(path))
+        self.summary.places.add(str(place))
+        if want.name is not None:  # each test has recorded its part
+            want.options.setdefault("session", "all")
+        return self._recordings.open(path, want.options, test, is_shared=is_shared)
+
+    def _open_tape(self, path: Path, options: dict[str, Any]) -> UsedCassette:
+        from .. import use_cassette
+
+        try:
+            return use_cassette(path, **options)
+        except (TapeError, ValueError, OSError) as error:
+            text = "\n".join(filter(None, (str(error), self._advice(path, options))))
+            raise pytest.fail.Exception(text, pytrace=False) from None
+
+    def _advice(self, path: Path, options: dict[str, Any]) -> str | None:
+        from ..modes import is_recorded
+
+        if options["mode"] == "none":
+            try:
+                return None if is_recorded(str(path)) else f"To record it: {troubles.command(self._asking, 'once')}"
+            except TapeError:
+                return None
+        if "command" not in options and "url" not in options:
+            return "Give the live server to the marker or to mcp_tape_config: server=[...] or url=..."
+        return None
+
+    def _users(self, item: pytest.Item, name: str) -> int:
+        """How many tests of this run name a cassette so in their marks."""
+        if self._names is None:
+            self._names = Counter(map(settings.name_of, item.session.items))
+        return self._names[name]
+
+
+def _has_factory(item: pytest.Item) -> bool:
+    """Also through a fixture that the test has asked for as it ran."""
+    request = getattr(item, "_request", item)
+    return "mcp_tape_factory" in getattr(request, "fixturenames", ())
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Which file is there."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns

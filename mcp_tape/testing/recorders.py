@@ -1,0 +1,50 @@
+"""How recorders are started: settings as a command line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from ..errors import TapeError
+from ..wire.named_functions import name_of
+from .used import Settings
+
+
+def mcp_tape() -> list[str]:
+    """mcp-tape in a process that finds modules where this one does.
+
+    Not by PYTHONPATH: clients hand few variables on.
+    """
+    places = [os.path.abspath(place) for place in sys.path]
+    return [sys.executable, "-c", f"import sys; sys.path[:] = {places}; from mcp_tape.__main__ import main; main()"]
+
+
+def options(settings: Settings) -> list[str]:
+    """The settings as options of the command line."""
+    replay = settings.replay
+    try:
+        functions = [name_of(function) for function in settings.redactions]
+    except ValueError as error:
+        raise TapeError(str(error)) from None
+    words = [
+        *_repeated("--redact-key", settings.redact_keys),
+        *_repeated("--redact-path", settings.redact_paths),
+        *_repeated("--redact-value", settings.redact_values),
+        *_repeated("--redact-with", functions),
+        *([] if settings.redact else ["--no-redact"]),
+        *(["--note", settings.note] if settings.note else []),
+    ]
+    if settings.mode == "new_episodes":
+        if replay.rules or replay.choosers:
+            raise TapeError("in mode new_episodes another process plays: rules and faults must be texts, not functions")
+        words += ["--session", replay.session, "--speed", str(replay.speed), "--seed", str(replay.seed)]
+        words += [*_repeated("--ignore", replay.ignore), *_repeated("--fault", replay.faults)]
+        words += ["--match-on", ",".join(replay.match_on)] if replay.match_on else []
+        words += ["--repeats", replay.repeats] if replay.repeats else []
+        words += ["--order", "recorded"] if replay.in_recorded_order else []
+    return words
+
+
+def _repeated(option: str, values: Sequence[str]) -> list[str]:
+    return [word for value in values for word in (option, value)]

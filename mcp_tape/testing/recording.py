@@ -1,0 +1,275 @@
+"""A cassette that is being recorded, by processes of their own: into a file beside it, which then takes its place."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import select
+import subprocess
+import uuid
+from collections.abc import Callable
+from datetime import datetime, timezone
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any
+
+from .. import modes
+from ..cassette import file, replace, schema
+from ..cassette.reader import Cassette, EmptyError
+from ..errors import CassetteError, ServerError, TapeError, unchanged
+from ..redaction import environment
+from ..redaction.diagnostics import hidden
+from ..wire.frames import Exchange
+from . import happened, recorders
+from .handover import Handover
+from .happened import Happened
+from .used import Function, Miss, Settings, UsedCassette
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+_STARTING = 60.0  # seconds for a recorder to listen
+_ENDING = 10.0  # seconds for what was recorded to be stored
+_BEGINNING = 2.0  # seconds for the first of it to be
+_STORING = 0.15  # seconds for what was just said to be
+_numbers = itertools.count(1)
+
+
+class Recording(UsedCassette):
+    """Everything is live, or what misses is."""
+
+    def __init__(self, settings: Settings, owner: Recording | None = None) -> None:
+        """With an owner, into its file."""
+        super().__init__(settings)
+        self._options = recorders.options(settings)
+        self._owner = owner
+        self._run = uuid.uuid4().hex
+        self._beside = contextlib.ExitStack()
+        self._target = os.path.realpath(self.path)  # a link stays one
+        self._part: str = owner._part if owner else self._make_place()
+        self._report = f"{self._part}.{next(_numbers)}.report"
+        plays = settings.replay.session if settings.mode == "new_episodes" else None
+        self._source = happened.Source(self._part, self._report, frozenset({self._run}), plays)
+        self._last: Happened | None = None
+        self._code = 0
+        self._handover: Handover | None = None
+        if owner is None:
+            with contextlib.ExitStack() as failing:
+                failing.callback(self._beside.close)
+                self._before = self._begin()
+                failing.pop_all()
+        else:
+            owner._source = owner._source._replace(runs=owner._source.runs | {self._run})
+
+    def _make_place(self) -> str:
+        """Where to record until it is known to be kept."""
+        schema.check_header(self.path)
+        try:
+            os.makedirs(os.path.dirname(self._target), exist_ok=True)
+        except OSError as error:
+            raise CassetteError(f"cannot write {self.path}: {error.strerror}") from None
+        return self._beside.enter_context(replace.beside(self._target))
+
+    def _begin(self) -> tuple[int, ...] | None:
+        """Copy what is to be added to; how the cassette looks now."""
+        if self.mode != "rewrite" and os.path.exists(self.path) and os.path.getsize(self.path):
+            with contextlib.suppress(EmptyError):
+                with Cassette(self.path):
+                    pass  # opening it tidies up what a killed recorder left
+                replace.copy(self.path, self._part)
+        return file.look(self.path)
+
+    def _make_streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+        from ..transports import sdk
+
+        if self._settings.command:
+            return sdk.to_process(self.server_params)
+        # Nothing but its name tells that a server is of the old kind.
+        return sdk.to_old_url(self.url) if self.url.rstrip("/").endswith("/sse") else sdk.to_url(self.url)
+
+    def _make_command(self) -> list[str]:
+        if not self._settings.command:
+            raise TapeError(f"{self.path} is recorded from a URL: give the client tape.url, not tape.command")
+        return [*self._mcp_tape(), "--", *self._settings.command]
+
+    def _make_url(self) -> str:
+        web = self._settings.web
+        if not web.url:
+            raise TapeError(f"{self.path} is recorded from a command: give the client tape.command, not tape.url")
+        headers = [word for name, value in web.headers for word in ("--header", f"{name}: {value}")]
+        trust = ["--cacert", web.cacert] if web.cacert else []
+        words = [*self._mcp_tape(), "--url", web.url, *headers, *trust, "--listen", "127.0.0.1:0"]
+        recorder = subprocess.Popen(words, stdout=subprocess.PIPE)
+        self._started.callback(self._stop, recorder)
+        assert recorder.stdout is not None
+        ready, _, _ = select.select([recorder.stdout], [], [], _STARTING)
+        url = recorder.stdout.readline().decode().strip() if ready else ""
+        if not url:
+            raise ServerError(f"the recorder for {hidden(web.url)} does not listen; what it said is on stderr")
+        return url
+
+    def _mcp_tape(self) -> list[str]:
+        mode = "new_episodes" if self.mode == "new_episodes" else "all"
+        words = [*recorders.mcp_tape(), "use", self._part, "--mode", mode, "-q", "--run", self._run]
+        # First what may fail, before a file is made.
+        words += ["--secrets-from", self._handed_over(), "--report", self._report, "--in-place-of", self.path]
+        return [*words, *self._options]
+
+    def _handed_over(self) -> str:
+        """Where recorders ask for the secrets of this process: clients start them without its environment."""
+        if self._handover is None:
+            self._handover = Handover(lambda: environment.secrets(os.environ))
+            self._beside.callback(self._handover.close)
+        return self._handover.path
+
+    # -- what happened
+
+    def _happened(self) -> Happened:
+        if self._last is not None:
+            return self._last
+        self._settle()
+        return happened.look(self._source)
+
+    def _settle(self) -> None:
+        """What was just said is stored a moment later: wait until nothing is added any more."""
+        self._wait_for_session()
+        give_up, before = monotonic() + _ENDING, -1
+        while self._is_busy() and (now := happened.count(self._source)) != before and monotonic() < give_up:
+            before = now
+            sleep(_STORING)
+
+    def _wait_for_session(self) -> None:
+        """A client may have been quicker than its recorder."""
+        give_up = monotonic() + _BEGINNING
+        expected = self._command is not None and self.mode != "new_episodes"  # which may have nothing to record
+        while expected and not happened.has_begun(self._source) and monotonic() < give_up:
+            sleep(0.02)
+
+    def _is_busy(self) -> bool:
+        """Whether a recorder is running, as far as we know."""
+        return self._url is not None or self._is_open() or happened.is_being_written(self._report)
+
+    def _is_open(self) -> bool:
+        return any(session.ended_at is None for session in happened.own_sessions(self._source))
+
+    def _made(self) -> list[Exchange]:
+        return self._happened().calls
+
+    @property
+    def misses(self) -> list[Miss]:
+        return [Miss(call, self._in_words(text, advice)) for call, text, advice in self._happened().misses]
+
+    @property
+    def unplayed(self) -> list[Exchange]:
+        return self._happened().unplayed
+
+    @property
+    def play_count(self) -> int:
+        return self._happened().play_count
+
+    @property
+    def notes(self) -> list[str]:
+        return self._happened().notes
+
+    @property
+    def errors(self) -> list[str]:
+        # Each is there before its client hears of it: there is nothing to wait for.
+        return happened.errors(self._source) if self._last is None else self._last.errors
+
+    @property
+    def grew(self) -> int:
+        return self._happened().grew
+
+    @property
+    def stale(self) -> int:
+        return self._happened().stale
+
+    def rewind(self) -> None:
+        super().rewind()
+        self._settle()
+        self._source = happened.forget(self._source)
+
+    def on(self, method: str, *, tool: str | None = None, name: str | None = None) -> Callable[[Function], Function]:
+        raise TapeError(f"{self.path} is being recorded: only a tape that plays can be answered for")
+
+    # -- its end
+
+    def another(self) -> Recording:
+        return Recording(self._settings, self)
+
+    def _end(self, keep: bool) -> None:
+        self._started.close()
+        try:
+            self._wait()
+            self._last = happened.look(self._source)
+            if keep:
+                self._keep()
+        finally:
+            if self._handover is not None and self._is_open():
+                self._handover.end_recorders()
+            self._beside.close()
+
+    def _wait(self) -> None:
+        """Clients have left, but a recorder may still be storing what they said."""
+        self._wait_for_session()
+        give_up = monotonic() + _ENDING
+        while self._is_open() and monotonic() < give_up:
+            sleep(0.02)
+
+    def _keep(self) -> None:
+        """Put what was recorded into the cassette's place, unless that would lose something."""
+        if self._code == ServerError.exit_code:
+            raise ServerError(f"{hidden(self._settings.web.url)} was not reached, so {unchanged(self.path)}")
+        if self._last is not None and self._last.errors:
+            raise ServerError(f"{self._last.errors[0]}\n{unchanged(self.path)}")
+        sessions = happened.own_sessions(self._source)
+        if self._owner is not None:
+            return
+        why = None
+        if any(session.ended_at is None for session in sessions):
+            why = "a client is still connected; let clients leave before the tape ends"
+        elif self.mode == "rewrite" and any(session.incomplete for session in sessions):
+            why = f"the new recording is incomplete: {next(s.incomplete for s in sessions if s.incomplete)}"
+        elif self.mode != "rewrite" and file.look(self.path) != self._before:
+            why = "somebody else has changed it meanwhile; record one cassette in one place at a time"
+        if why and sessions:
+            raise CassetteError(f"{unchanged(self.path)}: {why}")
+        if self.mode != "new_episodes" and not happened.has_asked(self._source):
+            self.is_of_nothing = not modes.is_recorded(self.path)
+            if not self.is_of_nothing:
+                return  # what is there says as much, or more
+            if not sessions:
+                _record_nothing(self._part, self._run)
+        elif not sessions:
+            return
+        if self.put is not None:
+            self.put(self._part, self.path)
+        else:
+            replace.put(self._part, self._target)
+
+    def _stop(self, recorder: subprocess.Popen[bytes]) -> None:
+        recorder.terminate()
+        try:
+            self._code = recorder.wait(_ENDING)
+        except subprocess.TimeoutExpired:
+            recorder.kill()
+            self._code = recorder.wait()
+        if recorder.stdout is not None:
+            recorder.stdout.close()
+
+
+def _record_nothing(part: str, run: str) -> None:
+    """Write a session without a frame: nobody has connected."""
+    from .. import __version__
+    from ..cassette.writer import Writer
+
+    now = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    writer = Writer(part)
+    with contextlib.closing(writer):
+        facts = {
+            "started_at": now,
+            "transport": "stdio",
+            "target": {"command": []},
+            "recorder": f"mcp-tape {__version__}",
+        }
+        writer.finish(writer.begin(facts | {"run": run}), {"ended_at": now})

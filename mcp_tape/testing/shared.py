@@ -1,0 +1,184 @@
+"""The cassettes that a run records: each by one process, put in place when the tests that used it have passed."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from ..errors import TapeError, unchanged
+from .settings import refuse
+
+if TYPE_CHECKING:
+    from .use import UsedCassette
+
+# In which the tests that record one cassette may differ: always, and where only the live server answers.
+_OF_PLAYING = {"faults", "speed", "order", "seed"}
+_OF_MATCHING = {"ignore", "match_on", "repeats", "session"}
+_TOGETHER = "those that record one cassette must run in one process: without -n, or from one file with --dist loadfile"
+
+
+class Shared:
+    """A cassette that several tests record, each its part."""
+
+    def __init__(self, tape: UsedCassette, options: dict[str, Any]) -> None:
+        self.tape = tape
+        self.tests: set[str] = set()
+        self._options = options
+
+    def join(self, test: str, options: dict[str, Any]) -> UsedCassette:
+        """The tape of one more test."""
+        self.tests.add(test)
+        free = _OF_PLAYING | (set() if self.tape.mode == "new_episodes" else _OF_MATCHING)
+        names = {*self._options, *options} - free
+        other = sorted(name for name in names if self._options.get(name) != options.get(name))
+        if other:
+            refuse(f"{self.tape.path} is being recorded by tests with another {', '.join(other)}; give them the same")
+        return self.tape.another()
+
+
+class Recordings:
+    """What this process records."""
+
+    def __init__(self, open_tape: Callable[[Path, dict[str, Any]], UsedCassette], *, is_alone: bool) -> None:
+        """Alone: no other process runs tests of this run. Else the controller decides what is kept."""
+        self._open_tape = open_tape
+        self._is_alone = is_alone
+        self._shared: dict[str, Shared] = {}
+        self._locks: dict[str, IO[str]] = {}
+        self.parts: list[tuple[str, str]] = []  # what is to be kept: the cassette's path, and where it is
+        self.unfit: set[str] = set()  # the cassettes of which a test has failed, or was refused
+
+    def open(self, path: Path, options: dict[str, Any], test: str, *, is_shared: bool) -> UsedCassette:
+        """A tape in use, which is a recording if that is to be made."""
+        shared = self._shared.get(str(path))
+        if shared is not None and options["mode"] != "none":
+            return shared.join(test, options)
+        tape = self._open_tape(path, options)
+        if tape.is_recording:
+            tape.finish(keep=False)
+            tape = self._open_locked(path, options)
+        if tape.is_recording and is_shared:
+            self._shared[str(path)] = Shared(tape, options)
+            return self._shared[str(path)].join(test, options)
+        return tape
+
+    def used_by(self, test: str, path: str) -> None:
+        if path in self._shared:
+            self._shared[path].tests.add(test)
+
+    def finish(self, failed: set[str], *, stopped: bool) -> list[str]:
+        """Keep what several tests have recorded, if none of them failed; else say why not."""
+        told = []
+        for path, shared in self._shared.items():
+            bad = sorted(shared.tests & failed)
+            why = "the run was stopped" if stopped else f"these failed: {', '.join(bad)}"
+            if stopped or bad:
+                told.append(f"{unchanged(path)}, as {why}")
+                self.unfit.add(path)
+            shared.tape.put = None if self._is_alone else self._hand_over
+            told += finish(shared.tape, keep=not (stopped or bad))
+            self.unlock(path)
+        self._shared.clear()
+        return told
+
+    def _hand_over(self, part: str, path: str) -> None:
+        """Leave it beside the cassette, for the controller."""
+        from ..cassette import replace
+
+        self.parts.append((path, replace.set_aside(part, os.path.realpath(path))))
+
+    def _open_locked(self, path: Path, options: dict[str, Any]) -> UsedCassette:
+        """Once more, as somebody else may have recorded it meanwhile."""
+        lock = _lock(path)
+        if lock is None:
+            self.unfit.add(str(path))
+            refuse(f"{path} is being recorded by another test at this moment; {_TOGETHER}")
+        self._locks[str(path)] = lock
+        is_recording = False
+        try:
+            tape = self._open_tape(path, options)
+            is_recording = tape.is_recording
+        finally:
+            if not is_recording:
+                self.unlock(path)
+        return tape
+
+    def unlock(self, path: Path | str) -> None:
+        lock = self._locks.pop(str(path), None)
+        if lock is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(lock.name)
+            lock.close()
+
+
+def put_together(parts: Sequence[tuple[str, str]], unfit: set[str], *, stopped: bool) -> list[str]:
+    """Keep what each process has recorded of its own; else say why not."""
+    if not parts:
+        return []
+    from ..cassette import replace  # only where something was recorded
+
+    told, by_path = [], defaultdict(list)
+    for path, part in parts:
+        by_path[path].append(part)
+    for path, found in by_path.items():
+        try:
+            if len(found) == 1 and path not in unfit and not stopped:
+                replace.put(found[0], os.path.realpath(path))
+            else:
+                why = "the run was stopped" if stopped else f"not all tests that use it ran in one process; {_TOGETHER}"
+                told.append(f"{unchanged(path)}, as {why}")
+        except (TapeError, OSError) as error:
+            told.append(str(error))
+        for part in found:
+            replace.drop(part)
+    return told
+
+
+def _lock(path: Path) -> IO[str] | None:
+    """Two that record one cassette would each throw the other's away."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        lock = _opened(f"{path}.lock")
+        if not _is_free(lock):
+            lock.close()
+            return None
+        if _is_there(lock):
+            return lock
+        lock.close()  # its last owner had removed it between our two steps
+
+
+def _opened(path: str) -> IO[str]:
+    """The file of a lock, held until the recording is done. A link of that name is not followed."""
+    try:
+        return open(path, "w", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600))
+    except OSError as error:
+        refuse(f"cannot write {path}: {error.strerror}; remove it, then try again")
+
+
+def _is_free(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def finish(tape: UsedCassette, *, keep: bool) -> list[str]:
+    """End the use of a tape; what went wrong."""
+    try:
+        tape.finish(keep=keep)
+    except (TapeError, OSError) as error:
+        return [str(error)]
+    return []
+
+
+def _is_there(lock: IO[str]) -> bool:
+    try:
+        return os.path.samestat(os.fstat(lock.fileno()), os.stat(lock.name))
+    except FileNotFoundError:
+        return False

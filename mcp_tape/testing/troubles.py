@@ -1,0 +1,74 @@
+"""What goes wrong on the tapes of a test, in pytest's words: the failure of a test, or part of the one it has."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .uses import Use, count
+
+if TYPE_CHECKING:
+    import pytest
+
+    from ..replay.misses import Advice
+
+_MOST = 5  # misses that are reported in full
+
+
+class Trouble(NamedTuple):
+    headline: str
+    text: str
+
+
+def command(test: str, mode: str) -> str:
+    """Return what runs a test and records."""
+    return f"pytest {shlex.quote(test)} --mcp-record={mode}" if test else f"pytest --mcp-record={mode}"
+
+
+def find(uses: Iterable[Use], test: str) -> Trouble | None:
+    """Return what went wrong since the last call: a server that did not start, then the calls that missed."""
+    errors, calls, reports = [], [], []
+    for use in uses:
+        use.tape.words = _Words(use, test)
+        errors += use.new_errors()
+        misses = use.new_misses()
+        calls += [miss.title for miss in misses]
+        reports += [miss.report for miss in misses]
+    missed = [f"{count(calls, 'call')} missed: {', '.join(dict.fromkeys(calls))}"] if calls else []
+    different = list(dict.fromkeys(reports))
+    more = [f"and {len(different) - _MOST} more"] if len(different) > _MOST else []
+    lines = [*errors, *missed, *different[:_MOST], *more]
+    return Trouble(lines[0], "\n".join(lines)) if lines else None
+
+
+def explain(report: pytest.TestReport, trouble: Trouble) -> None:
+    """Add it to the report of a failure: where it is printed, in JUnit's XML, and in the line of the summary."""
+    failure: Any = report.longrepr
+    if isinstance(failure, str):
+        report.longrepr = f"{trouble.headline}; {failure}\n{trouble.text}"
+    elif hasattr(failure, "addsection"):
+        failure.addsection("mcp-tape", trouble.text)
+    else:  # no exception's, but that of another plugin
+        report.sections.append(("mcp-tape", trouble.text))
+    crash = getattr(failure, "reprcrash", None)
+    if crash is not None:
+        crash.message = f"{trouble.headline}; {crash.message}"
+
+
+class _Words:
+    """Advice for a test."""
+
+    def __init__(self, use: Use, test: str) -> None:
+        self._option = "mcp_tape_factory(..., {})" if use.is_made else "@pytest.mark.mcp_tape({})"
+        self._path = use.tape.path
+        self._test = test
+
+    def __call__(self, advice: Advice) -> str:
+        from ..replay.misses import as_argument
+
+        if advice.what == "mode":
+            return command(self._test, advice.value)
+        if advice.what == "show":
+            return f"mcp-tape show {shlex.quote(self._path)}"
+        return self._option.format(as_argument(advice))

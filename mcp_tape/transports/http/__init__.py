@@ -1,0 +1,1 @@
+"""HTTP: stand in the middle, be the server, be the client."""

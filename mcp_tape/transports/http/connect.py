@@ -1,0 +1,332 @@
+"""Being a client of a server at a URL: Streamable HTTP of both eras, and the old HTTP+SSE.
+
+One event loop in a thread of its own does what HTTP needs; to callers it looks like a pipe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import queue
+import re
+import threading
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import httpx2
+
+from ...errors import ServerError
+from ...wire import frames, protocol, rewrite
+from ...wire.frames import Message
+from ...wire.framing import Events, Whole
+from ...wire.jsontext import Path
+from ..stdio.connect import Ended
+from . import headers as mcp_headers
+from .addresses import is_loopback
+from .upstream import origin_of, trust, why
+
+_CONNECT = 30.0  # seconds
+_POSTED = 10.0  # seconds for what is only told to be accepted
+_HEARD = 0.5  # seconds for a stream to be opened
+_LEAVING = 5.0
+_MOST_RESUMED = 100  # times that a stream is taken up again
+_MOST_REDIRECTS = 20
+_ACCEPT = "application/json, text/event-stream"
+
+
+class Http:
+    """A server at a URL. `sse`: the old HTTP+SSE; `listen`: hear also what the server says of its own accord.
+
+    `late`: but not what it says at once when it is told that the client is initialized.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        headers: Sequence[tuple[str, str]] = (),
+        cacert: str | None = None,
+        *,
+        sse: bool = False,
+        listen: bool = True,
+        late: bool = False,
+    ) -> None:
+        self._url = self._posts_to = url
+        self._sse = sse
+        self._listens = listen and not sse
+        self._late = late
+        self._session: str | None = None
+        self._version: str | None = None
+        self._params: dict[str, dict[Path, str]] = {}
+        self._inbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._gone: Ended | None = None
+        self._heard = threading.Event()  # the stream for what the server says of its own accord is there, or refused
+        self.made_up: dict[str, str] = {}
+        self._client = httpx2.AsyncClient(
+            headers=list(headers),
+            verify=trust(cacert),
+            timeout=httpx2.Timeout(None, connect=_CONNECT),
+            trust_env=not is_loopback(urlsplit(url).hostname or ""),
+        )
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        if sse:
+            try:
+                self._run(self._open_old(), _CONNECT)
+            except ServerError:
+                self.close()
+                raise
+
+    def __enter__(self) -> Http:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def send(self, text: bytes, headers: Mapping[str, str] = {}) -> None:
+        """A message. What is only told is accepted when this returns. `headers`: where the message has none itself."""
+        text = text.rstrip(b"\r\n")
+        messages = frames.parse(text)[1]
+        body = messages[0].body if len(messages) == 1 else {}
+        params = self._params.get(messages[0].name or "", {}) if body else {}
+        own = dict(headers) | mcp_headers.of_message(body, params)
+        is_legacy = any(message.method in protocol.notification_names("initialized") for message in messages)
+        if is_legacy and self._listens and not self._late:
+            self._open_stream()  # before it is told: some servers speak up at once
+        posting = self._post(text, messages, own)
+        if any(message.kind == "request" for message in messages) and not self._sse:
+            self._start(posting)
+        else:
+            self._run(posting, _POSTED)
+        if is_legacy and self._listens and self._late:
+            self._open_stream()
+
+    def receive(self, timeout: float) -> bytes | None:
+        """The next message of the server; None if there is none in time."""
+        try:
+            return self._inbox.get(timeout=max(0.0, timeout))
+        except queue.Empty:
+            return None
+
+    @property
+    def ended(self) -> Ended | None:
+        return self._gone if self._inbox.empty() else None
+
+    def stderr(self) -> tuple[str, ...]:
+        return ()
+
+    def close(self) -> None:
+        """Leave: streams are closed, and a session is ended."""
+        self._run(self._leave(), _LEAVING)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_LEAVING)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+    # -- in the loop
+
+    async def _post(self, text: bytes, messages: list[Message], headers: Mapping[str, str]) -> None:
+        waiting = {message.rpc_id for message in messages if message.kind == "request" and message.rpc_id}
+        try:
+            async with self._request("POST", text, headers) as response:
+                if response.status_code >= 400:
+                    self._refuse(response.status_code, await response.aread(), waiting)
+                    waiting.clear()
+                else:
+                    self._session = self._session or response.headers.get(protocol.SESSION_HEADER)
+                    mark = await self._hear(response, waiting)
+                    await self._resume(mark, waiting)
+            if not self._sse and response.status_code != 202:
+                self._make_up(waiting, "the response ended before the answer")
+        except httpx2.HTTPError as error:
+            self._make_up(waiting, f"cannot reach {self._url}: {why(error)}")
+        except Exception as error:  # of a library, or ours: an answer that never comes would tell nobody
+            self._make_up(waiting, f"the answer cannot be read: {type(error).__name__}: {error}")
+
+    async def _resume(self, mark: _Mark, waiting: set[str]) -> None:
+        """Some servers close a stream and want it to be taken up again."""
+        for _ in range(_MOST_RESUMED):
+            if not waiting or not mark.last:
+                return
+            await asyncio.sleep(min(mark.retry, _CONNECT))
+            async with self._request("GET", b"", {protocol.RESUME_HEADER: mark.last}) as response:
+                if response.status_code >= 400:
+                    return
+                mark = await self._hear(response, waiting, mark)
+
+    async def _listen(self) -> None:
+        with contextlib.suppress(httpx2.HTTPError):
+            async with self._request("GET", b"", {}) as response:
+                self._heard.set()
+                if response.status_code < 400:
+                    await self._hear(response, set())
+
+    async def _open_old(self) -> None:
+        """The stream on which everything will come, and where to post to."""
+        endpoint: asyncio.Future[str] = self._loop.create_future()
+        self._begin(self._listen_old(endpoint))
+        named = await endpoint
+        try:
+            self._posts_to = urljoin(self._url, named)
+            is_here = origin_of(self._posts_to) == origin_of(self._url)
+        except ValueError:
+            raise ServerError(f"{self._url} wants messages at {named!r}, which is no URL") from None
+        if not is_here:
+            raise ServerError(f"{self._url} wants messages at another server, {self._posts_to}")
+
+    async def _listen_old(self, endpoint: asyncio.Future[str]) -> None:
+        reason = "the server has closed its stream"
+        try:
+            async with self._request("GET", b"", {}) as response:
+                if response.status_code >= 400:
+                    reason = f"{self._url} answers with HTTP status {response.status_code}"
+                else:
+                    await self._hear(response, set(), endpoint=endpoint)
+        except httpx2.HTTPError as error:
+            reason = f"cannot reach {self._url}: {why(error)}"
+        self._gone = Ended(None, (), reason)
+        if not endpoint.done():
+            endpoint.set_exception(ServerError(reason))
+
+    @contextlib.asynccontextmanager
+    async def _request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> AsyncIterator[httpx2.Response]:
+        own = {"accept": _ACCEPT if verb == "POST" else "text/event-stream", "accept-encoding": "identity"}
+        own |= {"content-type": "application/json"} if verb == "POST" else {}
+        own |= {protocol.SESSION_HEADER: self._session} if self._session else {}
+        own |= {protocol.VERSION_HEADER: self._version} if self._version else {}
+        own |= headers
+        url = self._posts_to if verb == "POST" else self._url
+        response = await self._sent(self._client.build_request(verb, url, content=body or None, headers=own))
+        try:
+            yield response
+        finally:
+            await response.aclose()
+
+    async def _sent(self, request: httpx2.Request) -> httpx2.Response:
+        """The response, behind redirects within the server: tokens and restored secrets are for no other."""
+        for _ in range(_MOST_REDIRECTS):
+            try:
+                response = await self._client.send(request, stream=True)
+            except httpx2.InvalidURL as error:
+                raise httpx2.RequestError(f"it redirects to what is no URL ({error})") from None
+            if response.next_request is None:
+                return response
+            await response.aclose()
+            request = response.next_request
+            if origin_of(str(request.url)) != origin_of(self._url):
+                shown = request.url.copy_with(userinfo=b"", query=None)  # without what may be secret
+                raise httpx2.RequestError(
+                    f"it redirects to {shown}, which is another server and was sent nothing; "
+                    "if that is the one to ask, give its URL"
+                )
+        raise httpx2.TooManyRedirects(f"it redirects more than {_MOST_REDIRECTS} times")
+
+    async def _hear(
+        self,
+        response: httpx2.Response,
+        waiting: set[str],
+        mark: _Mark | None = None,
+        endpoint: asyncio.Future[str] | None = None,
+    ) -> _Mark:
+        """Each message of a response, as it comes; where the stream could be taken up again."""
+        mark = mark or _Mark()
+        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+            whole = Whole()
+            body = [unit async for piece in response.aiter_bytes() for unit in whole.feed(piece)]
+            for text, _ in [*body, *whole.close()]:
+                self._put(text, waiting)
+            return mark
+        events = Events()
+        async for piece in response.aiter_bytes():
+            for event in events.feed(piece):
+                mark.see(event.field(b"id"), event.field(b"retry"))
+                if event.field(b"event") == "endpoint" and endpoint is not None and not endpoint.done():
+                    endpoint.set_result((event.text or b"").decode("utf-8", "replace").strip())
+                elif event.text:
+                    self._put(event.text, waiting)
+        return mark
+
+    def _put(self, text: bytes, waiting: set[str]) -> None:
+        for message in frames.parse(text)[1]:
+            if message.kind == "response":
+                waiting.discard(message.rpc_id or "")
+                self._learn(message.body)
+        self._inbox.put(text)
+
+    def _learn(self, body: dict[str, Any]) -> None:
+        """What later requests have to tell."""
+        result = body.get("result")
+        if protocol.member(result, "serverInfo") is not None and self._version is None:
+            version = protocol.member(result, "protocolVersion")
+            self._version = version if isinstance(version, str) else None
+        self._params |= mcp_headers.tool_headers(body)
+
+    def _refuse(self, status: int, body: bytes, waiting: set[str]) -> None:
+        """An error of HTTP answers the requests that it was for."""
+        messages = frames.parse(body)[1]
+        if status == 502 and b'"mcp-tape cannot reach' in body:  # said by a recorder between us and the server
+            said = str(protocol.member(messages[0].body.get("error"), "message")) if messages else ""
+            self.made_up |= dict.fromkeys(waiting, said.removeprefix("mcp-tape "))
+        if any(message.rpc_id in waiting for message in messages):
+            self._put(body, waiting)
+            return
+        for rpc_id in waiting:
+            told = rewrite.error(rewrite.REFUSED, f"HTTP status {status}", body[:1000].decode("utf-8", "replace"))
+            own = f'{{"jsonrpc":"2.0","id":{rpc_id},"error":{told}}}'.encode("utf-8", "surrogatepass")
+            self._inbox.put(rewrite.refusal(body, rpc_id) if messages else own)
+
+    def _make_up(self, waiting: set[str], reason: str) -> None:
+        """Nothing is left hanging."""
+        for rpc_id in waiting:
+            self.made_up[rpc_id] = reason
+            error = rewrite.error(rewrite.REFUSED, reason)
+            self._inbox.put(f'{{"jsonrpc":"2.0","id":{rpc_id},"error":{error}}}'.encode())
+
+    async def _leave(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._session:
+            with contextlib.suppress(httpx2.HTTPError):
+                async with self._request("DELETE", b"", {}):
+                    pass
+        await self._client.aclose()
+
+    # -- between the threads
+
+    def _open_stream(self) -> None:
+        self._start(self._listen())
+        self._heard.wait(_HEARD)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._loop.call_soon_threadsafe(self._begin, work)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _run(self, work: Coroutine[Any, Any, None], seconds: float) -> None:
+        """Something that is waited for, but not for ever."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            future.result(seconds)
+        except concurrent.futures.TimeoutError:
+            future.cancel()
+
+
+class _Mark:
+    """How far a stream was heard, and how long to wait before it is taken up again."""
+
+    def __init__(self) -> None:
+        self.last = ""
+        self.retry = 1.0
+
+    def see(self, number: str | None, retry: str | None) -> None:
+        self.last = number or self.last
+        # "If the field value consists of only ASCII digits"; no stream is waited for as long as eight of them say.
+        # https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
+        self.retry = int(retry) / 1000 if retry and re.fullmatch("[0-9]{1,7}", retry) else self.retry

@@ -1,0 +1,315 @@
+"""Being an HTTP server: Streamable HTTP of both eras at /mcp, HTTP+SSE at /sse."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, quote
+
+from ...errors import CassetteError
+from ...wire import frames, framing, protocol, rewrite
+from ...wire.sizes import size_text
+from . import shortcut
+from .listen import OPENED, Headers, Receive, Scope, answer, header
+from .listen import Send as Reply
+from .response import JSON, Response, at_once, plainly, session_header
+from .streams import Conversation
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from ...replay.calls import Call
+    from ...replay.deck import Deck
+    from ...replay.finder import Repeats
+    from ...replay.sends import Player
+
+    class Stage(Protocol):
+        """Has a deck for each client that comes."""
+
+        def deck(
+            self,
+            pass_on: Callable[[Call], bool],
+            *,
+            repeats: Repeats = "error",
+            legacy: bool | None = None,
+            shortcuts: bool = True,
+        ) -> tuple[Player, Deck]: ...
+
+
+PATH, SSE_PATH, MESSAGES_PATH = "/mcp", "/sse", "/messages"
+MAX_BODY = 64_000_000  # bytes
+_DISCARDING = 5.0  # seconds
+_SESSION, _VERSION = protocol.SESSION_HEADER.encode(), protocol.VERSION_HEADER.encode()
+_NO_SESSION = rewrite.error(-32001, "mcp-tape: there is no such session; begin one with initialize")
+_SESSION_WANTED = rewrite.error(-32000, "mcp-tape: the header Mcp-Session-Id is missing")
+_NO_EVENT = rewrite.error(-32000, "mcp-tape: no event with the id in Last-Event-ID was sent to this client")
+_NOT_JSON = rewrite.error(-32700, "mcp-tape: the body is no JSON-RPC message")
+
+
+class _TooLargeError(Exception):
+    """A body that is not taken in."""
+
+
+class Server:
+    """An ASGI application: a deck for each session of the legacy era, one for all of the modern."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        stop: Callable[[], None],
+        aliases: Mapping[str, str] | None = None,
+        max_body: int = MAX_BODY,
+    ) -> None:
+        """`aliases` are other paths, each with the one that it stands for. No body may be larger than `max_body`."""
+        self._aliases = aliases or {}
+        self._max_body = max_body
+        self._is_alone = True  # no live server is beside the tape
+        self._stage = stage
+        self._stop = stop
+        self._numbers = count(1)
+        self._conversations: dict[str, Conversation] = {}
+        self._modern: Conversation | None = None
+        self.code: int | None = None
+        self.failure: CassetteError | None = None  # what of the tape could not be played
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Reply) -> None:
+        try:
+            await self._route(scope, receive, send)
+        except _TooLargeError:
+            error = rewrite.error(
+                -32000, f"mcp-tape: the body is larger than {size_text(self._max_body)}; see --max-body"
+            )
+            await _refuse(send, 413, error, (b"connection", b"close"))
+        except CassetteError as failure:
+            self._fail(failure)
+            raise
+
+    async def _route(self, scope: Scope, receive: Receive, send: Reply) -> None:
+        path = scope["path"].rstrip("/")
+        route = (scope["method"], self._aliases.get(path, path))
+        if route == ("POST", PATH):
+            await self._post(scope, receive, send)
+        elif route == ("GET", PATH):
+            await self._get(scope, receive, send)
+        elif route == ("DELETE", PATH):
+            await self._delete(scope, send)
+        elif route == ("GET", SSE_PATH):
+            await self._sse(scope, receive, send)
+        elif route == ("POST", MESSAGES_PATH):
+            await self._sse_post(scope, receive, send)
+        elif route[1] in (PATH, SSE_PATH, MESSAGES_PATH):
+            await answer(send, 405, "mcp-tape: method not allowed\n")
+        else:
+            await answer(send, 404, f"mcp-tape: nothing is served here; see {PATH} and {SSE_PATH}\n")
+
+    # -- Streamable HTTP
+
+    def quick(self, request: shortcut.Request) -> object:
+        """A response that is complete at once, as bytes; else the stream that will be sent, or None."""
+        try:
+            return self._at_once(request)
+        except CassetteError as error:
+            self._fail(error)
+            return None
+
+    def _at_once(self, request: shortcut.Request) -> object:
+        path = request.path.rstrip("/")
+        number = header(request.headers, _SESSION)
+        conversation = self._modern if number is None else self._conversations.get(number)
+        if self._aliases.get(path, path) != PATH:
+            return None
+        if request.body is None:
+            return shortcut.WAIT
+        if conversation is None:
+            return None
+        is_known = number is not None or protocol.is_modern(
+            {}, header(request.headers, _VERSION)
+        )  # whose it is, unread
+        plain = conversation.deck.plain(request.body) if self._is_alone and is_known else None
+        if plain is not None:
+            return plainly(conversation, *plain)
+        messages = frames.parse(request.body)[1]
+        version = header(request.headers, _VERSION)
+        if len(messages) != 1 or not (number or protocol.is_modern(messages[0].body, version)):
+            return None
+        if messages[0].kind != "request" or messages[0].method in (protocol.INITIALIZE, protocol.LISTEN):
+            return None
+        plain = conversation.deck.plain_of(messages[0], request.body) if self._is_alone else None
+        if plain is not None:
+            return plainly(conversation, *plain)
+        channel = f"post-{next(self._numbers)}"
+        stream = conversation.open(channel, (messages[0].rpc_id or "null",), False)
+        self._take(conversation, request.headers, request.body, channel)
+        return at_once(conversation, stream) or (conversation, stream)
+
+    async def _post(self, scope: Scope, receive: Receive, send: Reply) -> None:
+        if scope.get(OPENED):
+            conversation, stream = scope[OPENED]
+            await Response(conversation, stream, scope, receive, send, self._hang_up).run()
+            return
+        body = await self._read(scope, receive)
+        if body is None:
+            return
+        messages = frames.parse(body)[1]
+        if not messages:
+            await _refuse(send, 400, _NOT_JSON)
+            return
+        conversation = self._whose(scope["headers"], messages)
+        if isinstance(conversation, str):
+            await _refuse(send, 404 if conversation is _NO_SESSION else 400, conversation)
+            return
+        channel = f"post-{next(self._numbers)}"
+        asked = [message for message in messages if message.kind == "request"]
+        if not asked:
+            self._take(conversation, scope["headers"], body, channel)
+            await _accept(send, conversation)
+            return
+        ids = [message.rpc_id or "null" for message in asked]
+        stream = conversation.open(channel, ids, any(message.method == protocol.LISTEN for message in asked))
+        self._take(conversation, scope["headers"], body, channel)
+        await Response(conversation, stream, scope, receive, send, self._hang_up).run()
+
+    def _whose(self, headers: Headers, messages: list[frames.Message]) -> Conversation | str:
+        number = header(headers, _SESSION)
+        if number is not None:
+            return self._conversations.get(number, _NO_SESSION)
+        if any(message.method == protocol.INITIALIZE for message in messages):
+            return self._begin()
+        version = header(headers, _VERSION)
+        if any(protocol.is_modern(message.body, version) for message in messages):
+            if self._modern is None:
+                decks = self._stage.deck(self._pass_on, repeats="cycle", legacy=False, shortcuts=False)
+                self._modern = Conversation(*decks, "")
+            return self._modern
+        return _SESSION_WANTED
+
+    def _begin(self) -> Conversation:
+        """A new session: the first has the recorded id, others that with a number."""
+        player, deck = self._stage.deck(self._pass_on, legacy=True, shortcuts=False)
+        first = deck.selection.controls.session_id(deck.selection.sessions[0])
+        ids = (f"{first}-{n}" if n > 1 else first for n in count(1)) if first else (f"tape-{n}" for n in count(1))
+        number = next(one for one in ids if one not in self._conversations)
+        self._conversations[number] = Conversation(player, deck, number)
+        return self._conversations[number]
+
+    async def _get(self, scope: Scope, receive: Receive, send: Reply) -> None:
+        number = header(scope["headers"], _SESSION)
+        conversation = self._conversations.get(number or "")
+        if number is None:
+            await answer(send, 405, "mcp-tape: without a session there is no GET stream\n")
+        elif conversation is None:
+            await _refuse(send, 404, _NO_SESSION)
+        elif event := header(scope["headers"], protocol.RESUME_HEADER.encode()):
+            stream = conversation.resume(
+                f"get-{next(self._numbers)}", event.encode("latin-1").decode("utf-8", "replace")
+            )
+            if stream is None:
+                await _refuse(send, 400, _NO_EVENT)
+            else:
+                await Response(conversation, stream, scope, receive, send, self._hang_up).run()
+        elif conversation.refuses_listeners:
+            await answer(send, 405, "mcp-tape: as recorded, there is no GET stream\n")
+        else:
+            stream = conversation.listen(f"get-{next(self._numbers)}")
+            await Response(conversation, stream, scope, receive, send, self._hang_up).run()
+
+    async def _delete(self, scope: Scope, send: Reply) -> None:
+        conversation = self._conversations.pop(header(scope["headers"], _SESSION) or "", None)
+        if conversation is None:
+            await _refuse(send, 404, _NO_SESSION)
+        else:
+            conversation.end()
+            await answer(send, 200, b"")
+
+    # -- HTTP+SSE
+
+    async def _sse(self, scope: Scope, receive: Receive, send: Reply) -> None:
+        conversation = self._begin()
+        conversation.everything = stream = conversation.listen("sse")
+        conversation.flush()
+        endpoint = f"{MESSAGES_PATH}?sessionId={quote(conversation.number, safe='')}"
+        opening = framing.encode(b"event: endpoint\n", endpoint.encode(), b"\n")
+        await Response(conversation, stream, scope, receive, send, self._hang_up).run(opening)
+        self._conversations.pop(conversation.number, None)
+
+    async def _sse_post(self, scope: Scope, receive: Receive, send: Reply) -> None:
+        number = parse_qs(scope["query_string"].decode("latin-1")).get("sessionId", [""])[0]
+        conversation = self._conversations.get(number)
+        body = await self._read(scope, receive)
+        if conversation is None or conversation.everything is None:
+            await _refuse(send, 404, _NO_SESSION)
+        elif body is not None and not frames.parse(body)[1]:
+            await _refuse(send, 400, _NOT_JSON)
+        elif body is not None:
+            await answer(send, 202, "Accepted")
+            self._take(conversation, scope["headers"], body, "sse")
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+        """A request's body; None where the client left before it was whole."""
+        body = bytearray()
+        if header(scope["headers"], b"expect") and _length(scope["headers"]) > self._max_body:
+            raise _TooLargeError  # it waits to be told whether to send it
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > self._max_body:
+                body.clear()
+                await _discard(receive, more)
+                raise _TooLargeError
+            if not more:
+                return bytes(body)
+
+    # -- where a live server may step in
+
+    def _pass_on(self, call: Call) -> bool:
+        return False
+
+    def _take(self, conversation: Conversation, headers: Headers, body: bytes, channel: str) -> None:
+        """What a client posted, for the deck."""
+        conversation.receive(body, channel)
+
+    def rewind(self) -> None:
+        """The next client of the modern era finds the tape at its start; those of the legacy era always do."""
+        self._modern = None
+
+    def _fail(self, error: CassetteError) -> None:
+        """End as on stdio: what is not on the tape as it should be is never made up."""
+        self.failure = self.failure or error
+        self._stop()
+
+    def _hang_up(self, code: int) -> None:
+        self.code = code
+        self._stop()
+
+
+def _length(headers: Headers) -> int:
+    return int(header(headers, b"content-length") or 0)  # which was checked to be a number
+
+
+async def _discard(receive: Receive, more: bool) -> None:
+    """Read on for a while: a client that is still sending would not hear why it is refused."""
+
+    async def rest() -> None:
+        left = not more
+        while not left:
+            message = await receive()
+            left = message["type"] == "http.disconnect" or not message.get("more_body", False)
+
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(rest(), _DISCARDING)
+
+
+async def _accept(send: Reply, conversation: Conversation) -> None:
+    headers = [(b"content-length", b"0"), *session_header(conversation)]
+    await send({"type": "http.response.start", "status": 202, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _refuse(send: Reply, status: int, error: str, *more: tuple[bytes, bytes]) -> None:
+    await answer(send, status, f'{{"jsonrpc":"2.0","id":null,"error":{error}}}', JSON, *more)

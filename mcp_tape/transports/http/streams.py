@@ -1,0 +1,308 @@
+"""One HTTP client's deck, and the streams that it has open: which message goes where."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ...replay.sends import Action, Hangup, Refuse, Reset, Send
+from ...wire import frames, rewrite
+from .sent import Sent, answers_in
+
+if TYPE_CHECKING:
+    from ...replay.calls import Call
+    from ...replay.deck import Deck
+    from ...replay.selection import Recorded
+    from ...replay.sends import Player
+
+
+class Stream:
+    """What is to be sent on one HTTP response."""
+
+    def __init__(self, channel: str, asked: Sequence[str] = (), *, listens: bool = False) -> None:
+        """`asked`: the ids of the requests that it answers; a GET has none, and waits for ever."""
+        self.channel = channel
+        self.asked = asked
+        self.unanswered = len(asked)
+        self.waits_for_ever = not asked
+        self.is_held = listens or self.waits_for_ever  # opened at once, though there may be nothing to say yet
+        self.is_get = self.waits_for_ever  # and so cannot be answered with JSON
+        self.resumed: str | None = None  # the event behind which it goes on
+        self.left = False
+        self.when_left: Callable[[], object] = lambda: None
+        self._error: Exception | None = None
+        self._items: deque[Action | None] = deque()
+        self._more = asyncio.Event()
+
+    def leave(self) -> None:
+        """The client is gone."""
+        self.left = True
+        self.when_left()
+        self._more.set()
+
+    def fail(self, error: Exception) -> None:
+        """Whoever sends from it hears of the error."""
+        self._error = error
+        self._more.set()
+
+    def put(self, item: Action | None) -> None:
+        """None ends it."""
+        self._items.append(item)
+        self._more.set()
+
+    async def next(self) -> Action | None:
+        while not self._items and not self.left and self._error is None:
+            self._more.clear()
+            await self._more.wait()
+        if self.left:
+            return None
+        if self._error is not None and not self._items:
+            raise self._error
+        item = self._items.popleft()
+        if isinstance(item, Send):
+            self.unanswered -= answers_in(item)
+        return item
+
+    def peek(self) -> Action | None:
+        return self._items[0] if self._items else None
+
+    def finish(self) -> list[Send] | None:
+        """Take all that is to be sent, where that is known already: it ends with the answer to the one request."""
+        sends = self.rest()
+        if not sends or len(sends) < len(self._items) or self.unanswered != 1:
+            return None
+        answers = [send.answers for send in sends]
+        if not answers[-1] or any(answers[:-1]):
+            return None
+        self._items.clear()
+        return sends
+
+    def rest(self) -> list[Send]:
+        """What was not sent."""
+        return [item for item in self._items if isinstance(item, Send)]
+
+
+class Conversation:
+    """A deck and the streams of the client, or of all clients in the modern era, where `number` is empty."""
+
+    def __init__(self, player: Player, deck: Deck, number: str) -> None:
+        self._player = player
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._streams: dict[str, Stream] = {}
+        self._unsent: list[tuple[str | None, Send]] = []  # with the event that its stream goes on behind
+        self._sent = Sent()
+        self._lost: set[str] = set()  # the channels that a client may come back to
+        self.deck = deck
+        self.selection = deck.selection
+        self.number = number
+        self.everything: Stream | None = None  # the one stream of HTTP+SSE
+
+    @property
+    def refuses_listeners(self) -> bool:
+        """Whether the recorded server had no GET stream."""
+        return self.selection.controls.stream_status(self.selection.sessions[0]) == 405
+
+    def open(self, channel: str, asked: Sequence[str], listens: bool) -> Stream:
+        """The stream of a POST with these requests."""
+        stream = self._streams[channel] = Stream(channel, asked, listens=listens)
+        return stream
+
+    def listen(self, channel: str) -> Stream:
+        """The stream of a GET, which takes what waited for it."""
+        stream = self._streams[channel] = Stream(channel)
+        self.flush()
+        return stream
+
+    def resume(self, channel: str, event: str) -> Stream | None:
+        """The stream of a GET that goes on behind an event; None where nobody knows what follows it."""
+        found = self._sent.behind(event)
+        if found is None:
+            return self._resume_unseen(channel, event)
+        stream = Stream(found.channel, found.asked)
+        stream.unanswered -= found.answered
+        for send in found.sends:
+            stream.put(send)
+        return self._go_on(stream, event)
+
+    def _resume_unseen(self, channel: str, event: str) -> Stream | None:
+        """The same behind an event that was not kept: that of an answer is the last of its stream."""
+        stream = Stream(channel)
+        if any(event == resumed for resumed, _ in self._unsent):
+            return self._go_on(stream, event)
+        if not self.selection.controls.is_answer(self.selection.sessions, event):
+            self.deck.note(f"a client goes on behind event {event!r}, which it was never sent; it is told so")
+            return None
+        stream.put(None)
+        return stream
+
+    def _go_on(self, stream: Stream, event: str) -> Stream:
+        """Put it in the place of the one that it goes on with."""
+        stream.resumed, stream.is_held, stream.is_get = event, True, True
+        if not stream.waits_for_ever and stream.unanswered <= 0:
+            stream.put(None)
+        self._lost.discard(stream.channel)
+        before = self._streams.pop(stream.channel, None)
+        if before is not None:
+            before.leave()  # the client has, and we did not hear of that yet
+        self._streams[stream.channel] = stream
+        self.flush()
+        return stream
+
+    def receive(self, text: bytes, channel: str) -> None:
+        self._player.receive(text, channel, self._loop.time())
+        self.flush()
+
+    def flush(self) -> None:
+        """Hand out what is due, and come back when more will be."""
+        try:
+            for action in self._player.due(self._loop.time()):
+                self._hand_out(action)
+            self._hand_on()
+        except Exception as error:  # what was due is lost, whoever waits for it
+            self._fail_all(error)
+            raise
+        if self._timer is not None:
+            self._timer.cancel()
+        due = self._player.next_at()
+        self._timer = None if due is None else self._loop.call_at(due, self.flush)
+
+    def _fail_all(self, error: Exception) -> None:
+        for stream in self._streams.values():
+            stream.fail(error)
+
+    def fail(self, error: Exception) -> None:
+        """Something went wrong that may have been for any of the streams: they end with it."""
+        self._fail_all(error)
+        if not self._streams:
+            raise error
+
+    def close(self, stream: Stream) -> None:
+        """A response has ended."""
+        if self._streams.get(stream.channel) is stream:
+            del self._streams[stream.channel]
+        if not self.number:
+            if stream.left:
+                self._player.abandon(stream.channel)  # the modern way to cancel
+        elif stream.left and self._sent.has(stream.channel):
+            self._lost.add(stream.channel)
+        else:  # what did not get through, or comes behind the answer, goes to the stream for all else
+            self._unsent += [(stream.resumed, send) for send in stream.rest()]
+            self._hand_on()
+
+    def end(self) -> None:
+        """The client ended the session."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for stream in self._streams.values():
+            stream.put(None)
+
+    def when_left(self, channel: str, do: Callable[[], object]) -> None:
+        """What else to do when the client leaves a stream."""
+        if channel in self._streams:
+            self._streams[channel].when_left = do
+
+    def refuse(self, refusal: Refuse) -> None:
+        """What a live server said instead of an answer."""
+        call, error = refusal.call, rewrite.refusal(refusal.body, refusal.call.rpc_id)
+        if self.everything is not None:
+            self.everything.put(Send(error + b"\n", call.channel, call, True))
+        elif call.channel in self._streams:
+            is_message = bool(frames.parse(refusal.body)[1])  # which may not name the call
+            self._streams[call.channel].put(refusal._replace(body=error) if is_message else refusal)
+
+    def pass_on(self, send: Send) -> None:
+        """A message of a live server."""
+        stream = self.everything or self._streams.get(send.channel)
+        if stream is not None:
+            stream.put(send)
+        else:
+            self._to_listener(None, send)
+
+    def _hand_out(self, action: Action) -> None:
+        if not isinstance(action, Send):
+            stream = self._own(action.call)
+            if action.call is None:  # the end of everything: any connection will do
+                stream = stream or next(iter(self._streams.values()), None)
+            if stream is not None:
+                stream.put(action)
+            if isinstance(action, Hangup | Reset) and action.lost is not None:
+                self._lose(action.lost)
+            return
+        recorded = action.recorded
+        if recorded is not None and recorded.kind == "noise" and recorded.channel == "stdio":
+            return  # nothing on HTTP is like a line that is no message
+        if self.everything is not None:
+            if recorded is None or recorded.kind != "noise":
+                self.everything.put(action)
+            return
+        own = self._streams.get(action.channel)
+        elsewhere = self._was_elsewhere(recorded) and (own is None or own.resumed is None)
+        if not elsewhere and (own is not None or action.channel in self._lost):
+            self._put(action.channel, action)
+            if own is not None:
+                self._end_early(own, action)
+        else:
+            self._to_listener(self._behind(recorded), action)
+
+    def _put(self, channel: str, send: Send) -> None:
+        """Onto a stream that is there, or that the client may go on with."""
+        stream = self._streams.get(channel)
+        if stream is not None:
+            stream.put(send)
+        if self.number:
+            self._sent.add(channel, send, stream.asked if stream is not None else self._sent.asked(channel))
+
+    def _lose(self, send: Send) -> None:
+        """The connection breaks in place of this: the client may come back for it."""
+        if self._sent.has(send.channel):
+            self._lost.add(send.channel)
+            self._sent.add(send.channel, send, self._sent.asked(send.channel))
+
+    def _own(self, call: Call | None) -> Stream | None:
+        return self.everything or (self._streams.get(call.channel) if call is not None else None)
+
+    def _was_elsewhere(self, recorded: Recorded | None) -> bool:
+        """Whether a message came on a GET stream although it belongs to a request."""
+        if recorded is None or not (recorded.channel or "").startswith("get-"):
+            return False
+        return not self.selection.controls.is_shared(recorded.session)
+
+    def _behind(self, recorded: Recorded | None) -> str | None:
+        if not self._was_elsewhere(recorded) or recorded is None:
+            return None
+        return self.selection.controls.resumed(recorded.session, recorded.channel or "")
+
+    def _end_early(self, stream: Stream, send: Send) -> None:
+        """A server may end the stream of a POST before the answer; the client then resumes it."""
+        request = send.call.recorded if send.call else None
+        if send.answers or request is None or send.recorded is None or send.recorded.head is None:
+            return
+        if self.selection.controls.stream_status(request.session) is None:
+            return  # there was no other stream
+        answer = self.selection.answer(request)
+        if answer is None or not self._was_elsewhere(self.selection.facts(answer)):
+            return
+        if self.selection.last_of_stream(request) == send.recorded.seq:
+            stream.put(None)
+
+    def _hand_on(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        for resumed, send in unsent:
+            self._to_listener(resumed, send)
+
+    def _to_listener(self, resumed: str | None, send: Send) -> None:
+        for stream in self._streams.values():
+            if not stream.left and _takes(stream, resumed, send):
+                self._put(stream.channel, send)
+                return
+        self._unsent.append((resumed, send))
+
+
+def _takes(stream: Stream, resumed: str | None, send: Send) -> bool:
+    """Whether what has no stream of its own may come on this one."""
+    if resumed is None:
+        return stream.waits_for_ever
+    return stream.resumed is not None and (stream.resumed == resumed or stream.channel == send.channel)

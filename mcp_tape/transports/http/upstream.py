@@ -1,0 +1,132 @@
+"""The server at the other end of HTTP, asked once for each request that we get."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from urllib.parse import urljoin, urlsplit
+
+import httpx2
+
+from ...errors import ServerError
+from ...wire.compression import readable
+from .listen import Headers
+
+Failed = httpx2.HTTPError
+_CONNECT = 30.0  # seconds; reading may take for ever
+_IDLE = 2.0  # seconds that a connection is kept: less than servers keep theirs, so that none is closed under us
+_AS_CAME = "mcp_tape.headers"
+# About one connection only, and never passed on.
+_HOP_BY_HOP = frozenset(
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding "
+    b"upgrade expect".split()
+)
+
+
+class Upstream:
+    """Sends requests on. `headers` go with each of them, in place of the client's own."""
+
+    def __init__(self, url: str, headers: Sequence[tuple[str, str]] = (), cacert: str | None = None) -> None:
+        self.url = httpx2.URL(url)
+        self.origin = origin_of(url)
+        self.shown = str(self.url.copy_with(userinfo=b"", query=None))  # without what may be secret
+        self._given = [(name.lower().encode(), value.encode()) for name, value in headers]
+        self._client = httpx2.AsyncClient(
+            verify=trust(cacert),
+            timeout=httpx2.Timeout(None, connect=_CONNECT),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=_IDLE),
+            trust_env=True,
+            event_hooks={"response": [_without_location]},
+        )
+
+    @property
+    def path(self) -> bytes:
+        return self.url.raw_path.partition(b"?")[0]
+
+    async def send(
+        self, verb: str, target: bytes, headers: Headers, body: AsyncIterator[bytes] | None
+    ) -> httpx2.Response:
+        """The response, its body still to be read. `target` is a path, perhaps with a query."""
+        if target == self.path and self.url.query:
+            target = self.url.raw_path
+        request = httpx2.Request(verb, self.url, headers=self._sent_on(verb, headers), content=body)
+        request.extensions["target"] = target  # as it came: a URL would be put into other words
+        return await self._client.send(request, stream=True)
+
+    @staticmethod
+    def headers_of(response: httpx2.Response) -> Headers:
+        """The headers as they came."""
+        return [(name.lower(), value) for name, value in response.extensions[_AS_CAME]]
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    def path_of(self, url: str, base: bytes) -> str | None:
+        """Path and query of a URL, if it is of this server; it may be relative to a path."""
+        try:
+            whole = urljoin(str(self.url), urljoin(base.decode("latin-1"), url.strip()))
+            parts = urlsplit(whole)
+            if origin_of(whole) != self.origin:
+                return None
+        except ValueError:
+            return None
+        return parts.path + (f"?{parts.query}" if parts.query else "")
+
+    def _sent_on(self, verb: str, headers: Headers) -> Headers:
+        dropped = {b"host", b"accept-encoding", *(name for name, _ in self._given)}
+        if any(name == b"transfer-encoding" for name, _ in headers):
+            dropped.add(b"content-length")  # https://www.rfc-editor.org/rfc/rfc9112#section-6.3-2.3
+        kept = end_to_end(headers, dropped)
+        asked = next((value for name, value in headers if name == b"accept-encoding"), b"").decode("latin-1")
+        # Of a stream each event is to be seen as it comes, and an endpoint in it to be rewritten.
+        coding = "identity" if verb == "GET" else readable(asked)
+        return [*kept, (b"accept-encoding", coding.encode()), *self._given]
+
+
+async def _without_location(response: httpx2.Response) -> None:
+    """Keep httpx2 from reading a redirect, which it does also where it need not follow: not every one is a URL."""
+    response.extensions[_AS_CAME] = response.headers.raw
+    response.headers.pop("location", None)
+
+
+def end_to_end(headers: Headers, without: set[bytes] | frozenset[bytes] = frozenset()) -> Headers:
+    """The headers that go on to the other side."""
+    named = {
+        token.strip().lower() for key, value in headers if key.lower() == b"connection" for token in value.split(b",")
+    }
+    dropped = _HOP_BY_HOP | named | without
+    return [(key.lower(), value) for key, value in headers if key.lower() not in dropped]
+
+
+def why(error: Exception) -> str:
+    """What went wrong, in words."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted ({cause.verify_message}); --cacert FILE trusts another authority"
+        if isinstance(cause, ssl.SSLError):
+            return f"TLS failed ({cause.reason or cause})"
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(error, httpx2.ConnectTimeout):
+        return f"no connection within {_CONNECT:.0f} s"
+    return str(error) or type(error).__name__
+
+
+def trust(cacert: str | None) -> ssl.SSLContext | bool:
+    """Whose certificates are taken: the system's authorities, or those in a file."""
+    if cacert is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=cacert)
+    except (OSError, ssl.SSLError) as error:
+        raise ServerError(f"--cacert {cacert}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def origin_of(url: str) -> tuple[str, str | None, int | None]:
+    """Scheme, host and port, which all count: https://www.rfc-editor.org/rfc/rfc6454#section-4."""
+    parts = urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError:
+        port = -1  # that of nobody
+    return parts.scheme, parts.hostname, port or {"http": 80, "https": 443}.get(parts.scheme)

@@ -1,0 +1,1 @@
+"""Pipes: stand in the middle, be the server, be the client."""

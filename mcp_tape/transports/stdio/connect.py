@@ -1,0 +1,251 @@
+"""Being a client: a server that is started and spoken to on its pipes. Nothing here waits without bounds."""
+
+from __future__ import annotations
+
+import os
+import queue
+import select
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...errors import ServerError
+from ...redaction.diagnostics import Discreet, Rules
+from ...replay.sends import NOT_FOUND
+from ...wire import frames, jsontext, rewrite
+from ...wire.framing import Lines
+from .. import process as processes
+from . import relay
+
+_PATIENCE = 2.0  # seconds for each step of ending a server, as SDK clients have
+_LAST_WORDS = 0.5  # seconds for what is still in a pipe when its writer has ended
+_UNREAD = 10_000  # messages that wait to be read; beyond that the server has to
+_TAIL, _WIDTH = 20, 500  # lines of stderr that are kept, and characters of each
+
+
+class Ended(NamedTuple):
+    """How a server went: its exit code, where there is one, and the last lines of its stderr."""
+
+    code: int | None
+    stderr: tuple[str, ...] = ()
+    why: str = ""
+
+    def __str__(self) -> str:
+        return self.why or f"the server ended with exit code {self.code}"
+
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Connection(Protocol):
+        """A server that can be spoken to."""
+
+        made_up: dict[str, str]  # by id, why an answer is an error of our own
+
+        def send(self, text: bytes, headers: Mapping[str, str] = ...) -> None: ...
+
+        def receive(self, timeout: float) -> bytes | None: ...
+
+        @property
+        def ended(self) -> Ended | None: ...
+
+        def stderr(self) -> tuple[str, ...]: ...
+
+        def close(self) -> None: ...
+
+
+class Stdio:
+    """A server that was started. `storing`: seconds that it may take to end once it has said its last.
+
+    Of its stderr the last lines are kept, without secrets by these rules.
+    """
+
+    def __init__(self, command: Sequence[str], *, storing: float = 0.0, rules: Rules | None = None) -> None:
+        self._discreet = Discreet(rules or Rules(environ=os.environ))
+        self._process = processes.start(command)
+        self._storing = storing
+        self._inbox: queue.Queue[bytes | None] = queue.Queue(_UNREAD)
+        self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._tail: deque[str] = deque(maxlen=_TAIL)
+        self._closing = threading.Event()
+        self._at_end = False
+        self._lingers = False  # its output has ended, and it has not
+        self.was_pushed = False  # to end, as the end of its input was not enough
+        self.made_up: dict[str, str] = {}
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._read, self._listen, self._write)]
+        for thread in self._threads:
+            thread.start()
+
+    def __enter__(self) -> Stdio:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code, once it has ended."""
+        return None if self._process.returncode is None else _code(self._process.returncode)
+
+    def send(self, text: bytes, headers: Mapping[str, str] = {}) -> None:
+        """A message, or anything else, as one line, with its own line end if it has one. Headers are for HTTP."""
+        bare = text.rstrip(b"\r\n")
+        self._outbox.put(rewrite.single_line(bare) + (text[len(bare) :] or b"\n"))
+
+    def receive(self, timeout: float) -> bytes | None:
+        """The next line of the server; None if there is none in time, or never will be."""
+        if self._at_end:
+            return None
+        try:
+            line = self._inbox.get(timeout=max(0.0, timeout))
+        except queue.Empty:
+            return None
+        self._at_end = line is None
+        return line
+
+    @property
+    def ended(self) -> Ended | None:
+        """How it went, once all that it said was received."""
+        if not self._at_end:
+            return None
+        self._lingers = self._lingers or not _has_ended(self._process, _PATIENCE)
+        self._threads[1].join(_LAST_WORDS)
+        if self.code is None:
+            return Ended(None, self.stderr(), "the server has closed its output")
+        return Ended(self.code, self.stderr())
+
+    def stderr(self) -> tuple[str, ...]:
+        """The last lines that it wrote there."""
+        return tuple(self._tail)
+
+    def stop(self) -> None:
+        """Tell it to end: for programs that do not wait for the end of their input."""
+        self.was_pushed = True
+        self._process.terminate()
+
+    def close(self) -> None:
+        """Leave as clients do: end its input, and then be patient, but not for ever."""
+        self._closing.set()
+        self._outbox.put(None)
+        for push in (self._process.terminate, self._process.kill):
+            if self._wait(_PATIENCE):
+                break
+            self.was_pushed = True
+            push()
+            self._lingers = False  # now it may be storing
+        self._process.wait()
+        for thread in self._threads:
+            thread.join(_PATIENCE)
+        for pipe in (self._process.stdout, self._process.stderr):
+            assert pipe
+            pipe.close()
+
+    def _wait(self, seconds: float) -> bool:
+        if _has_ended(self._process, seconds):
+            return True
+        if not self._storing or self._lingers or self._threads[0].is_alive():
+            return False
+        return _has_ended(self._process, self._storing)
+
+    def _read(self) -> None:
+        assert self._process.stdout
+        lines = Lines()
+        for data in self._pieces(self._process.stdout.fileno()):
+            for text, _ in lines.feed(data):
+                self._put(text)
+        for text, _ in lines.close():
+            self._put(text)
+        self._put(None)
+
+    def _listen(self) -> None:
+        assert self._process.stderr
+        lines = Lines(1 << 16)
+        for data in self._pieces(self._process.stderr.fileno()):
+            self._tail.extend(self._discreet.line(text)[:_WIDTH] for text, _ in lines.feed(data))
+        self._tail.extend(self._discreet.line(text)[:_WIDTH] for text, _ in lines.close())
+
+    def _write(self) -> None:
+        pipe = self._process.stdin
+        assert pipe
+        try:
+            while (data := self._outbox.get()) is not None:
+                relay.write_all(pipe.fileno(), data)
+        except OSError:
+            pass  # it has ended, which its output tells
+        finally:
+            pipe.close()
+
+    def _put(self, text: bytes | None) -> None:
+        """Where nobody reads any more, nothing waits."""
+        while not self._closing.is_set():
+            try:
+                return self._inbox.put(text, timeout=0.1)
+            except queue.Full:
+                pass
+        return None
+
+    def _pieces(self, descriptor: int) -> Iterator[bytes]:
+        """What comes on a pipe, until its end; a grandchild that holds the pipe open is not waited for."""
+        ready = select.poll()
+        ready.register(descriptor, select.POLLIN)
+        while True:
+            if ready.poll(_LAST_WORDS * 1000):
+                data = os.read(descriptor, relay.CHUNK)
+                if not data:
+                    return
+                yield data
+            elif self._process.poll() is not None:
+                return
+
+
+def tell(connection: Connection, method: str, params: Any = None) -> None:
+    """A notification."""
+    connection.send(jsontext.dumps(_body(method, params)).encode())
+
+
+def ask(connection: Connection, method: str, params: Any, rpc_id: int | str, timeout: float) -> dict[str, Any]:
+    """The response to one request. What the server asks meanwhile is refused."""
+    connection.send(jsontext.dumps(_body(method, params) | {"id": rpc_id}).encode())
+    end = monotonic() + timeout
+    while (left := end - monotonic()) > 0:
+        text = connection.receive(left)
+        if text is None and connection.ended is not None:
+            raise ServerError(_with_tail(f"{connection.ended} before it answered {method}", connection.ended.stderr))
+        for message in frames.parse(text)[1] if text else ():
+            if message.kind == "response" and message.rpc_id == frames.id_text(rpc_id):
+                return _answer(connection, message, method)
+            if message.kind == "request":
+                error = rewrite.error(NOT_FOUND, "not here")
+                connection.send(f'{{"jsonrpc":"2.0","id":{message.rpc_id},"error":{error}}}'.encode())
+    raise ServerError(_with_tail(f"the server did not answer {method} within {timeout:g} s", connection.stderr()))
+
+
+def _body(method: str, params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": method} | ({} if params is None else {"params": params})
+
+
+def _answer(connection: Connection, message: frames.Message, method: str) -> dict[str, Any]:
+    why = connection.made_up.get(message.rpc_id or "")
+    if why is not None:
+        raise ServerError(_with_tail(f"{method}: {why}", connection.stderr()))
+    return message.body
+
+
+def _with_tail(what: str, stderr: Sequence[str]) -> str:
+    said = [line for line in stderr if line.strip()]
+    return f"{what}; its stderr ends with:\n  " + "\n  ".join(said) if said else what
+
+
+def _has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _code(returned: int) -> int:
+    return returned if returned >= 0 else 128 - returned

@@ -1,0 +1,211 @@
+"""A live stdio server beside a replay: started at the first miss, recorded, and ended with the client."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ...errors import ServerError, TapeError
+from ...wire.framing import Lines
+from .. import process as processes
+from . import relay
+
+if TYPE_CHECKING:
+    from ...replay.live import Episodes
+    from ...replay.sends import Action
+
+    Recorder = relay.Recorder
+
+_PATIENCE = 2.0  # seconds for each step of ending it, as SDK clients have
+_ANSWER = 10.0  # seconds for the answers to a client that has sent its last
+
+
+class Live:
+    """Moves lines between a live server and what decides about them, recording each before it is seen."""
+
+    def __init__(
+        self, command: Sequence[str], recorder: Recorder, episodes: Episodes, fail: Callable[[TapeError], None]
+    ) -> None:
+        """`fail` reports that the server cannot be started."""
+        self._command = command
+        self._fail = fail
+        self._recorder = recorder
+        self._episodes = episodes
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lines = Lines()
+        self._to_server = recorder.stream("client", "stdio")
+        self._from_server = recorder.stream("server", "stdio")
+        self._stderr = recorder.stream("server", "stderr")
+        self._left_at: float | None = None
+        self._pushes: list[tuple[float, Callable[[], object]]] = []
+        self.watched: dict[int, Callable[[], None]] = {}
+        self.unsent: dict[int, Callable[[], None]] = {}
+        self._input: _Outlet | None = None
+        self._echo = _Outlet(2, self.unsent)
+
+    def start(self) -> None:
+        try:
+            process = self._process = processes.start(self._command)
+        except ServerError as error:
+            self._fail(error)
+            raise
+        assert process.stdin and process.stdout and process.stderr
+        self._input = _Outlet(process.stdin.fileno(), self.unsent, self._to_server)
+        self.watched[process.stdout.fileno()] = self._read_output
+        self.watched[process.stderr.fileno()] = self._read_stderr
+
+    def _flush(self) -> None:
+        for line in self._episodes.to_live():
+            assert self._input and self._process and self._process.stdin
+            if not self._process.stdin.closed:  # what comes too late goes nowhere
+                self._input.put(line + b"\n")
+
+    # -- what serve plays to
+
+    def quick(self, text: bytes) -> bytes | None:
+        return None  # who gets a message is decided first
+
+    def receive(self, text: bytes, channel: str, now: float) -> None:
+        self._episodes.receive(text, channel, now)
+
+    def due(self, now: float) -> list[Action]:
+        self._flush()
+        if self._left_at is not None and (self._owes_nothing() or now >= self._left_at + _ANSWER):
+            self._close_input(now)
+        while self._pushes and self._pushes[0][0] <= now:
+            self._pushes.pop(0)[1]()
+        return self._episodes.due(now)
+
+    def next_at(self) -> float | None:
+        times = [self._episodes.next_at(), self._pushes[0][0] if self._pushes else None]
+        times.append(None if self._left_at is None else self._left_at + _ANSWER)
+        return min((at for at in times if at is not None), default=None)
+
+    def leave(self, now: float) -> None:
+        """The client has left: what the server owes it may still come, for a while."""
+        self._episodes.leave(now)
+        self._left_at = now if self._process is not None else None
+
+    def abandon(self, channel: str) -> None:
+        self._episodes.abandon(channel)
+
+    def _owes_nothing(self) -> bool:
+        return self._episodes.idle and not (self._input and self._input.is_waiting)
+
+    def _close_input(self, now: float) -> None:
+        """And then wait for its end no longer than clients do."""
+        process, self._left_at = self._process, None
+        assert process and process.stdin and self._input
+        self._input.forget()
+        process.stdin.close()
+        pushes = (process.terminate, process.kill, self._give_up)
+        self._pushes = [(now + _PATIENCE * n, push) for n, push in enumerate(pushes, 1)] if self.watched else []
+
+    def _give_up(self) -> None:
+        self._echo.forget()
+        self.watched.clear()
+
+    def end(self) -> None:
+        """It is over, in order or because we were told to stop: the server's exit code goes onto the tape."""
+        process = self._process
+        if process is None:
+            return
+        patience = 0.0 if self.watched else _PATIENCE  # with its output closed it is about to end by itself
+        for push in (process.terminate, process.kill):
+            try:
+                process.wait(patience)
+                break
+            except subprocess.TimeoutExpired:
+                push()
+                patience = _PATIENCE
+        code = process.wait()
+        self._recorder.control("server", "stdio", event="exit", code=code if code >= 0 else 128 - code)
+
+    def _read_output(self) -> None:
+        assert self._process and self._process.stdout
+        data = os.read(self._process.stdout.fileno(), relay.CHUNK)
+        self._from_server(data)
+        for text, eol in self._lines.feed(data) if data else self._lines.close():
+            self._episodes.from_live(text, eol)
+        if not data:
+            self._closed(self._process.stdout.fileno())
+            self._episodes.live_ended()
+
+    def _read_stderr(self) -> None:
+        assert self._process and self._process.stderr
+        descriptor = self._process.stderr.fileno()
+        data = os.read(descriptor, relay.CHUNK)
+        self._stderr(data)
+        if not data:
+            self._closed(descriptor)
+            return
+        self._echo.put(data)
+        if self._echo.is_waiting:  # the server waits for who reads our stderr, as it would without us
+            del self.watched[descriptor]
+            self._echo.when_sent = lambda: self.watched.setdefault(descriptor, self._read_stderr)
+
+    def _closed(self, descriptor: int) -> None:
+        self.watched.pop(descriptor, None)
+        if not self.watched:
+            self._pushes.clear()  # it has ended by itself
+
+
+def _nothing() -> None: ...
+
+
+class _Outlet:
+    """Writes what there is room for, and the rest when there is more: whoever reads it may be writing to us.
+
+    `record` is given each piece before it is written.
+    """
+
+    def __init__(
+        self, descriptor: int, unsent: dict[int, Callable[[], None]], record: Callable[[bytes], None] | None = None
+    ) -> None:
+        self._descriptor = descriptor
+        self._unsent = unsent
+        self._record = record
+        self._pieces: deque[bytes] = deque()
+        self._rest = memoryview(b"")  # of the piece that is being written
+        self._room = select.poll()
+        self._room.register(descriptor, select.POLLOUT)
+        self.when_sent: Callable[[], object] = _nothing  # once
+
+    @property
+    def is_waiting(self) -> bool:
+        return bool(self._rest or self._pieces)
+
+    def put(self, data: bytes) -> None:
+        self._pieces.append(data)
+        self._write()
+
+    def forget(self) -> None:
+        """What was not written will not be."""
+        self._pieces.clear()
+        self._rest = memoryview(b"")
+        self._unsent.pop(self._descriptor, None)
+
+    def _write(self) -> None:
+        try:
+            while self.is_waiting and self._room.poll(0):
+                self._begin()
+                self._rest = self._rest[os.write(self._descriptor, self._rest[: select.PIPE_BUF]) :]
+        except OSError:
+            self.forget()  # nobody reads it any more: for the server, its end of output tells the rest
+        if self.is_waiting:
+            self._unsent[self._descriptor] = self._write
+            return
+        self._unsent.pop(self._descriptor, None)
+        sent, self.when_sent = self.when_sent, _nothing
+        sent()
+
+    def _begin(self) -> None:
+        if not self._rest:
+            piece = self._pieces.popleft()
+            if self._record:
+                self._record(piece)
+            self._rest = memoryview(piece)

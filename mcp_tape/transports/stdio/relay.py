@@ -1,0 +1,236 @@
+"""Standing between a client and a stdio server: threads and blocking pipes, no asyncio.
+
+The relay moves bytes untouched, gives each piece to the recorder before passing it on, and
+carries end of file, signals and the exit code across.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import threading
+from collections.abc import Callable
+from queue import Empty, Queue
+from time import monotonic, sleep
+from typing import TYPE_CHECKING
+
+from ..process import SIGNALS, GroupWatch, Server, point_at_null
+
+if TYPE_CHECKING:  # start-up is the feature: a Protocol alone costs a millisecond
+    from typing import Protocol
+
+    from ...wire.frames import Side
+
+    class Recorder(Protocol):
+        """Where copies go. `stream` gives the function that takes the pieces of one stream."""
+
+        def stream(self, side: Side, channel: str) -> Callable[[bytes], None]: ...
+
+        def control(self, side: Side, channel: str, **facts: str | int | dict[str, str] | None) -> None: ...
+
+
+# Larger reads are mmapped by the allocator, which costs more than a second read.
+CHUNK = 1 << 16
+SIGNAL_GRACE = 0.2  # the group may have been signalled with us, and a second TERM often means "force"
+KILL_AFTER = 1.5  # SDK clients kill us two seconds after they asked
+SILENCE = 0.5  # after the server's exit a grandchild may hold its pipes open
+LAST_WORDS = 0.3  # once told to stop there is no time to wait for silence, or for a client that does not read
+
+
+def relay(server: Server, recorder: Recorder) -> int:
+    """Pass everything on until the server is gone; its exit code, 128+n for a signal."""
+    return _Relay(server.process, server.group, recorder).run()
+
+
+class _Relay:
+    def __init__(self, server: subprocess.Popen[bytes], group: GroupWatch, recorder: Recorder) -> None:
+        self._server = server
+        self._group = group
+        self._recorder = recorder
+        # Not a SimpleQueue: its get() may miss a short timeout and then wait for ever.
+        self._events: Queue[int | _Pump | None] = Queue()
+        assert server.stdin and server.stdout and server.stderr
+        to_server, from_server = server.stdin.fileno(), server.stdout.fileno()
+        self._outputs = {
+            _Pump(from_server, 1, recorder.stream("server", "stdio"), lambda: point_at_null(1), self._events),
+            _Pump(server.stderr.fileno(), 2, recorder.stream("server", "stderr"), None, self._events),
+        }
+        self._input = _Pump(0, to_server, recorder.stream("client", "stdio"), server.stdin.close, self._events)
+        self._code: int | None = None
+        self._told_to_stop = False
+        self._signalled: list[int] = []  # received, not yet passed on
+        self._forward_at: float | None = None
+        self._kill_at: float | None = None
+
+    def run(self) -> int:
+        for work in (self._take_signals, self._reap):
+            threading.Thread(target=work, daemon=True).start()
+        for pump in (*self._outputs, self._input):
+            pump.start()
+        self._until_exit()
+        self._drain()
+        for pump in self._outputs:
+            pump.stop()
+        self._group.close()
+        code: int = self._server.returncode
+        code = code if code >= 0 else 128 - code
+        self._recorder.control("server", "stdio", event="exit", code=code)
+        self._code = code
+        return code
+
+    def _take_signals(self) -> None:
+        while True:
+            number = signal.sigwait(SIGNALS)
+            if signal.getsignal(number) is signal.SIG_IGN:  # nohup stays nohup
+                continue
+            if self._code is not None:  # only the writer is still busy, and in the end needs nobody for that
+                sleep(KILL_AFTER)
+                os._exit(self._code)
+            self._events.put(number)
+
+    def _reap(self) -> None:
+        self._server.wait()
+        self._events.put(None)
+
+    def _until_exit(self) -> None:
+        while True:
+            due = min((at for at in (self._forward_at, self._kill_at) if at is not None), default=None)
+            try:
+                event = self._events.get(timeout=None if due is None else max(0.0, due - monotonic()))
+            except Empty:
+                self._act()
+                continue
+            if event is None:
+                return
+            if isinstance(event, _Pump):
+                self._outputs.discard(event)
+            else:
+                self._on_signal(event)
+
+    def _on_signal(self, number: int) -> None:
+        now = monotonic()
+        self._told_to_stop = True
+        self._signalled.append(number)
+        self._forward_at = self._forward_at or now + SIGNAL_GRACE
+        self._kill_at = self._kill_at or now + KILL_AFTER
+
+    def _act(self) -> None:
+        now = monotonic()
+        if self._kill_at is not None and now >= self._kill_at:
+            self._kill_at = None
+            self._server.kill()
+        if self._forward_at is not None and now >= self._forward_at:
+            self._forward_at = None
+            for number in [] if self._group.was_signalled() else self._signalled:
+                self._server.send_signal(number)
+            self._signalled.clear()
+
+    def _drain(self) -> None:
+        """What the server wrote before it ended, until end of file or silence."""
+        ended = monotonic()
+        while self._outputs:
+            try:
+                event = self._events.get(timeout=max(0.0, self._drained_at(ended) - monotonic()))
+            except Empty:
+                if self._drained_at(ended) <= monotonic():
+                    return
+                continue
+            if isinstance(event, _Pump):
+                self._outputs.discard(event)
+            elif event is not None:
+                return  # told to stop, and the server has
+
+    def _drained_at(self, ended: float) -> float:
+        if self._told_to_stop:
+            return ended + LAST_WORDS
+        return max(ended, *(pump.quiet_since() for pump in self._outputs)) + SILENCE
+
+
+class _Pump(threading.Thread):
+    """Moves one stream, one way."""
+
+    def __init__(
+        self,
+        source: int,
+        target: int,
+        record: Callable[[bytes], None],
+        at_end: Callable[[], None] | None,
+        events: Queue[int | _Pump | None],
+    ) -> None:
+        super().__init__(daemon=True)
+        self._source, self._target = source, target
+        self._record = record
+        self._at_end = at_end
+        self._events = events
+        self._since = monotonic()
+        self._busy = False
+        self._gate = threading.Lock()  # what is recorded is passed on, and the other way round
+        self._stopped = False
+
+    def quiet_since(self) -> float:
+        """When it last moved something; now, while there is something to move or its target is not read."""
+        return monotonic() if self._busy or _wait(self._source, select.POLLIN, 0) else self._since
+
+    def stop(self) -> None:
+        """What comes from now on is too late to be recorded, so it is not passed on either."""
+        with self._gate:
+            self._stopped = True
+
+    def run(self) -> None:
+        try:
+            self._move()
+        except OSError:
+            # The reader is gone: let the writer of our source find out as it would have directly.
+            point_at_null(self._source)
+        finally:
+            if self._at_end:
+                try:
+                    self._at_end()
+                except OSError:
+                    pass  # the pipe was broken already
+            self._events.put(self)
+
+    def _move(self) -> None:
+        source, target, record = self._source, self._target, self._record
+        while data := _read(source):
+            with self._gate:
+                if self._stopped:
+                    return
+                self._busy = True
+                record(data)  # before it is seen
+            write_all(target, data)
+            self._since = monotonic()
+            self._busy = False
+        record(b"")
+
+
+def has_room(target: int) -> bool:
+    """Whether a line can be written there without waiting long for whoever reads it."""
+    return _wait(target, select.POLLOUT, 500)
+
+
+def _read(source: int) -> bytes:
+    while True:
+        try:
+            return os.read(source, CHUNK)
+        except BlockingIOError:  # somebody left it non-blocking
+            _wait(source, select.POLLIN)
+        except OSError:
+            return b""  # a terminal that went away
+
+
+def write_all(target: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(target, rest) :]
+        except BlockingIOError:
+            _wait(target, select.POLLOUT)
+
+
+def _wait(descriptor: int, event: int, milliseconds: int | None = None) -> bool:
+    ready = select.poll()
+    ready.register(descriptor, event)
+    return bool(ready.poll(milliseconds))

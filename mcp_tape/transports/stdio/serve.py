@@ -1,0 +1,246 @@
+"""Being a stdio server: one thread that reads, plays and writes, and never blocks on a slow reader.
+
+A client may send a thousand requests before it reads one answer, so what it sends is taken in even while
+our own output waits.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from ...replay.sends import Hangup, Refuse, Reset, Send
+from ...wire.framing import Lines
+from ...wire.rewrite import single_line
+
+if TYPE_CHECKING:
+    from ...replay.calls import Call
+    from ...replay.selection import Recorded
+    from ...replay.sends import Player
+
+CHUNK = 1 << 16
+CHANNEL = "stdio"
+_READING = 0.5  # seconds at the most to wait for a client to read; a busy machine needs some of it
+_LOOK_AGAIN, _LOOK_SELDOM = 0.0002, 0.01  # seconds; at first the one, in the end the other
+_PIPE_BUF = 4096  # what a pipe takes without blocking, once it says that it is writable
+
+
+def serve(
+    player: Player,
+    also: Mapping[int, Callable[[], None]] | None = None,
+    unsent: Mapping[int, Callable[[], None]] | None = None,
+    *,
+    source: int = 0,
+    target: int = 1,
+) -> int | None:
+    """Play to the client on our stdin and stdout until it leaves; the exit code, if what plays hangs up.
+
+    `also` are other descriptors to watch, and what to do when they can be read; `unsent` those that something waits
+    to be written to, and what to do when there is room. Both may change as we go.
+    """
+    try:
+        also, unsent = {} if also is None else also, {} if unsent is None else unsent
+        return _Session(player, source, target, also, unsent).run()
+    except BrokenPipeError:
+        return None  # the client has left without waiting
+
+
+_Watched = Mapping[int, Callable[[], None]]
+Action = Send | Hangup | Refuse | Reset | bytes  # bytes: an answer that nothing depends on
+
+
+class _Session:
+    def __init__(self, player: Player, source: int, target: int, also: _Watched, unsent: _Watched) -> None:
+        self._player = player
+        self._source, self._target = source, target
+        self._also = also
+        self._unsent = unsent
+        self._lines = Lines()
+        self._arrived: deque[bytes] = deque()
+        self._ended = False
+        self._reads = True  # whether the client takes what we write, as far as we know
+        self._told: set[Call] = set()  # unanswered calls that something was sent for
+        self._open: Recorded | None = None  # noise that was sent last and has no line end
+        self._writable = select.poll()
+        self._writable.register(target, select.POLLOUT)
+
+    def run(self) -> int | None:
+        self._send(self._player.due(monotonic()))
+        self._answer_plainly()
+        while not self._ended or self._arrived or self._also or self._player.next_at() is not None:
+            self._wait()
+            code = self._send(self._play(monotonic()))
+            if code is not None:
+                return code
+            self._answer_plainly()
+        return None
+
+    def _answer_plainly(self) -> None:
+        """The short way, as long as whole lines come and nothing but an answer belongs to each of them."""
+        quick, arrived = self._player.quick, self._arrived
+        while not (arrived or self._also or self._lines.pending or self._ended) and self._player.next_at() is None:
+            self._read()
+            if not arrived:
+                continue
+            texts = arrived[0].split(b"\n")
+            answers: list[bytes] = []
+            for text in texts[:-1]:
+                answer = quick(text)
+                if answer is None:
+                    break
+                answers.append(answer)
+            if answers:
+                self._write(self._line_end() + b"".join(answers))
+            rest = b"\n".join(texts[len(answers) :])
+            if rest or not answers:
+                arrived[0] = rest  # for the long way
+            else:
+                arrived.popleft()
+
+    def _play(self, now: float) -> Sequence[Action]:
+        actions: list[Action] = [] if self._arrived else [*self._player.due(now)]
+        while self._arrived:
+            data = self._arrived.popleft()
+            for text, _ in self._lines.feed(data) if data else self._lines.close():
+                answer = self._player.quick(text)
+                if answer is not None:
+                    actions.append(answer)
+                    continue
+                self._player.receive(text, CHANNEL, now)
+                actions += self._player.due(now)  # after each frame, whatever else came with it
+            if not data:
+                self._player.leave(now)
+                actions += self._player.due(now)
+        return actions
+
+    def _wait(self) -> None:
+        """Until something arrives or is due."""
+        if self._arrived:
+            return
+        due = self._player.next_at()
+        if due is None and not self._also and not self._unsent and not self._ended:
+            self._read()
+            return
+        sources = [*self._also, *([] if self._ended else [self._source])]
+        timeout = None if due is None else max(0.0, due - monotonic())
+        arrived, room, _ = select.select(sources, [*self._unsent], [], timeout)
+        for ready in arrived:
+            if ready == self._source:
+                self._read()
+            else:
+                self._also[ready]()
+        for ready in room:
+            if ready in self._unsent:
+                self._unsent[ready]()
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._source, CHUNK)
+        except BlockingIOError:
+            select.select([self._source], [], [])
+            return
+        except OSError:
+            data = b""
+        self._arrived.append(data)
+        self._ended = not data
+
+    def _send(self, actions: Sequence[Action]) -> int | None:
+        """Send; the exit code where it ends with hanging up."""
+        texts: list[bytes] = []
+        for action in actions:
+            if isinstance(action, bytes):
+                texts += [self._line_end(), action]
+                continue
+            if not isinstance(action, Send):
+                self._write(b"".join(texts))
+                return action.code if isinstance(action, Hangup) else 0
+            if action.call is not None and not action.answers:
+                self._told.add(action.call)
+            elif action.call in self._told:
+                self._told.discard(action.call)
+                self._write_to_be_read(b"".join(texts))
+                texts.clear()
+            texts.append(self._continued(action))
+        self._write(b"".join(texts))
+        return None
+
+    def _continued(self, send: Send) -> bytes:
+        """A line on its own, unless it goes on with noise: a long line may have been recorded in pieces."""
+        text = _line(send)
+        if not text:
+            return b""
+        noise = send.recorded if send.recorded and send.recorded.kind == "noise" else None
+        if noise is None or not _goes_on(self._open, noise):
+            text = self._line_end() + text
+        self._open = None if text.endswith(b"\n") else noise
+        return text
+
+    def _line_end(self) -> bytes:
+        """What has to stand before the next line."""
+        before, self._open = self._open, None
+        return b"\n" if before else b""
+
+    def _write_to_be_read(self, data: bytes) -> None:
+        """Write, and wait until the client has taken it, within bounds.
+
+        TypeScript clients forget a call's progress when its answer comes in the same read.
+        """
+        self._reads = self._reads or not unread(self._target)  # one that did not read may have caught up
+        self._write(data)
+        give_up, pause = monotonic() + _READING, _LOOK_AGAIN
+        while self._reads and unread(self._target):
+            self._reads = monotonic() < give_up  # else it has other things to do: not waited for until it reads
+            select.select([], [], [], pause)
+            pause = min(2 * pause, _LOOK_SELDOM)
+
+    def _write(self, data: bytes) -> None:
+        if len(data) <= _PIPE_BUF and self._writable.poll(0):
+            os.write(self._target, data)
+        elif data:
+            self._send_slowly(memoryview(data))
+
+    def _send_slowly(self, rest: memoryview) -> None:
+        both = select.poll()
+        both.register(self._target, select.POLLOUT)
+        if not self._ended:
+            both.register(self._source, select.POLLIN)
+        while rest:
+            for descriptor, _ in both.poll():
+                if descriptor == self._target:
+                    rest = rest[os.write(self._target, rest[:_PIPE_BUF]) :]
+                else:
+                    self._read()
+                    if self._ended:
+                        both.unregister(self._source)
+
+
+def _line(send: Send) -> bytes:
+    """What was recorded over HTTP may have line breaks, and events that are no messages."""
+    recorded = send.recorded
+    if recorded is None or recorded.channel == CHANNEL:
+        return send.text
+    if recorded.kind == "noise":
+        return b""
+    return single_line(send.text.rstrip(b"\r\n")) + b"\n"
+
+
+def _goes_on(before: Recorded | None, noise: Recorded) -> bool:
+    return before is not None and before.session == noise.session and before.seq < noise.seq
+
+
+def unread(target: int) -> int:
+    """How many bytes wait in a pipe or socket that we write to; 0 where the system does not tell."""
+    import fcntl
+    import termios
+
+    for question in (termios.TIOCOUTQ, termios.FIONREAD):  # of a socket, of a pipe
+        try:
+            return int.from_bytes(fcntl.ioctl(target, question, bytes(4)), sys.byteorder)
+        except OSError:
+            continue
+    return 0

@@ -1,0 +1,170 @@
+"""The recorded client, made fit for a live server: what it sends, what it leaves out, and what it learns on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ..cassette.reader import Cassette
+from ..compare.checks.questions import same
+from ..compare.minted import values as minted
+from ..compare.minted.values import Key, Said
+from ..redaction import restore
+from ..replay.selection import Recorded, Selection
+from ..wire import jsontext, protocol
+from ..wire.frames import Message
+from . import plan as plans
+from .base import Options, Skipped
+from .deck import ClientDeck
+from .plan import Plan
+
+PATIENCE = 1.0  # seconds for what the server says of its own accord
+_MOST_PAGES = 100  # beyond those on the tape
+
+
+class Role:
+    """Plays one session. Does no I/O but for the cassette."""
+
+    def __init__(self, cassette: Cassette, plan: Plan, options: Options, environ: Mapping[str, str]) -> None:
+        session = plan.session
+        self._selection = Selection(cassette, [session])
+        self._cassette = cassette
+        self._options = options
+        self._environ = environ
+        self._read_only = set(plan.read_only)
+        mine = self._selection.of_client(session)
+        self._family = {number: Selection(cassette, [number]) for number in _family(cassette, session)}
+        self._uses = minted.uses(lambda: _said(self._family))
+        self._sources = {key for found in self._uses.values() for use in found for key, _ in use.spots}
+        self._live, self._lost = plan.heard
+        self._never_asked: set[int] = set()  # those requests
+        self._pages: set[str] = set()
+        self.skipped: list[Skipped] = []
+        requests = [row for row in mine if row.kind == "request" and row.key is not None]
+        self.requests = len(requests)
+        self.calls = sum(row.method == protocol.CALL for row in requests)
+        self.called = 0
+        self.answered = 0
+        noise = plans.noise_of(cassette, session)
+        self.deck = ClientDeck(
+            self._selection, patience=PATIENCE, prepare=self._prepare, hear=self._hear, same=same, noise=noise
+        )  # fmt: skip
+
+    def headers(self, row: Recorded | None) -> dict[str, str]:
+        """The headers of arguments that went with a request over HTTP; those of its text come from its text."""
+        channel = self._selection.facts(row).channel if row else None
+        if row is None or channel is None or not channel.startswith("post"):
+            return {}
+        sql = """SELECT text FROM frames WHERE session = ? AND channel = ? AND kind = 'control' AND sender = 'client'
+                 AND seq < ? ORDER BY seq DESC LIMIT 1"""
+        for (text,) in self._cassette.rows(sql, (row.session, channel, row.seq)):
+            headers = _member(text, "headers")
+            return {
+                name: value
+                for name, value in (headers.items() if isinstance(headers, dict) else ())
+                if name.startswith(protocol.PARAM_HEADER)
+                and isinstance(value, str)
+                and not restore.hidden(value.encode())
+            }
+        return {}
+
+    @property
+    def has_stream(self) -> bool:
+        """Whether the client had a stream over HTTP for what the server says of its own accord."""
+        return self._selection.controls.stream_status(self._selection.sessions[0]) is not None
+
+    # -- what the deck asks
+
+    def _prepare(self, row: Recorded, text: bytes) -> bytes | None:
+        if row.method == protocol.CANCELLED and row.exchange in self._never_asked:
+            return None
+        if row.kind == "request":
+            skipped = self._reason(row)
+            if skipped is not None:
+                self.skipped.append(skipped)
+                self._lose(row)
+                return None
+            self.called += row.method == protocol.CALL
+            careful = row.method == protocol.CALL and row.name not in self._read_only
+            text = minted.bound(
+                text, self._uses.get(row.place, ()), self._recorded, self._live.get, careful=careful
+            )  # fmt: skip
+        return restore.restored(text, self._environ) if self._is_redacted(row) else text
+
+    def _hear(self, row: Recorded, answer: Message) -> None:
+        self.answered += 1
+        recorded = self._selection.answer(row)
+        if recorded is not None and recorded.place in self._sources:
+            self._live[recorded.place] = answer.body
+        if row.method == "tools/list":
+            self._read_only -= {name for name, read_only in plans.hints(answer.body).items() if not read_only}
+        if (row.method or "").endswith("/list"):
+            self._turn_page(row, answer, recorded)
+
+    # -- what is left out
+
+    def _reason(self, row: Recorded) -> Skipped | None:
+        request = plans.request_of(row)
+        if row.method == protocol.CALL and self._options.writes != "allow" and row.name not in self._read_only:
+            was = "is not read-only" if self._options.writes == "skip" else "is no longer read-only"
+            return Skipped(request, f"the tool {was}", True)
+        found = self._uses.get(row.place, ())
+        if any(all(key in self._lost for key, _ in use.spots) for use in found):
+            return Skipped(request, "it needs what a request that was left out would have given", True)
+        lost = next((use for use in found if minted.is_lost(use, self._recorded, self._live.get)), None)
+        return Skipped(request, f"the live server gave no {lost.path[-1]} to go on with", False) if lost else None
+
+    def _lose(self, row: Recorded) -> None:
+        self._never_asked.add(row.seq)
+        answer = self._selection.answer(row)
+        if answer is not None:
+            self._lost.add(answer.place)
+
+    # -- pages that the tape does not have
+
+    def _turn_page(self, row: Recorded, answer: Message, recorded: Recorded | None) -> None:
+        """Where the live server's list is longer, a client would have gone on asking."""
+        cursor = _cursor(answer.body)
+        if cursor is None or cursor in self._pages or len(self._pages) >= _MOST_PAGES:
+            return
+        if recorded is not None and _cursor(plans.body_of(self._selection, recorded)) is not None:
+            return  # the next page is on the tape
+        self._pages.add(cursor)
+        body = plans.body_of(self._selection, self._selection.at(row.place))
+        rpc_id = f"mcp-tape-page-{len(self._pages)}"
+        params = (body.get("params") or {}) | {"cursor": cursor}
+        text = jsontext.dumps(body | {"id": rpc_id, "params": params}).encode()
+        self.deck.insert(restore.restored(text, self._environ), row._replace(rpc_id=jsontext.quote(rpc_id)))
+
+    def _recorded(self, key: Key) -> Any:
+        selection = self._family[key[0]]
+        return plans.body_of(selection, selection.at(key))
+
+    def _is_redacted(self, row: Recorded) -> bool:
+        return bool(self._cassette.rows("SELECT 1 FROM frames WHERE id = ? AND redactions > 0", (row.frame,)))
+
+
+def _family(cassette: Cassette, session: int) -> list[int]:
+    """A session, the one that it extends, and all that extend that: a client may use in one what another one gave."""
+    base = cassette.session(session).extends or session
+    return sorted({session} | {one.id for one in cassette.sessions() if base in (one.id, one.extends)})
+
+
+def _said(family: Mapping[int, Selection]) -> Iterator[Said]:
+    for session, selection in family.items():
+        rows: Iterable[Recorded] = [*selection.of_client(session), *selection.of_server(session)]
+        for row in sorted(rows, key=lambda row: row.place):
+            if row.kind != "noise":
+                yield Said(row.place, row.sender, row.kind, row.method, plans.body_of(selection, row))
+
+
+def _cursor(body: Any) -> str | None:
+    cursor = protocol.member(protocol.member(body, "result"), "nextCursor")
+    return cursor if isinstance(cursor, str) and cursor else None
+
+
+def _member(text: Any, name: str) -> Any:
+    try:
+        return protocol.member(jsontext.loads(text), name)
+    except (ValueError, RecursionError, TypeError):
+        return None  # a stranger's

@@ -1,0 +1,281 @@
+"""The deck in the client's role: plays the recorded client at a server.
+
+A request or notification of ours waits until every answer recorded before it has arrived or was given up; an answer
+of ours waits for its request. For what else the server had said before, a message of ours waits a moment at most:
+a server that no longer says it must not stop the play. What was cancelled, or never answered, holds up nothing.
+
+What the server asks gets the answer to the same question. Where none is the same, a model or a program is given what
+was said to the one most like it in the same call: their questions hold data. A person is not answered for: who said
+yes to one thing may say no to another.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import Any, NamedTuple
+
+from ..compare.minted import spots
+from ..replay.kept import FrameText
+from ..replay.selection import Recorded, Selection
+from ..replay.sends import NOT_FOUND, Send
+from ..wire import frames, rewrite
+from ..wire.frames import Message
+from . import script as client_script
+from .script import Asked, Patience, Turn
+
+Prepare = Callable[[Recorded, bytes], bytes | None]  # what to send for a recorded message; None: nothing
+Hear = Callable[[Recorded, Message], None]  # a request of ours, and its answer
+Same = Callable[[Any, Any], bool]  # whether two questions are one: recorded and live params
+
+_OF_PEOPLE = "elicitation/create"
+
+
+class _Reply(NamedTuple):
+    """An answer of ours to the server: its place on the tape, and when it was asked for."""
+
+    seq: int
+    asked_at: float
+    send: Send
+
+
+class ClientDeck:
+    """Plays the client of one session. Does no I/O and reads no clock.
+
+    `patience` is how many seconds a message waits for what the server says of its own accord; `same` tells whether
+    questions that are not equal are one; `noise` is what else the client wrote, by seq, line ends included.
+    """
+
+    def __init__(
+        self,
+        selection: Selection,
+        *,
+        patience: float = 0.0,
+        prepare: Prepare = lambda row, text: text,
+        hear: Hear = lambda row, message: None,
+        same: Same = lambda then, now: False,
+        noise: Iterable[tuple[int, bytes]] = (),
+    ) -> None:
+        self._selection = selection
+        self._prepare = prepare
+        self._hear = hear
+        self._same = same
+        session = selection.sessions[0]
+        mine, server = selection.of_client(session), selection.of_server(session)
+        script = client_script.turns(mine, noise)
+        self._mine = deque(script)
+        self._answered = client_script.answered(mine, server)
+        self._blocking = client_script.blocking(mine, self._answered)
+        self._expected = deque(row for row in server if (row.answers, row.rpc_id) in self._blocking)
+        self._patience = Patience(selection, script, server, patience)
+        self._asked = [row for row in server if row.kind == "request"]
+        self._names: dict[int, dict[str, str]] = {}  # by request of ours, what it calls otherwise than recorded
+        self._settled: set[Asked] = set()
+        self._in_flight: dict[str, tuple[Recorded, float]] = {}  # by the id it went out with; when that was
+        self._last_answer = float("-inf")
+        self._replies: list[_Reply] = []
+        self._unsaid = {row.seq for row in mine if row.answers is not None}  # answers of ours
+        self._inserts: list[tuple[bytes, Recorded]] = []
+
+    @property
+    def finished(self) -> bool:
+        """Whether everything was sent that the client had sent."""
+        return not self._mine and not self._replies and not self._inserts
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the server has said as much as it had."""
+        return self._answered <= self._settled and not self._patience.is_missing(None)
+
+    def awaiting(self) -> list[Recorded]:
+        """The requests whose answers are due."""
+        return [row for row, _ in self._in_flight.values() if (row.seq, row.rpc_id) in self._blocking]
+
+    def asked(self, rpc_id: str | None) -> Recorded | None:
+        """The request that went out with this id, and has no answer yet."""
+        row, _ = self._in_flight.get(rpc_id or "", (None, 0.0))
+        return row
+
+    def overdue(self, now: float, timeout: float) -> list[Recorded]:
+        """Those of them that have waited so long, with no other answer coming meanwhile."""
+        late = {row for row, at in self._in_flight.values() if now - max(at, self._last_answer) >= timeout}
+        return [row for row in self.awaiting() if row in late]
+
+    def receive(self, text: bytes, channel: str, now: float) -> None:
+        """A frame of the server."""
+        for message in frames.parse(text)[1]:
+            if message.kind == "response":
+                self._take(message, now)
+                continue
+            self._patience.hear(message.method)
+            if message.kind == "request":
+                self._answer(message, channel, now)
+
+    def due(self, now: float) -> list[Send]:
+        sends = [self._inserted(text, row, now) for text, row in self._inserts]
+        self._inserts.clear()
+        sends += self._due_replies(now)
+        while self._mine and self._may_go(self._mine[0], now):
+            sends += self._sent(self._mine.popleft(), now)
+            sends += self._due_replies(now)
+        return sends
+
+    def next_at(self) -> float | None:
+        """When something may become due that nobody has to say anything for."""
+        times = [reply.asked_at + self._patience.seconds for reply in self._replies]
+        waits = self._patience.until(self._mine[0]) if self._mine else None
+        return min([*times, *([] if waits is None else [waits])], default=None)
+
+    def give_up(self, requests: Iterable[Recorded]) -> None:
+        """Go on without the answers to these."""
+        given_up = {(row.seq, row.rpc_id) for row in requests}
+        self._settled |= given_up
+        self._in_flight = {
+            live: (row, at) for live, (row, at) in self._in_flight.items() if (row.seq, row.rpc_id) not in given_up
+        }
+
+    def insert(self, text: bytes, request: Recorded) -> None:
+        """Ask something that is not on the tape, which is held up until it is answered."""
+        asked = request.seq, request.rpc_id
+        self._blocking.add(asked)
+        self._expected.appendleft(request._replace(answers=request.seq, seq=0))
+        self._inserts.append((text, request))
+
+    # -- requests and notifications
+
+    def _take(self, answer: Message, now: float) -> None:
+        row, _ = self._in_flight.pop(answer.rpc_id or "", (None, 0.0))
+        if row is not None:
+            self._last_answer = now
+            self._settled.add((row.seq, row.rpc_id))
+            self._hear(row, answer)
+
+    def _may_go(self, turn: Turn, now: float) -> bool:
+        while self._expected and self._expected[0].seq < turn.seq:
+            if (self._expected[0].answers, self._expected[0].rpc_id) not in self._settled:
+                return False
+            self._expected.popleft()
+        return self._patience.is_over(turn, now)
+
+    def _sent(self, turn: Turn, now: float) -> list[Send]:
+        if not turn.rows:
+            return [Send(turn.noise, "")]
+        frame = self._selection.frame_text(turn.rows[0])
+        kept: dict[Recorded, bytes] = {}
+        for row in turn.rows:
+            whole = self._selection.element(row, frame)
+            part = self._prepare(row, whole)
+            if part is None:
+                self._settled.add((row.seq, row.rpc_id))
+            else:
+                if part != whole:
+                    self._names[row.seq] = spots.names_of(_params_in(whole), _params_in(part))
+                kept[row] = self._with_free_id(row, part, now) if row.kind == "request" else part
+        if not kept:
+            return []
+        first = next(iter(kept))
+        sent = _batch(frame, list(kept.values())) if frame.is_batch else kept[first]
+        return [Send(sent + self._eol(first), "", recorded=first)]
+
+    def _with_free_id(self, row: Recorded, text: bytes, now: float) -> bytes:
+        """As recorded, unless that is in flight: over HTTP several clients may share a session."""
+        own = row.rpc_id or "null"
+        names = chain([own], (f'"mcp-tape-{number}"' for number in range(len(self._in_flight) + 1)))
+        live = next(name for name in names if name not in self._in_flight)
+        self._in_flight[live] = row, now
+        return rewrite.with_id(text, own, live)
+
+    def _inserted(self, text: bytes, row: Recorded, now: float) -> Send:
+        self._in_flight[row.rpc_id or ""] = row, now
+        return Send(text + b"\n", "", recorded=row)
+
+    # -- answers of ours
+
+    def _due_replies(self, now: float) -> list[Send]:
+        """Behind what the client had said before them, unless that takes too long."""
+        sends = []
+        for reply in sorted(self._replies, key=lambda reply: reply.seq):
+            before = min([*self._unsaid, *([self._mine[0].seq] if self._mine else [])], default=reply.seq)
+            if reply.seq <= before or now - reply.asked_at >= self._patience.seconds:
+                self._unsaid = {seq for seq in self._unsaid if seq > reply.seq}
+                self._replies.remove(reply)
+                sends.append(reply.send)
+        return sends
+
+    def _answer(self, message: Message, channel: str, now: float) -> None:
+        asked = self._question(message)
+        if asked is None:
+            self._replies.append(_Reply(0, now, _no_answer(message, channel)))
+            return
+        self._asked.remove(asked)
+        answer = self._selection.answer(asked)
+        if answer is None:
+            return  # the client had none either
+        text = self._prepare(answer, self._text_of(answer, message.rpc_id or "null"))
+        if text is not None:
+            self._replies.append(_Reply(answer.seq, now, Send(text + self._eol(answer), channel, recorded=answer)))
+
+    def _question(self, message: Message) -> Recorded | None:
+        """The recorded one that this is. Those of open calls go first."""
+        now = _about(message.body.get("params"))
+        of_calls = {row.seq for row, _ in self._in_flight.values()}
+        left = [row for row in self._asked if row.method == message.method]
+        here = [row for row in left if row.exchange is None or row.exchange in of_calls]
+        elsewhere = [row for row in left if row.exchange is not None and row.exchange not in of_calls]
+        found = self._like(here, now) or self._like(elsewhere, now)
+        if found is None and message.method != _OF_PEOPLE:
+            words = spots.words_in(now)
+            found = max(here, key=lambda row: (words & spots.words_in(self._params(row))).total(), default=None)
+        return found
+
+    def _like(self, asked: Iterable[Recorded], now: Any) -> Recorded | None:
+        """The first that is equal, or else the first that is the same but for what the server made up."""
+        same = None
+        for row in asked:
+            thens = self._named(row)
+            if now in thens:
+                return row
+            same = same or (row if any(self._same(then, now) for then in thens) else None)
+        return same
+
+    def _text_of(self, answer: Recorded, rpc_id: str) -> bytes:
+        frame = self._selection.frame_text(answer)
+        part = rewrite.with_id(self._selection.element(answer, frame), answer.rpc_id, rpc_id)
+        return rewrite.with_elements(frame.text, [part]) if frame.is_batch and len(frame.parts) == 1 else part
+
+    def _eol(self, row: Recorded) -> bytes:
+        """As the client wrote it, if it wrote lines."""
+        facts = self._selection.facts(row)
+        return (facts.eol or "\n").encode() if facts.channel == "stdio" else b"\n"
+
+    def _params(self, row: Recorded) -> Any:
+        """What a question was about."""
+        return _about(self._selection.message(row).body.get("params"))
+
+    def _named(self, row: Recorded) -> list[Any]:
+        """The same, as recorded, and by the names that the live call has for things."""
+        names, params = self._names.get(row.exchange or 0), self._params(row)
+        return [spots.renamed(params, names), params] if names else [params]
+
+
+def _params_in(text: bytes) -> Any:
+    messages = frames.parse(text)[1]
+    return messages[0].body.get("params") if messages else None
+
+
+def _about(params: Any) -> Any:
+    """Params without what is between the two programs."""
+    return {k: v for k, v in params.items() if k != "_meta"} if isinstance(params, dict) else params
+
+
+def _batch(frame: FrameText, parts: list[bytes]) -> bytes:
+    """As recorded, where nothing is left out."""
+    whole = len(parts) == len(frame.parts)
+    return rewrite.with_elements(frame.text, parts) if whole else b"[" + b",".join(parts) + b"]"
+
+
+def _no_answer(message: Message, channel: str) -> Send:
+    """So that a server that asks something new does not wait for ever."""
+    error = rewrite.error(NOT_FOUND, "the tape has no answer to this")
+    return Send(f'{{"jsonrpc":"2.0","id":{message.rpc_id},"error":{error}}}\n'.encode(), channel)

@@ -1,0 +1,141 @@
+"""What will be played, and whether it can be: all that is checked before anything is started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ..cassette.reader import Cassette
+from ..errors import TapeError
+from ..redaction import restore
+from ..redaction.redactor import FAILED
+from ..replay.selection import Recorded, Selection, select
+from ..wire import protocol
+from .base import Heard, NotReadyError, Options, Request
+
+_LIST = "tools/list"
+
+
+class Plan(NamedTuple):
+    """One session that will be played."""
+
+    path: str
+    session: int
+    transport: str
+    read_only: frozenset[str]  # the tools that the tape calls so
+    writes: tuple[str, ...]  # the tools it calls that are not among them
+    needs: Mapping[str, frozenset[str]]  # by placeholder, what it is needed for
+    heard: Heard  # shared by those that are played together
+
+
+def planned(path: str, options: Options) -> list[Plan]:
+    """The sessions of a cassette that will be played."""
+    with Cassette(path) as cassette:
+        chosen = select(cassette, options.session).sessions
+        sessions = sorted(chosen) if options.session == "all" else chosen
+        heard = Heard({}, set())
+        return [_plan(cassette, session, options, heard) for session in sessions]
+
+
+def check(found: Iterable[Plan], options: Options, environ: Mapping[str, str]) -> None:
+    """Refuse, naming everything that is missing at once."""
+    found = list(found)
+    problems = [*_unwanted_writes(found, options), *_missing_secrets(found, environ)]
+    if problems:
+        raise NotReadyError("\n".join(problems))
+
+
+def _read_only(cassette: Cassette, session: int) -> frozenset[str]:
+    """The tools that every list of a session calls read-only, and of the session that it extends."""
+    said: dict[str, bool] = {}
+    for number in filter(None, (session, cassette.session(session).extends)):
+        selection = Selection(cassette, [number])
+        for row in selection.of_client(number):
+            answer = selection.answer(row) if row.method == _LIST and row.kind == "request" else None
+            for name, read_only in hints(body_of(selection, answer)).items() if answer else ():
+                said[name] = read_only and said.get(name, True)
+    return frozenset(name for name, read_only in said.items() if read_only)
+
+
+def hints(body: Any) -> dict[str, bool]:
+    """By tool, whether a result of tools/list calls it read-only."""
+    tools = protocol.member(protocol.member(body, "result"), "tools")
+    return {
+        name: protocol.member(protocol.member(tool, "annotations"), "readOnlyHint") is True
+        for tool in (tools if isinstance(tools, list) else ())
+        if isinstance(name := protocol.member(tool, "name"), str)
+    }
+
+
+def body_of(selection: Selection, row: Recorded) -> Any:
+    """A recorded message as plain values."""
+    return selection.message(row).body
+
+
+def request_of(row: Recorded) -> Request:
+    return Request(row.method or "", row.name)
+
+
+def noise_of(cassette: Cassette, session: int) -> list[tuple[int, bytes]]:
+    """What the client wrote on its pipe that is no message."""
+    sql = """SELECT seq, CAST(text AS BLOB), eol FROM frames
+             WHERE session = ? AND sender = 'client' AND kind = 'noise' AND channel = 'stdio'"""
+    return [(seq, bytes(text) + str(eol or "\n").encode()) for seq, text, eol in cassette.rows(sql, (session,))]
+
+
+def _plan(cassette: Cassette, session: int, options: Options, heard: Heard) -> Plan:
+    if any(text.rstrip() == FAILED for _, text in noise_of(cassette, session)):
+        raise TapeError(
+            f"session {session} of {cassette.path} cannot be played: a message of its client could not be kept"
+        )
+    selection = Selection(cassette, [session])
+    mine, read_only = selection.of_client(session), _read_only(cassette, session)
+    writes = {row.name or "" for row in mine if row.method == protocol.CALL and row.name not in read_only}
+    needs: dict[str, set[str]] = {}
+    for row, source in _hidden(cassette, session, mine):
+        if options.writes != "skip" or row.method != protocol.CALL or row.name in read_only:
+            needs.setdefault(source, set()).add(str(request_of(row)) if row.method else "an answer of the client")
+    return Plan(
+        cassette.path,
+        session,
+        selection.controls.transport(session),
+        read_only,
+        tuple(sorted(writes)),
+        {source: frozenset(where) for source, where in needs.items()},
+        heard,
+    )
+
+
+def _hidden(cassette: Cassette, session: int, mine: Iterable[Recorded]) -> Iterator[tuple[Recorded, str]]:
+    """What the client's messages hide, each with the message."""
+    sql = "SELECT id, CAST(text AS BLOB) FROM frames WHERE session = ? AND sender = 'client' AND redactions > 0"
+    hidden = {number: sorted(restore.hidden(bytes(text))) for number, text in cassette.rows(sql, (session,))}
+    for row in mine:
+        yield from ((row, source) for source in hidden.get(row.frame, ()))
+
+
+def _unwanted_writes(found: list[Plan], options: Options) -> Iterator[str]:
+    if options.writes != "refuse":
+        return
+    by_path: dict[str, set[str]] = {}
+    for plan in found:
+        by_path.setdefault(plan.path, set()).update(plan.writes)
+    for path, tools in by_path.items():
+        if tools:
+            yield (
+                f"{path} calls tools that may change something, as it does not know them to be read-only: "
+                f"{', '.join(' '.join(tool.split()) for tool in sorted(tools))}\n"
+                "Add --allow-writes to call them at the live server, or --skip-writes to leave them out"
+            )
+
+
+def _missing_secrets(found: list[Plan], environ: Mapping[str, str]) -> Iterator[str]:
+    missing: dict[str, set[str]] = {}
+    for plan in found:
+        for source, where in plan.needs.items():
+            if not environ.get(restore.variable(source)):
+                missing.setdefault(source, set()).update(f"{use} in {plan.path}" for use in where)
+    if missing:
+        yield "the recording hides secrets that the live server needs; set these environment variables:"
+    for source, places in sorted(missing.items()):
+        yield f"  {restore.variable(source)}  for [redacted:{source}] ({', '.join(sorted(places))})"

@@ -1,0 +1,112 @@
+"""The recorded client and a live server, until all is said or the server fails. Every wait has an end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from ..replay.selection import Recorded
+from ..wire import frames, protocol
+from . import plan
+from .base import Failure, FailureKind, Options
+from .client import PATIENCE, Role
+
+if TYPE_CHECKING:
+    from ..transports.stdio.connect import Connection
+
+_GLANCE, _BLINK = 0.2, 0.01  # seconds between looks at the clock, at most and at least
+_ENOUGH = 2  # failures in a row after which there is no point in going on
+
+
+class Game:
+    """One play."""
+
+    def __init__(
+        self, role: Role, connection: Connection, options: Options, progress: Callable[[int, int], None]
+    ) -> None:
+        self._role = role
+        self._deck = role.deck
+        self._connection = connection
+        self._options = options
+        self._progress = progress
+        self._in_a_row = 0
+        self.failures: list[Failure] = []
+
+    def play(self) -> list[Failure]:
+        """What the server failed to do."""
+        while not self._is_over():
+            self._send()
+            if not (self._deck.finished and not self._deck.awaiting()):
+                self._receive()
+            self._give_up(self._deck.overdue(monotonic(), self._timeout))
+        if not self.failures:
+            self._settle()
+        return self.failures
+
+    @property
+    def _timeout(self) -> float:
+        options = self._options
+        return options.timeout if self._role.answered else max(options.timeout, options.starting)
+
+    def _is_over(self) -> bool:
+        done = self._deck.finished and not self._deck.awaiting()
+        return done or self._in_a_row >= _ENOUGH or any(failure.kind != "unanswered" for failure in self.failures)
+
+    def _send(self) -> None:
+        for send in self._deck.due(monotonic()):
+            self._connection.send(send.text, self._role.headers(send.recorded))
+
+    def _receive(self) -> None:
+        next_at = self._deck.next_at()
+        patience = _GLANCE if next_at is None else min(_GLANCE, max(_BLINK, next_at - monotonic()))
+        text = self._connection.receive(patience)
+        if text is not None:
+            self._hear(text)
+        elif self._connection.ended is not None:
+            self._crash()
+
+    def _hear(self, text: bytes) -> None:
+        answers = [message.rpc_id for message in frames.parse(text)[1] if message.kind == "response"]
+        answered = [(rpc_id, row) for rpc_id in answers if (row := self._deck.asked(rpc_id)) is not None]
+        self._deck.receive(text, "", monotonic())
+        for rpc_id, row in answered:
+            why = self._connection.made_up.get(rpc_id or "")
+            if why is None:
+                self._in_a_row = 0
+            else:
+                self._fail("unanswered", row, why)
+        self._progress(self._role.answered, self._role.requests)
+
+    def _give_up(self, overdue: Iterable[Recorded]) -> None:
+        overdue = list(overdue)
+        for row in overdue:
+            self._fail("unanswered", row, f"no answer within {self._timeout:g} s")
+        self._deck.give_up(overdue)
+        if overdue:
+            # Nothing works before the handshake does.
+            hopeless = any(row.method == protocol.INITIALIZE for row in overdue)
+            self._in_a_row = _ENOUGH if hopeless else self._in_a_row - len(overdue) + 1
+        if self._in_a_row >= _ENOUGH and not self._deck.finished:
+            self.failures.append(Failure("hung", None, "the server no longer answers", self._connection.stderr()))
+
+    def _crash(self) -> None:
+        ended = self._connection.ended
+        waiting = self._deck.awaiting()
+        request = plan.request_of(waiting[0]) if waiting else None
+        when = f"before it answered {request}" if request else "before the client had finished"
+        self.failures.append(Failure("crashed", request, f"{ended} {when}", ended.stderr if ended else ()))
+
+    def _fail(self, kind: FailureKind, row: Recorded, why: str) -> None:
+        self._in_a_row += 1
+        self.failures.append(Failure(kind, plan.request_of(row), why, self._connection.stderr()))
+
+    def _settle(self) -> None:
+        """A moment for what the server had said last, and nobody waits for."""
+        end = monotonic() + PATIENCE
+        while not self._deck.is_complete and (left := end - monotonic()) > 0:
+            text = self._connection.receive(left)
+            if text is None:
+                return
+            self._deck.receive(text, "", monotonic())
+            self._send()

@@ -1,0 +1,110 @@
+"""The live server with the real recorder before it: what comes of the play is a recording like any other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic, sleep
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from ..cassette.reader import Cassette
+from ..errors import ServerError
+from ..redaction.diagnostics import hidden
+from ..testing.recorders import mcp_tape
+from ..transports.stdio.connect import Stdio
+from ..wire import protocol
+from .base import Failure, Options, Server
+from .plan import Plan
+
+if TYPE_CHECKING:
+    from ..transports.stdio.connect import Connection
+
+_STARTING = 60.0  # seconds for a recorder to listen
+_STORING = 60.0  # seconds for what was recorded to be stored
+_LATE = """SELECT (SELECT min(seq) FROM frames
+        WHERE session = :it AND channel LIKE 'get-%' AND sender = 'server' AND kind = 'control')
+    > (SELECT min(a.seq) FROM messages m JOIN frames q ON q.id = m.frame
+        JOIN frames a ON a.session = :it AND a.channel = q.channel AND a.sender = 'server'
+        WHERE m.session = :it AND m.sender = 'client' AND m.method IN (:one, :other) AND q.channel LIKE 'post-%')"""
+
+
+@contextmanager
+def recorded(
+    server: Server, plan: Plan, options: Options, path: str, *, listen: bool, late: bool
+) -> Iterator[Connection]:
+    """A connection to the server, recorded into a new cassette, which is whole when this ends."""
+    words = [*mcp_tape(), "record", "-q", "-o", path, *options.recording]
+    if server.command:
+        with Stdio([*words, "--", *server.command], storing=_STORING) as connection:
+            yield connection
+        if not os.path.exists(path):
+            raise ServerError(_said(connection) or f"the server {server.command[0]!r} could not be started")
+    else:
+        yield from _at_url(server, plan, words, listen, late)
+    _wait(path)
+
+
+def _at_url(server: Server, plan: Plan, words: list[str], listen: bool, late: bool) -> Iterator[Connection]:
+    from ..transports.http.connect import Http
+
+    headers = [word for name, value in server.headers for word in ("--header", f"{name}: {value}")]
+    trust = ["--cacert", server.cacert] if server.cacert else []
+    listening = ["--url", server.url, *headers, *trust, "--listen", "127.0.0.1:0"]
+    with Stdio([*words, *listening], storing=_STORING) as recorder:
+        url = (recorder.receive(_STARTING) or b"").decode("utf-8", "replace")
+        if not url:
+            raise ServerError(_said(recorder) or f"the recorder for {hidden(server.url)} does not listen")
+        try:
+            old = is_old(server.url, plan.transport)
+            with Http(url, sse=old, listen=listen, late=late) as connection:
+                yield connection
+        finally:
+            recorder.stop()
+    if recorder.code == ServerError.exit_code:
+        raise ServerError(_said(recorder) or f"cannot reach {hidden(server.url)}")
+
+
+def listened_late(cassette: Cassette, session: int) -> bool:
+    """Whether the client's stream over HTTP stood only when the server knew already that it was initialized.
+
+    What a server says at once is then not on the tape, and is no news.
+    """
+    one, other = protocol.notification_names("initialized")
+    return bool(cassette.rows(_LATE, {"it": session, "one": one, "other": other})[0][0])
+
+
+def crashed(connection: Connection, was: int | None, path: str) -> list[Failure]:
+    """What a server comes to that ended badly of its own accord, after its last answer; `was`: the recorded exit code.
+
+    One that has to be pushed to end may end with anything.
+    """
+    if was != 0 or not isinstance(connection, Stdio) or connection.was_pushed:
+        return []
+    with Cassette(path) as cassette:
+        codes = [session.exit_code for session in cassette.sessions() if session.exit_code]
+    why = "the server ended with exit code {} after its last answer, the recorded one with 0"
+    return [Failure("crashed", None, why.format(code), connection.stderr()) for code in codes]
+
+
+def is_old(url: str, transport: str) -> bool:
+    """Whether a server speaks HTTP+SSE: nothing but names and the recording tell."""
+    path = urlsplit(url).path.rstrip("/")
+    return path.endswith("/sse") or (transport == "sse" and not path.endswith("/mcp"))
+
+
+def _said(connection: Stdio) -> str:
+    """What the recorder itself has to say about it."""
+    own = [line.removeprefix("mcp-tape: ") for line in connection.stderr() if line.startswith("mcp-tape: ")]
+    return next((line for line in own if line.startswith("cannot ")), own[-1] if own else "")
+
+
+def _wait(path: str) -> None:
+    """A recorder that had to be killed leaves its writer behind, which goes on until all is stored."""
+    end = monotonic() + _STORING
+    while monotonic() < end:
+        with Cassette(path) as cassette:
+            if all(session.ended_at is not None for session in cassette.sessions()):
+                return
+        sleep(0.05)

@@ -1,0 +1,75 @@
+"""Putting what was verified in the place of what was recorded: whole, at once, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+
+from ..cassette import replace, replacing
+from ..cassette.reader import Cassette
+from ..compare.review import ENDING, note
+from ..errors import CassetteError
+from ..replay.choosing import finished
+from .base import Verified
+
+
+def update(path: str, played: Sequence[Verified]) -> None:
+    """Replace the verified sessions of a cassette by what was recorded of them; CassetteError says why not."""
+    otherwise = f"{os.path.abspath(path)} stays as it was"
+    target = os.path.realpath(path)  # a link stays one
+    with replacing.beside(target, _fit_to_replace(played, otherwise), otherwise) as part:
+        replace.put(part, target)
+        forget(path)
+
+
+def keep(path: str, played: Sequence[Verified]) -> None:
+    """Put the same beside the cassette instead, to be reviewed."""
+    path = os.path.abspath(path)
+    otherwise = "the new recording was not kept"
+    new = _fit_to_replace(played, otherwise)
+    with Cassette(path) as cassette:
+        looks = {number: replacing.look(cassette, number) for number in new}
+    # A link of that name is not followed: nobody but us has made it.
+    with replacing.beside(path, new, otherwise, to=path + ENDING) as part:
+        note(part, looks)
+        replace.put(part, path + ENDING, like=path)
+
+
+def forget(path: str) -> None:
+    """Nothing waits to be reviewed any more."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path + ENDING)
+
+
+def _fit_to_replace(played: Sequence[Verified], otherwise: str) -> replacing.New:
+    for verified in played:
+        why = _unfit(verified)
+        if why:
+            raise CassetteError(f"{otherwise}: {why}")
+    return {verified.session: (verified.new_path, _fit(verified)[0]) for verified in played}
+
+
+def _unfit(verified: Verified) -> str | None:
+    """Why a recording must not take the old one's place."""
+    session = f"session {verified.session}"
+    if verified.failures:
+        return f"{session}: {verified.failures[0].message}"
+    if any(skipped.is_held_back for skipped in verified.skipped):
+        return f"{session}: calls were left out, so the new recording would hold less; see --allow-writes"
+    if verified.exposed:
+        return (
+            f"{session}: the new recording shows the secret from ${verified.exposed}; "
+            "give the --redact options that it was recorded with"
+        )
+    with Cassette(verified.new_path) as cassette:
+        incomplete = [one.incomplete for one in cassette.sessions() if one.incomplete]
+    if incomplete:
+        return f"{session}: the new recording is incomplete: {incomplete[0]}"
+    return None if len(_fit(verified)) == 1 else f"{session}: the new recording does not consist of one session"
+
+
+def _fit(verified: Verified) -> list[int]:
+    """The new sessions, but for probes where there is more than that."""
+    with Cassette(verified.new_path) as cassette:
+        return list(finished(cassette)) or list(verified.new_sessions)

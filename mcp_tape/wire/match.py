@@ -1,0 +1,180 @@
+"""Which recorded request a live one is equal to: keys, the rules that change them, and why two differ."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+from . import jsontext, protocol, secret_names
+from .frames import Message
+from .jsontext import Path
+
+# The interpreter's own, by its name in this version: loading OpenSSL's takes longer than this package.
+for _module in ("_sha2", "_sha256", "hashlib"):
+    try:
+        _sha256: Callable[[bytes], Any] = __import__(_module).sha256
+        break
+    except ImportError:
+        continue
+
+KEY_VERSION = 1
+_HIDDEN = "[redacted]"
+_PLACEHOLDER = re.compile(r"\[redacted:[^\]]{0,200}\]")
+_PLACE = re.compile(r"\[redacted:path:[^\]]{0,200}\]")
+_ABSENT = object()
+
+Rule = Callable[[Path], bool]  # whether what stands at this path counts
+
+
+def request_key(method: str, params: Any) -> bytes:
+    """The same 16 bytes for every request that asks for the same thing."""
+    return _digest(method, asked(method, params))
+
+
+def asked(method: str, params: Any) -> Any:
+    """What a request asks for, secrets made equal: what keys are made of."""
+    what = protocol.identifying(method, params)
+    return what if _is_plain(what) else _without_secrets(what)
+
+
+def message_key(message: Message, text: bytes, part: int = 0) -> bytes:
+    """The key of a request whose text is at hand: numbers count by their exact value."""
+    return request_key(message.method or "", exact_params(message, text, part))
+
+
+def exact_params(message: Message, text: bytes, part: int = 0) -> Any:
+    """The params of a message, numbers by their exact value."""
+    params = message.body.get("params")
+    if _is_plain(params) or not _has_float(params):
+        return params
+    try:
+        body = (_exact_batch if text.lstrip().startswith(b"[") else _exact)(text)
+    except RecursionError:
+        return params
+    return (body[part] if isinstance(body, list) else body).get("params")
+
+
+def _exact(text: bytes) -> Any:
+    return jsontext.loads_exact(text.decode("utf-8", "replace"))
+
+
+_exact_batch = lru_cache(1)(_exact)  # its messages are asked for one after the other
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value has no float and no secret key, as nearly all have."""
+    for key, item in value.items() if type(value) is dict else enumerate(value) if type(value) is list else ():
+        kind = type(item)
+        if kind is str or kind is list:
+            if item and type(key) is str and _is_secret(key):
+                return False
+        elif kind is float:
+            return False
+        if (kind is dict or kind is list) and not _is_plain(item):
+            return False
+    return type(value) is not float
+
+
+def _has_float(value: Any) -> bool:
+    inner = value.values() if type(value) is dict else value if type(value) is list else ()
+    return type(value) is float or any(map(_has_float, inner))
+
+
+def key_under(counts: Rule, method: str, params: Any) -> bytes:
+    """A key made only of what the rule lets count."""
+    return _digest(method, counted(counts, asked(method, params)))
+
+
+def counted(counts: Rule, what: Any) -> Any:
+    """Of what a request asks for, what counts; paths start at the message, as in `$.params.name`."""
+    kept = _kept(what, ("params",), counts)
+    return {} if kept is _ABSENT else kept
+
+
+def fits_redacted(recorded: Any, live: Any) -> bool:
+    """Whether a live value is the recorded one, each placeholder standing for any text that is not empty.
+
+    That of a place stands for any value: whatever stood there was hidden, also what is no text.
+    """
+    if isinstance(recorded, dict):
+        return (
+            isinstance(live, dict)
+            and recorded.keys() == live.keys()
+            and all(fits_redacted(value, live[key]) for key, value in recorded.items())
+        )
+    if isinstance(recorded, list):
+        return isinstance(live, list) and len(recorded) == len(live) and all(map(fits_redacted, recorded, live))
+    if isinstance(recorded, str) and _PLACEHOLDER.search(recorded):
+        return bool(_PLACE.fullmatch(recorded)) or (isinstance(live, str) and _fits(_PLACEHOLDER.split(recorded), live))
+    return type(recorded) is type(live) and bool(recorded == live)
+
+
+def _fits(pieces: list[str], live: str) -> bool:
+    """Whether a text consists of these pieces with something between each two of them, in linear time."""
+    first, *inner, last = pieces
+    if not live.startswith(first) or not live.endswith(last):
+        return False
+    at, end = len(first), len(live) - len(last)
+    for piece in inner:
+        at = live.find(piece, at + 1, end)
+        if at < 0:
+            return False
+        at += len(piece)
+    return at < end
+
+
+def differences(recorded: Any, live: Any, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
+    """Each leaf where two values differ: path, recorded, live; ABSENT where one has nothing."""
+    if isinstance(recorded, dict) and isinstance(live, dict):
+        for key in [*recorded, *(k for k in live if k not in recorded)]:
+            yield from differences(recorded.get(key, _ABSENT), live.get(key, _ABSENT), (*path, key))
+    elif isinstance(recorded, list) and isinstance(live, list):
+        for at in range(max(len(recorded), len(live))):
+            one, other = (v[at] if at < len(v) else _ABSENT for v in (recorded, live))
+            yield from differences(one, other, (*path, at))
+    elif recorded != live or type(recorded) is not type(live):
+        yield path, recorded, live
+
+
+_is_secret = lru_cache(4096)(secret_names.is_secret_key)  # traffic repeats the same few keys
+
+
+def is_absent(value: Any) -> bool:
+    return value is _ABSENT
+
+
+def _digest(method: str, what: Any) -> bytes:
+    try:
+        meaning = jsontext.canonical(what)
+    except RecursionError:
+        meaning = repr(what).encode("utf-8", "surrogatepass")  # deeper than anything can encode
+    return bytes(_sha256(method.encode("utf-8", "surrogatepass") + b"\0" + meaning).digest()[:16])
+
+
+def _without_secrets(value: Any) -> Any:
+    """Any value under a secret key counts as one constant, so that a redacted recording matches."""
+    if isinstance(value, dict):
+        return {k: _hidden(v) if _is_secret(k) else _without_secrets(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_without_secrets(item) for item in value]
+    return value
+
+
+def _hidden(value: Any) -> Any:
+    """A string, or those directly in a list, as redaction treats them."""
+    if isinstance(value, list):
+        return [_hidden(item) for item in value]
+    return (_HIDDEN if value else value) if isinstance(value, str) else _without_secrets(value)
+
+
+def _kept(value: Any, path: Path, counts: Rule) -> Any:
+    """A copy with only the leaves that count, and nothing left of a container that has none of them."""
+    if isinstance(value, dict) and value:
+        inner = {k: _kept(v, (*path, k), counts) for k, v in value.items()}
+        return {k: v for k, v in inner.items() if v is not _ABSENT} or _ABSENT
+    if isinstance(value, list) and value:
+        items = (_kept(item, (*path, n), counts) for n, item in enumerate(value))
+        return [item for item in items if item is not _ABSENT] or _ABSENT
+    return value if counts(path) else _ABSENT

@@ -1,0 +1,341 @@
+"""The filter grammar: what parses, what is refused and where, and what is kept."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tape.cassette import filters
+from mcp_tape.cassette import rows as showing
+from mcp_tape.cassette.filters import FilterError, parse
+from mcp_tape.cassette.reader import Cassette
+from mcp_tape.cassette.rows import Row
+from tests.support.docs import under
+from tests.support.reading import GOLDEN, Frames, call, invoke, lines, make, message, objects, said
+
+TALK = (
+    Frames()
+    .client(message(id=1, method="initialize", params={"protocolVersion": "2025-11-25"}))
+    .server(message(id=1, result={"serverInfo": {"name": "x", "version": "1"}}), at=52_000)
+    .client(call(2, "search", city="Bern"), at=60_000)
+    .server(message(method="notifications/message", params={"data": "Looking"}), at=61_000)
+    .server(message(id=7, method="roots/list"), at=62_000)
+    .client(message(id=7, result={"roots": []}), at=63_000)
+    .server(said(2, "no such city", isError=True), at=160_000)
+    .client(call("two", "search_all", text='Grüezi 日本 "q"' + "x" * 2000), at=170_000)
+    .server(message(id="two", error={"code": -1, "message": "No"}), at=2_170_000)
+    .client(message(id=4, method="ping"), at=2_200_000)
+    .server(message(id=4, result={}), at=2_200_500)
+    .client(call(5, "slow"), at=2_201_000)
+    .client(message(method="notifications/cancelled", params={"requestId": 5}), at=2_202_000)
+    .client(call(6, "never"), at=2_203_000)
+    .server(b"Hello on stdout", kind="noise", at=2_204_000)
+    .stderr("warning: Bern")
+    .server(b"\xff\x00 bytes", channel="stderr", kind="stderr")
+    .happened("client", "stdio", event="close")
+)
+
+
+@pytest.fixture(scope="module")
+def tape(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("filters") / "tape.db", TALK, Frames().client(message(id=1, method="ping")))
+
+
+def kept(tape: Path, text: str, session: int = 1) -> list[int]:
+    with Cassette(tape) as cassette:
+        return [row.seq for row in showing.rows(cassette, session, parse(text))]
+
+
+@pytest.mark.parametrize(
+    ("text", "seqs"),
+    [
+        ("", list(range(1, 19))),
+        ("  \t ", list(range(1, 19))),
+        ("tool:search", [3, 7]),
+        ("tool:search*", [3, 7, 8, 9]),
+        ("tool:*arch", [3, 7]),
+        ("tool:*", [3, 7, 8, 9, 12, 14]),
+        ("tool:Search", []),
+        ("tool:sear?h", []),
+        ("tool:[s]earch", []),
+        ("method:tools/call status:error", [3, 7, 8, 9]),
+        ("status:tool-error", [3, 7]),
+        ("status:rpc-error", [8, 9]),
+        ("status:unanswered", [14]),
+        ("status:cancelled", [12]),
+        ("status:ok -method:ping", [1, 2, 5, 6]),
+        ("method:notifications/*", [4, 13]),
+        ("id:2", [3, 7]),
+        ("id:two", [8, 9]),
+        ("from:client kind:response", [6]),
+        ("kind:message from:server", [2, 4, 5, 7, 9, 11]),
+        ("kind:notification", [4, 13]),
+        ("kind:noise", [15]),
+        ("kind:stderr", [16, 17]),
+        ("kind:control", [18]),
+        ("dur:>50", [1, 2, 3, 7, 8, 9]),
+        ("dur:>50ms dur:<1s", [1, 2, 3, 7]),
+        ("dur:>=100 dur:<=100", [3, 7]),
+        ("dur:51", [1, 2]),
+        ("dur:2s", [8, 9]),
+        ("dur:500us", [10, 11]),
+        ("dur:60..1s", [3, 7]),
+        ("dur:1s..", [8, 9]),
+        ("dur:..0.6", [10, 11]),
+        ("size:>2k", [8]),
+        ("size:2000..1M", [8]),
+        ("size:<=17", [15, 16, 17]),
+        ("session:1 tool:never", [14]),
+        ("session:>1", []),
+        ("bern", [3, 16]),
+        ("BERN", [3, 16]),
+        ('"no such"', [7]),
+        ("Grüezi", [8]),
+        ("日本", [8]),
+        ('"\\"q"', [8]),
+        ("bytes", [17]),
+        ("-kind:message -kind:stderr", [15, 18]),
+        ('-"o"', [16, 17]),
+        ("tool:search status:error -method:ping dur:>50", [3, 7]),
+        ("-tool:* -status:ok", [4, 13, 15, 16, 17, 18]),
+    ],
+)  # fmt: skip
+def test_a_filter_keeps(tape: Path, text: str, seqs: list[int]) -> None:
+    assert kept(tape, text) == seqs
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "hint"),
+    [
+        ("tool:a metod:x", 7, "method, tool, id, from, kind, status, dur, size, session"),
+        ("http://host", 0, "in quotes"),
+        ("tool:", 5, "tool: needs a value"),
+        ("tool: x", 5, "tool: needs a value"),
+        ("a - b", 3, "leave out"),
+        ("-", 1, "leave out"),
+        ('x "open', 2, "closed"),
+        ('tool:"a"b', 5, "closed"),
+        ('tool:""', 5, "nothing"),
+        ("status:bad", 7, "unanswered"),
+        ("-status:bad", 8, "unanswered"),
+        ("kind:thing", 5, "notification"),
+        ("from:me", 5, "client, server"),
+        ("dur:soon", 4, "dur:>50"),
+        ("dur:>", 5, "dur:>50"),
+        ("dur:>=x", 6, "dur:>50"),
+        ("dur:1..x", 7, "dur:>50"),
+        ("dur:..", 4, "dur:>50"),
+        ("size:10q", 5, "size:>10k"),
+        ("session:x", 8, "session:2"),
+        ("session:1.5", 8, "session:2"),
+        ("dur:-5", 4, "dur:>50"),
+        ("tool:\udcff", 5, "UTF-8"),
+        ("x" * 20_000, 10_000, "longer"),
+    ],
+)
+def test_a_filter_that_does_not_parse_says_why_and_where(text: str, position: int, hint: str) -> None:
+    with pytest.raises(FilterError) as refused:
+        parse(text)
+    assert refused.value.position == position
+    assert hint in str(refused.value)
+
+
+@pytest.mark.parametrize("command", ["show", "stats", "export"])
+def test_the_command_line_points_at_the_place(tape: Path, command: str) -> None:
+    result = invoke(command, tape, "--filter", "日本\ttool:a metod:x")
+    assert (result.exit_code, result.stdout) == (2, "")
+    *_, shown, pointer = result.stderr.splitlines()
+    assert shown == "  日本 tool:a metod:x"
+    assert pointer == " " * 14 + "^"  # 日 and 本 take two columns each
+
+
+def test_thousands_of_words_are_no_limit(tape: Path) -> None:
+    nowhere = [f"-w{number}" for number in range(1500)]
+    assert kept(tape, " ".join(["bern", *nowhere])) == kept(tape, "bern")
+    assert kept(tape, " ".join(["bern", *nowhere, "w1"])) == []
+    assert kept(tape, "status:ok " * 999) == kept(tape, "status:ok")
+
+
+def test_a_value_beyond_all_numbers_is_no_crash(tape: Path) -> None:
+    assert kept(tape, f"size:<{'9' * 400}g dur:..{'9' * 400}s") == [1, 2, 3, 5, 6, 7, 8, 9, 10, 11]
+
+
+def test_a_filter_on_sessions_is_about_all_of_them(tape: Path) -> None:
+    shown = lines("show", tape, "--filter", "session:1..9 method:ping")
+    assert [line for line in shown if line.startswith("session")] == ["session 1", "session 2"]
+    assert len(lines("show", tape, "--filter", "method:ping")) == 1
+    assert len(lines("show", tape, "--session", "1", "--filter", "method:ping")) == 2
+    assert invoke("show", tape, "--session", "1", "--filter", "session:2").stdout == ""
+
+
+def test_frames_of_a_filter_are_whole_and_in_order(tape: Path) -> None:
+    with Cassette(tape) as cassette:
+        found = list(filters.frames(cassette, 1, parse("tool:search*")))
+        everything = list(filters.frames(cassette, 1))
+    assert [frame.seq for frame in found] == [3, 7, 8, 9]
+    assert [frame.text for frame in everything] == [frame.text for frame in TALK]
+    assert found == [everything[seq - 1] for seq in (3, 7, 8, 9)]
+
+
+def test_a_batch_is_kept_when_one_of_its_messages_is() -> None:
+    (batch,) = [path for path in GOLDEN if path.name == "batch.db"]
+    with Cassette(batch) as cassette:
+        found = list(filters.frames(cassette, 1, parse("method:ping")))
+    assert [(frame.seq, frame.kind) for frame in found] == [(4, "batch"), (5, "batch")]
+    assert kept(batch, "method:ping") == [4, 5]
+
+
+@pytest.mark.parametrize(("text", "seqs"), [("status:unanswered", []), ("-status:unanswered tool:never", [14])])
+def test_nothing_is_unanswered_while_it_may_be_answered(tape: Path, text: str, seqs: list[int]) -> None:
+    with Cassette(tape) as cassette:
+        assert [row.seq for row in showing.rows(cassette, 1, parse(text).so_far())] == seqs
+        assert [row.seq for row in showing.rows(cassette, 1, parse(text.strip("-")).unanswered())] == [14]
+
+
+def batch(*messages: bytes) -> bytes:
+    return b"[" + b", ".join(messages) + b"]"
+
+
+def cancel(number: int) -> bytes:
+    return message(method="notifications/cancelled", params={"requestId": number})
+
+
+def test_a_cancel_is_of_the_request_that_it_names_on_its_own_side(tmp_path: Path) -> None:
+    frames = (
+        Frames()
+        .client(call(5, "a"))
+        .server(message(id=5, method="sampling/createMessage"))
+        .client(cancel(5))
+        .client(batch(call(6, "b"), call(7, "c")), kind="batch")
+        .client(cancel(6))
+        .server(message(id=8, method="roots/list"))
+        .server(batch(cancel(8)), kind="batch")
+        .client(batch(call(9, "d"), cancel(9)), kind="batch")
+    )
+    tape = make(tmp_path / "tape.db", frames)
+    with Cassette(tape) as cassette:
+        found = {(row.sender, row.rpc_id): row.status for row in showing.rows(cassette, 1) if row.kind == "request"}
+    assert found == {
+        ("client", "5"): "cancelled", ("server", "5"): "unanswered", ("client", "6"): "cancelled",
+        ("client", "7"): "unanswered", ("server", "8"): "cancelled", ("client", "9"): "cancelled",
+    }  # fmt: skip
+    headings = [line for line in lines("export", tape, "--format", "md") if line.startswith("## ")]
+    assert "cancelled" in headings[0] and "not answered" not in headings[0]
+    assert any(heading.endswith("cancelled, **not answered**") for heading in headings)
+
+
+def test_size_and_text_are_those_of_the_part_of_a_batch(tmp_path: Path) -> None:
+    parts = call(1, "long", text="needle" * 50), call(2, "short")
+    answers = said(1, "x"), said(2, "y" * 500)
+    frames = Frames().client(batch(*parts), kind="batch").server(batch(*answers), kind="batch")
+    tape = make(tmp_path / "tape.db", frames)
+
+    def names(text: str) -> list[Any]:
+        with Cassette(tape) as cassette:
+            return [(row.sender, row.name, row.size) for row in showing.rows(cassette, 1, parse(text))]
+
+    assert names("NEEDLE") == [("client", "long", len(parts[0]))]
+    assert names("-needle from:client size:<200") == [("client", "short", len(parts[1]))]
+    figures = {row["name"]: row["bytes"] for row in objects("stats", tape)}
+    assert figures == {"long": len(parts[0] + answers[0]), "short": len(parts[1] + answers[1])}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "text"),
+    [
+        (rb"http:\/\/ex.com\/a", '"http://EX.com/a"'),
+        (rb"caf\u00E9 \xc3\xa9".replace(rb"\xc3\xa9", "é".encode()), '"café é"'),
+        (rb"\u0062ern", "Bern"),
+        (rb"\ud83d\ude00", "😀"),
+        (rb"{\"city\":\"B\\u0061sel\"}", "basel"),
+        (rb"one\ntwo", '"one\ntwo"'),
+    ],
+)
+def test_text_is_found_behind_any_escapes(tmp_path: Path, recorded: bytes, text: str) -> None:
+    frames = Frames().client(b'{"id":1,"method":"x","params":["' + recorded + b'"]}').client(call(2, "other"))
+    tape = make(tmp_path / "tape.db", frames)
+    assert (kept(tape, text), kept(tape, f"-{text}")) == ([1], [2])
+
+
+# The same filter in plain Python, on what the rows say.
+def fits(row: Row, text: str, field: str, value: str) -> bool:
+    match field:
+        case "method" | "tool":
+            name = row.method if field == "method" else row.name
+            pattern = "(?s:.*)".join(map(re.escape, value.split("*")))
+            return name is not None and re.fullmatch(pattern, name) is not None
+        case "from":
+            return row.sender == value
+        case "kind":
+            return value in ((row.kind, row.frame_kind) if row.is_message else (row.frame_kind,))
+        case "status":
+            return row.status in (("error", "tool-error", "refused") if value == "error" else (value,))
+        case "size":
+            return len(text.encode()) > int(value[1:])
+    return value.lower() in text.lower()
+
+
+TERMS = st.tuples(
+    st.sampled_from(["", "-"]),
+    st.one_of(
+        st.tuples(st.just("method"), st.sampled_from(["tools/*", "ping", "*/list", "notifications/*", "*o*", "nope"])),
+        st.tuples(st.just("tool"), st.sampled_from(["*", "echo", "*_time", "get*", "a*d"])),
+        st.tuples(st.just("from"), st.sampled_from(["client", "server"])),
+        st.tuples(
+            st.just("kind"),
+            st.sampled_from(["request", "response", "notification", "batch", "noise", "stderr", "control"]),
+        ),
+        st.tuples(st.just("status"), st.sampled_from(["ok", "error", "tool-error", "unanswered", "cancelled"])),
+        st.tuples(st.just("size"), st.sampled_from([">0", ">100", ">5000"])),
+        st.tuples(st.just(""), st.sampled_from(["error", "text", "jsonrpc", "ping"])),
+    ),
+)
+
+
+@given(st.lists(TERMS, max_size=4), st.sampled_from(GOLDEN))
+def test_sql_keeps_what_plain_python_keeps(terms: list[tuple[str, tuple[str, str]]], tape: Path) -> None:
+    text = " ".join(f"{minus}{field}{':' * bool(field)}{value}" for minus, (field, value) in terms)
+    with Cassette(tape) as cassette:
+        session = cassette.session().id
+        every = [(row, showing.whole(cassette, row)) for row in showing.rows(cassette, session)]
+        found = list(showing.rows(cassette, session, parse(text)))
+    assert found == [
+        row for row, said in every if all(fits(row, said, *term) is not bool(minus) for minus, term in terms)
+    ]
+
+
+@given(st.text())
+def test_any_text_parses_or_is_refused_at_a_place_in_it(text: str) -> None:
+    where, values, place = "", (), 0
+    try:
+        where, values = parse(text).sql()
+    except FilterError as error:
+        place = error.position
+    assert 0 <= place <= len(text)
+    assert where.count("?") == len(values)
+
+
+@pytest.mark.parametrize("text", ["", "tool:x", "status:error dur:>1", "-method:ping hello", "id:3 size:>2k"])
+def test_every_filter_is_answered_by_indexes(tape: Path, text: str) -> None:
+    plan = "EXPLAIN QUERY PLAN SELECT f.seq FROM {} WHERE f.session = ? AND f.seq > ? AND {} ORDER BY f.seq, m.part"
+    where, values = parse(text).sql()
+    with Cassette(tape) as cassette:
+        steps: list[Any] = cassette.rows(plan.format(filters.ROWS, where), (1, 0, *values))
+    told = [step[-1] for step in steps]
+    assert any("frames_1 (session=? AND seq>?)" in step for step in told)
+    assert not [step for step in told if step.startswith("SCAN") and step != "SCAN few"], told
+
+
+def test_the_guide_has_every_word_of_the_grammar() -> None:
+    table = re.findall(r"^\| (`.*)$", under("reading.md", "Filters"), flags=re.M)
+    assert len(table) >= 10
+    assert all(parse(word).terms for row in table for word in re.findall(r"^`(.+?)` \|", row))
+    fields = {word.partition(":")[0] for row in table for word in re.findall(r"`(\w+:[^`]+)`", row)}
+    assert fields == set(filters._FIELDS) - {""}
+    (statuses,) = [row for row in table if "status:" in row]
+    assert all(f"`{status}`" in statuses for status in filters._STATUSES if status != "error")

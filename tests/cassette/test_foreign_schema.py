@@ -1,0 +1,154 @@
+"""What others may have in a cassette's file, and what not in the place of its tables."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlite_utils import Database
+
+from mcp_tape.cassette.reader import Cassette
+from mcp_tape.cassette.schema import APPLICATION_ID, SCHEMA
+from mcp_tape.errors import CassetteError
+from tests.support.decks import alter, make_cassette
+from tests.support.reading import GOLDEN, invoke
+from tests.support.running import WAIT
+
+DEMO = next(path for path in GOLDEN if path.stem == "demo")
+ENDLESS = "length(hex(zeroblob(400000000)))"
+
+
+def in_other_words(path: Path, old: str, new: str) -> Path:
+    """A cassette whose schema says something else at one place."""
+    words = SCHEMA.replace(old, new, 1)
+    assert words != SCHEMA
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.executescript(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1; {words}")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    text,\n", f"    text AS ({ENDLESS}),\n"),
+        ("    text,\n", f"    text GENERATED ALWAYS AS ({ENDLESS}) VIRTUAL,\n"),
+        ("    note TEXT,\n", f"    note TEXT AS ({ENDLESS}) STORED,\n"),
+        ("    text,\n", f"    text CHECK ({ENDLESS}),\n"),
+        ("    text,\n", f"    text DEFAULT ({ENDLESS}),\n"),
+        ("    text,\n", "    text COLLATE nocase,\n"),
+        ("    text,\n", f'    text, "as", "default" AS ({ENDLESS}),\n'),
+        ("    text,\n", "    word,\n"),
+        ("    run TEXT,\n", ""),
+        ("UNIQUE (session, seq)", "UNIQUE (session, seq) ON CONFLICT REPLACE"),
+        ("UNIQUE (session, seq)", f"UNIQUE (session, seq), CONSTRAINT text CHECK ({ENDLESS})"),
+        ("messages (session, answers)", f"messages (session, answers, {ENDLESS})"),
+        ("WHERE cue IS NOT NULL", f"WHERE cue IS NOT NULL AND {ENDLESS}"),
+        ("(session, cue) WHERE cue IS NOT NULL", f"(session, cue) WHERE {ENDLESS} > 1"),
+    ],
+    ids=lambda words: re.sub(r"\W+", "-", words)[:40],
+)
+def test_what_would_run_in_the_place_of_a_table_is_refused(tmp_path: Path, old: str, new: str) -> None:
+    path = in_other_words(tmp_path / "tape.db", old, new)
+    with pytest.raises(CassetteError, match=r"was left alone: its (table|index) \w+ is not as a cassette has it"):
+        Cassette(path)
+
+
+@pytest.mark.parametrize("module", ["fts5(id, session, seq, at, sender, channel, kind, head, eol, redactions, text)"])
+def test_a_virtual_table_in_the_place_of_one_is_refused(tmp_path: Path, module: str) -> None:
+    path = shutil.copy(DEMO, tmp_path / "tape.db")
+    alter(path, "ALTER TABLE frames RENAME TO other", f"CREATE VIRTUAL TABLE frames USING {module}")
+    with pytest.raises(CassetteError, match=r"its table \w+ is not as a cassette has it"):
+        Cassette(path)
+
+
+@pytest.mark.parametrize(
+    "made", ["TRIGGER t AFTER INSERT ON frames BEGIN DELETE FROM frames; END", "INDEX t ON frames (-at)"]
+)
+def test_what_is_called_a_view_but_is_none_is_refused(tmp_path: Path, made: str) -> None:
+    path = shutil.copy(DEMO, tmp_path / "tape.db")
+    alter(
+        path, f"CREATE {made}", "PRAGMA writable_schema = ON", "UPDATE sqlite_master SET type = 'view' WHERE name = 't'"
+    )
+    # New versions of SQLite find it themselves.
+    with pytest.raises(CassetteError, match=r"its view t is not as a cassette has it|malformed database schema \(t\)"):
+        Cassette(path)
+
+
+def a_table(path: Path) -> None:
+    Database(path)["ratings"].insert({"session": 1, "stars": 5})
+
+
+def a_column(path: Path) -> None:
+    alter(path, "ALTER TABLE sessions ADD COLUMN rating", 'ALTER TABLE frames ADD COLUMN "as" TEXT')
+
+
+def a_text_index(path: Path) -> None:
+    Database(path)["sessions"].enable_fts(["note"])
+
+
+def a_view(path: Path) -> None:
+    alter(path, "CREATE VIEW slow AS SELECT * FROM exchanges WHERE microseconds > 100000")
+
+
+def indices(path: Path) -> None:
+    Database(path)["frames"].create_index(["channel", "seq"])
+    alter(path, "CREATE UNIQUE INDEX once ON messages (session, [seq] DESC, part) WHERE session IS NOT NULL")
+
+
+def statistics(path: Path) -> None:
+    alter(path, "ANALYZE")
+
+
+def written_anew(path: Path) -> None:
+    alter(path, "VACUUM")
+
+
+def transformed(path: Path) -> None:
+    db = Database(path)
+    for view in db.views:
+        view.drop()
+    for table in ("frames", "sessions"):
+        db[table].transform()
+
+
+def renamed(path: Path) -> None:
+    alter(path, "ALTER TABLE sessions RENAME TO other", "ALTER TABLE other RENAME TO sessions")
+
+
+@pytest.mark.parametrize(
+    "change", [a_table, a_column, a_text_index, a_view, indices, statistics, written_anew, transformed, renamed]
+)
+def test_what_others_add_or_write_anew_is_left_to_them(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    path = shutil.copy(DEMO, tmp_path / "tape.db")
+    before = invoke("show", path).stdout
+    change(path)
+    assert invoke("show", path).stdout == before
+
+
+def test_columns_of_others_are_no_obstacle_to_recording(tmp_path: Path) -> None:
+    path = shutil.copy(DEMO, tmp_path / "tape.db")
+    a_column(path)
+    make_cassette(path, [("client", '{"jsonrpc":"2.0","id":1,"method":"ping"}')])
+    assert invoke("show", path, "--session", "2").stdout.count("ping") == 1
+
+
+def test_what_was_recovered_is_a_cassette_again(tmp_path: Path) -> None:
+    if not shutil.which("sqlite3"):
+        pytest.skip("the sqlite3 shell is not there")
+    done = subprocess.run(["sqlite3", DEMO, ".recover"], capture_output=True, timeout=WAIT)
+    if done.returncode:
+        pytest.skip("this sqlite3 shell cannot recover")
+    with contextlib.closing(sqlite3.connect(tmp_path / "tape.db")) as db:
+        db.executescript(done.stdout.decode())
+    assert invoke("show", tmp_path / "tape.db").stdout == invoke("show", DEMO).stdout
+
+
+def test_an_older_cassette_is_read(tmp_path: Path) -> None:
+    path = shutil.copy(DEMO.parent / "schemas" / "1.db", tmp_path / "tape.db")
+    assert invoke("show", path).exit_code == 0

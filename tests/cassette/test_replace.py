@@ -1,0 +1,169 @@
+"""Putting a file in another's place: private, whole, through links, and clean after a kill."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from mcp_tape.cassette import file, replace
+from mcp_tape.cli.commands.ls import cassettes_in
+from mcp_tape.errors import CassetteError
+from mcp_tape.verify.update import keep
+from tests.end_to_end.use.test_use import HELLO, Vcr, lines
+from tests.replay.test_deck import call, result
+from tests.support.decks import make_cassette
+from tests.support.reading import invoke
+from tests.support.running import ECHO, MCP_TAPE, python, receive_line, run, sessions, started
+
+OLD = [("client", call(1, "old")), ("server", result(1))]
+# Makes a place beside a file, says so, and waits to be killed.
+MAKING = """
+import sys
+from mcp_tape.cassette import file, replace
+with replace.beside(sys.argv[1]) as part:
+    open(part, "w").write("half of it")
+    print(part, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def tape(tmp_path: Path) -> Path:
+    return make_cassette(tmp_path / "tape.db", OLD)
+
+
+def mode_of(path: str | Path) -> int:
+    return os.stat(path).st_mode & 0o777
+
+
+def test_what_is_made_beside_a_file_is_private_and_goes_if_it_is_not_put_there(tape: Path) -> None:
+    before = tape.read_bytes()
+    with replace.beside(str(tape)) as part:
+        make_cassette(Path(part), OLD)
+        Path(f"{part}-wal").write_text("its journal")
+        assert mode_of(os.path.dirname(part)) == 0o700
+        assert [*cassettes_in(str(tape.parent))] == [str(tape)]
+    assert os.listdir(tape.parent) == ["tape.db"] and tape.read_bytes() == before
+
+
+def test_the_mode_stays_what_it_was(tape: Path) -> None:
+    tape.chmod(0o640)
+    with replace.beside(str(tape)) as part:
+        Path(part).write_text("new")
+        replace.put(part, str(tape))
+    assert (tape.read_text(), mode_of(tape)) == ("new", 0o640)
+    assert os.listdir(tape.parent) == ["tape.db"]
+
+
+def test_what_a_killed_one_left_goes_and_what_one_that_lives_makes_stays(tape: Path) -> None:
+    with started([*python(MAKING), str(tape)]) as killed, started([*python(MAKING), str(tape)]) as alive:
+        left, kept = (Path(receive_line(process.stdout).decode().strip()) for process in (killed, alive))
+        killed.kill()
+        killed.wait()
+        others = [
+            tape.with_name(name) for name in (".tape.db.part", ".tape.db.0123abcd.parts", ".tap.db.0123abcd.part")
+        ]
+        for other in others:
+            other.mkdir()
+        link = tape.with_name(".tape.db.89abcdef.part")
+        link.symlink_to(others[0])
+        with replace.beside(str(tape)):
+            pass
+        assert not left.parent.exists()
+        assert kept.read_text() == "half of it"
+        assert all(other.is_dir() for other in [*others, link])
+
+
+def expect_in_use(path: Path) -> None:
+    with replace.beside(str(path)) as part:
+        make_cassette(Path(part), OLD)
+        with pytest.raises(CassetteError, match="is in use, so it was not replaced"):
+            replace.put(part, str(path))
+
+
+@pytest.mark.parametrize("ending", ["-wal", "-journal"])
+def test_a_journal_of_the_old_file_is_not_left_to_the_new_one(
+    tape: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    monkeypatch.setattr(file, "_PATIENCE", 0)
+    with closing(sqlite3.connect(tape, isolation_level=None)) as db:
+        db.execute(f"PRAGMA journal_mode = {'WAL' if ending == '-wal' else 'DELETE'}")
+        db.execute("PRAGMA cache_size = 1")
+        db.execute("BEGIN IMMEDIATE")
+        db.executemany(
+            "INSERT INTO sessions SELECT NULL, ?, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1", [("x" * 4000,)] * 100
+        )
+        expect_in_use(tape)
+    assert len(sessions(tape)) == 1
+
+
+def test_a_journal_of_a_file_that_is_gone_is_not_left_to_a_new_one(tmp_path: Path) -> None:
+    Path(f"{tmp_path}/new.db-wal").write_text("of one that was deleted")
+    expect_in_use(tmp_path / "new.db")
+    assert os.listdir(tmp_path) == ["new.db-wal"]
+
+
+def test_rewrite_keeps_a_link_and_the_mode_of_the_cassette(vcr: Vcr) -> None:
+    real = make_cassette(vcr.tape.with_name("real.db"), OLD)
+    real.chmod(0o600)
+    vcr.tape.symlink_to(real)
+    assert vcr.run("rewrite", HELLO + lines(call(1, "a"))).returncode == 0
+    assert vcr.tape.is_symlink() and mode_of(real) == 0o600
+    assert [session.started_at > "2026-01-01T00:00:00Z" for session in sessions(real)] == [True]
+    assert sorted(os.listdir(real.parent)) == ["real.db", "server.log", "tape.db"]
+
+
+@pytest.fixture
+def vcr(tmp_path: Path) -> Vcr:
+    return Vcr(tmp_path)
+
+
+def rewritten(tape: Path) -> None:
+    assert run([*MCP_TAPE, "use", str(tape), "--mode", "rewrite", "--", *ECHO], lines(call(1, "a"))).returncode == 0
+
+
+def loaded(tape: Path) -> None:
+    text = tape.with_name("tape.jsonl")
+    text.write_text(invoke("export", tape).stdout)
+    assert invoke("load", text, "-o", tape, "--force").exit_code == 0
+
+
+def merged(tape: Path) -> None:
+    other = make_cassette(tape.with_name("other.db"), OLD)
+    assert invoke("merge", other, "-o", tape, "--force").exit_code == 0
+
+
+def redacted(tape: Path) -> None:
+    assert invoke("redact", tape, "--redact-value", "old-and-longer").exit_code == 0
+
+
+@pytest.mark.parametrize("act", [loaded, merged, redacted, rewritten])
+def test_every_command_takes_away_what_a_killed_one_left(tape: Path, act: Callable[[Path], None]) -> None:
+    left = tape.with_name(".tape.db.0123abcd.part")
+    left.mkdir()
+    make_cassette(left / "tape.db", OLD)
+    (left / "tape.db.1.report").touch()
+    act(tape)
+    assert not left.exists()
+
+
+def test_a_link_in_the_place_of_a_new_recording_is_not_followed(tape: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.txt"
+    mine.write_text("my work")
+    tape.with_name("tape.db.new").symlink_to(mine)
+    tape.chmod(0o600)
+    keep(str(tape), [])
+    assert mine.read_text() == "my work"
+    assert not tape.with_name("tape.db.new").is_symlink() and mode_of(tape.with_name("tape.db.new")) == 0o600
+
+
+@pytest.mark.parametrize("act", [merged, redacted])
+def test_a_journal_that_was_never_needed_goes_with_the_next_change(tape: Path, act: Callable[[Path], None]) -> None:
+    Path(f"{tape}-journal").write_bytes(bytes(512))
+    act(tape)
+    assert not Path(f"{tape}-journal").exists()

@@ -1,0 +1,117 @@
+"""What is known of a surface and what is not: what was never listed is unknown, and never unchanged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcp_tape.compare import compare_cassettes
+from tests.support.diffs import (
+    Talk,
+    call,
+    compared,
+    discovered,
+    exchange,
+    hello,
+    listing,
+    rules,
+    said,
+    taped,
+    told,
+    tool,
+    tools,
+    wrote,
+)
+
+CHANGED = said(("server", told("notifications/tools/list_changed")))
+NO_LIST: Talk = [hello(), call()]
+REFUSED: Talk = [hello(), exchange("tools/list", {}, error={"code": -32603, "message": "no"})]
+CUT_SHORT: Talk = [hello(), listing("tools/list", tool("a"), nextCursor="2")]
+NO_LIST_AT_ALL: Talk = [hello(), exchange("tools/list", {}, "tools")]
+WHOLE = tools(tool("a"))
+
+
+@pytest.mark.parametrize(
+    ("talk", "why"),
+    [
+        (NO_LIST, "there is no tools/list"),
+        (REFUSED, "the answer was an error"),
+        (CUT_SHORT, "it was not read to its end"),
+        (NO_LIST_AT_ALL, "it is no list"),
+    ],
+)
+@pytest.mark.parametrize("side", ["OLD", "NEW"])
+def test_what_was_not_listed_is_unknown_and_never_unchanged(talk: Talk, why: str, side: str) -> None:
+    found = compared(*((talk, WHOLE) if side == "OLD" else (WHOLE, talk)))
+    assert [entry for entry in found.unknown if entry.what == "tools"] == [("tools", f"{side}: {why}", True)]
+    assert not [change for change in found.changes if change.subject.kind == "tool"]
+    assert "tools" not in found.compared
+
+
+def test_a_list_that_both_sides_lack_is_unknown_for_tools_only() -> None:
+    talk = [hello(capabilities={"tools": {}, "prompts": {}}), call()]
+    (tools_unknown,) = compared(talk, talk).unknown
+    assert tools_unknown == ("tools", "OLD: there is no tools/list; NEW: there is no tools/list", True)
+
+
+def test_a_capability_that_is_not_declared_is_known_to_be_empty() -> None:
+    found = compared([hello(capabilities={})], tools(tool()))
+    assert not found.unknown
+    assert [change.rule for change in found.changes] == ["capability-added", "tool-added"]
+
+
+def test_without_a_handshake_capabilities_are_unknown_and_not_removed() -> None:
+    found = compared(WHOLE, [listing("tools/list", tool("a"))])
+    assert [(entry.what, entry.grave) for entry in found.unknown if entry.what == "capabilities"] == [
+        ("capabilities", False)
+    ]
+    assert not found.changes
+
+
+def test_the_handshake_may_stand_in_an_older_session_of_the_cassette(tmp_path: Path) -> None:
+    old = taped(tmp_path / "old.db", WHOLE)
+    new = taped(tmp_path / "new.db", [hello(instructions="Be kind.")], [listing("tools/list", tool("a"))])
+    found = compare_cassettes(str(old), str(new))
+    assert [change.rule for change in found.changes] == ["instructions-changed"]
+    assert not [entry for entry in found.unknown if entry.what == "capabilities"]
+
+
+def test_pages_are_joined() -> None:
+    pages = [hello(), listing("tools/list", tool("a"), nextCursor="2"), listing("tools/list", tool("b"), cursor="2")]
+    assert rules(tools(tool("a"), tool("b")), pages) == ["pagination-changed"]
+
+
+def test_the_newest_whole_list_counts() -> None:
+    talk = [*WHOLE, CHANGED, listing("tools/list", tool("b")), listing("tools/list", nextCursor="2")]
+    assert not compared(talk, tools(tool("b")), parts=["surface"]).changes
+
+
+def test_pages_of_two_sessions_are_not_one_list(tmp_path: Path) -> None:
+    """A session that extends another starts its lists anew."""
+    old = taped(tmp_path / "old.db", WHOLE)
+    new = taped(tmp_path / "new.db", [hello(), listing("tools/list", tool("z"))], WHOLE)
+    assert not compare_cassettes(str(old), str(new)).changes
+
+
+def test_things_of_one_name_are_told_of_and_never_taken_for_one() -> None:
+    twice = tools(tool("a", title="One"), tool("b"), tool("a", title="Two"))
+    said = "2 tools have the name a; only the first is compared"
+    once = tools(tool("a", title="One"), tool("b"))
+    assert compared(once, twice).unknown == (("tools", f"NEW: {said}", True),)
+    assert compared(twice, once).unknown == (("tools", f"OLD: {said}", False),)
+    assert not compared(twice, twice).unknown
+    one, two = ([*once, listing("resources/list", *[{"uri": "a:b"}] * number)] for number in (1, 2))
+    assert [entry.what for entry in compared(one, two).unknown] == ["resources"]
+
+
+def test_both_eras_tell_the_same_surface() -> None:
+    modern = [discovered(), listing("tools/list", tool("a"), resultType="complete", ttlMs=1000, cacheScope="public")]
+    found = compared(WHOLE, modern)
+    assert found.old == found.new == "s 1.0"
+    assert not found.changes and not found.unknown
+
+
+def test_versions_without_a_name_are_called_by_their_file() -> None:
+    found = compared([wrote("a")], [wrote("a")])
+    assert found.old.endswith("old.db") and found.new.endswith("new.db")

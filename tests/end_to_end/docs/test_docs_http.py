@@ -1,0 +1,162 @@
+"""What the documentation says about HTTP is true: its programs run, its statuses, events and exit codes are real."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import re
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from mcp_tape.wire import protocol
+from tests.end_to_end.docs.test_docs_testing import example, pytest_run
+from tests.support.docs import DOCS, RECORD, make_desk, shell, under, weather_server
+from tests.support.running import MCP_TAPE, WAIT, frames, receive_line, run, sessions, started
+
+INITIALIZE = '{"jsonrpc":"2.0","id":1,"method":"initialize"}'
+LIST = '{"jsonrpc":"2.0","id":2,"method":"tools/list"}'
+META = '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}'
+INITIALIZED = '{"jsonrpc":"2.0","method":"notifications/initialized"}'
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with weather_server(tmp_path_factory.mktemp("server")) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory, server: str) -> Path:
+    return make_desk(tmp_path_factory.mktemp("docs"), server)
+
+
+@contextlib.contextmanager
+def told(*arguments: str, code: int = 0) -> Iterator[str]:
+    """The URL that an mcp-tape prints; at the end it is told to stop, and ends with this code."""
+    with started([*MCP_TAPE, *arguments]) as process:
+        assert process.stdout
+        yield receive_line(process.stdout).decode().strip()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(WAIT) == code
+
+
+def status(url: str, verb: str, body: str = "", **headers: str) -> int:
+    """What a request is answered with; a stream is not waited for."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=WAIT)
+    with contextlib.closing(connection):
+        connection.request(verb, parts.path, body.encode(), {k.replace("_", "-"): v for k, v in headers.items()})
+        return connection.getresponse().status
+
+
+def nobody() -> str:
+    """A URL where nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return f"http://127.0.0.1:{taken.getsockname()[1]}/mcp"
+
+
+def test_the_pytest_example_records_then_replays_then_fails_on_a_miss(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    example("docs/http.md", "test_weather.py", tmp_path)
+    for url, mode in ((server, "once"), (nobody(), "once"), (nobody(), "none")):
+        monkeypatch.setenv("SERVER", url)
+        monkeypatch.setenv("TAPE_MODE", mode)
+        done = pytest_run(tmp_path)
+        assert done.returncode == 0, done.stdout
+    example("docs/http.md", "test_weather.py", tmp_path, lambda text: text.replace('"Bern"', '"Zug"'))
+    missed = pytest_run(tmp_path)
+    assert missed.returncode == 1
+    assert b"not as recorded: see stderr" in missed.stdout
+    assert b'recorded "Bern", live "Zug"' in missed.stdout
+
+
+def test_the_javascript_client_is_recorded(server: str, tmp_path: Path, node: Callable[[], Path]) -> None:
+    (tmp_path / "node_modules").symlink_to(node())
+    example("docs/http.md", "ask.mjs", tmp_path)
+    done = shell(RECORD.format(client="node ask.mjs"), tmp_path, server)
+    assert (done.returncode, done.stdout) == (0, b"Sunny in Bern.\n"), done.stderr
+    (session,) = sessions(tmp_path / "remote.db")
+    assert session.transport == "http"
+
+
+def test_the_statuses_of_a_replay_are_as_documented(desk: Path) -> None:
+    with told("replay", str(desk / "tape.db"), "-q", "--listen", "127.0.0.1:0", code=1) as url:
+        session = {"Mcp_Session_Id": "tape-1"}
+        found = {
+            "one that is on the tape": [status(url, "POST", INITIALIZE), status(url, "POST", LIST, **session)],
+            "a miss": [
+                status(url, "POST", '{"jsonrpc":"2.0","id":3,"method":"x/y"}', **session),
+                status(url, "POST", f'{{"jsonrpc":"2.0","id":4,"method":"x/y","params":{{{META}}}}}'),
+            ],
+            "notifications and answers": [status(url, "POST", INITIALIZED, **session)],
+            "neither `initialize`": [status(url, "POST", LIST)],
+            "with a session id that nobody has": [status(url, "POST", LIST, Mcp_Session_Id="none")],
+            "a body that is no message": [status(url, "POST", "hello", **session)],
+            "GET with a `Last-Event-ID`": [status(url, "GET", Last_Event_Id="1", **session)],
+            "GET without a session id": [status(url, "GET")],
+            "DELETE of a session": [status(url, "DELETE", **session)],
+            "a body of more than": [status(url, "POST", " " * 64_000_001)],
+            "any other path": [status(url.replace("/mcp", "/api"), "POST", INITIALIZE)],
+            "a [host or a page]": [
+                status(url, "POST", INITIALIZE, Host="attacker.example"),
+                status(url, "POST", INITIALIZE, Origin="http://attacker.example"),
+            ],
+        }
+        assert status(url, "POST", LIST, **session) == 404  # it was deleted
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", under("http.md", "Statuses"), flags=re.M))
+    del rows["request"]
+    assert len(found) == len(rows)
+    for start, statuses in found.items():
+        (documented,) = [said for what, said in rows.items() if what.startswith(start)]
+        codes = [int(code) for code in re.findall(r"(?<!-)\b\d{3}\b", documented)]
+        assert statuses == (codes or [200, 200]), start  # as recorded, which on stdio was no status at all
+
+
+def test_the_statuses_that_are_no_answer_are_listed() -> None:
+    said = under("http.md", "Statuses").rpartition("|\n")[2]
+    assert {int(code) for code in re.findall(r"\b[34]\d\d\b|\b503\b", said)} - {400, 404} == protocol.RETRY_STATUSES
+
+
+def test_the_headers_that_are_kept_are_listed() -> None:
+    said = under("security.md", "What is hidden").partition("Others")[0]
+    assert set(re.findall(r"`([a-z][a-z-]*)`", said)) - {"mcp-"} == protocol._KEPT_HEADERS
+
+
+def test_every_event_of_a_recording_is_documented(desk: Path) -> None:
+    rows = re.findall(r"^\| `([a-z]+)` \| ([^|]*)\|", under("cassette-format.md", "Control frames"), flags=re.M)
+    documented = {event: set(re.findall(r"`(\w+)`", members)) for event, members in rows}
+    for tape, events in (("tape.db", {"close", "exit"}), ("remote.db", {"request", "response", "close"})):
+        facts = [json.loads(frame.text) for frame in frames(desk / tape) if frame.kind == "control"]
+        assert {fact["event"] for fact in facts} == events
+        assert all(set(fact) == {"event"} | documented[fact["event"]] for fact in facts)
+
+
+def test_the_exit_codes_are_as_documented(desk: Path, tmp_path: Path, server: str) -> None:
+    tape, new = str(desk / "tape.db"), str(tmp_path / "new.db")
+    with told("record", "--url", server, "-o", new):
+        pass
+    with told("record", "--url", nobody(), "-o", new, code=4) as url:
+        assert status(url, "POST", INITIALIZE) == 502
+    with told("replay", tape, "--listen", "0") as url:
+        assert status(url, "POST", INITIALIZE) == 200
+        taken = str(urlsplit(url).port)
+        codes = [
+            run([*MCP_TAPE, *command]).returncode
+            for command in (
+                ["replay", tape, "--listen", "0.0.0.0:0"],
+                ["record", "--url", server, "-o", str(DOCS / "index.md")],
+                ["replay", str(tmp_path / "none.db"), "--listen", "0"],
+                ["replay", tape, "--listen", taken],
+                ["record", "--url", server, "-o", new, "--listen", taken],
+            )
+        ]
+    with told("replay", tape, "--listen", "0", "--strict", code=1):
+        pass
+    assert codes == [2, 3, 3, 4, 4]

@@ -1,0 +1,171 @@
+"""The test files that the documentation shows are real: they record, replay, and fail on a miss.
+
+A block is a whole file when the line before it is `<!-- file: NAME -->`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from mcp_tape import pytest_plugin
+from tests.support import provision
+from tests.support.running import run
+
+ROOT = Path(__file__).parents[3]
+FILE = re.compile(r"^<!-- file: (?P<name>\S+) -->\n```\w+\n(?P<text>.*?)^```$", re.S | re.M)
+# Jest and Vitest offer these under the same names; Node's own runner stands in for them here.
+VITEST = """
+import assert from "node:assert/strict";
+export { afterEach, beforeEach, test } from "node:test";
+export const expect = (got) => ({
+  toEqual: (wanted) => assert.deepEqual(got, wanted),
+  toContain: (part) => assert.ok(got.includes(part), got),
+});
+"""
+
+
+def example(page: str, name: str, directory: Path, place: Callable[[str], str] = lambda text: text) -> Path:
+    """A file of a page, written into a directory; `place` may change its text."""
+    (text,) = [found["text"] for found in FILE.finditer((ROOT / page).read_text("utf-8")) if found["name"] == name]
+    changed = place(text)
+    (directory / name).write_text(changed, "utf-8")
+    return directory / name
+
+
+def in_seoul(text: str) -> str:
+    """The same test, with a question that is not on its tape."""
+    assert '"Asia/Tokyo"' in text
+    return text.replace('"Asia/Tokyo"', '"Asia/Seoul"')
+
+
+def block(page: str, mark: str) -> list[str]:
+    """The lines of the block after a mark, as `<!-- missed -->` is one."""
+    found = re.search(rf"^<!-- {mark} -->\n```\w+\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.S | re.M)
+    assert found, mark
+    return found[1].splitlines()
+
+
+def tried(command: Sequence[str], directory: Path, mode: str = "none") -> subprocess.CompletedProcess[bytes]:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return run(command, cwd=directory, env=os.environ | {"PATH": path, "TAPE_MODE": mode})
+
+
+def pytest_run(directory: Path, *options: str, offline: bool = False) -> subprocess.CompletedProcess[bytes]:
+    """With no plugins but those that the examples are about; the others take longer to load than the tests."""
+    plugins = ["mcp_tape.pytest_plugin", "pytest_recording.plugin", "no:cacheprovider"]
+    named = [word for plugin in plugins for word in ("-p", plugin)]
+    path = str(directory / "nothing") if offline else provision.environment()["PATH"]
+    env = os.environ | {"PATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return run([sys.executable, "-m", "pytest", "--rootdir=.", *named, *options], cwd=directory, env=env)
+
+
+def cassettes(directory: Path) -> dict[str, bytes]:
+    place = directory / "cassettes"
+    return {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*.db")}
+
+
+def test_the_story_of_the_guide_from_an_empty_directory_to_a_miss(tmp_path: Path) -> None:
+    example("docs/testing.md", "test_time.py", tmp_path)
+    said = pytest_run(tmp_path).stdout.decode()
+    assert all(line in said for line in block("docs/testing.md", "no cassette")), said
+
+    record, replay = block("docs/testing.md", "commands")
+    assert replay == "pytest"
+    example("docs/migrating.md", "test_both.py", tmp_path)
+    recorded = pytest_run(tmp_path, *record.split()[1:])
+    assert b"2 passed, 1 skipped" in recorded.stdout, recorded.stdout
+    before = cassettes(tmp_path)
+    assert sorted(before) == ["test_time/test_tokyo_is_nine_hours_ahead.db", "time.db"]
+    assert not list((tmp_path / "cassettes").rglob("*.yaml"))
+
+    example("docs/testing.md", "conftest.py", tmp_path)
+    unmarked(tmp_path)
+    replayed = pytest_run(tmp_path, offline=True)
+    assert b"4 passed" in replayed.stdout, replayed.stdout
+
+    program = str(example("docs/testing.md", "visit.py", tmp_path))  # plays time.db, without pytest
+    visited = run([sys.executable, program], cwd=tmp_path, env=os.environ | {"PATH": str(tmp_path / "nothing")})
+    assert b"'get_current_time'" in visited.stdout, visited.stderr
+    assert {path: cassettes(tmp_path)[path] for path in before} == before
+
+    example("docs/testing.md", "test_time.py", tmp_path, in_seoul)
+    missed = pytest_run(tmp_path, "test_time.py", offline=True).stdout.decode()
+    assert "1 failed" in missed
+    assert all(line in missed for line in block("docs/testing.md", "missed")), missed
+
+
+def unmarked(directory: Path) -> None:
+    """The same test and tape under another name, without the marker: the server is in mcp_tape_config."""
+    mark = "@pytest.mark.mcp_tape(server=SERVER)\n"
+    text = (directory / "test_time.py").read_text("utf-8")
+    assert mark in text
+    (directory / "test_bare.py").write_text(text.replace(mark, ""), "utf-8")
+    shutil.copytree(directory / "cassettes" / "test_time", directory / "cassettes" / "test_bare")
+
+
+def test_git_prints_a_cassette_as_the_guide_tells_it_to(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "cassettes" / "demo.db", tmp_path)
+    tell = "\n".join(block("docs/testing.md", "git"))
+    ours = "export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null\ngit init -q ."
+    done = tried(["sh", "-euc", f"{ours}\n{tell}\ngit add .\ngit diff --cached"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(rb"^\+ .*tools/call forecast", done.stdout, re.M), done.stdout
+
+
+def test_every_option_and_fixture_of_the_plugin_is_in_the_guide() -> None:
+    guide = (ROOT / "docs" / "testing.md").read_text("utf-8")
+    source = Path(pytest_plugin.__file__).read_text("utf-8")
+    names = re.findall(r'addoption\("(--[\w-]+)"|addini\("(\w+)"|^def (mcp_\w+)\(', source, re.M)
+    found = {name for group in names for name in group if name}
+    assert {"--mcp-record", "mcp_record", "mcp_tape_factory"} <= found
+    assert not [name for name in found if f"`{name}" not in guide]
+
+
+def test_every_example_is_in_the_guide() -> None:
+    guide = (ROOT / "docs" / "testing.md").read_text("utf-8")
+    listed = re.findall(r"^\| \[(\w+\.py)\]\(examples/\1\)", guide, re.M)
+    assert sorted(listed) == sorted(path.name for path in (ROOT / "docs" / "examples").glob("test_*.py"))
+
+
+def test_the_example_of_the_readme_records_and_replays(tmp_path: Path) -> None:
+    example("README.md", "test_clock.py", tmp_path)
+    done = pytest_run(tmp_path)
+    assert done.returncode == 0, done.stdout
+    example("README.md", "test_clock.py", tmp_path, lambda text: text.replace("mcp-server-time", "no-server"))
+    assert "no-server" in (tmp_path / "test_clock.py").read_text()
+    assert pytest_run(tmp_path).returncode == 0  # the tape alone
+
+
+def test_the_javascript_example_records_then_replays_then_fails_on_a_miss(
+    tmp_path: Path, node: Callable[[], Path]
+) -> None:
+    modules = tmp_path / "node_modules"
+    (modules / "vitest").mkdir(parents=True)
+    (modules / "vitest" / "package.json").write_text('{"name":"vitest","type":"module","exports":"./index.js"}')
+    (modules / "vitest" / "index.js").write_text(VITEST)
+    (modules / "@modelcontextprotocol").symlink_to(node() / "@modelcontextprotocol")
+    file = str(example("docs/testing.md", "time.test.mjs", tmp_path))
+    assert run(["node", "--check", file]).returncode == 0
+    for mode in ("once", "none"):
+        done = tried(["node", "--test", file], tmp_path, mode)
+        assert done.returncode == 0, done.stdout
+    assert sorted(cassettes(tmp_path)) == ["tokyo.db"]
+    example("docs/testing.md", "time.test.mjs", tmp_path, in_seoul)
+    missed = tried(["node", "--test", file], tmp_path, "none")
+    assert missed.returncode == 1
+    assert b'recorded "Asia/Tokyo", live "Asia/Seoul"' in missed.stdout
+
+
+def test_the_go_example_is_go(tmp_path: Path) -> None:
+    if shutil.which("gofmt") is None:
+        pytest.skip("there is no Go")
+    done = run(["gofmt", "-l", str(example("docs/testing.md", "clock_test.go", tmp_path))])
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

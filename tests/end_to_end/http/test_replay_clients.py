@@ -1,0 +1,144 @@
+"""Real clients against replays over another transport than the recorded one, and of another client's recording."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.clients.http_steps import check_heard, scripted
+from tests.end_to_end.http.test_clients import both, live_environment, printed, recorder, replayed, replaying, served
+from tests.end_to_end.replay.test_sdk_replay import PROGRESSING, TOGETHER, heard, live, outcomes, protocol
+from tests.support import provision
+from tests.support.running import record
+
+SdkClient = Callable[[str, str], list[str]]
+OVER = {"everything-http": "/sse", "everything-sse": "/mcp"}  # the other one
+
+
+class Recording(NamedTuple):
+    tape: Path
+    output: bytes  # what the client printed of it
+
+
+Recorded = Callable[[str, str], Recording]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory, sdk_client: SdkClient) -> Iterator[Recorded]:
+    """A client's session with a live server, by their names, over HTTP or over stdio; made on first use."""
+    with contextlib.ExitStack() as running:
+
+        @functools.cache
+        def serving(name: str) -> str:
+            return running.enter_context(served(name, tmp_path_factory.mktemp(name)))
+
+        @functools.cache
+        def recording(client: str, server: str) -> Recording:
+            program, place = sdk_client(client, server), tmp_path_factory.mktemp(f"{client}-{server}")
+            tape = place / "tape.db"
+            if server in provision.SERVERS:
+                output = live(program, record(tape, provision.SERVERS[server]), place, **steps_for(server))
+            else:
+                with recorder(tape, serving(server)) as url:
+                    output = printed([*program, url], live_environment(server))
+            return Recording(tape, output)
+
+        yield recording
+
+
+def steps_for(server: str) -> dict[str, str]:
+    return scripted(server) if server == "everything" else {}
+
+
+# Over another transport --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("client", ["mcp1", "mcp2-auto", "ts1", "ts2-auto", "fastmcp4"])
+def test_what_was_recorded_over_stdio_is_the_same_over_http(
+    client: str, recorded: Recorded, tmp_path: Path, sdk_client: SdkClient
+) -> None:
+    recording, program = recorded(client, "everything"), sdk_client(client, "everything")
+    streamable, old = both(
+        lambda: replayed(program, recording.tape, tmp_path / "mcp", "/mcp", **steps_for("everything")),
+        lambda: replayed(program, recording.tape, tmp_path / "sse", "/sse", **steps_for("everything")),
+    )
+    assert streamable == recording.output
+    assert old == recording.output
+    check_heard(json.loads(old))
+
+
+@pytest.mark.parametrize(("client", "server"), [("mcp2-auto", "time"), ("fastmcp4", "time"), ("ts2-auto", "git")])
+def test_the_newest_revision_recorded_over_stdio_is_the_same_over_http(
+    client: str, server: str, recorded: Recorded, tmp_path: Path, sdk_client: SdkClient
+) -> None:
+    recording = recorded(client, server)
+    again = replayed(sdk_client(client, server), recording.tape, tmp_path / "mcp", "/mcp")
+    assert again == recording.output and protocol(json.loads(again)) == "2026-07-28"
+
+
+@pytest.mark.parametrize("client", ["mcp1", "mcp2-auto", "ts1"])
+@pytest.mark.parametrize("server", OVER)
+def test_either_http_transport_plays_what_was_recorded_over_the_other(
+    client: str, server: str, recorded: Recorded, tmp_path: Path, sdk_client: SdkClient
+) -> None:
+    recording = recorded(client, server)
+    again = replayed(sdk_client(client, server), recording.tape, tmp_path / "again", OVER[server], **scripted(server))
+    assert again == recording.output
+    check_heard(json.loads(again))
+
+
+# Another client ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("server", "before", "now"),
+    [
+        *[("everything-http", "mcp1", now) for now in ("mcp2-auto", "ts1", "ts2-auto")],
+        ("everything-sse", "mcp2-auto", "ts1"),
+        ("fast", "mcp2-auto", "ts2-auto"),
+        ("fast", "ts2-auto", "fastmcp4"),
+        ("fast", "ts1", "mcp2-legacy"),
+    ],
+)
+def test_a_tape_of_one_client_plays_to_another(
+    server: str, before: str, now: str, recorded: Recorded, tmp_path: Path, sdk_client: SdkClient
+) -> None:
+    recording = recorded(before, server)
+    path = provision.HTTP_SERVERS[server]
+    again = replayed(sdk_client(now, server), recording.tape, tmp_path / "again", path, **scripted(server))
+    then, document = json.loads(recording.output), json.loads(again)
+    assert outcomes(document) == outcomes(then)
+    assert set(document["asked"]) == set(then["asked"])
+    assert protocol(document) == protocol(then)
+    check_heard(document)
+
+
+# Many calls, many clients ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("client", ["ts1", "ts2-auto"])
+@pytest.mark.parametrize("path", ["/mcp", "/sse"])
+def test_every_progress_callback_fires_however_fast_the_answer_is(
+    client: str, path: str, recorded: Recorded, tmp_path: Path, sdk_client: SdkClient
+) -> None:
+    tape, steps = recorded("mcp1", "everything-http").tape, json.dumps([*[PROGRESSING] * 20, TOGETHER])
+    command = sdk_client(client, "everything-http")
+    output = replayed(command, tape, tmp_path / "run", path, "--repeats", "cycle", CLIENT_STEPS=steps)
+    assert heard(json.loads(output)) == [4] * 40
+
+
+def test_clients_at_the_same_time_get_the_whole_tape_each(
+    recorded: Recorded, tmp_path: Path, sdk_client: SdkClient
+) -> None:
+    recording = recorded("mcp1", "everything-http")
+    program, steps = sdk_client("mcp1", "everything-http"), scripted("everything-http")
+    with replaying(recording.tape, tmp_path) as origin:
+        for output in both(*[lambda path=path: printed([*program, origin + path], steps) for path in ("/mcp", "/sse")]):
+            assert output == recording.output
+        assert printed([*program, origin + "/mcp"], steps) == recording.output  # and the next one too

@@ -1,0 +1,216 @@
+"""Clients that lose a stream and go on behind an event of it, wherever that was; and streams that end otherwise."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcp_tape.replay.sends import Send
+from mcp_tape.transports.http import sent
+from tests.replay.test_deck import call, request, result, tell
+from tests.support.decks import Player, Said, make_cassette
+from tests.support.http import Client, Message, ask
+from tests.support.http_facts import Http, cassette
+from tests.support.http_running import Running, replaying
+from tests.support.running import until
+
+INITIALIZE = request(0, "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={"name": "c"})
+INITIALIZED = tell("notifications/initialized")
+
+
+def note(number: int) -> str:
+    return tell("notifications/message", level="info", data=number)
+
+
+def eventful(http: Http) -> None:
+    """A call whose stream has five events with ids, and a stream of the server's own."""
+    http.post("post-1", INITIALIZE)
+    http.answer("post-1", result(0), mcp_session_id="S")
+    http.post("post-2", INITIALIZED, mcp_session_id="S")
+    http.answer("post-2", "", 202)
+    http.open("get-1", mcp_session_id="S")
+    http.respond("get-1")
+    http.post("post-3", call(1, "many"), mcp_session_id="S")
+    http.respond("post-3")
+    for number in range(4):
+        http.event("post-3", note(number), f"e{number}")
+    http.event("post-3", result(1, "done"), "e4")
+    http.end("server", "post-3")
+    for number in (4, 5):
+        http.post(f"post-{number}", call(number, "tell"), mcp_session_id="S")
+        http.event("get-1", note(10 + number), f"g{number}")
+        http.respond(f"post-{number}")
+        http.event(f"post-{number}", result(number, "told"), f"t{number}")
+        http.end("server", f"post-{number}")
+
+
+def begin(url: str) -> dict[str, str]:
+    """A new session; the header that names it."""
+    own = {"mcp_session_id": ask(url, INITIALIZE.encode()).header("mcp-session-id") or ""}
+    ask(url, INITIALIZED.encode(), **own)
+    return own
+
+
+def ids(data: bytes) -> list[str]:
+    return re.findall(r"^id: (\S+)$", data.decode(), re.M)
+
+
+def resumed(url: str, event: str, own: dict[str, str]) -> Message:
+    return ask(url, verb="GET", last_event_id=event, **own)
+
+
+@pytest.fixture(scope="module")
+def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    tape = cassette(tmp_path_factory.mktemp("resume") / "tape.db", eventful)
+    with replaying(tape) as running:
+        yield running
+
+
+@pytest.mark.parametrize("seen", range(1, 6))
+def test_a_client_goes_on_behind_any_event_of_a_call(seen: int, replay: Running) -> None:
+    own = begin(replay.url)
+    with Client(replay.url) as client:
+        client.ask(call(7, "many").encode(), **own)
+        client.answer_head()
+        got = b"".join(client.chunk() for _ in range(seen))
+    rest = resumed(replay.url, ids(got)[-1], own)
+    assert (rest.status, rest.header("content-type")) == (200, "text/event-stream")
+    assert ids(got + rest.body) == ["e0", "e1", "e2", "e3", "e4"]
+    assert (b'"id":7' in rest.body.replace(b" ", b"")) == (seen < 5)
+
+
+def test_a_client_goes_on_again_and_again(replay: Running) -> None:
+    own = begin(replay.url)
+    ask(replay.url, call(7, "many").encode(), **own)
+    assert ids(resumed(replay.url, "e2", own).body) == ["e3", "e4"]
+    assert ids(resumed(replay.url, "e0", own).body) == ["e1", "e2", "e3", "e4"]
+    assert ids(resumed(replay.url, "e4", own).body) == []
+
+
+def test_a_client_goes_on_with_what_the_server_says_of_its_own_accord(replay: Running) -> None:
+    own = begin(replay.url)
+    with Client(replay.url) as listener:
+        listener.ask(verb="GET", **own)
+        listener.answer_head()
+        assert ask(replay.url, call(4, "tell").encode(), **own).status == 200
+        assert ids(listener.chunk()) == ["g4"]
+    ask(replay.url, call(5, "tell").encode(), **own)
+    with Client(replay.url) as listener:
+        listener.ask(verb="GET", last_event_id="g4", **own)
+        listener.answer_head()
+        assert ids(listener.chunk()) == ["g5"]
+
+
+def test_behind_an_answer_there_is_nothing(replay: Running) -> None:
+    own = begin(replay.url)
+    assert ids(ask(replay.url, call(4, "tell").encode(), **own).body) == ["t4"]
+    rest = resumed(replay.url, "t4", own)
+    assert (rest.status, rest.body) == (200, b"")
+
+
+@pytest.mark.parametrize("event", ["e0", "never", "é"])
+def test_an_event_that_was_never_sent_is_refused_and_told(event: str, replay: Running) -> None:
+    refused = resumed(replay.url, event, begin(replay.url))
+    assert refused.status == 400
+    assert "Last-Event-ID" in refused.document["error"]["message"]
+    until(lambda: "which it was never sent" in replay.said, "the note")
+
+
+@pytest.mark.parametrize("fault", ["disconnect", "reset"])
+def test_a_client_that_was_cut_off_gets_its_answer_when_it_comes_back(fault: str, tmp_path: Path) -> None:
+    tape = cassette(tmp_path / "tape.db", eventful)
+    with replaying(tape, "--fault", f"tools/call={fault}") as replay:
+        own = begin(replay.url)
+        with Client(replay.url) as client:
+            client.ask(call(7, "many").encode(), **own)
+            client.answer_head()
+            assert ids(client.chunk()) == ["e0"]
+            client.how_it_ends()
+        assert ids(resumed(replay.url, "e0", own).body) == ["e1", "e2", "e3", "e4"]
+
+
+def test_only_the_last_events_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sent, "_MOST_BYTES", 25)
+    kept, player = sent.Sent(), Player(cassette(tmp_path / "tape.db", eventful))
+    row = player.selection.cued(1, player.selection.requests("tools/call")[0].seq)[0]
+    for number in range(4):
+        kept.add("post-1", Send(b"x" * 10, "post-1", recorded=row._replace(head=b"id: %d\n" % number)), ("1",))
+    assert kept.behind("1") is None
+    found = kept.behind("2")
+    assert found is not None and len(found.sends) == 1
+
+
+# Other ends ------------------------------------------------------------------------------------------------
+
+
+HELLO: list[Said] = [("client", INITIALIZE), ("server", result(0)), ("client", INITIALIZED)]
+
+
+def test_what_comes_between_the_answers_to_a_batch_is_not_lost(tmp_path: Path) -> None:
+    batch = f"[{call(1, 'a')},{call(2, 'b')}]"
+    sampling, sampled = request("s", "sampling/createMessage"), result("s")
+    said: list[Said] = [
+        ("client", batch),
+        ("server", result(1)),
+        ("server", sampling),
+        ("client", sampled),
+        ("server", result(2)),
+    ]
+    tape = make_cassette(tmp_path / "tape.db", [*HELLO, *said])
+    with replaying(tape) as replay, Client(replay.url) as client:
+        own = begin(replay.url)
+        client.ask(batch.encode(), **own)
+        client.answer_head()
+        heard = [client.chunk(), client.chunk()]
+        assert ask(replay.url, sampled.encode(), **own).status == 202
+        heard += iter(client.chunk, b"")
+    texts = [json.loads(chunk.partition(b"data: ")[2]) for chunk in heard]
+    assert [text["id"] for text in texts] == [1, "s", 2]
+
+
+def test_what_comes_behind_an_answer_goes_to_the_stream_for_all_else(tmp_path: Path) -> None:
+    taken_back = tell("notifications/cancelled", requestId="s")
+    said: list[Said] = [("server", text) for text in (request("s", "sampling/createMessage"), result(1), taken_back)]
+    tape = make_cassette(tmp_path / "tape.db", [*HELLO, ("client", call(1)), *said])
+    with replaying(tape) as replay, Client(replay.url) as listener:
+        own = begin(replay.url)
+        listener.ask(verb="GET", **own)
+        listener.answer_head()
+        assert b"sampling" in ask(replay.url, call(1).encode(), **own).body
+        assert taken_back.encode() in listener.chunk()
+
+
+def test_what_comes_late_behind_an_answer_with_an_id_goes_there_too(tmp_path: Path) -> None:
+    def talk(http: Http) -> None:
+        eventful(http)
+        http.post("post-6", call(6, "asks"), mcp_session_id="S")
+        http.respond("post-6")
+        said = (request("s", "sampling/createMessage"), result(6), tell("notifications/cancelled", requestId="s"))
+        for number, text in enumerate(said):
+            http.event("post-6", text, f"a{number}")
+
+    with (
+        replaying(cassette(tmp_path / "tape.db", talk), "--speed", "0.001") as replay,  # so that it comes 10 ms later
+        Client(replay.url) as listener,
+    ):
+        own = begin(replay.url)
+        listener.ask(verb="GET", **own)
+        listener.answer_head()
+        assert ids(ask(replay.url, call(6, "asks").encode(), **own).body) == ["a0", "a1"]
+        assert ids(listener.chunk()) == ["a2"]
+
+
+def test_a_call_that_waits_when_its_session_is_ended_is_told_so(tmp_path: Path) -> None:
+    cancelled = tell("notifications/cancelled", requestId=1)
+    tape = make_cassette(tmp_path / "tape.db", [*HELLO, ("client", call(1)), ("client", cancelled)])
+    with replaying(tape) as replay, Client(replay.url) as client:
+        own = begin(replay.url)
+        client.ask(call(7).encode(), **own)
+        ask(replay.url, tell("notifications/cancelled", requestId=7).encode(), **own)  # it was taken in by now
+        assert ask(replay.url, verb="DELETE", **own).status == 200
+        told = client.answer()
+    assert (told.status, told.document["id"], told.document["error"]["code"]) == (404, 7, -32001)

@@ -1,0 +1,171 @@
+"""Real SDK clients and real servers: through the recorder they see what they see without it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_tape.cassette.reader import Cassette, Session
+from mcp_tape.wire.frames import Frame, Message, parse
+from tests.support import provision
+from tests.support.running import WAIT, frames, record, run, sessions, started
+
+SdkClient = Callable[[str, str], list[str]]
+Document = dict[str, Any]
+
+NAMES = {"mcp1": "mcp", "mcp2-auto": "mcp", "mcp2-legacy": "mcp", "ts1": "ts1", "ts2-auto": "ts2"}
+SERVER_NAMES = {"time": "mcp-time", "git": "mcp-git", "everything": "mcp-servers/everything"}
+METHODS = {
+    "call": "tools/call",
+    "read": "resources/read",
+    "resources": "resources/list",
+    "templates": "resources/templates/list",
+    "prompts": "prompts/list",
+    "prompt": "prompts/get",
+    "complete": "completion/complete",
+    "log-level": "logging/setLevel",
+}
+# What a server says differs from one run to the next only where it tells the time.
+CLOCK = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|\d{1,2}:\d\d:\d\d\s[AP]M|\w+day\b")
+BLOB = re.compile(r'"blob": "[^"]*"')  # server-everything puts the time in there too
+
+
+@pytest.mark.parametrize("client", provision.CLIENTS)
+@pytest.mark.parametrize("server", provision.SERVERS)
+def test_a_client_sees_the_same_through_record_as_without_it(
+    client: str, server: str, tmp_path: Path, sdk_client: SdkClient
+) -> None:
+    program, command, tape = sdk_client(client, server), provision.SERVERS[server], tmp_path / "tape.db"
+    direct = play(program, command, tmp_path / "direct")
+    recorded = play(program, record(tape, command), tmp_path / "recorded")
+    assert settled(recorded, client) == settled(direct, client)
+    check_sessions(sessions(tape), client, server, recorded)
+    check_traffic(tape, recorded)
+
+
+def test_a_command_that_is_started_twice_leaves_two_sessions(tmp_path: Path, sdk_client: SdkClient) -> None:
+    tape = tmp_path / "tape.db"
+    play(sdk_client("ts2-auto", "time"), record(tape, provision.SERVERS["time"]), tmp_path / "run")
+    probe, session = (methods(frames(tape, each.id), "client") for each in sessions(tape))
+    assert probe == {"server/discover": 1}
+    # The verdict of the probe is enough: the second process gets no handshake at all.
+    assert "initialize" not in session and "server/discover" not in session and session["tools/call"] == 8
+
+
+def test_a_legacy_server_is_probed_in_a_session_of_its_own(tmp_path: Path, sdk_client: SdkClient) -> None:
+    tape = tmp_path / "tape.db"
+    play(sdk_client("ts2-auto", "everything"), record(tape, provision.SERVERS["everything"]), tmp_path / "run")
+    probe, session = (methods(frames(tape, each.id), "client") for each in sessions(tape))
+    assert probe == {"server/discover": 1}
+    assert session["initialize"] == 1 and "server/discover" not in session
+
+
+def test_a_probe_and_its_fallback_share_a_session(tmp_path: Path, sdk_client: SdkClient) -> None:
+    tape = tmp_path / "tape.db"
+    play(sdk_client("mcp2-auto", "everything"), record(tape, provision.SERVERS["everything"]), tmp_path / "run")
+    seen = methods(frames(tape), "client")
+    assert len(sessions(tape)) == 1 and seen["server/discover"] == seen["initialize"] == 1
+
+
+def test_schemas_on_the_tape_are_the_bytes_that_the_server_sends(tmp_path: Path, sdk_client: SdkClient) -> None:
+    program, command, tape = sdk_client("mcp2-legacy", "everything"), provision.SERVERS["everything"], tmp_path / "t.db"
+    play(program, record(tape, command), tmp_path / "run")
+    recorded = frames(tape)
+    sent = {m: f for f in recorded for m in methods([f], "client")}
+    # The ping makes sure that the server has handled the notification before it lists its tools.
+    opening = [sent[m] for m in ("initialize", "notifications/initialized", "ping", "tools/list")]
+    kept = [f for f in recorded if f.sender == "server" and b'"inputSchema"' in f.text][-1]
+    assert kept.text + kept.eol == last_answer(command, opening)
+
+
+def play(program: Sequence[str], command: Sequence[str], cwd: Path) -> Document:
+    """What the client program saw of a server, in a directory of its own with a fresh repository."""
+    provision.git_repository(cwd)
+    done = run([*program, *command], cwd=cwd, env=provision.environment())
+    assert done.returncode == 0, done.stderr.decode(errors="replace")
+    document: Document = json.loads(done.stdout)
+    return document
+
+
+def last_answer(command: Sequence[str], requests: Sequence[Frame]) -> bytes:
+    """What a server itself says, one request after the other."""
+    line = b""
+    with started(command, env=provision.environment()) as server, bounded(server):
+        assert server.stdin and server.stdout
+        for request in requests:
+            server.stdin.write(request.text + request.eol)
+            if b'"id"' in request.text:
+                line = next(line for line in iter(server.stdout.readline, b"") if b'"result"' in line)
+    return line
+
+
+@contextlib.contextmanager
+def bounded(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Reading from a process that says nothing more ends too."""
+    alarm = threading.Timer(WAIT, process.kill)
+    alarm.start()
+    try:
+        yield
+    finally:
+        alarm.cancel()
+
+
+def settled(document: Document, client: str) -> Any:
+    """The document without what two runs need not agree on."""
+    text = CLOCK.sub("(time)", BLOB.sub('"blob": "(time)"', json.dumps(document, ensure_ascii=False)))
+    document = json.loads(text)
+    if client.startswith("ts"):
+        # Progress that shares a read with its response is lost on these SDKs, recorded or not; all that
+        # arrived is under "arrived".
+        for step in steps(document):
+            step.pop("progressed", None)
+    return document
+
+
+def steps(document: Document) -> Iterator[Document]:
+    for step in document["steps"]:
+        yield from step.get("steps", [step])
+
+
+def methods(recorded: Sequence[Frame], sender: str) -> Counter[str]:
+    """How often one side sent each method."""
+    return Counter(m.method for side, m in messages(recorded) if m.method and side == sender)
+
+
+def messages(recorded: Sequence[Frame]) -> Iterator[tuple[str, Message]]:
+    for frame in recorded:
+        if frame.kind in ("message", "batch"):
+            yield from ((frame.sender, message) for message in parse(frame.text)[1])
+
+
+def check_sessions(recorded: list[Session], client: str, server: str, document: Document) -> None:
+    assert len(recorded) == (2 if client == "ts2-auto" else 1)
+    assert [s.incomplete for s in recorded] == [None] * len(recorded)
+    assert all(json.loads(s.target) == {"command": provision.SERVERS[server]} for s in recorded)
+    last = recorded[-1]
+    connected = document["connected"]
+    assert last.protocol_version == connected.get("protocol", connected.get("protocolVersion"))
+    assert (last.client_name, last.server_name, last.exit_code) == (NAMES[client], SERVER_NAMES[server], 0)
+
+
+def check_traffic(tape: Path, document: Document) -> None:
+    with Cassette(tape) as cassette:
+        every = [frame for s in cassette.sessions() for frame in cassette.frames(s.id)]
+        assert [cassette.counts(s.id)["open"] for s in cassette.sessions()] == [0] * len(cassette.sessions())
+    assert sum(frame.redactions for frame in every) == 0
+    assert not [frame.text for frame in every if frame.kind == "noise"]
+    sent = methods(every, "client")
+    made = Counter(METHODS[step["do"]] for step in steps(document) if step["do"] in METHODS)
+    assert {method: sent[method] for method in made} == dict(made)
+    asked = methods(every, "server")
+    wanted = {"sampling": "sampling/createMessage", "elicitation": "elicitation/create", "roots": "roots/list"}
+    assert {what for what, method in wanted.items() if asked[method]} == set(document["asked"])

@@ -1,0 +1,119 @@
+"""A cassette with sessions of both eras: each client is played those of its own, and no answer is of the other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_tape import api
+from mcp_tape.cassette.reader import Cassette
+from mcp_tape.replay.deck import Fact
+from tests.end_to_end.replay.test_replay import lines
+from tests.replay.test_deck import call, request, result
+from tests.support.decks import Said, make_cassette
+from tests.support.http_running import replaying
+from tests.support.live import INITIALIZE, INITIALIZED, META, Client, modern
+from tests.support.running import MCP_TAPE, run
+
+DISCOVER = request("d", "server/discover", _meta=META)
+NOT_FOUND = json.dumps({"jsonrpc": "2.0", "id": "d", "error": {"code": -32601, "message": "Method not found"}})
+MODERN: list[Said] = [("client", DISCOVER), ("server", result("d", "modern")), ("client", modern(1, "a")),
+                      ("server", result(1, "modern"))]  # fmt: skip
+LEGACY: list[Said] = [("client", INITIALIZE), ("server", result(0, "legacy")), ("client", call(1, "a")),
+                      ("server", result(1, "legacy"))]  # fmt: skip
+BOTH_WAYS = pytest.mark.parametrize("sessions", [[MODERN, LEGACY], [LEGACY, MODERN]], ids=["old last", "new last"])
+POOLS = pytest.mark.parametrize("which", ["latest", "all"])
+
+
+class Visit:
+    """One client at a stage, without a process."""
+
+    def __init__(self, path: Path, session: str = "latest", **more: Any) -> None:
+        self.facts: list[Fact] = []
+        self.stage = api.Stage(
+            Cassette(path), api.Replay(session=session), lambda text: None, self.facts.append, **more
+        )
+        self.player, _ = self.stage.player()
+
+    def say(self, text: str) -> Any:
+        """The value that the one answer has, or its error."""
+        self.player.receive(text.encode(), "stdio", 0.0)
+        (send,) = self.player.due(0.0)
+        body = json.loads(send.text)  # type: ignore[union-attr]
+        return body["result"]["value"] if "result" in body else body["error"]
+
+
+def made(directory: Path, *sessions: list[Said]) -> Path:
+    return make_cassette(directory / "tape.db", *sessions)
+
+
+@POOLS
+@BOTH_WAYS
+def test_each_client_is_answered_in_its_own_era(tmp_path: Path, which: str, sessions: list[list[Said]]) -> None:
+    path = made(tmp_path, *sessions)
+    old, new, plain = Visit(path, which), Visit(path, which), Visit(path, which)
+    assert [old.say(text) for text in (INITIALIZE, call(1, "a"))] == ["legacy", "legacy"]
+    assert [new.say(text) for text in (DISCOVER, modern(1, "a"))] == ["modern", "modern"]
+    assert plain.say(modern(1, "a")) == "modern"  # which need not ask first
+
+
+def test_the_commands_of_stdio_and_http_do_too(tmp_path: Path) -> None:
+    path = made(tmp_path, MODERN, LEGACY)
+    done = run([*MCP_TAPE, "replay", str(path), "--session", "all"], lines(DISCOVER, modern(1, "a")))
+    assert [json.loads(line)["result"]["value"] for line in done.stdout.splitlines()] == ["modern", "modern"]
+    with replaying(path, "--session", "all") as replay:
+        assert Client(replay.url).ask(modern(1, "a")) == "modern"
+        assert Client(replay.url).hello().ask(call(1, "a")) == "legacy"
+
+
+@POOLS
+def test_what_only_the_other_era_has_is_a_miss_that_says_so(tmp_path: Path, which: str) -> None:
+    more: list[Said] = [("client", modern(2, "b")), ("server", result(2, "modern"))]
+    visit = Visit(made(tmp_path, LEGACY, [*MODERN, *more]), which)
+    visit.say(INITIALIZE)
+    assert visit.say(call(2, "b"))["code"] == -32010
+    (miss,) = [fact.text for fact in visit.facts if fact.what == "miss"]
+    assert "session 2 has it, but is of the other era" in miss
+    assert "--session all" not in miss
+
+
+def test_a_handshake_is_never_taken_from_the_other_era(tmp_path: Path) -> None:
+    visit = Visit(made(tmp_path, LEGACY, MODERN), "2")
+    assert "the modern era" in visit.say(INITIALIZE)["message"]
+
+
+def test_a_client_of_both_eras_is_told_what_it_was_told_last(tmp_path: Path) -> None:
+    """It asks for the modern one first: the server of the newer recording had it no more, or not yet."""
+    refused: list[Said] = [("client", DISCOVER), ("server", NOT_FOUND), *LEGACY]
+    visit = Visit(made(tmp_path, MODERN, refused))
+    assert visit.say(DISCOVER)["code"] == -32601
+    assert [visit.say(text) for text in (INITIALIZE, call(1, "a"))] == ["legacy", "legacy"]
+    assert Visit(made(tmp_path, MODERN)).say(DISCOVER) == "modern"
+
+
+def test_what_comes_before_the_first_request_is_not_lost(tmp_path: Path) -> None:
+    told: Said = ("server", request(9, "roots/list"))
+    visit = Visit(made(tmp_path, MODERN, [*LEGACY[:2], ("client", INITIALIZED), told, *LEGACY[2:]]))
+    visit.player.receive(INITIALIZED.encode(), "stdio", 0.0)
+    assert list(visit.player.due(0.0)) == []
+    visit.player.receive(INITIALIZE.encode(), "stdio", 0.0)
+    texts = [json.loads(send.text) for send in visit.player.due(0.0)]  # type: ignore[union-attr]
+    assert [body.get("method", body["id"]) for body in texts] == [0, "roots/list"]
+
+
+def test_a_session_that_tells_no_era_plays_to_every_client(tmp_path: Path) -> None:
+    bare: list[Said] = [("client", call(5, "bare")), ("server", result(5, "bare"))]
+    for first in (INITIALIZE, DISCOVER):
+        visit = Visit(made(tmp_path, MODERN, LEGACY, bare), "all")
+        visit.say(first)
+        assert visit.say(call(5, "bare")) == "bare"
+
+
+def test_a_batch_shows_the_era_by_what_is_no_probe(tmp_path: Path) -> None:
+    visit = Visit(made(tmp_path, LEGACY, MODERN))
+    visit.player.receive(f"[{request(7, 'ping')}, {INITIALIZE}]".encode(), "stdio", 0.0)
+    texts = [json.loads(send.text) for send in visit.player.due(0.0)]  # type: ignore[union-attr]
+    assert {body["id"]: body["result"] for body in texts} == {7: {}, 0: {"value": "legacy"}}

@@ -1,0 +1,277 @@
+"""The benchmarks run, and print every figure. What the figures are is not tested here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+WAIT = 600  # seconds: nothing hurries, and the machine may have other work
+
+
+def run(script: str, samples: Path) -> str:
+    """What the smallest run prints."""
+    command = [sys.executable, BENCHMARKS / script, "--smoke", "--markdown", "--json", samples]
+    done = subprocess.run(command, capture_output=True, timeout=WAIT)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def figures_in(samples: Path) -> set[str]:
+    return {row["figure"] for row in json.loads(samples.read_text())["results"]}
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bench") / "samples.json"
+
+
+@pytest.fixture(scope="module")
+def report(samples: Path) -> str:
+    """Made once for all tests."""
+    return run("record.py", samples)
+
+
+@pytest.fixture(scope="module")
+def replay_samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bench") / "replay.json"
+
+
+@pytest.fixture(scope="module")
+def replay_report(replay_samples: Path) -> str:
+    return run("replay.py", replay_samples)
+
+
+@pytest.fixture(scope="module")
+def http_samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bench") / "http.json"
+
+
+@pytest.fixture(scope="module")
+def http_report(http_samples: Path) -> str:
+    return run("http_bench.py", http_samples)
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        "round trip µs",
+        "added µs",
+        "p99 µs",
+        "messages/s",
+        "stored/s",
+        "first reply ms",
+        "added ms",
+        "MB to server ms",
+        "MB to client ms",
+        "RSS MB",
+        "peak MB",
+        "sustained/s",
+        "bytes/message",
+        'python -c "import click, orjson, sqlite3"',
+    ],
+)
+def test_the_benchmark_prints_every_figure(report: str, figure: str) -> None:
+    assert figure in report
+
+
+@pytest.mark.parametrize("contestant", ["direct", "plain relay", "mcp-tape"])
+def test_the_benchmark_measures_every_contestant(report: str, contestant: str) -> None:
+    assert f"| {contestant} " in report
+
+
+def test_the_benchmark_names_every_bar_and_keeps_all_messages(report: str) -> None:
+    for bar in ("added round trip, pinned", "below mcp-rec's", "added start-up, pinned", "memory flat"):
+        assert bar in report
+    assert "100.00%" in report
+    assert "Failed" not in report
+
+
+def test_the_benchmark_writes_its_samples(report: str, samples: Path) -> None:
+    assert {"round trip", "p99", "messages/s", "start-up", "memory", "bytes/message"} <= figures_in(samples)
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        "first reply ms",
+        "of 500 ms",
+        "one at a time/s",
+        "pipelined/s",
+        "one at a time, other ids/s",
+        "pipelined, other ids/s",
+        'python -c "import click, orjson, sqlite3"',
+    ],
+)
+def test_the_replay_benchmark_prints_every_figure(replay_report: str, figure: str) -> None:
+    assert figure in replay_report
+
+
+@pytest.mark.parametrize("contestant", ["orjson server", "mcp-tape"])
+def test_the_replay_benchmark_measures_every_contestant_without_a_miss(replay_report: str, contestant: str) -> None:
+    assert f"| {contestant} " in replay_report
+    assert "failed" not in replay_report.lower()
+
+
+def test_the_replay_benchmark_names_every_bar(replay_report: str) -> None:
+    for bar in (
+        "first reply, pinned",
+        "first reply of 500 exchanges",
+        "share of the orjson server's",
+        "above mcp-rec's",
+    ):
+        assert bar in replay_report
+
+
+def test_the_replay_benchmark_writes_its_samples(replay_report: str, replay_samples: Path) -> None:
+    rates = {"one at a time", "pipelined", "one at a time, other ids", "pipelined, other ids"}
+    assert figures_in(replay_samples) == {"first reply", "first reply, large", *rates}
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        "round trip µs",
+        "added µs",
+        "× plain proxy's",
+        "p99 µs",
+        "one at a time/s",
+        "8 connections/s",
+        "× mcp SDK's",
+        "first reply ms",
+        "RSS MB, 20 streams",
+        "KB/stream",
+    ],
+)
+def test_the_http_benchmark_prints_every_figure(http_report: str, figure: str) -> None:
+    assert figure in http_report
+
+
+@pytest.mark.parametrize(
+    ("case", "contestants"),
+    [
+        *((answer, ["direct", "plain proxy", "mcp-tape"]) for answer in ("JSON", "SSE", "progress")),
+        *((era, ["mcp SDK", "bare app", "mcp-tape"]) for era in ("modern", "modern, other ids", "modern, progress")),
+        *((era, ["mcp SDK", "bare app", "mcp-tape"]) for era in ("legacy", "legacy, SSE")),
+        ("recorded", ["plain proxy", "mcp-tape"]),
+        *((era, ["mcp SDK", "mcp-tape"]) for era in ("replayed, modern", "replayed, legacy")),
+    ],
+)
+def test_the_http_benchmark_measures_every_contestant_without_a_miss(
+    http_report: str, case: str, contestants: list[str]
+) -> None:
+    for contestant in contestants:
+        assert f"| {case}: {contestant} " in http_report
+    assert "failed" not in http_report.lower()
+
+
+def test_the_http_benchmark_names_every_bar(http_report: str) -> None:
+    for rate in ("one at a time/s", "8 connections/s"):
+        for case in ("modern", "modern, other ids", "modern, progress", "legacy", "legacy, SSE"):
+            for of in ("mcp SDK", "mcp-recorder"):
+                assert f": {rate}, {case}, pinned, against {of}'s: " in http_report
+
+
+def test_the_http_benchmark_writes_its_samples(http_report: str, http_samples: Path) -> None:
+    passing = {"round trip", "p99", "passed/s", "first reply"}
+    playing = {"one at a time/s", "8 connections/s", "first reply"}
+    holding = {"RSS", "RSS, one stream", "KB/stream"}
+    cases = {
+        **dict.fromkeys(("JSON", "SSE", "progress"), passing),
+        **dict.fromkeys(("modern", "modern, other ids", "modern, progress", "legacy", "legacy, SSE"), playing),
+        **dict.fromkeys(("recorded", "replayed, modern", "replayed, legacy"), holding),
+    }
+    assert figures_in(http_samples) == {f"{figure}, {case}" for case, figures in cases.items() for figure in figures}
+
+
+@pytest.fixture(scope="module")
+def suites_samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bench") / "suites.json"
+
+
+@pytest.fixture(scope="module")
+def suites_report(suites_samples: Path) -> str:
+    return run("suites.py", suites_samples)
+
+
+@pytest.mark.parametrize("contestant", ["tape.streams()", "tape.url", "tape.command"])
+def test_the_benchmark_of_suites_runs_every_suite(suites_report: str, contestant: str) -> None:
+    assert f"| {contestant} " in suites_report
+    assert "failed" not in suites_report.lower()
+
+
+def test_the_benchmark_of_suites_names_every_bar_and_writes_its_samples(
+    suites_report: str, suites_samples: Path
+) -> None:
+    for tape in ("tape.streams()", "tape.url", "tape.command"):
+        for other in ("live server, started", "mcp-recorder"):
+            assert f": {tape}, seconds per test, below {other}: " in suites_report
+    assert figures_in(suites_samples) == {"seconds per test", "seconds in a test"}
+
+
+@pytest.fixture(scope="module")
+def diff_samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bench") / "diff.json"
+
+
+@pytest.fixture(scope="module")
+def diff_report(diff_samples: Path) -> str:
+    return run("diff.py", diff_samples)
+
+
+@pytest.mark.parametrize("contestant", ["mcp-tape", "deepdiff, every pair", "deepdiff, unequal pairs"])
+def test_the_benchmark_of_diff_measures_every_contestant(diff_report: str, contestant: str) -> None:
+    assert f"| made-up ids: {contestant} " in diff_report
+    assert "failed" not in diff_report.lower()
+
+
+def test_the_benchmark_of_diff_finds_what_was_changed_and_nothing_else(diff_report: str) -> None:
+    assert "- pass: answers found to differ, made-up ids: 1, expected 1\n" in diff_report
+
+
+def test_the_benchmark_of_diff_names_every_bar_and_writes_its_samples(diff_report: str, diff_samples: Path) -> None:
+    for bar in ("seconds, made-up ids, against deepdiff, every pair", "peak, 100,000 calls, made-up ids"):
+        assert f": {bar}: " in diff_report
+    figures = {"seconds, made-up ids", "found, made-up ids", "peak, 100 calls, made-up ids"}
+    assert figures_in(diff_samples) == figures
+
+
+@pytest.fixture(scope="module")
+def reading_samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bench") / "reading.json"
+
+
+@pytest.fixture(scope="module")
+def reading_report(reading_samples: Path) -> str:
+    return run("reading.py", reading_samples)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["ls", "show, ten lines", "show SEQ", "show", "stats", "search, a rare word", "export --format jsonl", "check"],
+)
+def test_the_benchmark_of_reading_measures_every_command_and_names_its_bars(reading_report: str, command: str) -> None:
+    assert f"| {command} " in reading_report
+    for bar in (f"seconds, {command}", f"peak, {command}"):
+        assert f": {bar}: " in reading_report
+    assert "failed" not in reading_report.lower()
+
+
+def test_the_benchmark_of_reading_writes_its_samples(reading_report: str, reading_samples: Path) -> None:
+    figures = {f"{figure}, {messages} messages" for figure in ("seconds", "peak") for messages in (20, 200)}
+    assert figures_in(reading_samples) == figures
+
+
+def test_the_benchmark_of_kills_finds_all_that_was_received(tmp_path: Path) -> None:
+    samples = tmp_path / "kills.json"
+    report = run("kills.py", samples)
+    assert "Failed" not in report
+    assert "all that was received is kept after a kill: " in report
+    stdio = {
+        f"stdio, {kind}, {n}, {of}" for kind in ("plain", "secrets") for n in (10, 100) for of in ("relay", "group")
+    }
+    assert figures_in(samples) == {*stdio, "HTTP, plain, 10, relay", "HTTP, secrets, 10, relay"}

@@ -1,0 +1,248 @@
+"""Cassettes with flipped bytes: every reading command ends, with an exit code of its own and without a traceback.
+
+What it prints is not looked at: a flipped byte may be a letter that somebody said.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import random
+import signal
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.support.reading import GOLDEN, invoke
+
+SMALL = [path for path in GOLDEN if path.stat().st_size < 80_000]
+DEMO = next(path for path in GOLDEN if path.stem == "demo")
+PAGE, HEADER = 4096, 100
+COMMANDS_EACH = 5  # that a file is read by; all of them take turns
+WAIT = 15  # seconds, for what takes a few milliseconds
+
+COMMANDS = [
+    command.split("|")
+    for command in (
+        "ls|FILE",
+        "ls|FILE|--json",
+        "show|FILE",
+        "show|FILE|--all|--json",
+        "show|FILE|3",
+        "show|FILE|5|--json",
+        "show|FILE|--filter|status:error -method:ping dur:>0",
+        "show|FILE|--filter|session:1.. tool:* size:1.. e",
+        "stats|FILE",
+        "stats|FILE|--filter|from:client|--json",
+        "export|FILE",
+        "export|FILE|--session|all|--filter|kind:request",
+        "export|FILE|--format|raw|--side|server",
+        "export|FILE|--format|md",
+        "dump|FILE",
+        "dump|FILE|--times|--json",
+        "query|FILE|SELECT * FROM tool_calls",
+        "query|FILE|SELECT * FROM exchanges|--json",
+        "query|FILE|SELECT * FROM notifications|--csv",
+        "query|FILE|SELECT * FROM frames JOIN messages ON frame = id|--nl",
+        "search|FILE|server",
+        "search|FILE|tool* e*|--json",
+        "check|FILE",
+        "check|FILE|--json",
+        "diff|ORIGINAL|FILE",
+        "diff|FILE|ORIGINAL|--json",
+        "replay|FILE",
+    )
+]
+
+
+class Flips(NamedTuple):
+    """Where bytes are flipped, in how many files, and how many in one at most: the first has one, the next two..."""
+
+    name: str
+    place: Callable[[random.Random, bytes], int]
+    files: int
+    most: int
+
+    @property
+    def total(self) -> int:
+        return sum(number for _, number in self.numbered())
+
+    def numbered(self) -> Iterator[tuple[int, int]]:
+        return zip(range(self.files), cycle(range(1, self.most + 1)), strict=False)
+
+
+def anywhere(chance: random.Random, data: bytes) -> int:
+    return chance.randrange(len(data))
+
+
+def in_the_header(chance: random.Random, data: bytes) -> int:
+    return chance.randrange(HEADER)
+
+
+def where_a_page_begins(chance: random.Random, data: bytes) -> int:
+    """The head of a b-tree's page, and where its cells are."""
+    return chance.randrange(0, len(data), PAGE) + chance.randrange(64)
+
+
+def in_a_row(chance: random.Random, data: bytes) -> int:
+    return _in_cells(chance, data, 13)
+
+
+def in_an_index(chance: random.Random, data: bytes) -> int:
+    """Indices, and the messages, which are kept as one."""
+    return _in_cells(chance, data, 10)
+
+
+def _in_cells(chance: random.Random, data: bytes, kind: int) -> int:
+    """Where a page of a b-tree has its content, behind the schema."""
+    used = [
+        (page + int.from_bytes(data[page + 5 : page + 7], "big"), page + PAGE)
+        for page in range(PAGE, len(data), PAGE)
+        if data[page] == kind
+    ]
+    return chance.randrange(*chance.choice([span for span in used if span[0] < span[1]]))
+
+
+FLIPS = (
+    Flips("anywhere", anywhere, 800, 8),
+    Flips("in the header", in_the_header, 250, 8),
+    Flips("where pages begin", where_a_page_begins, 600, 8),
+    Flips("in rows", in_a_row, 600, 4),
+    Flips("in indices", in_an_index, 600, 4),
+)
+
+
+class HangError(BaseException):
+    """No command may catch it."""
+
+
+@contextmanager
+def bounded(what: object) -> Iterator[None]:
+    """Fail where it does not end: Python's own loops with a traceback, SQLite's by ending this process."""
+
+    def hangs(*_: object) -> None:
+        raise HangError(f"not done within {WAIT} seconds: {what}")
+
+    before = signal.signal(signal.SIGALRM, hangs)
+    signal.alarm(WAIT)
+    faulthandler.dump_traceback_later(2 * WAIT, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def nothing_on_stdin() -> Iterator[None]:
+    """replay reads what the process was given."""
+    before, null = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    yield
+    os.dup2(before, 0)
+    os.close(before)
+    os.close(null)
+
+
+def flipped(original: Path, flips: Flips, number: int, chance: random.Random) -> tuple[bytes, list[Any]]:
+    """The bytes of a cassette with some of them flipped, and which."""
+    data = bytearray(original.read_bytes())
+    done = []
+    for _ in range(number):
+        place, mask = (
+            flips.place(chance, data),
+            chance.choice([1 << chance.randrange(8), chance.randrange(1, 256)]),
+        )
+        data[place] ^= mask
+        done.append((place, mask))
+    return bytes(data), done
+
+
+def write(path: Path, data: bytes) -> None:
+    for beside in ("-wal", "-shm", "-journal"):
+        Path(f"{path}{beside}").unlink(missing_ok=True)
+    path.write_bytes(data)
+
+
+def exit_code(words: list[str], path: Path, original: Path, about: object = None) -> int:
+    """That of a command. What is not an exit fails the test."""
+    given = {"FILE": str(path), "ORIGINAL": str(original)}
+    try:
+        result = invoke(*(given.get(word, word) for word in words))
+    except BaseException as error:
+        error.add_note(f"{words} on {original.name} with flips {about}") if hasattr(error, "add_note") else None
+        raise
+    assert result.exit_code in (0, 1, 2, 3), (words, original.name, about, result.output)
+    assert "Traceback" not in result.output
+    return result.exit_code
+
+
+def test_a_run_flips_ten_thousand_bytes() -> None:
+    assert sum(flips.total for flips in FLIPS) >= 10_000
+
+
+@pytest.mark.usefixtures("nothing_on_stdin")
+@pytest.mark.parametrize("flips", FLIPS, ids=lambda flips: flips.name)
+def test_every_command_ends_with_an_exit_code_on_a_cassette_with_flipped_bytes(flips: Flips, tmp_path: Path) -> None:
+    chance, path, codes = random.Random(flips.name), tmp_path / "tape.db", Counter[int]()
+    originals, commands = cycle(SMALL), cycle(COMMANDS)
+    for _, number in flips.numbered():
+        original = next(originals)
+        data, done = flipped(original, flips, number, chance)
+        write(path, data)
+        with bounded((original.name, done)):
+            codes.update(exit_code(words, path, original, done) for words in islice(commands, COMMANDS_EACH))
+    # Else the flips would all be found at the door, and say nothing of what is behind it.
+    assert codes[0] > flips.files and codes[3] > flips.files // 4
+
+
+def index_entries(path: Path, index: str) -> list[int]:
+    """Where the entries of a small index stand in the file."""
+    with closing(sqlite3.connect(path)) as db:
+        ((page,),) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (index,))
+    data, start = path.read_bytes(), (page - 1) * PAGE
+    assert data[start] == 10, "more than one page"
+    cells = range(start + 8, start + 8 + 2 * int.from_bytes(data[start + 3 : start + 5], "big"), 2)
+    return [start + int.from_bytes(data[cell : cell + 2], "big") for cell in cells]
+
+
+def with_entry(path: Path, number: int, seq: int) -> None:
+    """Let an index say of one frame that it has another number."""
+    write(path, DEMO.read_bytes())
+    data, entry = bytearray(DEMO.read_bytes()), index_entries(path, "sqlite_autoindex_frames_1")[number]
+    assert list(data[entry + 1 : entry + 5]) == [4, 9, 1, 1], "session 1, and two small numbers"
+    data[entry + 5] = seq
+    write(path, bytes(data))
+
+
+@pytest.mark.parametrize("command", ["export FILE", "export FILE --format md", "dump FILE", "search FILE e*"])
+def test_rows_out_of_order_are_refused_and_not_read_for_ever(command: str, tmp_path: Path) -> None:
+    with_entry(tmp_path / "tape.db", -1, 3)  # behind the last frame comes the fourth, again and again
+    with bounded(command):
+        result = invoke(*command.replace("FILE", str(tmp_path / "tape.db")).split())
+    assert result.exit_code == 3 and "its rows are out of order" in result.stderr
+
+
+def test_search_refuses_a_hit_that_the_index_does_not_find_again(tmp_path: Path) -> None:
+    with_entry(tmp_path / "tape.db", 11, 100)  # the call of hindcast
+    with bounded("search"):
+        result = invoke("search", tmp_path / "tape.db", "hindcast")
+    assert result.exit_code == 3 and "its index does not know frame 100" in result.stderr
+
+
+def test_check_tells_of_a_name_in_the_schema_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "tape.db"
+    write(path, DEMO.read_bytes())
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute("UPDATE sqlite_master SET name = CAST(name AS BLOB) WHERE name = 'stderr'")
+        db.commit()
+    result = invoke("check", path)
+    assert result.exit_code in (1, 3) and "stderr" in result.output

@@ -1,0 +1,113 @@
+"""The JSON that commands print keeps its members, their order and their types; of one cassette, every value.
+
+To write the golden files anew: FREEZE=1 pytest -n 0 tests/end_to_end/test_promises_json.py
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from mcp_tape.cli import cli
+from tests.support.promises import CASSETTES, ROOT, SERVER, Desk, frozen, frozen_json, shape, values
+from tests.support.reading import GOLDEN as TAPES
+from tests.support.reading import invoke
+from tests.support.running import run
+
+PAIRS = ROOT / "docs" / "examples" / "pairs"
+PAIR = [str(PAIRS / "git-old.db"), str(PAIRS / "git-new.db")]
+QUERY = "SELECT id, transport, exit_code, note, 1.5 AS number, x'ff' AS bytes FROM sessions"
+# Commands that only read, on every golden cassette.
+READING = {
+    "ls": ["ls"],
+    "show": ["show", "--all"],
+    "stats": ["stats"],
+    "export": ["export", "--session", "all"],
+    "dump": ["dump", "--times"],
+    "query": ["query", QUERY],
+    "query --nl": ["query", QUERY, "--nl"],
+    "search": ["search", "name"],
+}
+# Commands on small cassettes that are on the desk; in this order, as some change what others need.
+CHANGING: dict[str, tuple[list[str], int]] = {
+    "check": (["check", "secret.db"], 1),
+    "redact --dry-run": (["redact", "secret.db", "--dry-run"], 0),
+    "redact": (["redact", "secret.db"], 0),
+    "load": (["load", "demo.jsonl", "-o", "loaded.db"], 0),
+    "merge": (["merge", "demo.db", "time.db", "-o", "merged.db"], 0),
+    "rm": (["rm", "merged.db", "--session", "1"], 0),
+    "migrate": (["migrate", "demo.db"], 0),
+    "edit": (["edit", "loaded.db", "--editor", "python edit.py"], 0),
+    "edit unchanged": (["edit", "loaded.db", "--editor", "true"], 0),
+    "git-setup": (["git-setup"], 0),
+    "git-setup --undo": (["git-setup", "--undo"], 0),
+    "completion": (["completion", "bash"], 0),
+    "rules": (["rules"], 0),
+    "diff": (["diff", *PAIR, "--slower-than", "1"], 1),
+    "breaking": (["breaking", *PAIR], 1),
+}
+VERIFYING: dict[str, tuple[list[str], int]] = {
+    "verify": (["verify", "demo.db", "--allow-writes", "--json", "--", *SERVER, "next"], 1),
+    "review": (["review", "--json"], 1),
+}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """A repository of its own, so that settings above it do not count."""
+    desk = Desk(tmp_path)
+    desk.take("demo.db", "time.db")
+    assert run(["git", "init", "-q"], cwd=tmp_path, env=desk.environ).returncode == 0
+    return desk
+
+
+def test_every_command_with_json_is_frozen_here() -> None:
+    context = click.Context(cli)
+    given = {name: cli.get_command(context, name) for name in cli.list_commands(context)}
+    json_too = {
+        name for name, command in given.items() if command and any("--json" in each.opts for each in command.params)
+    }
+    assert json_too == {name.split()[0] for name in (*READING, *CHANGING, *VERIFYING)}
+
+
+def test_what_reading_commands_print_has_the_same_shape() -> None:
+    found = {}
+    for name, (command, *rest) in READING.items():
+        printed = [invoke(command, tape, *rest, *([] if "--nl" in rest else ["--json"])) for tape in TAPES]
+        assert {(one.exit_code, one.stderr) for one in printed} <= {(0, ""), (1, "")}
+        found[name] = shape([value for one in printed if one.stdout for value in values(one.stdout)])
+    frozen_json("json-reading.json", found)
+
+
+@pytest.mark.parametrize("name", ["ls", "show", "stats", "export", "dump", "search"])
+def test_what_is_printed_of_one_cassette_is_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(CASSETTES)
+    command, *rest = READING[name]
+    printed = invoke(command, "demo.db", *rest, "--json").stdout
+    frozen(f"json-demo/{name}.jsonl", re.sub(r'(?<=_at":")[-0-9T:.]{26}Z(?=")', "TIME", printed))
+
+
+def test_what_other_commands_print_has_the_same_shape(desk: Desk) -> None:
+    desk.write("demo.jsonl", desk.run("export", "demo.db").stdout.decode())
+    desk.write("edit.py", "import sys, pathlib\np = pathlib.Path(sys.argv[1])\n"
+               "p.write_text(p.read_text('utf-8').replace('Bern', 'Thun'), 'utf-8')\n")  # fmt: skip
+    asked = b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"password":"not-a-real-one-4711"}}\n'
+    assert desk.run("record", "-o", "secret.db", "--no-redact", "--", "cat", stdin=asked).returncode == 0
+    found = {}
+    for name, (words, code) in CHANGING.items():
+        done = desk.run(*words, "--json")
+        assert (done.returncode, done.stderr) == (code, b""), name
+        found[name] = shape(values(done.stdout.decode()))
+    frozen_json("json-other.json", found)
+
+
+def test_what_verify_and_review_print_has_the_same_shape(desk: Desk) -> None:
+    found = {}
+    for name, (words, code) in VERIFYING.items():
+        done = desk.run(*words)
+        assert done.returncode == code, (name, done.stderr)
+        found[name] = shape(values(done.stdout.decode()))
+    frozen_json("json-verify.json", found)

@@ -1,0 +1,135 @@
+"""Servers that crash, hang, flood or never start: each is told, and nothing waits for ever."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mcp_tape.errors import ServerError
+from tests.servers.moody import BIG
+from tests.support.decks import alter
+from tests.support.running import alive, python
+from tests.support.verifying import command, exchanges, moody, moody_tape, play, words
+
+
+@pytest.fixture(scope="module")
+def tape(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return moody_tape(tmp_path_factory.mktemp("tape") / "tape.db")
+
+
+def answered(path: str) -> list[str]:
+    """What the server said when it was asked to."""
+    calls = [answer for method, _, answer in exchanges(path) if method == "tools/call" and answer]
+    return [words(answer) for answer in calls]
+
+
+def test_a_crash_is_told_with_the_last_words_of_the_server(tape: Path, tmp_path: Path) -> None:
+    done = play(tape, tmp_path / "new", moody("crash"))
+    (failure,) = done.failures
+    assert failure.kind == "crashed"
+    assert failure.message == "the server ended with exit code 3 before it answered tools/call say"
+    assert failure.stderr == ("about to", "fall over")
+    assert answered(done.new_path) == ["one"]
+
+
+def test_what_a_server_writes_to_its_stderr_is_told_without_its_secrets(tape: Path, tmp_path: Path) -> None:
+    loud = python("import os, sys; sys.exit('password=' + os.environ['HOME'] + ' ghp_' + 'a1B2' * 9)")
+    (failure,) = play(tape, tmp_path / "new", loud).failures
+    assert failure.stderr[-1].endswith(" [redacted:shape:github]")
+
+
+def test_a_crash_is_no_traceback_on_the_command_line(tape: Path) -> None:
+    code, out, err = command(str(tape), "--", *moody("crash"))
+    assert code == 1
+    assert "server-crashed" in out
+    assert "exit code 3" in err and "fall over" in err
+    assert "Traceback" not in out + err
+
+
+BADLY = python("import sys; from tests.servers.moody import main; main('good'); sys.exit('kaboom')")
+
+
+def test_a_server_that_ends_badly_after_its_last_answer_is_told(tape: Path, tmp_path: Path) -> None:
+    (failure,) = play(tape, tmp_path / "new", BADLY).failures
+    assert failure.kind == "crashed"
+    assert failure.message.startswith("the server ended with exit code 1 after its last answer")
+    assert failure.stderr == ("kaboom",)
+
+
+@pytest.mark.parametrize("was", ["1", "143", "NULL"])
+def test_a_server_that_ends_badly_is_no_news_where_it_was_not_known_to_end_well(tmp_path: Path, was: str) -> None:
+    tape = moody_tape(tmp_path / "tape.db", "one")
+    alter(tape, f"UPDATE sessions SET exit_code = {was}")
+    assert play(tape, tmp_path / "new", BADLY).failures == ()
+
+
+def test_a_server_that_exits_at_once_is_told(tape: Path, tmp_path: Path) -> None:
+    (failure,) = play(tape, tmp_path / "new", moody("exit")).failures
+    assert failure.message == "the server ended with exit code 1 before it answered initialize"
+    assert failure.stderr == ("no configuration",)
+
+
+def test_a_server_that_cannot_be_started_is_told_with_exit_code_4(tape: Path, tmp_path: Path) -> None:
+    with pytest.raises(ServerError, match="there is no command 'no-such-server'"):
+        play(tape, tmp_path / "new", ["no-such-server"])
+    code, out, err = command(str(tape), "--", "no-such-server")
+    assert (code, out) == (4, "")
+    assert "there is no command" in err
+
+
+def test_a_call_that_is_not_answered_is_given_up_and_the_play_goes_on(tape: Path, tmp_path: Path) -> None:
+    done = play(tape, tmp_path / "new", moody("stuck"), timeout=0.5)
+    assert [(failure.kind, failure.message) for failure in done.failures] == [("unanswered", "no answer within 0.5 s")]
+    assert answered(done.new_path) == ["one", "three"]
+
+
+def test_a_server_that_no_longer_answers_is_left_after_two_calls(tape: Path, tmp_path: Path) -> None:
+    done = play(tape, tmp_path / "new", moody("hang"), timeout=0.5)
+    assert [failure.kind for failure in done.failures] == ["unanswered", "unanswered", "hung"]
+    assert [method for method, *_ in exchanges(done.new_path)] == ["initialize", "tools/list", "tools/call"]
+
+
+def test_a_server_that_does_not_answer_the_handshake_is_left_at_once(tape: Path, tmp_path: Path) -> None:
+    done = play(tape, tmp_path / "new", python("import sys; sys.stdin.read()"), timeout=0.5, starting=0.5)
+    assert [failure.kind for failure in done.failures] == ["unanswered", "hung"]
+    assert [method for method, *_ in exchanges(done.new_path)] == ["initialize"]
+
+
+def test_a_flood_of_notifications_does_not_hold_up_the_play(tape: Path, tmp_path: Path) -> None:
+    done = play(tape, tmp_path / "new", moody("flood"))
+    assert done.failures == ()
+    assert answered(done.new_path) == ["one", "two", "three"]
+
+
+def test_a_flood_is_no_answer(tape: Path, tmp_path: Path) -> None:
+    done = play(tape, tmp_path / "new", moody("flood_for_ever"), timeout=0.5)
+    assert [failure.kind for failure in done.failures] == ["unanswered", "unanswered"]
+
+
+def test_a_large_answer_is_read_whole(tape: Path, tmp_path: Path) -> None:
+    done = play(tape, tmp_path / "new", moody("big"))
+    assert [len(said) for said in answered(done.new_path)] == [3, BIG, 5]
+
+
+def test_a_server_that_does_not_end_is_ended(tape: Path, tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    tell = f"import os; open({str(pid)!r}, 'w').write(str(os.getpid()))"
+    deaf = f"{tell}; from tests.servers.moody import main; main('deaf')"
+    done = play(tape, tmp_path / "new", python(deaf))
+    assert done.failures == ()
+    assert answered(done.new_path) == ["one", "two", "three"]
+    assert not alive(int(pid.read_text()))
+
+
+def test_what_a_server_no_longer_says_of_its_own_accord_holds_up_nothing(tape: Path, tmp_path: Path) -> None:
+    done = play(tape, tmp_path / "new", moody("silent"), timeout=0.5)
+    assert done.failures == ()
+    assert answered(done.new_path) == ["one", "two", "three"]
+
+
+def test_failures_are_told_in_json_too(tape: Path) -> None:
+    code, out, _ = command(str(tape), "--json", "--timeout", "0.5", "--", *moody("stuck"))
+    assert code == 1
+    assert [change["rule"] for change in json.loads(out)["changes"]][:1] == ["call-unanswered"]

@@ -1,0 +1,134 @@
+"""Random well-formed conversations, recorded through the tape and replayed by the deck."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_tape.record.tape import Tape
+from mcp_tape.wire.ledger import Ledger
+from tests.support.decks import Player, Said, back_to_back, make_cassette
+
+STEPS = ["call", "call", "progress", "ask", "answer_ask", "answer", "answer", "log", "tell", "noise", "cancel"]
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Said]:
+    """Calls with and without progress, nested requests, ids that collide, notifications, concurrency."""
+    said: list[Said] = []
+    calls: dict[int, bool] = {}  # open calls, and whether they want progress
+    asked: list[int] = []
+    next_call, next_ask = draw(st.integers(0, 2)), draw(st.integers(0, 2))
+
+    def say(side: Any, **body: Any) -> None:
+        said.append((side, json.dumps({"jsonrpc": "2.0"} | body)))
+
+    for step in draw(st.lists(st.sampled_from(STEPS), max_size=40)):
+        if step == "call":
+            wants = draw(st.booleans())
+            meta = {"_meta": {"progressToken": next_call}} if wants else {}
+            arguments = {"n": draw(st.integers(0, 3))}
+            say("client", id=next_call, method="tools/call", params={"name": "t", "arguments": arguments} | meta)
+            calls[next_call] = wants
+            next_call += 1
+        elif step == "progress" and any(calls.values()):
+            token = draw(st.sampled_from([n for n, wants in calls.items() if wants]))
+            say("server", method="notifications/progress", params={"progressToken": token, "progress": len(said)})
+        elif step == "ask":
+            say("server", id=next_ask, method="roots/list", params={"n": next_ask})
+            asked.append(next_ask)
+            next_ask += 1
+        elif step == "answer_ask" and asked:
+            say("client", id=asked.pop(draw(st.integers(0, len(asked) - 1))), result={"roots": []})
+        elif step == "answer" and calls:
+            done = draw(st.sampled_from(sorted(calls)))
+            del calls[done]
+            say("server", id=done, result={"at": len(said)})
+        elif step == "log":
+            say("server", method="notifications/message", params={"data": len(said)})
+        elif step == "tell":
+            say("client", method="notifications/roots/list_changed", params={"n": len(said)})
+        elif step == "noise":
+            said.append(("server", f"noise {len(said)}"))
+        elif step == "cancel" and calls:
+            gone = draw(st.sampled_from(sorted(calls)))
+            del calls[gone]
+            say("client", method="notifications/cancelled", params={"requestId": gone})
+    say("client", id=next_call, method="tools/call", params={"name": "last"})
+    say("server", id=next_call, result={"last": True})
+    return said
+
+
+def exchanges(said: list[Said]) -> dict[int | None, list[str]]:
+    """What the server said, by the exchange it belongs to."""
+    found: dict[int | None, list[str]] = {}
+    ledger_entries: list[Any] = []
+    tape = Tape(lambda frame, entries: ledger_entries.append((frame, entries)), None)
+    assert isinstance(tape.ledger, Ledger)
+    for side, text in said:
+        tape.feed(side, "stdio", text.encode() + b"\n", 0)
+    for frame, entries in ledger_entries:
+        if frame.sender == "server":
+            found.setdefault(entries[0].exchange, []).append(frame.text.decode())
+    return found
+
+
+@settings(max_examples=100, deadline=None)
+@given(conversations())
+def test_the_client_gets_the_same_frames_in_a_valid_order(said: list[Said]) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        _, told, player, client = back_to_back(make_cassette(Path(directory) / "tape.db", said))
+    frames = [text.decode().rstrip("\n") for text in told if b"the recording ends" not in text]
+    recorded = [text for side, text in said if side == "server"]
+    assert client.finished
+    assert player.deck.misses == len(told) - len(frames)
+    assert player.unplayed() == []
+    assert sorted(frames) == sorted(recorded)
+    position = {text: at for at, text in enumerate(frames)}
+    for exchange, texts in exchanges(said).items():
+        if exchange is not None:
+            assert [position[text] for text in texts] == sorted(position[text] for text in texts)
+
+
+@settings(max_examples=30, deadline=None)
+@given(conversations())
+def test_two_replays_give_the_same_bytes(said: list[Said]) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        path = make_cassette(Path(directory) / "tape.db", said)
+        assert back_to_back(path)[:2] == back_to_back(path)[:2]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from([True, True, False])), min_size=12, max_size=40),
+    st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["same", "number", "text", "last"])), min_size=12),
+    st.sampled_from(["error", "last", "cycle"]),
+)
+def test_the_short_way_gives_what_the_long_way_gives(
+    recorded: list[tuple[int, bool]], asked: list[tuple[int, str]], repeats: Any
+) -> None:
+    """Whatever is skipped, repeated or asked with other ids, across many small windows."""
+    said: list[Said] = []
+    for n, (key, plain) in enumerate(recorded):
+        said.append(("client", f'{{"jsonrpc":"2.0","id":{n},"method":"tools/call","params":{{"k":{key}}}}}'))
+        if not plain:
+            said.append(
+                ("server", json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"n": n}}))
+            )
+        said.append(("server", json.dumps({"jsonrpc": "2.0", "id": n, "result": {"n": n}})))
+    ids = {"same": lambda n: n, "number": lambda n: n + 1000, "text": lambda n: f'"t{n}"', "last": lambda n: n}
+    with tempfile.TemporaryDirectory() as directory, mock.patch.multiple("mcp_tape.replay.ahead", _FIRST=2, _MOST=8):
+        path = make_cassette(Path(directory) / "tape.db", said)
+        short, long = (Player(path, repeats=repeats, tell_played=told) for told in (False, True))
+        for n, (key, kind) in enumerate(asked):
+            text = f'{{"jsonrpc":"2.0","id":{ids[kind](n)},"method":"tools/call","params":{{"k":{key}}}}}'
+            if kind == "last":
+                text = f'{{"jsonrpc":"2.0","method":"tools/call","params":{{"k":{key}}},"id":{n}}}'
+            assert short.say(text) == long.say(text)
+        assert short.unplayed() == long.unplayed()

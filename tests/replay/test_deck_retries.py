@@ -1,0 +1,74 @@
+"""Requests that were turned away and made again: what the server said meanwhile is still played."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mcp_tape.cassette.reader import Cassette
+from mcp_tape.cassette.rebuilding import rebuild_cassette
+from tests.replay.test_deck import call, result, tell
+from tests.support.decks import Player
+from tests.support.http_facts import Http, cassette
+
+Ends = Callable[[Http, str], None]
+
+
+def refused(http: Http, channel: str) -> None:
+    http.answer(channel, "later", 503)
+
+
+def failed(http: Http, channel: str) -> None:
+    http.control("server", channel, event="failed", why="no route")
+
+
+def ended(http: Http, channel: str) -> None:
+    http.answer(channel, "no such session", 404)
+
+
+BATCH = f"[{tell('a')},{call(1)},{call(2)}]"
+
+
+@pytest.mark.parametrize("ends", [refused, failed, ended])
+@pytest.mark.parametrize(("text", "together"), [(call(1), False), (call(1), True), (BATCH, True)])
+def test_what_was_said_between_the_tries_of_a_request_plays(
+    ends: Ends, text: str, together: bool, tmp_path: Path
+) -> None:
+    def tries(http: Http) -> None:
+        tried = ("post-2", "post-3")
+        for channel in tried:
+            http.post(channel, text, mcp_session_id="s")
+            http.event("get-1", tell(f"during/{channel}"))
+            if not together:
+                ends(http, channel)
+                http.event("get-1", tell(f"after/{channel}"))
+        for channel in tried if together else ():
+            ends(http, channel)
+            http.event("get-1", tell(f"after/{channel}"))
+
+    def talk(http: Http) -> None:
+        http.open("get-1")
+        http.respond("get-1")
+        http.post("post-1", call(0, "before"))
+        http.answer("post-1", result(0))
+        tries(http)
+        http.post("post-4", text)
+        http.answer("post-4", f"[{result(1)},{result(2)}]" if text == BATCH else result(1))
+
+    path = cassette(tmp_path / "tape.db", talk)
+    player = Player(path)
+    before, then = player.say(call(7, "before")), player.say(text)
+    told = [said["method"] for said in map(json.loads, [*before, *then[:-1]]) if "method" in said]
+    assert sorted(told) == ["after/post-2", "after/post-3", "during/post-2", "during/post-3"]
+    assert "result" in then[-1]
+    recorded = rows(path)
+    rebuild_cassette(str(path))
+    assert rows(path) == recorded
+
+
+def rows(path: Path) -> list[tuple[object, ...]]:
+    with Cassette(path) as tape:
+        return tape.rows("SELECT seq, part, kind, method, answers, cue FROM messages ORDER BY seq, part")

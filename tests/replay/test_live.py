@@ -1,0 +1,192 @@
+"""Who gets a message when a live server stands beside the tape, without a process or a socket."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_tape import api
+from mcp_tape.cassette.reader import Cassette
+from mcp_tape.replay.live import Episodes
+from tests.replay.test_deck import call, request, result, tell
+from tests.support.decks import Player, Said, make_cassette
+from tests.support.http_facts import Http, cassette
+from tests.support.live import modern
+
+INITIALIZE = request(0, "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={"name": "c"})
+INITIALIZED = tell("notifications/initialized")
+GREETED: list[Said] = [("client", INITIALIZE), ("server", result(0)), ("client", INITIALIZED)]
+
+
+class Beside:
+    """A tape and a live server that is played by the test."""
+
+    def __init__(self, path: Path) -> None:
+        self.notes: list[str] = []
+        self.episodes = Episodes(lambda: None, self.notes.append)
+        self.player = Player(path, pass_on=self.episodes.pass_on)
+        self.episodes.attach(self.player.deck, self.player.deck)
+
+    def say(self, *texts: str) -> list[Any]:
+        """What the client hears when it says this."""
+        for text in texts:
+            self.episodes.receive(text.encode(), "stdio", 0.0)
+        return self.heard()
+
+    def live(self, *texts: str) -> list[Any]:
+        """The same when the live server does."""
+        for text in texts:
+            self.episodes.from_live(text.encode(), b"\n")
+        return self.heard()
+
+    def heard(self) -> list[Any]:
+        return [json.loads(action.text) for action in self.episodes.due(0.0)]  # type: ignore[union-attr]
+
+    def at_live(self) -> list[Any]:
+        return [json.loads(line) for line in self.episodes.to_live()]
+
+
+def asking_tape(directory: Path) -> Path:
+    """Its server asks under id 1 before it answers `old`."""
+    asks: list[Said] = [("client", call(1, "old")), ("server", request(1, "roots/list"))]
+    answered: list[Said] = [("client", result(1, "told")), ("server", result(1, "taped"))]
+    return make_cassette(directory / "tape.db", [*GREETED, *asks, *answered])
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Beside:
+    """With a live server that has been greeted, and waits with a call of the client."""
+    beside = Beside(asking_tape(tmp_path))
+    beside.say(INITIALIZE, INITIALIZED, call(6, "new"))
+    beside.live(result(0))
+    assert [line["method"] for line in beside.at_live()] == ["initialize", "notifications/initialized", "tools/call"]
+    return beside
+
+
+def test_the_tape_may_ask_under_an_id_that_the_live_server_has_in_flight(beside: Beside) -> None:
+    (live,) = beside.live(request(1, "roots/list"))
+    (taped,) = beside.say(call(5, "old"))
+    assert (taped["id"], taped["method"]) == (1, "roots/list")
+    assert live["id"] != taped["id"]
+    assert beside.say(result(1, "told")) == [json.loads(result(5, "taped"))]
+    assert beside.at_live() == []
+    assert beside.say(json.dumps({"jsonrpc": "2.0", "id": live["id"], "result": "for the live one"})) == []
+    assert beside.at_live() == [{"jsonrpc": "2.0", "id": 1, "result": "for the live one"}]
+
+
+def test_a_live_server_that_takes_a_request_back_names_it_as_the_client_knows_it(beside: Beside) -> None:
+    (asked,) = beside.live(request(1, "roots/list"))
+    (taken_back,) = beside.live(tell("notifications/cancelled", requestId=1))
+    assert taken_back["params"] == {"requestId": asked["id"]}
+    beside.say(call(5, "old"))
+    assert beside.live(tell("notifications/cancelled", requestId=1))[0]["params"] == {"requestId": 1}  # not its own
+
+
+def test_a_batch_of_the_live_server_is_taken_apart(beside: Beside) -> None:
+    asked, answer = beside.live(f"[{request(1, 'roots/list')}, {result(6, 'live')}]")
+    assert (asked["id"], answer) == ("live-1", json.loads(result(6, "live")))
+    assert beside.episodes.idle
+
+
+def test_each_server_gets_its_own_answers_of_a_batch(beside: Beside) -> None:
+    (live,) = beside.live(request(1, "roots/list"))
+    beside.say(call(5, "old"))
+    for_live = json.dumps({"jsonrpc": "2.0", "id": live["id"], "result": {}})
+    assert beside.say(f"[{for_live}, {result(1, 'told')}]") == [json.loads(result(5, "taped"))]
+    assert beside.at_live() == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
+
+
+def test_a_handshake_that_misses_reaches_the_live_server_once(tmp_path: Path) -> None:
+    beside = Beside(make_cassette(tmp_path / "tape.db", [("client", call(1, "a")), ("server", result(1))]))
+    assert beside.say(INITIALIZE) == []
+    assert beside.at_live() == [json.loads(INITIALIZE)]
+    assert beside.live(result(0, "live")) == [json.loads(result(0, "live"))]
+
+
+def test_a_live_server_that_ends_before_it_has_greeted_owes_nothing(tmp_path: Path) -> None:
+    beside = Beside(asking_tape(tmp_path))
+    beside.say(INITIALIZE, call(6, "new"))
+    beside.episodes.live_ended()
+    assert [answer["error"]["code"] for answer in beside.heard()] == [-32010]
+    assert beside.episodes.idle
+
+
+def test_what_is_recorded_meanwhile_is_not_on_the_tape_yet(tmp_path: Path) -> None:
+    path = make_cassette(tmp_path / "tape.db", GREETED)
+    player = Player(path)
+    make_cassette(path, [("client", call(2, "new")), ("server", result(2))], extends=1)
+    (told,) = player.say(call(2, "new"))
+    assert json.loads(told)["error"]["code"] == -32601
+
+
+# What an added session has without an answer -----------------------------------------------------------
+
+
+def grown(directory: Path, *added: list[Said]) -> Path:
+    path = make_cassette(directory / "tape.db", [*GREETED, ("client", call(1, "old")), ("server", result(1))])
+    return make_cassette(path, *added, extends=1)
+
+
+def test_a_call_that_was_added_without_an_answer_is_not_on_the_tape(tmp_path: Path) -> None:
+    player = Player(grown(tmp_path, [("client", call(2, "new"))]))
+    (told,) = player.say(call(2, "new"))
+    assert "is not on the tape" in json.loads(told)["error"]["message"]
+    assert player.told("miss")
+    player.say(call(1, "old"))
+    assert player.unplayed() == [1]  # the handshake, which nobody made
+
+
+@pytest.mark.parametrize("options", [{}, {"ignore": ["$.params.arguments.now"]}, {"session": "all"}])
+def test_the_answer_of_a_later_try_plays(tmp_path: Path, options: dict[str, Any]) -> None:
+    crashed: list[Said] = [("client", call(2, "new", now=1))]
+    mended: list[Said] = [("client", call(3, "new", now=1)), ("server", result(3, "mended"))]
+    player = Player(grown(tmp_path, crashed, mended, crashed), **options)
+    assert json.loads(player.say(call(9, "new", now=1))[0])["result"] == {"value": "mended"}
+
+
+def test_a_call_that_was_added_and_cancelled_is_as_silent_as_it_was(tmp_path: Path) -> None:
+    cancelled: list[Said] = [("client", call(2, "new")), ("client", tell("notifications/cancelled", requestId=2))]
+    player = Player(grown(tmp_path, cancelled))
+    assert player.say(call(2, "new")) == []
+    assert not player.told("miss")
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_leaving_a_call_over_http_is_a_cancel_of_a_client_that_goes_on(tmp_path: Path, goes_on: bool) -> None:
+    def added(http: Http) -> None:
+        http.post("post-1", modern(1, "slow"))
+        http.respond("post-1")
+        http.abort("client", "post-1")
+        if goes_on:
+            http.post("post-2", modern(2, "next"))
+            http.answer("post-2", result(2))
+
+    path = make_cassette(tmp_path / "tape.db", [("client", modern(1, "old")), ("server", result(1))])
+    cassette(path, added, extends=1)
+    assert bool(Player(path).say(modern(1, "slow"))) is not goes_on  # silent, or a miss
+
+
+# How much of the tape may be behind the live server ----------------------------------------------------
+
+
+@pytest.mark.parametrize(("hint", "stale"), [(True, 0), (False, 2)])
+def test_answers_of_the_tape_after_a_live_call_that_may_write_are_counted(
+    tmp_path: Path, hint: bool, stale: int
+) -> None:
+    tools = [{"name": "new", "annotations": {"readOnlyHint": hint}}]
+    listed = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"tools": tools}})
+    known: list[Said] = []
+    for number in (2, 3, 4):
+        known += [("client", call(number, f"old-{number}")), ("server", result(number))]
+    path = make_cassette(tmp_path / "tape.db", [("client", request(1, "tools/list")), ("server", listed), *known])
+    with Cassette(path) as cassette:
+        stage = api.Stage(cassette, api.Replay(report=str(tmp_path / "report")), print)
+        player, _ = stage.player(lambda call: True)
+        for text in (call(2, "old-2"), call(8, "new"), call(3, "old-3"), call(9, "new"), call(4, "old-4")):
+            player.receive(text.encode(), "stdio", 0.0)
+        assert stage.finish(None)[-2:] == (2, stale)
+    rows = [json.loads(line) for line in (tmp_path / "report").read_text().splitlines()]
+    assert [(row["calls"], row["stale"]) for row in rows if row["what"] == "grew"] == [(2, stale)]

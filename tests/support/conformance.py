@@ -1,0 +1,191 @@
+"""The official conformance suite three times: direct, through `mcp-tape record`, and against the replay of that.
+
+    python -m tests.support.conformance [--requirements REVISION]... [--mode server|client]... [--json]
+
+In server mode the suite is the client, of `tests/servers/conformance.py`. In client mode it is the server, and
+starts `tests/clients/conformance.py` once for every scenario. No suite can count the checks of a server that is
+replayed, so there the last column holds the same checks as the one before, if the client printed the same and ended
+well, and none otherwise. The exit code is 1 when a single check differs between columns, or replay misses anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shlex
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.suite.listening import Listening, listening
+from tests.suite.official import Checks, check_client, check_server, client_scenarios, command
+from tests.support.running import MCP_TAPE, run
+
+REVISIONS = ("2025-11-25", "2026-07-28")
+MODES = ("server", "client")
+COLUMNS = ("direct", "recorded", "replayed")
+ROOT = Path(__file__).resolve().parents[2]
+SERVER = [sys.executable, "-m", "tests.servers.conformance"]
+CLIENT = [sys.executable, str(ROOT / "tests" / "clients" / "conformance.py")]
+
+
+@dataclass
+class Comparison:
+    """What the three columns hold for every scenario, and what is wrong besides."""
+
+    mode: str
+    revision: str
+    columns: dict[str, dict[str, Checks]] = field(default_factory=lambda: {column: {} for column in COLUMNS})
+    faults: list[str] = field(default_factory=list)
+    missed: int = 0
+
+    def scenarios(self) -> list[str]:
+        return list(dict.fromkeys(scenario for column in COLUMNS for scenario in self.columns[column]))
+
+    def count(self, column: str, scenario: str | None = None, *statuses: str) -> int:
+        """How many checks have one of these statuses, of a scenario or of all."""
+        held = self.columns[column]
+        wanted = held.values() if scenario is None else [held.get(scenario, Counter())]
+        return sum(count for checks in wanted for (_, status), count in checks.items() if status in statuses)
+
+    def passed(self, column: str, scenario: str | None = None) -> int:
+        return self.count(column, scenario, "SUCCESS")
+
+    def failed(self, column: str) -> int:
+        return self.count(column, None, "FAILURE", "WARNING")
+
+    def problems(self) -> list[str]:
+        """Every check that is not the same in all columns, and whatever else should not be."""
+        found = list(self.faults) if self.passed("direct") else [*self.faults, "not a single check passed"]
+        for scenario in self.scenarios():
+            direct = self.columns["direct"].get(scenario, Counter())
+            for column in COLUMNS[1:]:
+                other = self.columns[column].get(scenario, Counter())
+                found += [f"{scenario}: direct but not {column}: {told}" for told in named(direct - other)]
+                found += [f"{scenario}: {column} but not direct: {told}" for told in named(other - direct)]
+        return found
+
+    def judge(self, scenario: str, player: Listening) -> None:
+        """Note what the player says of itself."""
+        counted = re.search(r"(\d+) played, (\d+) missed", player.said)
+        self.missed += int(counted[2]) if counted else 0
+        if player.code != 0 or not counted or counted[2] != "0":
+            self.faults.append(f"{scenario}: replay ended with {player.code}:\n{player.said}")
+
+    def table(self) -> str:
+        wide = max((len(scenario) for scenario in self.scenarios()), default=0) + 1
+        lines = [f"{f'{self.mode} {self.revision}':{wide}}" + "".join(f"{column:>10}" for column in COLUMNS)]
+        for scenario in [*self.scenarios(), None]:
+            counts = "".join(f"{self.passed(column, scenario):10}" for column in COLUMNS)
+            lines.append(f"{scenario or 'checks passed':{wide}}{counts}")
+        lines.append(f"{'checks failed':{wide}}" + "".join(f"{self.failed(column):10}" for column in COLUMNS))
+        return "\n".join([*lines, f"{'requests missed':{wide}}{self.missed:30}", *self.problems()])
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "mode": self.mode,
+            "requirements": self.revision,
+            "scenarios": {name: {column: self.passed(column, name) for column in COLUMNS} for name in self.scenarios()},
+            "passed": {column: self.passed(column) for column in COLUMNS},
+            "failed": {column: self.failed(column) for column in COLUMNS},
+            "missed": self.missed,
+            "problems": self.problems(),
+        }
+
+
+def named(checks: Checks) -> list[str]:
+    return [f"{name} ({status})" for name, status in sorted(checks.elements())]
+
+
+def replay(cassette: Path) -> list[str]:
+    # In the older revisions every scenario begins a session of the protocol, and so one of the cassette.
+    return [*MCP_TAPE, "replay", str(cassette), "--session", "all", "--listen", "127.0.0.1:0"]
+
+
+def compare_server(revision: str, place: Path) -> Comparison:
+    """The suite as the client; the last time the server is gone."""
+    done = Comparison("server", revision)
+    cassette = place / "cassette.db"
+    with listening(SERVER, ROOT) as server:
+        done.columns["direct"] = check_server(server.url, revision, place / "direct")
+        with listening([*MCP_TAPE, "record", "--url", server.url, "-o", str(cassette)]) as proxy:
+            done.columns["recorded"] = check_server(proxy.url, revision, place / "recorded")
+    with listening(replay(cassette)) as player:
+        done.columns["replayed"] = check_server(player.url, revision, place / "replayed")
+    if proxy.code != 0:
+        done.faults.append(f"record ended with {proxy.code}:\n{proxy.said}")
+    done.judge("all scenarios", player)
+    return done
+
+
+def compare_client(revision: str, place: Path) -> Comparison:
+    """The suite as the server, scenario by scenario; the last time the suite is gone."""
+    done = Comparison("client", revision)
+    scenarios = client_scenarios(revision)
+    with ThreadPoolExecutor(2) as pool:  # they wait more than they work
+        rows = pool.map(lambda scenario: play_client(scenario, revision, place), scenarios)
+        for scenario, (direct, recorded, difference, player) in zip(scenarios, rows, strict=True):
+            replayed: Checks = Counter() if difference else recorded
+            for column, checks in zip(COLUMNS, (direct, recorded, replayed), strict=True):
+                done.columns[column][scenario] = checks
+            done.judge(scenario, player)
+            done.faults += [f"{scenario}: {difference}"] if difference else []
+    return done
+
+
+def play_client(scenario: str, revision: str, place: Path) -> tuple[Checks, Checks, str, Listening]:
+    """What the suite found direct and recorded, how the replay differs from that, and the player."""
+    cassette = place / f"{scenario}.db"
+    through = shlex.join([*CLIENT, "--record", str(cassette)])
+    direct, _ = check_client(shlex.join(CLIENT), scenario, revision, place / "direct")
+    recorded, printed = check_client(through, scenario, revision, place / "recorded")
+    with listening(replay(cassette)) as player:
+        again = run([*CLIENT, player.url], env=suite_environment(scenario, revision, printed))
+    if again.returncode == 0 and again.stdout.decode() == printed:
+        return direct, recorded, "", player
+    told = f"recorded\n{printed}\nreplayed with exit code {again.returncode}\n"
+    return direct, recorded, told + (again.stdout + again.stderr).decode(), player
+
+
+def suite_environment(scenario: str, revision: str, printed: str) -> dict[str, str]:
+    """What the suite told the client by the environment, as the client printed it."""
+    told = {"MCP_CONFORMANCE_SCENARIO": scenario, "MCP_CONFORMANCE_PROTOCOL_VERSION": revision}
+    context = json.loads(printed or "{}").get("context")
+    return os.environ | told | ({"MCP_CONFORMANCE_CONTEXT": context} if context else {})
+
+
+def compare(mode: str, revisions: Sequence[str]) -> list[Comparison]:
+    """One mode, one revision after another."""
+    done = []
+    for revision in revisions:
+        with tempfile.TemporaryDirectory() as place:
+            done.append((compare_server if mode == "server" else compare_client)(revision, Path(place)))
+    return done
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.support.conformance", description=__doc__.partition("\n")[0])
+    parser.add_argument("--requirements", action="append", choices=REVISIONS, help="a revision; all when none is named")
+    parser.add_argument("--mode", action="append", choices=MODES, help="what is tested; both when none is named")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args()
+    command()  # set up the suite once, before several want it
+    with ThreadPoolExecutor() as pool:  # as a client the suite waits most of the time, as a server the clients work
+        jobs = pool.map(lambda mode: compare(mode, options.requirements or REVISIONS), options.mode or MODES)
+        done = [comparison for job in jobs for comparison in job]
+    if options.json:
+        print(json.dumps([comparison.as_json() for comparison in done], indent=2))
+    else:
+        print("\n\n".join(comparison.table() for comparison in done))
+    return int(any(comparison.problems() for comparison in done))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

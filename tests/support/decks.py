@@ -1,0 +1,129 @@
+"""Two decks wired back to back, and tapes made in memory: whole conversations without a process or a socket."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import weakref
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from mcp_tape.cassette.reader import Cassette
+from mcp_tape.cassette.writer import Writer
+from mcp_tape.record.tape import Tape
+from mcp_tape.replay.deck import Deck, Fact
+from mcp_tape.replay.finder import Finder, Repeats, rule
+from mcp_tape.replay.selection import Selection, select
+from mcp_tape.verify.deck import ClientDeck
+from mcp_tape.wire.frames import Side
+
+FACTS = {"transport": "stdio", "target": {"command": ["server"]}, "recorder": "tests", "note": None, "run": None}
+Said = tuple[Side, str]
+
+
+class OneSession:
+    """A cassette being written with one session."""
+
+    def __init__(self, path: Path | str, facts: dict[str, Any]) -> None:
+        self._writer = Writer(str(path))
+        self.warning = self._writer.warning
+        self.is_in_place = self._writer.is_in_place
+        self.close = self._writer.close
+        try:
+            self.session = self._writer.begin(facts)
+        except BaseException:
+            self._writer.close()
+            raise
+
+    def append(self, batch: Iterable[tuple[Any, Any]], facts: dict[str, str]) -> None:
+        told = {self.session: facts} if facts else {}
+        self._writer.append([(self.session, frame, entries) for frame, entries in batch], told)
+
+    def finish(self, facts: dict[str, Any]) -> None:
+        self._writer.finish(self.session, facts)
+
+
+def make_cassette(path: Path, *conversations: Iterable[Said | tuple[Side, str, int]], **more: Any) -> Path:
+    """A cassette with one session per conversation; each item is who said what, and perhaps when."""
+    for conversation in conversations:
+        writer = OneSession(path, {"started_at": "2026-01-01T00:00:00Z"} | FACTS | more)
+        batch: list[Any] = []
+        tape = Tape(lambda frame, entries: batch.append((frame, entries)), None)  # noqa: B023 - called in this turn
+        for number, (side, text, *at) in enumerate(conversation):
+            tape.feed(side, "stdio", text.encode("utf-8", "surrogateescape") + b"\n", at[0] if at else number * 1000)
+        writer.append(batch, tape.ledger.facts)
+        writer.finish({"ended_at": "2026-01-01T00:00:01Z", "exit_code": 0})
+        writer.close()
+    return path
+
+
+def alter(path: Path, *statements: str) -> None:
+    """Change a cassette behind its back, as a recorder of another kind might have left it."""
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        for statement in statements:
+            db.execute(statement)
+
+
+class Player:
+    """A server deck on a cassette, with what it told."""
+
+    def __init__(
+        self,
+        path: Path,
+        session: str = "latest",
+        *,
+        ignore: Sequence[str] = (),
+        match_on: Sequence[str] = (),
+        repeats: Repeats = "error",
+        **options: Any,
+    ) -> None:
+        self.cassette = Cassette(path)
+        weakref.finalize(self, self.cassette.__exit__)
+        self.selection: Selection = select(self.cassette, session)
+        self.facts: list[Fact] = []
+        self.finder = Finder(self.selection, rule(ignore, match_on), repeats)
+        whole = repeats != "error"
+        options = {"tell_played": False} | options
+        self.deck = Deck(self.selection, self.finder, tell=self.facts.append, repeat_whole=whole, **options)
+
+    def start(self, now: float = 0.0) -> list[str]:
+        return _texts(self.deck.due(now))
+
+    def say(self, text: str, now: float = 0.0) -> list[str]:
+        """What the deck answers to one frame."""
+        self.deck.receive(text.encode("utf-8", "surrogateescape"), "stdio", now)
+        return _texts(self.deck.due(now))
+
+    def later(self, now: float) -> list[str]:
+        return _texts(self.deck.due(now))
+
+    def told(self, what: str) -> list[str]:
+        return [fact.text for fact in self.facts if fact.what == what]
+
+    def unplayed(self) -> list[int]:
+        return [row.seq for row in self.finder.unplayed()]
+
+
+def back_to_back(path: Path, session: str = "latest") -> tuple[list[bytes], list[bytes], Player, ClientDeck]:
+    """Play a cassette with both roles until neither has anything to say: what each of them sent."""
+    player = Player(path, session)
+    client = ClientDeck(player.selection)
+    sent: tuple[list[bytes], list[bytes]] = ([], [])
+    told = player.deck.due(0.0)
+    for _ in range(100_000):
+        for send in told:
+            sent[1].append(send.text)
+            client.receive(send.text.rstrip(b"\r\n"), "stdio", 0.0)
+        asked, told = client.due(0.0), []
+        for send in asked:
+            sent[0].append(send.text)
+            player.deck.receive(send.text.rstrip(b"\r\n"), "stdio", 0.0)
+            told += player.deck.due(0.0)
+        if not asked and not told:
+            return *sent, player, client
+    raise AssertionError("the two decks never come to rest")
+
+
+def _texts(sends: Iterable[Any]) -> list[str]:
+    return [send.text.decode("utf-8", "surrogateescape").rstrip("\r\n") for send in sends]

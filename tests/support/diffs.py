@@ -1,0 +1,173 @@
+"""Conversations in a few words, taped, and what diff finds between two of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from mcp_tape.compare import PARTS, Part, compare, compare_cassettes
+from mcp_tape.compare.changes import Change
+from mcp_tape.compare.judging import Comparison, Settings
+from mcp_tape.compare.surface import Answer
+from mcp_tape.compare.versions import Version, listed
+from tests.support.decks import Said, make_cassette
+
+Body = dict[str, Any]
+Step = Callable[[int], list[Said]]  # of the id that it may use: what is said
+Talk = Sequence[Step]
+DEFAULT = Settings()
+_NOTHING: Any = object()
+# Hundreds of small cassettes: where there is memory that looks like a disk, none waits for a real one.
+_QUICK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+class Case(NamedTuple):
+    """Two conversations, and whether a rule finds something between them."""
+
+    rule: str
+    old: Talk
+    new: Talk
+    expected: bool
+    settings: Settings = DEFAULT
+
+
+# What is said -------------------------------------------------------------------------------------------
+
+
+def text_of(**message: Any) -> str:
+    return json.dumps({"jsonrpc": "2.0", **message})
+
+
+def said(*texts: Said) -> Step:
+    """These very texts."""
+    return lambda _: list(texts)
+
+
+def told(method: str, **params: Any) -> str:
+    """A notification."""
+    return text_of(method=method, params=params)
+
+
+def exchange(
+    method: str, params: Any = None, result: Any = _NOTHING, error: Body | None = None, beside: Iterable[Said] = ()
+) -> Step:
+    """A request, what comes beside it, and its answer; neither result nor error: no answer."""
+
+    def step(rpc_id: int) -> list[Said]:
+        asked = text_of(id=rpc_id, method=method, **({} if params is None else {"params": params}))
+        said: list[Said] = [("client", asked), *beside]
+        if error is not None:
+            said.append(("server", text_of(id=rpc_id, error=error)))
+        elif result is not _NOTHING:
+            said.append(("server", text_of(id=rpc_id, result=result)))
+        return said
+
+    return step
+
+
+def hello(offered: str = "2025-11-25", **result: Any) -> Step:
+    """The handshake of the legacy era."""
+    known = {"protocolVersion": offered, "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1.0"}}
+    return exchange("initialize", {"protocolVersion": offered, "capabilities": {}}, known | result)
+
+
+def discovered(**result: Any) -> Step:
+    """The question of the modern era."""
+    info = {"io.modelcontextprotocol/serverInfo": {"name": "s", "version": "1.0"}}
+    known = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "_meta": info}
+    return exchange("server/discover", {}, known | result)
+
+
+def listing(method: str, *items: Any, cursor: str | None = None, **more: Any) -> Step:
+    """A list, or a page of it."""
+    last = method.split("/")[-2]
+    member = "resourceTemplates" if last == "templates" else last
+    return exchange(method, {} if cursor is None else {"cursor": cursor}, {member: list(items), **more})
+
+
+def tool(name: Any = "t", **members: Any) -> Body:
+    return {"name": name, "inputSchema": {"type": "object"}} | members
+
+
+def tools(*items: Any, **more: Any) -> Talk:
+    """A server with tools."""
+    return [hello(), listing("tools/list", *items, **more)]
+
+
+def call(
+    name: str = "t", result: Any = None, error: Body | None = None, beside: Iterable[Said] = (), **given: Any
+) -> Step:
+    """A call of a tool; without a result or an error it says ok."""
+    answer = {"content": [{"type": "text", "text": "ok"}]} if result is None and error is None else result
+    return exchange("tools/call", {"name": name, "arguments": given}, answer, error, beside)
+
+
+def gave(value: Any, **given: Any) -> Step:
+    """A call that gives structured content."""
+    return call(result={"content": [], "structuredContent": value}, **given)
+
+
+def wrote(text: str, **given: Any) -> Step:
+    """A call that gives a text."""
+    return call(result={"content": [{"type": "text", "text": text}]}, **given)
+
+
+def refused(code: Any = -32000, message: str = "no") -> Step:
+    """A call that is answered with an error."""
+    return call(error={"code": code, "message": message})
+
+
+SAMPLING: Said = ("server", text_of(id=1, method="sampling/createMessage", params={}))
+SAMPLED: Said = ("client", text_of(id=1, result={}))
+
+
+# What is found ------------------------------------------------------------------------------------------
+
+
+def taped(path: Path, *talks: Talk, **facts: Any) -> Path:
+    """A cassette with one session per talk."""
+    texts = ([said for at, step in enumerate(talk, 1) for said in step(at)] for talk in talks)
+    return make_cassette(path, *texts, **facts)
+
+
+def compared(old: Talk, new: Talk, settings: Settings = DEFAULT, parts: Sequence[Part] = PARTS) -> Comparison:
+    with TemporaryDirectory(dir=_QUICK) as directory:
+        one, other = taped(Path(directory, "old.db"), old), taped(Path(directory, "new.db"), new)
+        return compare_cassettes(str(one), str(other), settings, parts)
+
+
+def surveyed(talk: Talk) -> Version:
+    """A server that was only asked these questions, and not recorded."""
+    asked = [[json.loads(said[1]) for said in step(at)] for at, step in enumerate(talk, 1)]
+    answers = [Answer((0, at), one["method"], one["params"], body) for at, (one, body) in enumerate(asked, 1)]
+    return listed(answers, "live")
+
+
+def compared_both_ways(old: Talk, new: Talk) -> tuple[Comparison, Comparison]:
+    """The surfaces alone, there and back: for what must only not crash."""
+    one, other = surveyed(old), surveyed(new)
+    return compare(one, other, parts=["surface"]), compare(other, one, parts=["surface"])
+
+
+def changes(old: Talk, new: Talk, rule: str, settings: Settings = DEFAULT) -> list[Change]:
+    """What a rule found."""
+    return [change for change in compared(old, new, settings).changes if change.rule == rule]
+
+
+def rules(old: Talk, new: Talk, settings: Settings = DEFAULT) -> list[str]:
+    """Which rules found something, the worst first."""
+    return [change.rule for change in compared(old, new, settings).changes]
+
+
+def expect(case: Case) -> None:
+    found = rules(case.old, case.new, case.settings)
+    assert (case.rule in found) is case.expected, found
+
+
+def name_of(case: Case) -> str:
+    """The id of a case among pytest's."""
+    return f"{case.rule}{'' if case.expected else '-not'}"

@@ -1,0 +1,87 @@
+"""What the tests of the documentation share: its pages, their blocks, and a desk where the examples run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcp_tape.demo import client
+from tests.end_to_end.docs.test_docs_testing import example
+from tests.support.running import record, run, started, until
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+BLOCK = re.compile(r"(?P<mark><!-- run -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```", re.S | re.M)
+ON_THE_DESK = ("tape.db", "next.db", "remote.db", "ask.py")
+# Records what a client command does at the URL that it is given.
+RECORD = """
+rm -f url && mkfifo url
+mcp-tape record -q --url "$SERVER" -o remote.db > url &
+read -r URL < url
+{client} "$URL" Bern
+kill $! && wait $!
+"""
+# An example must end what it starts.
+WATCHED = "trap 'code=$?; for job in $(jobs -pr); do kill $job; code=99; done; exit $code' EXIT\n"
+
+
+def blocks(language: str, *, marked: bool = False) -> list[object]:
+    """Every fenced block in a language, to be used as parameters."""
+    found = []
+    for page in PAGES:
+        for block in BLOCK.finditer(page.read_text("utf-8")):
+            if block["language"] == language and (block["mark"] or not marked):
+                first = block["text"].partition("\n")[0]
+                found.append(pytest.param(block["text"], id=f"{page.name}: {first[:50]}"))
+    return found
+
+
+def under(page: str, title: str) -> str:
+    """What a page says under a heading, up to the next."""
+    text = (DOCS / page).read_text("utf-8")
+    found = re.search(rf"^#+ {re.escape(title)}\n(.*?)(?=^#+ |\Z)", text, flags=re.S | re.M)
+    assert found, f"{page} has no heading {title}"
+    return found[1]
+
+
+@contextlib.contextmanager
+def weather_server(place: Path) -> Iterator[str]:
+    """The URL of the server that docs/http.md shows, which runs meanwhile, on a port that is free."""
+    program = example("docs/http.md", "server.py", place, lambda text: text.replace("port=8000", "port=0"))
+    with (place / "log").open("wb") as log, started([sys.executable, str(program)], stdout=log, stderr=log) as server:
+        until(lambda: server.poll() is not None or _origin(place), "the weather server to listen")
+        yield f"{_origin(place)}/mcp"
+        assert server.poll() is None, (place / "log").read_text()
+
+
+def _origin(place: Path) -> str:
+    """Where the server says that it listens."""
+    said = re.search(r"running on (http://127\.0\.0\.1:\d+) ", (place / "log").read_text())
+    return said[1] if said else ""
+
+
+def make_desk(place: Path, server: str) -> Path:
+    """A directory with recordings of the demo and its next version, one of a server with a URL, and the client that
+    asked it."""
+    demo = [sys.executable, "-m", "mcp_tape.demo.server"]
+    client.play(record(place / "tape.db", demo, "-q"))
+    client.play(record(place / "next.db", [*demo, "next"], "-q"))
+    example("docs/http.md", "ask.py", place)
+    done = shell(RECORD.format(client="python ask.py"), place, server)
+    assert (done.returncode, done.stdout) == (0, b"Sunny in Bern.\n"), done.stderr
+    return place
+
+
+def shell(text: str, directory: Path, server: str) -> subprocess.CompletedProcess[bytes]:
+    """What becomes of an example; exit code 99 when it leaves something running."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = os.environ | {"PATH": path, "SERVER": server}
+    return run(["bash", "-euo", "pipefail", "-c", WATCHED + text], cwd=directory, env=environment)

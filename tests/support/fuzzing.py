@@ -1,0 +1,38 @@
+"""Random cases: the same few in every run of the suite, and as many as there is time for when asked.
+
+MCP_TAPE_FUZZ_SECONDS=600 pytest -n 0 -s tests/end_to_end/test_mutants.py    # ten minutes, from a seed of the clock
+MCP_TAPE_FUZZ_CASE=1234 pytest -n 0 tests/end_to_end/test_mutants.py         # that case alone, as a failure named it
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Iterator
+from random import Random
+
+
+class Case(Random):
+    """A source of randomness that knows the number it was made from."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def cases(few: int) -> Iterator[Case]:
+    """`few` cases, always the same ones; or those that the environment asks for."""
+    only, seconds = os.environ.get("MCP_TAPE_FUZZ_CASE"), os.environ.get("MCP_TAPE_FUZZ_SECONDS")
+    numbers: Iterator[int] = iter(range(few))
+    if only:
+        numbers = iter([int(only)])
+    elif seconds:
+        end, first = time.monotonic() + float(seconds), time.time_ns()
+        numbers = itertools.takewhile(lambda _: time.monotonic() < end, itertools.count(first))
+    tried = 0
+    for number in numbers:
+        print(f"case {number}")  # shown by pytest where the test fails: the last one is the one that failed
+        yield Case(number)
+        tried += 1
+    print(f"{tried} cases")

@@ -1,0 +1,192 @@
+"""The programs that the tests run besides mcp-tape: SDK clients, and servers for them.
+
+What pip's `.[test]` cannot give (an SDK that conflicts with another, npm packages) is set up on first use:
+built aside and renamed into place, so that runs at the same time neither wait for nor disturb each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+CACHE = TESTS.parent / ".cache"
+NODE = TESTS / "node"
+PATIENCE = 600  # seconds, for pip or npm on a slow network
+
+CLIENTS = ("mcp2-auto", "mcp2-legacy", "mcp1", "ts1", "ts2-auto")
+ALL_CLIENTS = (*CLIENTS, "fastmcp4")  # the last is built on mcp2, so that recording need not be tried with both
+# By bare names, and from a directory that holds the git repository `repo`: nothing here depends on the machine.
+SERVERS = {
+    "time": ["mcp-server-time", "--local-timezone", "UTC"],
+    "git": ["mcp-server-git", "--repository", "repo"],
+    "everything": ["mcp-server-everything"],
+}
+# Those that are reached by a URL, and its path: `/sse` is the old HTTP+SSE, `/mcp` Streamable HTTP.
+HTTP_SERVERS = {"everything-http": "/mcp", "everything-sse": "/sse", "fast": "/mcp"}
+FASTMCP = "fastmcp>=4,<5"
+
+
+def chromium() -> str | None:
+    """A browser that is there, by one of its names."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    return next(filter(None, map(shutil.which, names)), None)
+
+
+def has_node() -> bool:
+    return all(shutil.which(name) for name in ("node", "npm"))
+
+
+def needs_node(client: str, server: str) -> bool:
+    return client.startswith("ts") or server.startswith("everything")
+
+
+def client(name: str) -> list[str]:
+    """The command of a client program, to which the server's command or URL is appended."""
+    program = TESTS / "clients"
+    if name == "mcp1":
+        return [str(venv("mcp>=1.26,<2")), str(program / "mcp1.py")]
+    if name == "fastmcp4":
+        return [str(venv(FASTMCP)), str(program / "fastmcp4.py")]
+    if name.startswith("ts"):
+        node_modules()
+        return [_node(), str(NODE / f"{name.partition('-')[0]}.mjs")]
+    return [sys.executable, str(program / "mcp2.py"), name.partition("-")[2]]
+
+
+def http_server(name: str) -> list[str]:
+    """The command of a server that listens on loopback, and prints `http://` and where once it does."""
+    if name == "fast":
+        return [str(venv(FASTMCP)), str(TESTS / "servers" / "fast.py")]
+    program = node_modules() / ".bin" / "mcp-server-everything"
+    transport = "sse" if name == "everything-sse" else "streamableHttp"
+    return [_node(), "--import", str(NODE / "loopback.mjs"), str(program), transport]
+
+
+def alone(codes: Path) -> list[str]:
+    """The command of an mcp-tape that can start no server; its exit codes are added to a file."""
+    return [sys.executable, str(TESTS / "clients" / "alone.py"), str(codes)]
+
+
+def environment() -> dict[str, str]:
+    """The environment in which all of them are found by their bare names."""
+    places = [sysconfig.get_path("scripts"), str(NODE / "node_modules" / ".bin"), os.environ.get("PATH", os.defpath)]
+    return os.environ | {"PATH": os.pathsep.join(places)}
+
+
+def nowhere(path: Path) -> dict[str, str]:
+    """The environment in which nothing is found; `path` is made, and stays empty."""
+    path.mkdir()
+    return os.environ | {"PATH": str(path)}
+
+
+def processes_in(environment: dict[str, str]) -> list[str]:
+    """The processes with this PATH, which is all that SDKs hand over for certain. Linux only."""
+    found, path = [], f"PATH={environment['PATH']}".encode()
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if path in file.read_bytes().split(b"\0"):
+                found.append(file.parent.name)
+    return found
+
+
+def venv(*requirements: str) -> Path:
+    """The Python of a virtual environment that holds these packages."""
+    place = CACHE / f"venv-{digest(sys.version, *requirements)}"
+    if not place.exists():
+        with aside() as built:
+            run_to_end([sys.executable, "-m", "venv", str(built / "venv")])
+            python = str(built / "venv" / "bin" / "python")
+            run_to_end([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *requirements])
+            move(built / "venv", place)
+    return place / "bin" / "python"
+
+
+def node_modules() -> Path:
+    """The npm packages of tests/node/package.json, beside it, where Node looks for them."""
+    wanted = digest((NODE / "package.json").read_text())
+    place = NODE / "node_modules"
+    if not _holds(place / ".wanted", wanted):
+        with aside() as built:
+            shutil.copy(NODE / "package.json", built)
+            run_to_end(["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"], built)
+            (built / "node_modules" / ".wanted").write_text(wanted)
+            with _alone():
+                if place.exists() and not _holds(place / ".wanted", wanted):
+                    place.rename(built / "outdated")
+                move(built / "node_modules", place)
+    return place
+
+
+def git_repository(parent: Path) -> Path:
+    """A small repository, the same down to its hashes wherever it is made: two commits and a change."""
+    repo = parent / "repo"
+    repo.mkdir(parents=True)
+    _git(repo, "init", "-q", "-b", "main")
+    for number, line in enumerate(["Roses are red\n", "Violets are blue\n"], 1):
+        with (repo / "poem.txt").open("a") as poem:
+            poem.write(line)
+        _git(repo, "add", "poem.txt")
+        _git(repo, "commit", "-q", "-m", f"Line {number}")
+    with (repo / "poem.txt").open("a") as poem:
+        poem.write("Tapes are black\n")
+    return repo
+
+
+def _node() -> str:
+    return shutil.which("node") or "node"
+
+
+def _git(repo: Path, *arguments: str) -> None:
+    who = {"NAME": "Ada", "EMAIL": "ada@example.org", "DATE": "2026-01-02T03:04:05+0000"}
+    people = {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in who.items()}
+    # The user's own settings (signing, hooks, templates) must not change the hashes.
+    settings = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    run_to_end(["git", *arguments], repo, os.environ | people | settings)
+
+
+@contextlib.contextmanager
+def aside() -> Iterator[Path]:
+    CACHE.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE, prefix="building-", ignore_cleanup_errors=True) as directory:
+        yield Path(directory)
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """For the moment of a swap; nobody holds this longer."""
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def move(built: Path, place: Path) -> None:
+    try:
+        built.rename(place)
+    except OSError:
+        if not place.exists():
+            raise
+        # Somebody else was faster, with the same.
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text() == text
+
+
+def digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+def run_to_end(command: Sequence[str], cwd: Path | None = None, env: dict[str, str] | None = None) -> None:
+    done = subprocess.run(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{(done.stdout + done.stderr).decode(errors='replace')}")

@@ -1,0 +1,196 @@
+"""What the tests share: running the real command, and reading what it recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import IO
+
+from hypothesis import settings
+
+from mcp_tape.cassette.reader import Cassette, Session
+from mcp_tape.errors import CassetteError
+from mcp_tape.wire.frames import Frame
+
+MCP_TAPE = [sys.executable, "-m", "mcp_tape"]
+WAIT = 60  # seconds; bounds every wait, and is never reached where things work
+settings.register_profile("mcp-tape", deadline=None)  # a busy machine is no failure
+settings.load_profile("mcp-tape")
+
+
+def python(source: str) -> list[str]:
+    """The command of a small server written in place."""
+    return [sys.executable, "-c", source]
+
+
+ECHO = python("import os\nwhile data := os.read(0, 65536): os.write(1, data)")
+
+
+def record(cassette: Path, server: Sequence[str], *options: str) -> list[str]:
+    """The command line that records a server."""
+    return [*MCP_TAPE, "record", "-o", str(cassette), *options, "--", *server]
+
+
+def run(command: Sequence[str], stdin: bytes = b"", **more: object) -> subprocess.CompletedProcess[bytes]:
+    """Run a command to its end, within bounds."""
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=WAIT, **more)  # type: ignore[call-overload,no-any-return]
+
+
+@contextlib.contextmanager
+def started(command: Sequence[str], **more: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A running process with pipes, ended at the end whatever happens."""
+    options: dict[str, object] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, bufsize=0, **(options | more))  # type: ignore[call-overload]
+    try:
+        yield process
+    finally:
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        if process.poll() is None:
+            process.kill()
+        process.wait(WAIT)
+
+
+def frames(cassette: Path, session: int | None = None) -> list[Frame]:
+    """Every frame of a session; the newest session when none is named."""
+    with Cassette(cassette) as tape:
+        return list(tape.frames(tape.session(session).id))
+
+
+def sessions(cassette: Path) -> list[Session]:
+    with Cassette(cassette) as tape:
+        return tape.sessions()
+
+
+def stream(cassette: Path, side: str, session: int | None = None) -> bytes:
+    """One side's byte stream, as export gives it back."""
+    more = [] if session is None else ["--session", str(session)]
+    done = run([*MCP_TAPE, "export", str(cassette), "--format", "raw", "--side", side, *more])
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def alive(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    try:
+        os.kill(pid, 0)
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    """Wait for something that can be observed, within bounds."""
+    end = monotonic() + WAIT
+    pause = threading.Event()  # never set
+    while not condition():
+        assert monotonic() < end, f"waited {WAIT} s in vain: {what}"
+        pause.wait(0.01)
+
+
+def receive(source: IO[bytes] | int, size: int | None = None) -> bytes:
+    """So many bytes, or fewer at the end of the stream; all until the end when no size is given. Within bounds."""
+    descriptor = source if isinstance(source, int) else source.fileno()
+    ready = select.poll()
+    ready.register(descriptor, select.POLLIN)
+    got = bytearray()
+    while size is None or len(got) < size:
+        assert ready.poll(WAIT * 1000), f"waited {WAIT} s in vain, after {bytes(got[-100:])!r}"
+        data = os.read(descriptor, 65536 if size is None else min(65536, size - len(got)))
+        if not data:
+            break
+        got += data
+    return bytes(got)
+
+
+def receive_line(source: IO[bytes]) -> bytes:
+    """One line, and not a byte more."""
+    got = b""
+    while not got.endswith(b"\n"):
+        byte = receive(source, 1)
+        if not byte:
+            break
+        got += byte
+    return got
+
+
+def send(target: IO[bytes] | None, data: bytes) -> None:
+    """Write everything: an unbuffered pipe may take less at once."""
+    assert target is not None
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(target.fileno(), rest) :]
+
+
+@contextlib.contextmanager
+def in_background(work: Callable[[], object]) -> Iterator[threading.Thread]:
+    """Something that happens meanwhile; joined at the end, within bounds. A broken pipe ends it quietly."""
+
+    def run_quietly() -> None:
+        with contextlib.suppress(OSError):
+            work()
+
+    thread = threading.Thread(target=run_quietly, daemon=True)
+    thread.start()
+    yield thread
+    thread.join(WAIT)
+    assert not thread.is_alive()
+
+
+def children(parent: int) -> dict[int, int]:
+    """The children of a process, zombies left out, and the process session that each is in. Linux only."""
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, of, _, session = stat.read_text().rpartition(")")[2].split()[:4]
+            if int(of) == parent and state != "Z":
+                found[int(stat.parent.name)] = int(session)
+    return found
+
+
+def writer_of(relay: int, cassette: Path) -> int:
+    """The process that records for this relay, once it has begun to: the child in another process session."""
+    until(lambda: is_recording(cassette), "a session on the cassette")
+    mine = os.getsid(relay)
+    (writer,) = [child for child, session in children(relay).items() if session != mine]
+    return writer
+
+
+def is_recording(cassette: Path) -> bool:
+    """Whether the cassette has a session yet."""
+    try:
+        return bool(sessions(cassette))
+    except CassetteError:
+        return False
+
+
+def is_one_file(cassette: Path) -> bool:
+    """Whether nothing of SQLite's lies beside the cassette, and the cassette says that nothing should."""
+    beside = [path for path in cassette.parent.iterdir() if path.name.startswith(cassette.name) and path != cassette]
+    return not beside and cassette.read_bytes()[18:20] == b"\1\1"
+
+
+@contextlib.contextmanager
+def full_pipe() -> Iterator[int]:
+    """The writing end of a pipe that nobody reads, and that takes nothing more."""
+    reader, full = os.pipe()
+    os.set_blocking(full, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(full, b"x" * 512)
+    os.set_blocking(full, True)
+    try:
+        yield full
+    finally:
+        os.close(reader)
+        os.close(full)

@@ -1,0 +1,111 @@
+"""The quick way to an answer and the usual one send the same bytes, and what is unusual takes the usual way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcp_tape.transports.http.shortcut import Request, chunked, parsed, whole
+from tests.support.http import Client
+from tests.support.http_running import INITIALIZE, call, modern, replaying
+from tests.support.http_tapes import legacy_tape, modern_tape, tool, with_token
+
+HEAD = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2\r\n"
+
+
+def test_a_usual_request_is_taken_apart() -> None:
+    request = parsed(HEAD + b"X-Empty:\r\nMcp-Name: \xc3\xa9 \t\r\n\r\n{}")
+    headers = [(b"host", b"127.0.0.1"), (b"content-length", b"2"), (b"x-empty", b""), (b"mcp-name", b"\xc3\xa9")]
+    assert request == Request("/mcp", headers, b"{}")
+
+
+def test_one_that_is_not_whole_has_no_body_yet() -> None:
+    data = HEAD + b"\r\n{}"
+    requests = [parsed(data[:size]) for size in (len(data) - 2, len(data) - 1)]
+    assert [request and (request.path, request.body) for request in requests] == [("/mcp", None)] * 2
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        HEAD,
+        HEAD + b"\r\n{}POST",
+        HEAD.replace(b"POST", b"GET") + b"\r\n{}",
+        HEAD.replace(b"1.1", b"1.0") + b"\r\n{}",
+        HEAD.replace(b"/mcp", b"http://127.0.0.1/mcp") + b"\r\n{}",
+        HEAD.replace(b"/mcp", b"/mcp?x=1") + b"\r\n{}",
+        HEAD.replace(b"/mcp", b"/m%63p") + b"\r\n{}",
+        HEAD.replace(b" /mcp ", b"  /mcp ") + b"\r\n{}",
+        HEAD.replace(b": 2", b": +2") + b"\r\n{}",
+        HEAD.replace(b": 2", b": 2, 2") + b"\r\n{}",
+        HEAD.replace(b": 2", b": 99999999") + b"\r\n{}",
+        HEAD + b"Content-Length: 2\r\n\r\n{}",
+        HEAD + b"Host: 127.0.0.1\r\n\r\n{}",
+        HEAD.replace(b"Host", b"Hast") + b"\r\n{}",
+        HEAD.replace(b": 2", b": " + b"9" * 5000) + b"\r\n{}",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n{}",
+        HEAD + b"Expect: 100-continue\r\n\r\n{}",
+        HEAD + b"Connection: close\r\n\r\n{}",
+        HEAD + b" folded: x\r\n\r\n{}",
+        HEAD + b"space : x\r\n\r\n{}",
+        HEAD + b"bare: a\nb: c\r\n\r\n{}",
+        HEAD + b"nul: a\0\r\n\r\n{}",
+        HEAD.replace(b"\r\n", b"\n") + b"\n{}",
+        b"POST /mcp HTTP/1.1\r\nhost: x\r\n\r\n",
+    ],
+)
+def test_whatever_is_unusual_is_left_alone(data: bytes) -> None:
+    assert parsed(data) is None
+
+
+def test_responses_are_written_as_uvicorn_does() -> None:
+    assert whole(404, [(b"a", b"b")], b"x") == b"HTTP/1.1 404 Not Found\r\na: b\r\n\r\nx"
+    events = b"HTTP/1.1 200 OK\r\na: b\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+    assert chunked([(b"a", b"b")], [b"abc", b""]) == events
+
+
+END = b"GET /nothing HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"
+
+
+def said(url: str, body: bytes, *, quick: bool, **more: str) -> bytes:
+    """Every byte that answers a request; one with a query takes the usual way."""
+    with Client(url) as client:
+        client.ask(body, to="/mcp" if quick else "/mcp?usual", **more)
+        answer = client.sock.recv(1 << 16)
+        client.send(END)  # only now: two requests at once would not be usual
+        while data := client.sock.recv(1 << 16):
+            answer += data
+        return answer
+
+
+LEGACY = [call(1, "tools/list"), tool(2, "plain"), with_token(3, "events", "t"), tool(6, "no_rpc"), tool(7, "bad")]
+MODERN = [modern(0, "server/discover"), modern(1, "tools/list")]
+MISSES = [tool(8, "nowhere"), call(9, "no/such")]
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_both_ways_say_the_same(era: str, tmp_path: Path) -> None:
+    tape = (legacy_tape if era == "legacy" else modern_tape)(tmp_path / "tape.db")
+    misses = MISSES if era == "legacy" else [modern(8, name="nowhere"), modern(9, "no/such")]
+    both = []
+    for quick in (True, False):
+        with replaying(tape, code=1) as replay, Client(replay.url) as client:
+            client.ask(INITIALIZE if era == "legacy" else MODERN[0])  # from here on there is somebody to be quick for
+            own = {"mcp_session_id": number} if (number := client.answer().header("mcp-session-id")) else {}
+            asked = [*(LEGACY if era == "legacy" else MODERN), *misses]
+            both.append([said(replay.url, body, quick=quick, **own) for body in asked])
+    assert both[0] == both[1]
+    assert all(answer.startswith(b"HTTP/1.1 ") for answer in both[0])
+
+
+def test_a_web_page_is_refused_on_the_quick_way_too(tmp_path: Path) -> None:
+    with replaying(legacy_tape(tmp_path / "tape.db")) as replay, Client(replay.url) as client:
+        client.ask(INITIALIZE)
+        own = {"mcp_session_id": client.answer().header("mcp-session-id") or ""}
+        statuses = []
+        for site in ("none", "cross-site"):
+            client.ask(call(1, "tools/list"), sec_fetch_site=site, **own)
+            statuses.append(client.answer().status)
+    assert statuses == [200, 403]

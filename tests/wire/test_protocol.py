@@ -1,0 +1,104 @@
+"""The only file that knows MCP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_tape.wire import protocol
+
+META = "io.modelcontextprotocol/"
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "name"),
+    [
+        ("tools/call", {"name": "add", "arguments": {}}, "add"),
+        ("prompts/get", {"name": "review"}, "review"),
+        ("resources/read", {"uri": "file:///a"}, "file:///a"),
+        ("resources/subscribe", {"uri": "file:///a"}, "file:///a"),
+        ("resources/unsubscribe", {"uri": "file:///a"}, "file:///a"),
+        ("tasks/get", {"taskId": "t1"}, "t1"),
+        ("tasks/result", {"taskId": "t1"}, "t1"),
+        ("tasks/cancel", {"taskId": "t1"}, "t1"),
+        ("tools/list", {"name": "add"}, None),
+        ("unknown/method", {"name": "add"}, None),
+        ("tools/call", {"name": ["add"]}, None),
+        ("tools/call", {}, None),
+        ("tools/call", None, None),
+        ("tools/call", ["add"], None),
+        ("tools/call", "add", None),
+    ],
+)
+def test_a_call_is_named_by_the_parameter_of_its_method(method: str, params: Any, name: str | None) -> None:
+    assert protocol.call_name(method, params) == name
+
+
+def test_the_handshake_of_the_legacy_era_names_both_sides() -> None:
+    client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    server = {"protocolVersion": "2025-06-18", "serverInfo": {"name": "s", "version": "2"}}
+    asked = protocol.session_facts("initialize", {"id": 1, "method": "initialize", "params": client})
+    assert asked == {"client_name": "c", "client_version": "1"}  # what is offered is not agreed yet
+    assert protocol.session_facts("initialize", {"id": 1, "result": server}) == {
+        "server_name": "s",
+        "server_version": "2",
+        "protocol_version": "2025-06-18",
+    }
+
+
+def test_every_request_of_the_modern_era_names_the_client() -> None:
+    meta = {META + "protocolVersion": "2026-07-28", META + "clientInfo": {"name": "c", "version": "1"}}
+    body = {"id": 1, "method": "tools/list", "params": {"_meta": meta}}
+    assert protocol.session_facts("tools/list", body) == {
+        "protocol_version": "2026-07-28",
+        "client_name": "c",
+        "client_version": "1",
+    }
+
+
+@pytest.mark.parametrize("method", ["server/discover", "tools/call", "anything/else"])
+def test_every_result_of_the_modern_era_names_the_server(method: str) -> None:
+    result = {"resultType": "complete", "_meta": {META + "serverInfo": {"name": "s", "version": "2"}}}
+    assert protocol.session_facts(method, {"id": 1, "result": result}) == {"server_name": "s", "server_version": "2"}
+
+
+def test_discovery_may_name_the_server_in_its_result() -> None:
+    body = {"id": 1, "result": {"supportedVersions": ["2026-07-28"], "serverInfo": {"name": "s"}}}
+    assert protocol.session_facts("server/discover", body) == {"server_name": "s"}
+
+
+@pytest.mark.parametrize(
+    ("method", "body"),
+    [
+        (None, {}),
+        ("tools/call", {"params": {"clientInfo": {"name": "x"}}}),
+        ("tools/call", {"result": {"serverInfo": {"name": "x"}, "protocolVersion": "1"}}),
+        (None, {"result": {"_meta": {META + "serverInfo": {"name": "x"}}}}),  # the client's own answer
+        ("initialize", {"params": {"clientInfo": "x"}}),
+        ("initialize", {"params": [1]}),
+        ("initialize", {"params": {"clientInfo": {"name": 1, "version": None}}}),
+        ("initialize", {"result": "x"}),
+        ("initialize", {"result": {"protocolVersion": 5, "serverInfo": []}}),
+        ("tools/list", {"params": {"_meta": "x"}}),
+        ("tools/list", {"result": {"_meta": ["x"]}}),
+    ],
+)
+def test_what_does_not_tell_about_the_session_is_left_alone(method: str | None, body: dict[str, Any]) -> None:
+    assert protocol.session_facts(method, body) == {}
+
+
+@pytest.mark.parametrize(
+    ("result", "status"),
+    [
+        ({}, "ok"),
+        (None, "ok"),
+        ([], "ok"),
+        ({"isError": True}, "tool-error"),
+        ({"isError": 1}, "ok"),
+        ({"resultType": "complete"}, "ok"),
+        ({"resultType": "input_required"}, "input-required"),
+    ],
+)
+def test_a_result_says_how_it_ended(result: Any, status: str) -> None:
+    assert protocol.result_status(result) == status

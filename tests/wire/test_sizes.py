@@ -1,0 +1,26 @@
+"""Sizes in bytes, as options and filters take them."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcp_tape.wire.sizes import parse_size, size_text
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1", 1), ("512b", 512), ("800k", 800_000), ("64M", 64_000_000), ("1.5 gb", 1_500_000_000), ("0.0001M", 100)],
+)
+def test_a_size_is_a_number_and_a_unit(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "M", "-1", "0", "0.1", "1x", "1e3", "64M 2", "nan", "٣", "1" * 5000, " 1"])
+def test_what_is_no_size_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ValueError, match="64M"):
+        parse_size(text)
+
+
+def test_a_size_is_written_so_that_it_reads_back() -> None:
+    assert [size_text(size) for size in (999, 1500, 64_000_000, 2_000_000_000)] == ["999", "1.5k", "64.0M", "2.0G"]
+    assert parse_size(size_text(64_000_000)) == 64_000_000
