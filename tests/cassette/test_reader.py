@@ -129,6 +129,7 @@ def refused(command: str, tape: Path, *more: str) -> str:
     return said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", READERS)
 @pytest.mark.parametrize("spoil", HINTS, ids=lambda spoil: spoil.__name__)
 def test_what_cannot_be_read_is_exit_code_3_with_a_reason(
@@ -172,6 +173,7 @@ def test_invalid_utf8_in_a_text_column_is_no_crash(whole: Path, tmp_path: Path, 
     assert b"\x1b" not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", READERS)
 def test_a_target_that_is_not_json_is_no_crash(whole: Path, tmp_path: Path, command: str) -> None:
     tape = tmp_path / "tape.db"

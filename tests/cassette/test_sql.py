@@ -218,6 +218,7 @@ def test_sqlite_utils_works_on_a_cassette_as_it_is(tape: Path, words: list[str])
     assert len(json.loads(done.stdout)) in (2, 3, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "shown"),
     [

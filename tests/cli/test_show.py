@@ -373,6 +373,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make(tmp_path_factory.mktemp("long") / "long.db", frames)
 
 
+@pytest.mark.slow
 def test_every_message_of_a_long_session_is_shown_once(long: Path) -> None:
     assert [int(line[:7]) for line in lines("show", long)] == list(range(1, 20_001))
 

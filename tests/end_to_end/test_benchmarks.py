@@ -56,6 +56,7 @@ def http_report(http_samples: Path) -> str:
     return run("http_bench.py", http_samples)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "figure",
     [
@@ -95,6 +96,7 @@ def test_the_benchmark_writes_its_samples(report: str, samples: Path) -> None:
     assert {"round trip", "p99", "messages/s", "start-up", "memory", "bytes/message"} <= figures_in(samples)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "figure",
     [
@@ -132,6 +134,7 @@ def test_the_replay_benchmark_writes_its_samples(replay_report: str, replay_samp
     assert figures_in(replay_samples) == {"first reply", "first reply, large", *rates}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "figure",
     [
@@ -198,6 +201,7 @@ def suites_report(suites_samples: Path) -> str:
     return run("suites.py", suites_samples)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("contestant", ["tape.streams()", "tape.url", "tape.command"])
 def test_the_benchmark_of_suites_runs_every_suite(suites_report: str, contestant: str) -> None:
     assert f"| {contestant} " in suites_report
@@ -223,6 +227,7 @@ def diff_report(diff_samples: Path) -> str:
     return run("diff.py", diff_samples)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("contestant", ["mcp-tape", "deepdiff, every pair", "deepdiff, unequal pairs"])
 def test_the_benchmark_of_diff_measures_every_contestant(diff_report: str, contestant: str) -> None:
     assert f"| made-up ids: {contestant} " in diff_report
@@ -250,6 +255,7 @@ def reading_report(reading_samples: Path) -> str:
     return run("reading.py", reading_samples)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     ["ls", "show, ten lines", "show SEQ", "show", "stats", "search, a rare word", "export --format jsonl", "check"],
@@ -266,6 +272,7 @@ def test_the_benchmark_of_reading_writes_its_samples(reading_report: str, readin
     assert figures_in(reading_samples) == figures
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_kills_finds_all_that_was_received(tmp_path: Path) -> None:
     samples = tmp_path / "kills.json"
     report = run("kills.py", samples)

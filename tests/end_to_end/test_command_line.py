@@ -75,6 +75,7 @@ def on_terminal(command: list[str], **environ: str) -> bytes:
     return output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_every_command_has_help_with_an_example(command: str, flag: str) -> None:
@@ -119,6 +120,7 @@ URL = ["--url", "http://127.0.0.1:9/mcp"]
 REPLAY = ["use", "no.db", "--mode", "none"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
@@ -320,6 +322,7 @@ def test_raw_bytes_are_not_written_to_a_terminal(tape: Path) -> None:
     assert b"Hello on stdout" not in output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [["show"], ["show", "--json"], ["export"], ["export", "--format", "raw", "--side", "client"]], ids=" ".join
 )

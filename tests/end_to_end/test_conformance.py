@@ -39,6 +39,7 @@ def found() -> dict[tuple[str, str], dict[str, Any]]:
     return {(one["mode"], one["requirements"]): one for one in comparisons}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("mode", MODES)
 def test_the_same_checks_pass_direct_recorded_and_replayed(

@@ -188,6 +188,7 @@ def test_a_run_flips_ten_thousand_bytes() -> None:
     assert sum(flips.total for flips in FLIPS) >= 10_000
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_on_stdin")
 @pytest.mark.parametrize("flips", FLIPS, ids=lambda flips: flips.name)
 def test_every_command_ends_with_an_exit_code_on_a_cassette_with_flipped_bytes(flips: Flips, tmp_path: Path) -> None:

@@ -148,6 +148,7 @@ def at_time(seconds: float) -> Callable[[], None]:
     return prepare
 
 
+@pytest.mark.slow
 def test_a_command_that_is_killed_leaves_the_old_cassette_or_the_new_one(
     like: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,6 +223,7 @@ def post(url: str, text: str) -> bytes:
     return next(line for line in body.splitlines() if b'"id"' in line).removeprefix(b"data:").strip()
 
 
+@pytest.mark.slow
 def test_a_recorder_that_is_killed_leaves_what_was_there_and_what_was_heard(like: Path, tmp_path: Path) -> None:
     with serving() as live:
         for case in fuzzing.cases(len(MODES)):

@@ -343,6 +343,7 @@ def loaded() -> None:
             importlib.import_module(module.name)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("loaded")
 def test_every_command_ends_with_an_exit_code_on_a_mutant(tmp_path: Path) -> None:
     wrong = []

@@ -61,6 +61,7 @@ FRAMES = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(FRAMES)
 def test_whatever_was_recorded_comes_back(tmp_path: Path, said: list[Any]) -> None:

@@ -85,6 +85,7 @@ def test_what_is_recorded_anew_and_what_is_said_of_it_hides_them_too(
     assert b"passed on to the live server: tools/call [redacted:env:ACME_TOKEN]" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_recorder_that_cannot_ask_its_test_records_nothing_and_starts_nothing(tmp_path: Path) -> None:
     with use_cassette(tmp_path / "tape.db", "all", command=ECHO) as tape:
         command = tape.command

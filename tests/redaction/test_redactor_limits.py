@@ -332,6 +332,7 @@ for shape in %s:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(8))
 def test_no_shape_takes_more_than_linear_time(part: int) -> None:
     shapes_of_part = f"shapes.ALL[{part}::8]"
@@ -356,6 +357,7 @@ PIECES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_no_text_takes_more_than_linear_time() -> None:
     ends_in_time(TEXTS_AT_LENGTH, json.dumps(PIECES))
 
@@ -393,6 +395,7 @@ for before, inner, after in (("[", "[]", "]"), ('{"a":', '{"password":"kJ8mN2pQ4
 """
 
 
+@pytest.mark.slow
 def test_depth_takes_no_more_than_linear_time() -> None:
     ends_in_time(DEEP)
 
@@ -408,5 +411,6 @@ for name, count in ((b"size", 0), (b"token", 1)):
 """
 
 
+@pytest.mark.slow
 def test_a_message_of_100_mb_with_a_picture_is_no_obstacle() -> None:
     ends_in_time(LARGE)

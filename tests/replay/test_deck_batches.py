@@ -195,6 +195,7 @@ def _work(path: Path, make: Callable[[int], list[Said]], live: Any, n: int, opti
     return work
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "live", "options"),
     [

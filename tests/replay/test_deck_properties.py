@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,6 +80,7 @@ def exchanges(said: list[Said]) -> dict[int | None, list[str]]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(conversations())
 def test_the_client_gets_the_same_frames_in_a_valid_order(said: list[Said]) -> None:
@@ -104,6 +106,7 @@ def test_two_replays_give_the_same_bytes(said: list[Said]) -> None:
         assert back_to_back(path)[:2] == back_to_back(path)[:2]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.sampled_from([True, True, False])), min_size=12, max_size=40),

@@ -82,6 +82,7 @@ def test_a_file_that_is_no_cassette_is_called_that_and_no_more(suite: Suite) -> 
 # -- names
 
 
+@pytest.mark.slow
 def test_parametrised_tests_and_classes_have_their_own_cassettes(suite: Suite) -> None:
     suite.test(
         "@pytest.mark.parametrize('x', ['a', 'A', 'a::b', 'a.b', '../../up', 'x' * 300])\n"

@@ -71,6 +71,7 @@ UNINSTALLED = "@pytest.mark.mcp_tape(server=['no-such-server'])\ndef test_one(mc
 CAUSE = "cannot start the server: there is no command 'no-such-server'; check its spelling and the PATH"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", ["-32010", "'z 1'"])
 def test_a_server_that_is_not_there_is_named_before_the_miss(taped: Suite, wanted: str) -> None:
     before = taped.cassettes()

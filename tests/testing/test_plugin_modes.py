@@ -62,6 +62,7 @@ def test_new_episodes_adds_what_is_missing(recorded: Suite) -> None:
     assert recorded.starts() == 2
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_how_much_its_cassettes_have_grown(suite: Suite) -> None:
     for name in ("test_it/test_one", "test_it/test_two", "test_it/test_three", "shared"):
         suite.record(name, "a", "b")
@@ -113,6 +114,7 @@ def test_a_recording_is_one_file_with_nothing_beside_it(recorded: Suite) -> None
         assert is_one_file(recorded.path / PATH)
 
 
+@pytest.mark.slow
 def test_a_url_is_recorded_and_replayed_too(suite: Suite) -> None:
     demo = Path(__file__).parents[2] / "cassettes" / "demo.db"
     with started([*MCP_TAPE, "replay", str(demo), "--listen", "127.0.0.1:0", "--repeats", "cycle"]) as live:
@@ -146,6 +148,7 @@ ENDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "end"), [(mode, "assert 0") for mode in WRITING] + [("all", end) for end in ENDS if end != "assert 0"]
 )
@@ -159,6 +162,7 @@ def test_the_old_cassette_survives_a_test_that_does_not_pass(recorded: Suite, mo
     assert recorded.cassettes() == {}
 
 
+@pytest.mark.slow
 def test_the_old_cassette_survives_an_interrupted_run(recorded: Suite) -> None:
     before = recorded.cassettes()
     recorded.test(one("b", more="raise KeyboardInterrupt"))
@@ -186,6 +190,7 @@ def test_what_fixtures_ask_after_the_test_is_recorded_too(suite: Suite) -> None:
     assert suite.starts() == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["", "'shared'"])
 def test_a_test_that_is_run_again_until_it_passes_is_recorded(suite: Suite, name: str) -> None:
     suite.add("conftest.py", AGAIN)
@@ -207,6 +212,7 @@ def pytest_runtest_protocol(item, nextitem):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", WRITING[1:])
 def test_a_recording_lies_beside_the_cassette_until_the_test_has_passed(recorded: Suite, mode: str) -> None:
     recorded.test(
@@ -256,6 +262,7 @@ def test_one(mcp_tape):
 NOBODY = "def test_one(mcp_tape): pass\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("test", "mode"), [(PROBE, "once"), *((NOBODY, mode) for mode in WRITING)])
 def test_that_a_test_asks_for_nothing_is_recorded_once_and_replayed(suite: Suite, test: str, mode: str) -> None:
     suite.test(test)

@@ -22,6 +22,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("firsts", [[0], [1, 2, 3, 4], [5]], ids=["command line", "ini", "nothing"])
 def test_the_first_who_says_something_counts(suite: Suite, firsts: list[int]) -> None:
     """All options at once, as a configuration takes long to make; who comes before the first says nothing."""
@@ -185,6 +186,7 @@ version: 1
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
 
 
+@pytest.mark.slow
 def test_pytest_recording_and_plugins_for_async_tests_work_beside_it(suite: Suite) -> None:
     said = [
         [("client", request(0, "initialize")), ("server", answer(0, value=0, **HELLO))],

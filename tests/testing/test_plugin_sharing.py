@@ -24,6 +24,7 @@ PATH = "cassettes/shared.db"
 both = pytest.mark.parametrize("tests", [MARKED, MADE], ids=["marked", "made"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tests", "mode"), [(MARKED, mode) for mode in MODES] + [(MADE, "once"), (MADE, "rewrite")])
 def test_tests_record_a_cassette_together_and_each_finds_its_part(suite: Suite, tests: str, mode: str) -> None:
     suite.test(tests)
@@ -35,6 +36,7 @@ def test_tests_record_a_cassette_together_and_each_finds_its_part(suite: Suite, 
     assert suite.starts() == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tests", "mode"), [(MARKED, mode) for mode in MODES[1:]] + [(MADE, "all")])
 def test_it_is_kept_only_if_every_test_that_used_it_passed(suite: Suite, tests: str, mode: str) -> None:
     suite.record("shared", "a", "b")
@@ -46,6 +48,7 @@ def test_it_is_kept_only_if_every_test_that_used_it_passed(suite: Suite, tests: 
     assert suite.cassettes() == before
 
 
+@pytest.mark.slow
 @both
 def test_it_is_kept_when_others_fail_and_users_are_skipped(suite: Suite, tests: str) -> None:
     fixture = "tape" if tests is MADE else "mcp_tape"
@@ -105,6 +108,7 @@ def test_the_factory_says_how_to_record_what_is_missing(suite: Suite) -> None:
     result.stdout.fnmatch_lines(["To record it: pytest test_it.py::test_one --mcp-record=once"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", ["directory", "dir"])
 def test_the_factory_takes_a_directory_but_the_command_line_counts_first(suite: Suite, said: str) -> None:
     suite.test(MADE.replace("server=", f"{said}='below/cassettes', server="))
@@ -150,6 +154,7 @@ def pytest_generate_tests(metafunc):
 """
 
 
+@pytest.mark.slow
 def test_repetitions_of_a_test_share_its_cassette(suite: Suite) -> None:
     suite.add("conftest.py", REPEATED)
     suite.test(

@@ -20,6 +20,7 @@ def test_two(tape): ask(tape, "b")
 """
 
 
+@pytest.mark.slow
 def test_replay_is_safe_in_parallel_and_reports_of_the_workers_are_one(suite: Suite) -> None:
     """Each worker plays its part of a shared cassette, and knows only the cassettes of its own tests."""
     suite.record("shared", *"abcdef")
@@ -87,6 +88,7 @@ def test_two(mcp_tape): assert ask(mcp_tape, "c")[0][0] == {1!r}
 """
 
 
+@pytest.mark.slow
 def test_each_cassette_is_recorded_by_one_process(suite: Suite) -> None:
     for name in ("together", "failing"):
         suite.record(name, "a")

@@ -125,6 +125,7 @@ def test_every_public_name_and_option_is_documented() -> None:
             assert re.search(rf"`[^`\n]*\b{name}\b[^`\n]*`", page), f"{fields.__name__}.{name}"
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
     def shown(*words: str) -> str:
         done = run([sys.executable, *words], cwd=tmp_path, env=provision.environment())

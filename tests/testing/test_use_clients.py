@@ -111,6 +111,7 @@ def test_streams_are_for_a_client_session_too() -> None:
         assert "Kathmandu" in asyncio.run(talk(tape))
 
 
+@pytest.mark.slow
 def test_streams_need_no_process_no_socket_and_no_thread() -> None:
     source = f"""
 import asyncio, sys, threading
@@ -268,6 +269,7 @@ def interpreter(client: str) -> str:
     return str(provision.venv(provision.FASTMCP if client == "fastmcp4" else "mcp>=1.26,<2", *needed))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", PROGRAMS)
 def test_every_client_sees_the_same_however_it_connects_and_records(client: str, tmp_path: Path) -> None:
     environment = provision.environment() | {
@@ -290,6 +292,7 @@ def test_every_client_sees_the_same_however_it_connects_and_records(client: str,
 TRANSPORTS = "class ClientTransport: pass\n"
 
 
+@pytest.mark.slow
 def test_the_transport_needs_only_what_every_fastmcp_from_2_on_has(tmp_path: Path) -> None:
     (tmp_path / "fastmcp" / "client").mkdir(parents=True)
     (tmp_path / "fastmcp" / "client" / "transports.py").write_text(TRANSPORTS)

@@ -89,6 +89,7 @@ def agent(tmp_path: Path) -> Agent:
 LIVE = ["tools/call", ["Ann"], "tools/call", ["Ann", "Bob"]]
 
 
+@pytest.mark.slow
 def test_once_records_all_that_one_process_starts_and_then_replays_it_in_order(agent: Agent) -> None:
     assert agent.run(agent.command("once")) == LIVE
     assert "this run records" in agent.said
@@ -99,6 +100,7 @@ def test_once_records_all_that_one_process_starts_and_then_replays_it_in_order(a
     assert len({session.run for session in sessions(agent.tape)}) == 1
 
 
+@pytest.mark.slow
 def test_rewrite_replaces_a_cassette_once_in_a_run(agent: Agent) -> None:
     make_cassette(agent.tape, [("client", call(1, "old")), ("server", result(1))])
     assert agent.run(agent.command("rewrite")) == LIVE
@@ -106,6 +108,7 @@ def test_rewrite_replaces_a_cassette_once_in_a_run(agent: Agent) -> None:
     assert agent.run(agent.command("none")) == LIVE
 
 
+@pytest.mark.slow
 def test_rewrite_keeps_all_connections_of_a_run_that_overlap(agent: Agent) -> None:
     make_cassette(agent.tape, [("client", call(1, "old")), ("server", result(1))])
     with started(agent.command("rewrite"), env=environment("r")) as slow:
@@ -119,6 +122,7 @@ def test_rewrite_keeps_all_connections_of_a_run_that_overlap(agent: Agent) -> No
     assert agent.run(agent.command("none"), STORY[:2]) == LIVE[:2]
 
 
+@pytest.mark.slow
 def test_a_run_may_be_named_where_processes_do_not_tell(agent: Agent) -> None:
     """Two programs, one after the other, of one build."""
     assert agent.run(agent.command("once"), STORY[:2], "build-7") == LIVE[:2]

@@ -168,6 +168,7 @@ def crowded(leaf: Schema) -> Schema:
     return an({f"a{n}": {"type": "array", "items": leaf} for n in range(30_000)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "rules"),
     [

@@ -80,6 +80,7 @@ def test_what_is_narrower_one_way_is_wider_the_other_way(family: Family) -> None
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_what_no_longer_fits_is_found_at_the_level_of_its_rule(family: Family) -> None:
     broken = {"input": 0, "output": 0}
@@ -105,12 +106,14 @@ def _output_level(family: Family) -> Level:
     return (rule.otherwise or rule.level) if family.output == "output-property-added" else rule.level
 
 
+@pytest.mark.slow
 @settings(steady, max_examples=120)
 @given(ROOTS, ROOTS, st.data())
 def test_what_no_longer_fits_is_found_between_any_two_schemas(old: Any, new: Any, data: st.DataObject) -> None:
     _check(old, new, data)
 
 
+@pytest.mark.slow
 @settings(steady, max_examples=200)
 @given(SCHEMAS, st.data())
 def test_what_no_longer_fits_is_found_where_one_part_has_changed(old: Any, data: st.DataObject) -> None:

@@ -48,6 +48,7 @@ def rules(place: Path, *words: str, code: int = 0) -> list[str]:
 BREAKING = ["input-required-property-added", "call-ok-to-error", "server-major-not-bumped"]
 
 
+@pytest.mark.slow
 def test_a_breaking_change_is_found_and_told_by_the_exit_code(desk: Path) -> None:
     shown = mcp_tape(desk, "diff", "old.db", "new.db", code=1)
     assert shown.startswith("3 changes: 2 error, 1 info        demo-weather 1.0 → 1.1")
@@ -157,6 +158,7 @@ def test_a_cassette_is_read_from_a_revision(repository: Path) -> None:
     assert rules(repository, "git:HEAD:tapes/demo.db#1", "tapes/demo.db") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reference", "said"),
     [
@@ -197,6 +199,7 @@ def test_a_server_that_is_started_is_asked_what_it_offers(desk: Path) -> None:
     assert (desk / "old.db").read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tape", ["time.db", "time-modern.db", "git.db"])
 def test_a_server_at_a_url_is_asked_what_it_offers_in_its_era(tape: str) -> None:
     with replaying(TAPES / tape, "-q") as server:

@@ -120,6 +120,7 @@ STRANGE: list[Any] = [None, True, 0, "x", [], [1], {}, {"content": None}, {"cont
 METHODS = {"tools/call": {"name": "t"}, "prompts/get": {"name": "t"}, "resources/read": {"uri": "a"}, "x/y": {}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_results_may_be_anything(method: str) -> None:
     """Each strange result against each other one."""
@@ -179,6 +180,7 @@ def test_nested_arguments_are_no_obstacle() -> None:
     assert rules(one, other) == ["call-structured-value-changed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("give", [wrote, lambda text: gave({"a": text})], ids=["text", "structured"])
 def test_a_result_of_megabytes_is_compared(give: Any) -> None:
     text = "".join(f"{n} word " for n in range(400_000))

@@ -70,6 +70,7 @@ def show(page: Page, tmp_path: Path, name: str = "rich", **media: Any) -> None:
     page.goto(file.as_uri())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [360, 800, 1600])
 @pytest.mark.parametrize("name", ALL)
 def test_it_fits_the_width_of_the_window(page: Page, tmp_path: Path, name: str, width: int) -> None:

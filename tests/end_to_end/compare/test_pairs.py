@@ -41,6 +41,7 @@ def test_each_server_has_its_recordings_and_a_text() -> None:
     assert {f"{name}.txt" for name in SERVERS} <= set(KEPT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", KEPT)
 def test_a_kept_output_is_what_diff_prints(tmp_path: Path, kept: str) -> None:
     name, ending = kept.split(".")
@@ -54,6 +55,7 @@ def test_the_exit_code_says_whether_a_release_breaks_clients(tmp_path: Path, nam
     assert (code, bool(json.loads(printed)["counts"]["error"])) == ((1, True) if SERVERS[name][1] else (0, False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [("new", "again"), ("again", "new")], ids=" ".join)
 @pytest.mark.parametrize("name", SERVERS)
 def test_the_same_release_twice_has_nothing_worth_a_warning(tmp_path: Path, name: str, order: tuple[str, str]) -> None:

@@ -151,6 +151,7 @@ def golden(family: str, form: str) -> Path:
     return GOLDEN / f"{family}.{ENDINGS[form]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_two_versions_are_told_apart_as_the_golden_file_says(desk: Path, family: str, form: str) -> None:

@@ -48,6 +48,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory, server: str) -> Path:
     return make_desk(tmp_path_factory.mktemp("docs"), server)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", blocks("sh", marked=True))
 def test_a_shell_example_runs(desk: Path, server: str, text: str) -> None:
     if "sqlite3 " in text and shutil.which("sqlite3") is None:
@@ -57,6 +58,7 @@ def test_a_shell_example_runs(desk: Path, server: str, text: str) -> None:
     assert done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "printed"),
     [

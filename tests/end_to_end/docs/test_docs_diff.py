@@ -120,6 +120,7 @@ def valued(value: Any, key: str) -> Iterator[Any]:
             yield from valued(inner, key)
 
 
+@pytest.mark.slow
 def test_the_recipe_that_verifies_annotates_what_breaks(desk: Desk) -> None:
     verify = recipes("GitHub Actions", "run")[0]
     assert tried(verify, desk, desk.same).returncode == 0
@@ -148,6 +149,7 @@ def test_the_recipe_for_a_summary_writes_it_and_passes(desk: Desk) -> None:
     assert "**input-required-property-added** `tool look`" in (desk.clone / "summary").read_text("utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "code", "failed"), [("same", 0, []), ("next", 1, ["look"])])
 def test_the_recipe_for_junit_has_a_test_for_each_that_changed(
     desk: Desk, version: str, code: int, failed: list[str]
@@ -159,6 +161,7 @@ def test_the_recipe_for_junit_has_a_test_for_each_that_changed(
     assert [case.get("name") for case in cases if case.find("failure") is not None] == failed
 
 
+@pytest.mark.slow
 def test_the_pre_commit_hook_stops_a_commit_that_breaks(desk: Desk) -> None:
     (entry,) = recipes("pre-commit", "entry")
     (files,) = recipes("pre-commit", "files")
@@ -175,6 +178,7 @@ def test_the_pre_commit_hook_stops_a_commit_that_breaks(desk: Desk) -> None:
     assert tried(hook, desk, desk.same).returncode == 0
 
 
+@pytest.mark.slow
 def test_the_exit_codes_are_those_of_the_page(desk: Desk) -> None:
     told = dict(re.findall(r"(\d): ([^.]+)", under("ci.md", "Exit codes")))
     assert sorted(told) == ["0", "1", "2", "3", "4"]
@@ -189,6 +193,7 @@ def test_the_exit_codes_are_those_of_the_page(desk: Desk) -> None:
         assert tried(command, desk, desk.same).returncode == code, command
 
 
+@pytest.mark.slow
 def test_a_review_by_options_does_what_the_page_says(desk: Desk) -> None:
     """What is rejected leaves the cassette as it is; all accepted, and the new recording takes its place."""
     tape, new, ignored = (
@@ -211,6 +216,7 @@ def test_a_review_by_options_does_what_the_page_says(desk: Desk) -> None:
     assert tried(verify, desk, desk.next).returncode == 0
 
 
+@pytest.mark.slow
 def test_updating_tells_of_the_changes_unless_told_not_to(desk: Desk) -> None:
     update = "mcp-tape verify -q tapes/my-server.db --update -- my-server"
     assert tried(update, desk, desk.next).returncode == 1

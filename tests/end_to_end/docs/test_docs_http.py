@@ -61,6 +61,7 @@ def nobody() -> str:
         return f"http://127.0.0.1:{taken.getsockname()[1]}/mcp"
 
 
+@pytest.mark.slow
 def test_the_pytest_example_records_then_replays_then_fails_on_a_miss(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +87,7 @@ def test_the_javascript_client_is_recorded(server: str, tmp_path: Path, node: Ca
     assert session.transport == "http"
 
 
+@pytest.mark.slow
 def test_the_statuses_of_a_replay_are_as_documented(desk: Path) -> None:
     with told("replay", str(desk / "tape.db"), "-q", "--listen", "127.0.0.1:0", code=1) as url:
         session = {"Mcp_Session_Id": "tape-1"}
@@ -138,6 +140,7 @@ def test_every_event_of_a_recording_is_documented(desk: Path) -> None:
         assert all(set(fact) == {"event"} | documented[fact["event"]] for fact in facts)
 
 
+@pytest.mark.slow
 def test_the_exit_codes_are_as_documented(desk: Path, tmp_path: Path, server: str) -> None:
     tape, new = str(desk / "tape.db"), str(tmp_path / "new.db")
     with told("record", "--url", server, "-o", new):

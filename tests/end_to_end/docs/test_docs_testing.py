@@ -72,6 +72,7 @@ def cassettes(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*.db")}
 
 
+@pytest.mark.slow
 def test_the_story_of_the_guide_from_an_empty_directory_to_a_miss(tmp_path: Path) -> None:
     example("docs/testing.md", "test_time.py", tmp_path)
     said = pytest_run(tmp_path).stdout.decode()
@@ -135,6 +136,7 @@ def test_every_example_is_in_the_guide() -> None:
     assert sorted(listed) == sorted(path.name for path in (ROOT / "docs" / "examples").glob("test_*.py"))
 
 
+@pytest.mark.slow
 def test_the_example_of_the_readme_records_and_replays(tmp_path: Path) -> None:
     example("README.md", "test_clock.py", tmp_path)
     done = pytest_run(tmp_path)
@@ -144,6 +146,7 @@ def test_the_example_of_the_readme_records_and_replays(tmp_path: Path) -> None:
     assert pytest_run(tmp_path).returncode == 0  # the tape alone
 
 
+@pytest.mark.slow
 def test_the_javascript_example_records_then_replays_then_fails_on_a_miss(
     tmp_path: Path, node: Callable[[], Path]
 ) -> None:

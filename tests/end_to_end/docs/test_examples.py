@@ -89,12 +89,14 @@ def test_every_example_is_tried() -> None:
     assert {path.name for path in EXAMPLES.glob("test_*.py")} == set(REPLAYED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", REPLAYED)
 def test_an_example_replays_with_no_server_in_reach(replayed: str, file: str) -> None:
     found = [len(re.findall(rf"^{file}::.* {outcome} ", replayed, re.M)) for outcome in ("PASSED", "SKIPPED")]
     assert tuple(found) == REPLAYED[file], replayed
 
 
+@pytest.mark.slow
 def test_examples_can_be_recorded_anew(place: Path, offline: dict[str, str]) -> None:
     files = ["test_rules.py", "test_own_server.py"]
     shutil.rmtree(place / "cassettes")
@@ -108,6 +110,7 @@ def test_examples_can_be_recorded_anew(place: Path, offline: dict[str, str]) -> 
     assert "5 passed, 1 skipped in " in said
 
 
+@pytest.mark.slow
 def test_a_server_that_answers_otherwise_than_recorded_fails_the_example(place: Path) -> None:
     changed(place / "shop.py", '"red shoes": 79', '"red shoes": 80')
     code, said = tried(place, "test_own_server.py", env=provision.environment())
@@ -116,6 +119,7 @@ def test_a_server_that_answers_otherwise_than_recorded_fails_the_example(place: 
     assert "'text': '79'" in said and "'text': '80'" in said
 
 
+@pytest.mark.slow
 def test_a_miss_fails_an_example_whose_agent_swallows_it(place: Path, offline: dict[str, str]) -> None:
     changed(place / "test_agent.py", "Moon/Tycho", "Moon/Kepler")
     code, said = tried(place, "test_agent.py", "-k", "finds", env=offline)
@@ -124,6 +128,7 @@ def test_a_miss_fails_an_example_whose_agent_swallows_it(place: Path, offline: d
     assert "AssertionError" not in said  # the agent said what it should
 
 
+@pytest.mark.slow
 def test_the_unittest_example_fails_on_a_miss_without_pytest(place: Path, offline: dict[str, str]) -> None:
     changed(place / "test_unittest.py", "Asia/Tokyo", "Asia/Seoul")
     done = run([sys.executable, "-m", "unittest", "test_unittest.py"], cwd=place, env=offline)

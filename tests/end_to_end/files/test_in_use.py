@@ -113,6 +113,7 @@ def replaces(old: str, new: str) -> str:
 # -- redact
 
 
+@pytest.mark.slow
 def test_what_is_hidden_is_in_no_byte_while_the_recording_goes_on(path: Path) -> None:
     with recording(path) as live:
         for number in range(1, 40):
@@ -147,6 +148,7 @@ def test_a_dry_run_only_reads(path: Path) -> None:
     assert (after["hidden"], after["frames"]) == (told["hidden"], told["frames"])
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_of_what_is_recorded_meanwhile(path: Path) -> None:
     talk = Frames()
     for number in range(1, 3000):

@@ -94,6 +94,7 @@ def test_a_long_chain_of_sessions_goes_at_once_and_is_named_in_short(chain: Path
     assert [session.id for session in sessions(chain)] == [2]
 
 
+@pytest.mark.slow
 def test_a_long_chain_of_sessions_plays(chain: Path) -> None:
     done = run(
         [sys.executable, "-m", "mcp_tape", "replay", chain, "--session", "all"], call(7, "say", word="apple") + b"\n"

@@ -70,6 +70,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, sdk_client: SdkClient, se
     return recording
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("client", "server"), PAIRS)
 def test_a_client_sees_the_same_through_record_as_without_it(client: str, server: str, recorded: Recorded) -> None:
     recording = recorded(client, server)
@@ -80,6 +81,7 @@ def test_a_client_sees_the_same_through_record_as_without_it(client: str, server
     check_tape(recording.tape, document)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("client", "server"), PAIRS)
 def test_a_client_sees_on_replay_what_it_saw_live(
     client: str, server: str, recorded: Recorded, tmp_path: Path, sdk_client: SdkClient

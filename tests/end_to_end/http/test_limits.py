@@ -108,6 +108,7 @@ def assert_told_once(running: Running) -> None:
     assert SECRET not in running.said and "Traceback" not in running.said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bug", ["serve.Server._whose", "deck.Deck.receive", "deck.Deck.plain", "streams.Conversation._hand_out"]
 )

@@ -54,6 +54,7 @@ def in_turn(pieces: list[bytes], head: bytes, tape: Path) -> list[bytes]:
 # Streams -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eol", [b"\n", b"\r\n", b"\r"])
 def test_each_event_is_passed_on_before_the_next_is_written(eol: bytes, tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"

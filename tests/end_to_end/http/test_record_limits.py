@@ -29,6 +29,7 @@ def echo(request: Message, wire: Wire) -> None:
 # Much --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_hundred_clients_at_once(tmp_path: Path) -> None:
     tape, many = tmp_path / "tape.db", 200
     together = threading.Barrier(many)
@@ -46,6 +47,7 @@ def test_two_hundred_clients_at_once(tmp_path: Path) -> None:
     assert sorted(texts(all_frames(tape), "server")) == sorted(result(n) for n in range(many))
 
 
+@pytest.mark.slow
 @linux_only
 def test_a_hundred_megabytes_pass_without_being_collected(tmp_path: Path) -> None:
     tape, body = tmp_path / "tape.db", call(1, text="x" * (100 * MiB))
@@ -62,6 +64,7 @@ def test_a_hundred_megabytes_pass_without_being_collected(tmp_path: Path) -> Non
     assert sessions(tape)[0].incomplete is None
 
 
+@pytest.mark.slow
 @linux_only
 def test_an_event_of_fifty_megabytes_passes_without_being_collected(tmp_path: Path) -> None:
     tape, big = tmp_path / "tape.db", result(1, text="x" * (50 * MiB))
@@ -76,6 +79,7 @@ def test_an_event_of_fifty_megabytes_passes_without_being_collected(tmp_path: Pa
     assert texts(all_frames(tape), "server")[-1] == big
 
 
+@pytest.mark.slow
 @linux_only
 def test_a_fast_stream_waits_for_a_slow_reader(tmp_path: Path) -> None:
     piece = chunk(event(said(method="notifications/x", params={"text": "x" * MiB})))
@@ -104,6 +108,7 @@ def test_a_fast_stream_waits_for_a_slow_reader(tmp_path: Path) -> None:
 # The end of the recorder -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signals_end_it_cleanly(number: int, tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
@@ -120,6 +125,7 @@ def kill(recorder: Running) -> None:
     recorder.process.wait(WAIT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("events", [True, False])
 def test_what_the_client_got_is_on_the_tape_of_a_killed_recorder(events: bool, tmp_path: Path) -> None:
     tape, got = tmp_path / "tape.db", []

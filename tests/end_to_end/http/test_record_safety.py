@@ -108,6 +108,7 @@ def test_no_tunnel_is_made_and_no_request_is_echoed(verb: str, target: str, guar
     assert len(upstream.requests) == before
 
 
+@pytest.mark.slow
 def test_we_listen_for_others_only_when_told_so(tmp_path: Path) -> None:
     tape, common = tmp_path / "tape.db", ["--url", "http://127.0.0.1:9/mcp", "--listen"]
     for host in ("0.0.0.0", "[::]", socket.gethostname() + ".test", "192.0.2.1"):
@@ -234,6 +235,7 @@ def test_a_secret_in_the_path_of_a_server_that_is_down_is_not_kept(tmp_path: Pat
 # Whom we trust -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_certificate_is_trusted_when_its_authority_is_named(tmp_path: Path) -> None:
     authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)

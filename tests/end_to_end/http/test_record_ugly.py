@@ -103,6 +103,7 @@ DYING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leave", [Wire.close, Wire.reset])
 def test_a_server_that_dies_is_no_clean_end_for_the_client(leave: Callable[[Wire], None], tmp_path: Path) -> None:
     tape, got = tmp_path / "tape.db", threading.Semaphore(0)

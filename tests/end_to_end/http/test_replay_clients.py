@@ -59,6 +59,7 @@ def steps_for(server: str) -> dict[str, str]:
 # Over another transport --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", ["mcp1", "mcp2-auto", "ts1", "ts2-auto", "fastmcp4"])
 def test_what_was_recorded_over_stdio_is_the_same_over_http(
     client: str, recorded: Recorded, tmp_path: Path, sdk_client: SdkClient
@@ -73,6 +74,7 @@ def test_what_was_recorded_over_stdio_is_the_same_over_http(
     check_heard(json.loads(old))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("client", "server"), [("mcp2-auto", "time"), ("fastmcp4", "time"), ("ts2-auto", "git")])
 def test_the_newest_revision_recorded_over_stdio_is_the_same_over_http(
     client: str, server: str, recorded: Recorded, tmp_path: Path, sdk_client: SdkClient
@@ -82,6 +84,7 @@ def test_the_newest_revision_recorded_over_stdio_is_the_same_over_http(
     assert again == recording.output and protocol(json.loads(again)) == "2026-07-28"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", ["mcp1", "mcp2-auto", "ts1"])
 @pytest.mark.parametrize("server", OVER)
 def test_either_http_transport_plays_what_was_recorded_over_the_other(
@@ -96,6 +99,7 @@ def test_either_http_transport_plays_what_was_recorded_over_the_other(
 # Another client ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("server", "before", "now"),
     [
@@ -122,6 +126,7 @@ def test_a_tape_of_one_client_plays_to_another(
 # Many calls, many clients ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", ["ts1", "ts2-auto"])
 @pytest.mark.parametrize("path", ["/mcp", "/sse"])
 def test_every_progress_callback_fires_however_fast_the_answer_is(
@@ -133,6 +138,7 @@ def test_every_progress_callback_fires_however_fast_the_answer_is(
     assert heard(json.loads(output)) == [4] * 40
 
 
+@pytest.mark.slow
 def test_clients_at_the_same_time_get_the_whole_tape_each(
     recorded: Recorded, tmp_path: Path, sdk_client: SdkClient
 ) -> None:

@@ -47,6 +47,7 @@ def raw(replay: Running, body: bytes, **headers: str) -> bytes:
 # Faults ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plain", "events"])
 def test_faults_break_what_they_name_and_nothing_else(name: str, tape: Path) -> None:
     faults = ["http:503", "reset", "disconnect", "truncate:20", "delay:1", "error:-32000", "drop"]
@@ -103,6 +104,7 @@ def test_exit_ends_the_server_with_its_code(tape: Path) -> None:
         assert replay.process.wait(WAIT) == 3
 
 
+@pytest.mark.slow
 def test_faults_are_the_same_every_time(modern_one: Path) -> None:
     def statuses() -> list[int]:
         options = ("--fault", "tools/call:counted=http:500:50%", "--seed", "7")
@@ -145,6 +147,7 @@ class Verbatim(Client):
         return more
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_how_a_request_arrives_does_not_change_its_answer(era: str, tape: Path, modern_one: Path) -> None:
     own = {"mcp_session_id": NUMBER} if era == "legacy" else {}
@@ -190,6 +193,7 @@ def test_stdout_is_one_line_and_everything_else_is_told(tape: Path, tmp_path: Pa
     assert [one["what"] for one in told] == ["played", "played", "miss", *["unplayed"] * 7]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signals_end_it_while_streams_are_open(number: int, tape: Path) -> None:
     with replaying(tape) as replay, Client(replay.url) as listener:
@@ -239,6 +243,7 @@ def test_the_recorded_order_is_kept(tmp_path: Path) -> None:
         assert "gave way" not in replay.said
 
 
+@pytest.mark.slow
 def test_a_replay_in_time_waits_as_long_as_the_server_did(tmp_path: Path) -> None:
     tape = concurrent_tape(tmp_path / "tape.db")
     # A minute on the tape: nothing that anybody waits for, unless it is sped up.

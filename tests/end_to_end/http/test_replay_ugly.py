@@ -66,6 +66,7 @@ def raw(replay: Running, body: bytes, **headers: str) -> bytes:
 # Many --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_hundred_clients_have_a_session_each(tape: Path) -> None:
     many = 200
     with replaying(tape) as replay, contextlib.ExitStack() as open_:
@@ -80,6 +81,7 @@ def test_two_hundred_clients_have_a_session_each(tape: Path) -> None:
             assert json.dumps(number).encode() in client.answer().body
 
 
+@pytest.mark.slow
 def test_a_thousand_streams_are_open_at_once(modern_one: Path) -> None:
     many, (soft, hard) = 1000, resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))
@@ -117,6 +119,7 @@ def test_half_and_malformed_requests_disturb_nobody(modern_one: Path) -> None:
             assert [client.answer().document["id"] for _ in range(10)] == list(range(10))
 
 
+@pytest.mark.slow
 def test_a_body_of_fifty_megabytes_is_read_and_answered(modern_one: Path) -> None:
     with replaying(modern_one, "--match-on", "$.params.name") as replay:
         big = modern("big", name="counted", text="x" * (50 << 20))
@@ -219,6 +222,7 @@ ODD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", ODD)
 def test_a_tape_of_a_stranger_is_played_as_far_as_it_goes(odd: str, tape: Path, tmp_path: Path) -> None:
     copy = tmp_path / "tape.db"

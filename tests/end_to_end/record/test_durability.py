@@ -74,6 +74,7 @@ def test_two_recorders_on_one_file_both_keep_everything(tmp_path: Path) -> None:
     assert is_one_file(cassette)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attempt", range(5))
 def test_recorders_that_start_and_end_at_the_same_moment_share_a_new_file(tmp_path: Path, attempt: int) -> None:
     cassette = tmp_path / "tape.db"
@@ -176,6 +177,7 @@ def test_when_the_writer_is_killed_the_conversation_goes_on_and_the_session_says
     assert is_one_file(cassette)
 
 
+@pytest.mark.slow
 @linux_only
 def test_when_nobody_reads_what_we_say_a_dead_writer_does_not_stop_the_conversation_either(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"
@@ -188,6 +190,7 @@ def test_when_nobody_reads_what_we_say_a_dead_writer_does_not_stop_the_conversat
     assert sessions(cassette)[0].incomplete == "the recording process has died"
 
 
+@pytest.mark.slow
 @linux_only
 def test_when_the_writer_is_stuck_the_conversation_goes_on_and_the_session_says_incomplete(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"
@@ -229,6 +232,7 @@ print(summary.frames, summary.incomplete)
 """
 
 
+@pytest.mark.slow
 @linux_only
 @pytest.mark.parametrize(
     ("too_long", "says"),
@@ -296,6 +300,7 @@ def converses_on_a_full_disk(cassette: Path, **more: object) -> None:
     assert stream(cassette, "client").startswith(PING % 1)
 
 
+@pytest.mark.slow
 def test_on_a_full_disk_the_conversation_goes_on_and_the_session_says_incomplete(small_disk: Path) -> None:
     converses_on_a_full_disk(small_disk / "tape.db")
 
@@ -355,6 +360,7 @@ class Storm:
             self.heard += data + os.read(self._process.stdout.fileno(), 65536)
 
 
+@pytest.mark.slow
 @linux_only
 @pytest.mark.parametrize("whom", ["process", "group"])
 @pytest.mark.parametrize("seed", range(6))

@@ -196,6 +196,7 @@ def test_the_corpus_is_large() -> None:
     assert len({secret for case in SECRETS for secret in case.secrets}) >= 150
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", SECRETS, ids=about)
 def test_a_secret_is_nowhere_on_disk_not_even_while_recording(tape: Recording, case: Entry) -> None:
     parts = [trace for secret in case.secrets for trace in traces(secret)]

@@ -88,6 +88,7 @@ def test_a_client_that_closes_stderr_still_gets_the_servers_exit_code(tmp_path: 
         assert process.wait(WAIT) == 3
 
 
+@pytest.mark.slow
 def test_a_client_that_never_reads_stderr_does_not_keep_us_from_ending(tmp_path: Path) -> None:
     with (
         full_pipe() as stderr,
@@ -166,6 +167,7 @@ os.read(0, 1)
 """
 
 
+@pytest.mark.slow
 def test_a_grandchild_that_holds_the_pipes_does_not_hold_us(tmp_path: Path) -> None:
     cassette, pid = tmp_path / "tape.db", tmp_path / "pid"
     with gate(tmp_path / "gate") as wait_here:
@@ -256,6 +258,7 @@ def signal_to(whom: str, process: subprocess.Popen[bytes], number: int) -> None:
         os.kill(process.pid, number)
 
 
+@pytest.mark.slow
 @whom
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_server_gets_a_signal_once_and_may_take_its_time(tmp_path: Path, whom: str, number: signal.Signals) -> None:
@@ -269,6 +272,7 @@ def test_a_server_gets_a_signal_once_and_may_take_its_time(tmp_path: Path, whom:
     assert (session.exit_code, session.incomplete) == (7, None)
 
 
+@pytest.mark.slow
 @whom
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_server_that_obeys_ends_with_that_signal(tmp_path: Path, whom: str, number: signal.Signals) -> None:
@@ -278,6 +282,7 @@ def test_a_server_that_obeys_ends_with_that_signal(tmp_path: Path, whom: str, nu
     assert sessions(tmp_path / "tape.db")[0].exit_code == 128 + number
 
 
+@pytest.mark.slow
 @whom
 def test_a_server_that_ignores_the_signal_is_killed(tmp_path: Path, whom: str) -> None:
     with recording(tmp_path / "tape.db", python(IGNORING)) as process:
@@ -348,6 +353,7 @@ signal.pause()
         # the grandchild finds nobody to talk to any more, and ends
 
 
+@pytest.mark.slow
 @linux_only
 def test_told_to_stop_when_all_is_said_we_leave_the_writer_to_finish_alone(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"

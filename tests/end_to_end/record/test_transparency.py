@@ -68,6 +68,7 @@ def kept(cassette: Path, side: str) -> bytes:
     return out.getvalue()
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(asked=pieces(), said=pieces())
 @example(asked=[b"\0\r\n", b"\r", b"\xff\xfe\n\n\nno newline"], said=[b"\r", b"\n\0", b"\xc3", b"\xa4\r"])
@@ -89,6 +90,7 @@ def test_any_bytes_split_anywhere_arrive_and_are_kept(
     assert kept(here / "tape.db", "server") == b"".join(said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data",
     [
@@ -114,6 +116,7 @@ def test_export_gives_the_stream_back_exactly(tmp_path: Path, data: bytes) -> No
     assert stream(cassette, "server") == data
 
 
+@pytest.mark.slow
 def test_a_line_of_100_megabytes_passes_both_ways(tmp_path: Path) -> None:
     cassette = tmp_path / "tape.db"
 
@@ -153,6 +156,7 @@ def digest_of(read: Callable[[], bytes]) -> str:
     return digest.hexdigest()
 
 
+@pytest.mark.slow
 def test_a_flood_that_the_client_does_not_read_waits_and_the_other_direction_goes_on(tmp_path: Path) -> None:
     cassette, heard = tmp_path / "tape.db", tmp_path / "heard"
     flood = b"".join(b'{"jsonrpc":"2.0","method":"flood","params":{"n":%d}}\n' % n for n in range(40_000))
@@ -197,6 +201,7 @@ def test_stderr_passes_byte_for_byte_and_is_kept_as_frames(tmp_path: Path) -> No
 # Odd ways to be started --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [[0], [1], [2], [0, 1], [0, 1, 2]], ids=str)
 def test_a_standard_stream_may_be_missing(tmp_path: Path, missing: list[int]) -> None:
     cassette = tmp_path / "tape.db"

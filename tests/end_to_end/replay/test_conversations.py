@@ -45,6 +45,7 @@ def comparable(body: Body) -> Body:
     return mine
 
 
+@pytest.mark.slow
 def test_each_step_of_a_client_brings_what_waits_for_it(tmp_path: Path) -> None:
     for case in fuzzing.cases(40):
         talk = Talk(case)
@@ -197,6 +198,7 @@ def on_web(path: Path, place: str) -> Iterator[Wired]:
             client.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["pipes", "/mcp", "/sse"])
 def test_a_conversation_is_the_same_on_every_transport(tmp_path: Path, where: str) -> None:
     for case in fuzzing.cases(3):

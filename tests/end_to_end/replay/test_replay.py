@@ -36,6 +36,7 @@ def asked_of(tape: Path) -> bytes:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["everything", "noisy", "modern", "batch", "cancelled"])
 def test_twenty_replays_of_one_client_script_give_the_same_bytes(name: str) -> None:
     tape = CASSETTES / f"{name}.db"

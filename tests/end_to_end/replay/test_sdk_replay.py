@@ -75,6 +75,7 @@ def play(tmp_path: Path, sdk_client: SdkClient) -> Play:
 # The same client again ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("client", "server"), EVERYWHERE)
 def test_a_client_sees_on_replay_what_it_saw_live(client: str, server: str, recorded: Recorded, play: Play) -> None:
     recording = recorded(client, server)
@@ -98,6 +99,7 @@ def check_shows_everything(document: Document) -> None:
     assert len(document["steps"][-2]["steps"]) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", ["ts1", "ts2-auto"])
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_every_progress_callback_fires_however_fast_the_answer_is(
@@ -128,6 +130,7 @@ def test_what_plays_alone_cannot_start_a_server(tmp_path: Path) -> None:
 # Another client ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("server", "before", "now"),
     [
@@ -153,6 +156,7 @@ def test_a_tape_of_one_client_plays_to_another(
     assert protocol(document) == protocol(then)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", ["mcp2-auto", "ts2-auto", "fastmcp4"])
 def test_a_newer_client_learns_at_once_that_the_tape_is_older(
     client: str, recorded: Recorded, tmp_path: Path, sdk_client: SdkClient
@@ -167,6 +171,7 @@ def test_a_newer_client_learns_at_once_that_the_tape_is_older(
     assert others[1][1]["method"] == "initialize" and protocol(document) == "2025-11-25"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", ["mcp1", "mcp2-legacy", "fastmcp4"])
 def test_a_client_without_a_capability_is_noted_and_play_goes_on(client: str, recorded: Recorded, play: Play) -> None:
     recording = recorded("mcp2-legacy", "everything")
@@ -178,6 +183,7 @@ def test_a_client_without_a_capability_is_noted_and_play_goes_on(client: str, re
     assert set(document["asked"]) == {"elicitation", "roots"} and outcomes(document) == outcomes(then)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", ["mcp2-auto", "ts1"])
 @pytest.mark.parametrize("times", [0, 7])
 def test_a_client_may_list_tools_more_or_less_often_than_recorded(
@@ -201,6 +207,7 @@ def test_a_client_that_skips_the_handshake_gets_its_answers(recorded: Recorded) 
 # Modes -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", ["mcp2-auto", "mcp1", "ts2-auto"])
 def test_once_records_the_first_time_and_replays_the_second(client: str, tmp_path: Path, sdk_client: SdkClient) -> None:
     program, tape = sdk_client(client, "time"), tmp_path / "tape.db"
@@ -211,6 +218,7 @@ def test_once_records_the_first_time_and_replays_the_second(client: str, tmp_pat
     assert alone(program, use, tmp_path).output == first and tape.read_bytes() == kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", ["mcp2-auto", "mcp2-legacy", "ts1", "ts2-auto"])
 def test_new_episodes_adds_the_one_call_that_was_not_recorded(
     client: str, recorded: Recorded, play: Play, tmp_path: Path, sdk_client: SdkClient
@@ -227,6 +235,7 @@ def test_new_episodes_adds_the_one_call_that_was_not_recorded(
     assert play(client, tape, CLIENT_STEPS=json.dumps(program)).output == output
 
 
+@pytest.mark.slow
 def test_rewrite_puts_a_new_recording_in_place(recorded: Recorded, tmp_path: Path, sdk_client: SdkClient) -> None:
     program, tape = sdk_client("mcp2-auto", "git"), tmp_path / "tape.db"
     shutil.copy(recorded("mcp1", "git").tape, tape)

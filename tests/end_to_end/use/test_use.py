@@ -135,6 +135,7 @@ def test_use_cassette_records_again_what_was_cut_short(vcr: Vcr, capfd: pytest.C
         assert not tape.is_recording  # there is nothing better
 
 
+@pytest.mark.slow
 def test_once_survives_a_client_that_starts_the_command_twice_overlapping(vcr: Vcr) -> None:
     with started(vcr.command("once")) as first:
         assert first.stdin and first.stdout
@@ -181,6 +182,7 @@ def test_new_episodes_sends_only_what_misses_to_the_live_server(vcr: Vcr) -> Non
     assert (second.extends, second.incomplete) == (1, None)
 
 
+@pytest.mark.slow
 def test_new_episodes_are_on_the_tape_the_next_time(vcr: Vcr) -> None:
     script = HELLO + lines(call(1, "a"), call(2, "b"))
     vcr.run("once", HELLO + lines(call(1, "a")))
@@ -240,6 +242,7 @@ def test_a_live_server_that_dies_leaves_no_call_unanswered(vcr: Vcr) -> None:
     assert b"the live server ended without an answer to 1 of its calls" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_call_that_the_live_server_died_of_is_asked_again_once_that_is_mended(vcr: Vcr) -> None:
     vcr.run("once", HELLO)
     vcr.run("new_episodes", HELLO + lines(call(2, "die")))
@@ -249,6 +252,7 @@ def test_a_call_that_the_live_server_died_of_is_asked_again_once_that_is_mended(
     assert (values(replayed)[2], replayed.returncode) == ("mended", 0)
 
 
+@pytest.mark.slow
 def test_a_live_server_may_say_much_while_the_client_asks_much(vcr: Vcr) -> None:
     """Each of the two pipes to it is full before the other is read to its end."""
     vcr.run("once", HELLO)
@@ -265,6 +269,7 @@ def test_a_live_server_may_say_much_while_the_client_asks_much(vcr: Vcr) -> None
     assert sessions(vcr.tape)[1].incomplete is None
 
 
+@pytest.mark.slow
 def test_a_client_that_never_reads_stderr_gets_its_answers_from_the_tape(vcr: Vcr) -> None:
     """The live server waits in vain for somebody to read what it logs; nobody else does."""
     vcr.run("once", HELLO + lines(call(1, "a")))

@@ -52,6 +52,7 @@ def modern_tape(http: Http) -> None:
 # The modes ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_once_records_and_then_replays(vcr: Vcr) -> None:
     first = vcr.run("once", call(1, "a"))
     assert vcr.code == 0
@@ -64,6 +65,7 @@ def test_once_records_and_then_replays(vcr: Vcr) -> None:
     assert is_one_file(vcr.tape)
 
 
+@pytest.mark.slow
 def test_once_does_not_take_a_probe_for_a_recording(vcr: Vcr) -> None:
     with vcr.use("once") as url:
         assert Client(url).ask(request("p", "server/discover", _meta=META))[0] == "server/discover"
@@ -84,6 +86,7 @@ def test_none_without_a_cassette_says_how_to_record_it(tmp_path: Path) -> None:
     assert b"mcp-tape record" in done.stderr
 
 
+@pytest.mark.slow
 def test_all_records_every_time(vcr: Vcr) -> None:
     assert [vcr.run("all", call(1, "a")) for _ in range(2)] == [[["a", 2]], [["a", 4]]]
     assert [session.extends for session in sessions(vcr.tape)] == [None, None]
@@ -98,6 +101,7 @@ def test_rewrite_replaces_the_cassette_when_something_was_asked(vcr: Vcr) -> Non
     assert sorted(path.name for path in vcr.tape.parent.iterdir()) == ["stderr", "tape.db"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("server", ["not asked", "not there", "hangs up"])
 def test_rewrite_leaves_the_old_cassette_when_nothing_was_answered(vcr: Vcr, server: str) -> None:
     cassette(vcr.tape, taped(call(1, "old")))
@@ -128,6 +132,7 @@ def test_new_episodes_asks_the_live_server_only_for_what_misses_and_once(vcr: Vc
     assert [(session.extends, session.incomplete) for session in sessions(vcr.tape)] == [(None, None), (1, None)]
 
 
+@pytest.mark.slow
 def test_new_episodes_are_on_the_tape_the_next_time(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "a")))
     live = vcr.run("new_episodes", call(1, "a"), call(2, "b"))
@@ -150,6 +155,7 @@ def test_new_episodes_of_an_empty_cassette_is_a_recording(vcr: Vcr) -> None:
     assert [session.extends for session in sessions(vcr.tape)] == [None]
 
 
+@pytest.mark.slow
 def test_new_episodes_of_the_modern_era_have_no_handshake(vcr: Vcr) -> None:
     cassette(vcr.tape, modern_tape)
     with vcr.use("new_episodes") as url:
@@ -218,6 +224,7 @@ def test_a_legacy_client_of_a_modern_tape_begins_once_at_the_live_server(vcr: Vc
     assert vcr.live.methods() == ["initialize", "notifications/initialized", "b"]
 
 
+@pytest.mark.slow
 def test_new_episodes_of_an_era_extend_the_session_of_that_era(vcr: Vcr) -> None:
     vcr.run("all", call(1, "a"))
     with vcr.use("all") as url:
@@ -271,6 +278,7 @@ def test_a_live_server_that_redirects_is_followed(tmp_path: Path) -> None:
 # Trouble at the live server ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_live_server_that_is_not_there_is_an_error_and_exit_code_4(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "a")))
     told = vcr.run("new_episodes", call(1, "a"), call(2, "b"), url="http://127.0.0.1:9/mcp")
@@ -281,6 +289,7 @@ def test_a_live_server_that_is_not_there_is_an_error_and_exit_code_4(vcr: Vcr) -
     assert vcr.run("none", call(1, "a"), call(2, "b"))[1]["code"] == -32010  # and it is no recording of an answer
 
 
+@pytest.mark.slow
 def test_a_live_server_that_dies_leaves_no_call_unanswered(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "a")))
     with vcr.use("new_episodes") as url:
@@ -324,6 +333,7 @@ def test_a_client_of_http_sse_is_answered_by_the_live_server_too(vcr: Vcr) -> No
         assert [next(heard)["result"]["value"] for _ in range(3)] == ["ok", "taped", ["b", 2]]
 
 
+@pytest.mark.slow
 def test_a_live_server_of_http_sse_is_asked_in_its_own_way(tmp_path: Path) -> None:
     with serving(old=True) as live:
         vcr = Vcr(tmp_path, live)
@@ -395,6 +405,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "version", "ask"), [("auto", "2026-07-28", "rounds"), ("legacy", "2025-11-25", "ask")]
 )

@@ -35,6 +35,7 @@ def verify(place: Path, *words: str, code: int, **environment: str) -> str:
     return done.stdout.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["demo", "time", "time-modern", "git", "modern", "everything"])
 def test_a_golden_cassette_is_verified_over_http_at_its_own_replay(name: str, tmp_path: Path) -> None:
     with replaying(path_of(name), "-q") as server:
@@ -43,6 +44,7 @@ def test_a_golden_cassette_is_verified_over_http_at_its_own_replay(name: str, tm
     assert changes(done) == []
 
 
+@pytest.mark.slow
 def test_the_same_server_passes_and_its_next_version_does_not(desk: Path) -> None:
     same = verify(desk, "demo.db", "--allow-writes", "--", *DEMO, code=0)
     assert same.startswith("no changes        demo.db#1: demo-weather 1.0 → 1.0")
@@ -51,6 +53,7 @@ def test_the_same_server_passes_and_its_next_version_does_not(desk: Path) -> Non
     assert found["cassette"] == "demo.db#1"
 
 
+@pytest.mark.slow
 def test_what_the_project_settles_holds_here_too(desk: Path, tmp_path: Path) -> None:
     (tmp_path / ".mcp-tape-ignore").write_text("input-required-property-added tool *\n$.error call *\n")
     tape = str(desk / "demo.db")
@@ -58,6 +61,7 @@ def test_what_the_project_settles_holds_here_too(desk: Path, tmp_path: Path) -> 
     assert verify(desk, "demo.db", "--allow-writes", "--fail-on", "never", "--", *DEMO, "next", code=0)
 
 
+@pytest.mark.slow
 def test_several_sessions_are_one_document(desk: Path) -> None:
     words = ("demo.db", "both.db", "--session", "all", "--allow-writes")
     suites = ElementTree.fromstring(verify(desk, *words, "--format", "junit", "--", *DEMO, "next", code=1))
@@ -70,6 +74,7 @@ def test_several_sessions_are_one_document(desk: Path) -> None:
     assert page.count("<article>") == 3
 
 
+@pytest.mark.slow
 def test_an_annotation_points_at_its_own_cassette(desk: Path) -> None:
     words = ("demo.db", "both.db", "--allow-writes", "--format", "github")
     errors = [line for line in verify(desk, *words, "--", *DEMO, "next", code=1).splitlines() if "::error" in line]

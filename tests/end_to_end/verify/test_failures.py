@@ -85,6 +85,7 @@ def test_a_call_that_is_not_answered_is_given_up_and_the_play_goes_on(tape: Path
     assert answered(done.new_path) == ["one", "three"]
 
 
+@pytest.mark.slow
 def test_a_server_that_no_longer_answers_is_left_after_two_calls(tape: Path, tmp_path: Path) -> None:
     done = play(tape, tmp_path / "new", moody("hang"), timeout=0.5)
     assert [failure.kind for failure in done.failures] == ["unanswered", "unanswered", "hung"]
@@ -97,12 +98,14 @@ def test_a_server_that_does_not_answer_the_handshake_is_left_at_once(tape: Path,
     assert [method for method, *_ in exchanges(done.new_path)] == ["initialize"]
 
 
+@pytest.mark.slow
 def test_a_flood_of_notifications_does_not_hold_up_the_play(tape: Path, tmp_path: Path) -> None:
     done = play(tape, tmp_path / "new", moody("flood"))
     assert done.failures == ()
     assert answered(done.new_path) == ["one", "two", "three"]
 
 
+@pytest.mark.slow
 def test_a_flood_is_no_answer(tape: Path, tmp_path: Path) -> None:
     done = play(tape, tmp_path / "new", moody("flood_for_ever"), timeout=0.5)
     assert [failure.kind for failure in done.failures] == ["unanswered", "unanswered"]
@@ -113,6 +116,7 @@ def test_a_large_answer_is_read_whole(tape: Path, tmp_path: Path) -> None:
     assert [len(said) for said in answered(done.new_path)] == [3, BIG, 5]
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_end_is_ended(tape: Path, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     tell = f"import os; open({str(pid)!r}, 'w').write(str(os.getpid()))"
@@ -123,12 +127,14 @@ def test_a_server_that_does_not_end_is_ended(tape: Path, tmp_path: Path) -> None
     assert not alive(int(pid.read_text()))
 
 
+@pytest.mark.slow
 def test_what_a_server_no_longer_says_of_its_own_accord_holds_up_nothing(tape: Path, tmp_path: Path) -> None:
     done = play(tape, tmp_path / "new", moody("silent"), timeout=0.5)
     assert done.failures == ()
     assert answered(done.new_path) == ["one", "two", "three"]
 
 
+@pytest.mark.slow
 def test_failures_are_told_in_json_too(tape: Path) -> None:
     code, out, _ = command(str(tape), "--json", "--timeout", "0.5", "--", *moody("stuck"))
     assert code == 1

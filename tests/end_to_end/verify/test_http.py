@@ -55,11 +55,13 @@ def assert_played(tape: Path, url: str, directory: Path) -> None:
     assert changes(done) == []
 
 
+@pytest.mark.slow
 @ERAS
 def test_a_recording_over_http_is_played_over_http(modern: bool, tmp_path: Path, minting: str) -> None:
     assert_played(recorded(tmp_path / "tape.db", minting, modern), minting, tmp_path / "new")
 
 
+@pytest.mark.slow
 def test_a_recording_over_the_old_sse_is_played_over_the_old_sse(tmp_path: Path, old_minting: str) -> None:
     tape = recorded(tmp_path / "tape.db", old_minting)
     assert_played(tape, old_minting, tmp_path / "new")
@@ -67,6 +69,7 @@ def test_a_recording_over_the_old_sse_is_played_over_the_old_sse(tmp_path: Path,
         assert cassette.session().transport == "sse"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True])
 def test_a_stream_is_opened_when_the_recorded_client_did(late: bool, tmp_path: Path, minting: str) -> None:
     tape = recorded(tmp_path / "tape.db", minting, late=late)
@@ -76,6 +79,7 @@ def test_a_stream_is_opened_when_the_recorded_client_did(late: bool, tmp_path: P
             assert listened_late(cassette, 1) is late
 
 
+@pytest.mark.slow
 @ERAS
 def test_a_recording_of_a_command_is_played_over_http(modern: bool, tmp_path: Path, minting: str) -> None:
     with writing(tmp_path / "tape.db", Mint(), modern=modern) as client:
@@ -83,6 +87,7 @@ def test_a_recording_of_a_command_is_played_over_http(modern: bool, tmp_path: Pa
     assert_played(tmp_path / "tape.db", minting, tmp_path / "new")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not provision.has_node(), reason="needs Node")
 @pytest.mark.parametrize("server", ["everything-http", "everything-sse"])
 def test_a_golden_cassette_is_played_at_the_same_server_over_http(server: str, tmp_path: Path) -> None:
@@ -177,6 +182,7 @@ def test_arguments_that_have_a_header_go_into_it(tmp_path: Path) -> None:
     assert call.header("mcp-protocol-version") == "2026-07-28"
 
 
+@pytest.mark.slow
 def test_a_server_that_nobody_reaches_is_told_with_exit_code_4(tmp_path: Path) -> None:
     with writing(tmp_path / "tape.db", Mint()) as client:
         client.ask("tools/list")
@@ -187,6 +193,7 @@ def test_a_server_that_nobody_reaches_is_told_with_exit_code_4(tmp_path: Path) -
     assert f"cannot reach {url}" in err
 
 
+@pytest.mark.slow
 def test_a_play_of_which_nothing_is_left_is_a_finding(tmp_path: Path, minting: str) -> None:
     here = Here(Mint())
     Client(here, modern=True).call("create")

@@ -37,6 +37,7 @@ def tape(tmp_path: Path) -> Path:
     return moody_tape(tmp_path / "tape.db")
 
 
+@pytest.mark.slow
 @SIGNALS
 def test_a_signal_leaves_nothing_behind(tape: Path, tmp_path: Path, number: signal.Signals) -> None:
     before, reached, temporary = tape.read_bytes(), tmp_path / "reached", tmp_path / "temporary"
@@ -52,6 +53,7 @@ def test_a_signal_leaves_nothing_behind(tape: Path, tmp_path: Path, number: sign
     assert sorted(path.name for path in tmp_path.iterdir()) == ["reached", "tape.db", "temporary"]
 
 
+@pytest.mark.slow
 def test_a_server_that_closes_its_output_and_stays_is_not_taken_for_one_that_stores() -> None:
     lingering = python("import os, signal; os.close(1); signal.pause()")
     connection = connect.Stdio(lingering, storing=100 * WAIT)
@@ -76,6 +78,7 @@ def test_what_could_not_be_recorded_was_not_verified(
     assert done.failures[0].message.startswith(told)
 
 
+@pytest.mark.slow
 def test_tools_that_were_known_and_are_not_any_more_do_not_pass(tape: Path) -> None:
     code, out, _ = command(str(tape), "--no-keep", "--fail-on", "never", "--", *python(CIRCLING))
     assert "UNKNOWN tools: NEW: it was not read to its end" in out
@@ -98,6 +101,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "is_older", "told"), [("time-modern", True, "older"), ("time", False, "newer")])
 def test_a_server_of_another_era_is_called_so(name: str, is_older: bool, told: str) -> None:
     tape = str(Path(__file__).parents[3] / "cassettes" / f"{name}.db")

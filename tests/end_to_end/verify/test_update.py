@@ -76,6 +76,7 @@ def test_the_changes_are_shown_and_then_the_recording_is_replaced(tape: Path) ->
     assert f"updated: {tape}" in err
 
 
+@pytest.mark.slow
 def test_several_sessions_are_replaced_at_once(tape: Path) -> None:
     code, _, err = command(str(tape), "--session", "all", "--update", "--fail-on", "never", "--", *python(BETTER))
     assert code == 0, err
@@ -83,6 +84,7 @@ def test_several_sessions_are_replaced_at_once(tape: Path) -> None:
     assert [session.extends for session in sessions(tape)] == [None, None, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("server", "options", "why"),
     [
@@ -103,6 +105,7 @@ def test_a_recording_that_is_not_whole_replaces_nothing(
     assert is_one_file(tape)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "environ", "kept"),
     [((), {}, True), (("--no-keep",), {}, False), ((), {"CI": "true"}, False)],
@@ -120,6 +123,7 @@ def test_a_recording_with_changes_is_kept_for_a_review(
         assert [said(new, number) for number in (1, 2, 3)] == [["one"], ["TWO"], ["three"]]
 
 
+@pytest.mark.slow
 def test_sessions_of_one_cassette_are_kept_together_however_it_is_named(tape: Path) -> None:
     other = moody_tape(tape.with_name("other.db"))
     again = tape.with_name("again.db")
@@ -130,6 +134,7 @@ def test_sessions_of_one_cassette_are_kept_together_however_it_is_named(tape: Pa
     assert not tape.with_name("again.db.new").exists()
 
 
+@pytest.mark.slow
 def test_what_waits_for_a_review_is_forgotten_when_nothing_has_changed(tape: Path) -> None:
     new = tape.with_name("tape.db.new")
     new.write_bytes(tape.read_bytes())
@@ -153,6 +158,7 @@ def test_a_cassette_that_somebody_else_uses_is_not_replaced(tape: Path, tmp_path
     assert said(tape, 2) == ["two"] and sessions(tape)[0].note == "busy"
 
 
+@pytest.mark.slow
 def test_a_secret_that_the_new_recording_does_not_hide_is_not_kept(tmp_path: Path) -> None:
     from tests.end_to_end.verify.test_verify import secret_tape
 

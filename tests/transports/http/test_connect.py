@@ -95,6 +95,7 @@ def test_an_endpoint_at_another_server_is_refused(endpoint: str) -> None:
         Http(upstream.url, sse=True)
 
 
+@pytest.mark.slow
 def test_verify_sends_no_restored_secret_to_another_server(tmp_path: Path) -> None:
     with writing(tmp_path / "tape.db", Mint()) as client:
         client.ask("tools/list")
@@ -114,6 +115,7 @@ def test_a_live_server_beside_a_tape_that_redirects_to_another_is_an_error(tmp_p
     assert f"redirects to {other.url}, which is another server" in str(told)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("endpoint", ["http://[x", "http://elsewhere.test/messages"])
 def test_a_live_server_beside_a_tape_with_an_endpoint_elsewhere_leaves_no_call_unanswered(
     endpoint: str, tmp_path: Path

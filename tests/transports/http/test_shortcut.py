@@ -85,6 +85,7 @@ MODERN = [modern(0, "server/discover"), modern(1, "tools/list")]
 MISSES = [tool(8, "nowhere"), call(9, "no/such")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_both_ways_say_the_same(era: str, tmp_path: Path) -> None:
     tape = (legacy_tape if era == "legacy" else modern_tape)(tmp_path / "tape.db")
@@ -100,6 +101,7 @@ def test_both_ways_say_the_same(era: str, tmp_path: Path) -> None:
     assert all(answer.startswith(b"HTTP/1.1 ") for answer in both[0])
 
 
+@pytest.mark.slow
 def test_a_web_page_is_refused_on_the_quick_way_too(tmp_path: Path) -> None:
     with replaying(legacy_tape(tmp_path / "tape.db")) as replay, Client(replay.url) as client:
         client.ask(INITIALIZE)

@@ -57,6 +57,7 @@ def test_a_very_long_line_passes_both_ways() -> None:
         assert connection.receive(WAIT) == text
 
 
+@pytest.mark.slow
 def test_a_server_that_reads_nothing_holds_up_neither_us_nor_the_end() -> None:
     with connect.Stdio(python("import sys, time; print('{}', flush=True); time.sleep(600)")) as connection:
         connection.send(b"x" * (10 << 20))
@@ -64,6 +65,7 @@ def test_a_server_that_reads_nothing_holds_up_neither_us_nor_the_end() -> None:
     assert connection.code == 128 + 15
 
 
+@pytest.mark.slow
 def test_a_server_that_nobody_listens_to_can_be_left() -> None:
     with connect.Stdio(python("while True: print('{}' * 1000, flush=True)")) as connection:
         assert connection.receive(WAIT)
