@@ -14,8 +14,7 @@ from ..cassette.filters import Filter
 from ..cassette.reader import Cassette, Session
 from ..cassette.rows import Row
 from . import say
-from .commands.show import goes_without_saying
-from .lines import echo_line, is_narrow, line_of
+from .lines import echo_line, goes_without_saying, is_narrow, line_of
 from .printing import echo, echo_json
 from .terminal import columns
 

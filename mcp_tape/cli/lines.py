@@ -175,3 +175,8 @@ def echo_line(line: Line, width: int, *, bold: bool = False) -> None:
     """Print a line, in the colour of what it is."""
     colour = "red" if line.odd else None
     echo_one_of_many(writable(text_of(line, width)), fg=colour, dim=line.dim or None, bold=bold or None)
+
+
+def goes_without_saying(row: Row) -> bool:
+    """Whether a row is left out unless all are asked for."""
+    return row.frame_kind == "control" and rows.is_plumbing(row, rows.facts(row))

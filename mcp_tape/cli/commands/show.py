@@ -15,7 +15,7 @@ from ...cassette.reader import Cassette
 from ...cassette.rows import Row
 from .. import say
 from ..filtering import filter_option
-from ..lines import echo_line, is_narrow, line_of
+from ..lines import echo_line, goes_without_saying, is_narrow, line_of
 from ..options import cassette_argument, json_option, session_option
 from ..printing import echo, echo_json
 from ..terminal import columns
@@ -98,8 +98,3 @@ def show(file: str, session: int | None, as_json: bool, kept: Filter = EVERYTHIN
 def _rows(cassette: Cassette, session: int | None, kept: Filter) -> Generator[Row, None, None]:
     for number in filters.sessions(cassette, kept, session):
         yield from showing.rows(cassette, number, kept)
-
-
-def goes_without_saying(row: Row) -> bool:
-    """Whether a row is left out unless all are asked for."""
-    return row.frame_kind == "control" and showing.is_plumbing(row, showing.facts(row))
