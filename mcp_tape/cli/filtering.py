@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ..cassette.filters import EVERYTHING, Filter, FilterError, parse
+from ..cassette.query.filters import EVERYTHING, Filter, FilterError, parse
 from .terminal import harmless, wide
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from ..cassette import file as database
-from ..cassette import rows as showing
-from ..cassette.filters import Filter
+from ..cassette.query import rows as showing
+from ..cassette.query.filters import Filter
+from ..cassette.query.rows import Row
 from ..cassette.reader import Cassette, Session
-from ..cassette.rows import Row
 from . import say
 from .lines import echo_line, goes_without_saying, is_narrow, line_of
 from .printing import echo, echo_json

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ..cassette import rows
+from ..cassette.query import rows
+from ..cassette.query.rows import Row
 from ..cassette.reader import Cassette
-from ..cassette.rows import Row
 from ..wire import jsontext
 from .printing import echo_one_of_many
 from .terminal import fit, harmless, pad, wide, writable

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 from itertools import islice
 
-from ..cassette import rows as showing
+from ..cassette.query import rows as showing
+from ..cassette.query.rows import Row
 from ..cassette.reader import Cassette
-from ..cassette.rows import Row
 from ..errors import CassetteError, pasted
 from ..formats import pretty
 from . import say

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ..cassette import filters
-from ..cassette.labels import Label, happened, labelled
+from ..cassette.query import filters
+from ..cassette.query.rows import Label, happened, labelled
 from ..cassette.reader import Cassette, Session
 from ..wire.frames import Frame
 from .pretty import canonical, harmless

@@ -17,7 +17,7 @@ from typing import NamedTuple, TextIO
 
 from ..cassette import file, rebuilding, replacing, writer
 from ..cassette.building import Builder, building
-from ..cassette.labels import labelled
+from ..cassette.query.rows import labelled
 from ..cassette.reader import Cassette, Session
 from ..errors import CassetteError
 from ..wire.frames import Frame

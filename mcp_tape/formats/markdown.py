@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, groupby
 from typing import NamedTuple
 
-from ..cassette import labels, rows
-from ..cassette.labels import Label, labelled
+from ..cassette.query import rows
+from ..cassette.query.rows import Label, labelled
 from ..cassette.reader import Cassette, Session
 from ..wire import jsontext
 from ..wire.frames import Frame
@@ -72,7 +72,7 @@ def _title(session: Session) -> Iterator[str]:
 
 
 def _exchange(cassette: Cassette, session: int, number: int) -> Iterator[str]:
-    members = labels.of_exchange(cassette, session, number)
+    members = rows.of_exchange(cassette, session, number)
     asked = [label for label in members if _asks(label, number)]
     answers = [label for label in members if _answers(label)]
     ending = _ending(asked, answers) if answers or not asked else _open_end(cassette, session, number)
@@ -136,7 +136,7 @@ def _alone(said: _Said, label: Label) -> Iterator[str]:
 def _aside(frame: Frame) -> Iterator[str]:
     """What is no message: noise, stderr, and what happened."""
     if frame.kind == "control":
-        event, told = labels.happened(frame)
+        event, told = rows.happened(frame)
         yield f"*{frame.seq}. {_word(frame.sender)}: {_word(event)}* {_code(told) if told else ''}".rstrip() + "\n\n"
         return
     yield f"**{frame.seq}. {'stderr' if frame.kind == 'stderr' else f'noise from the {_word(frame.sender)}'}**\n\n"

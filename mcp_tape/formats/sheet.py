@@ -13,7 +13,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from ..cassette.labels import Label
+from ..cassette.query.rows import Label
 from ..wire import jsontext
 from ..wire.frames import Frame, Message
 from .loading import kind_of

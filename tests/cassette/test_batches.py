@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from mcp_tape.cassette import batches, filters, stats
-from mcp_tape.cassette import rows as showing
+from mcp_tape.cassette import batches
+from mcp_tape.cassette.query import filters, stats
+from mcp_tape.cassette.query import rows as showing
 from mcp_tape.cassette.reader import Cassette, Session
 from mcp_tape.compare.recording import Recording as Compared
 from mcp_tape.formats import dump, markdown

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tape.cassette import rows as showing
+from mcp_tape.cassette.query import rows as showing
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cli.terminal import fit, pad, wide, wrap
 from mcp_tape.formats import pretty

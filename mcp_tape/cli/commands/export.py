@@ -8,8 +8,8 @@ from contextlib import closing
 
 import click
 
-from ...cassette import filters
-from ...cassette.filters import Filter
+from ...cassette.query import filters
+from ...cassette.query.filters import Filter
 from ...cassette.reader import Cassette, Session
 from ...formats import jsonl, raw
 from ...wire.frames import Frame

@@ -45,8 +45,8 @@ def command(file: str, sql: str, params: tuple[tuple[str, str], ...], form: str 
     in docs/cassette-format.md. A query can only read. In a table long values are cut; a value that is no
     text is shown as its size. JSON has it as base64: {"$base64": true, "encoded": "…"}.
     """
+    from ...cassette.query.sql import ask
     from ...cassette.reader import Cassette
-    from ...cassette.sql import ask
 
     if sql == "-":
         sql = sys.stdin.buffer.read().decode("utf-8", "replace")

@@ -9,8 +9,8 @@ from itertools import islice
 
 import click
 
-from ...cassette import rows as showing
-from ...cassette import search as searching
+from ...cassette.query import rows as showing
+from ...cassette.query import search as searching
 from ...cassette.reader import Cassette
 from ...errors import CassetteError
 from .. import say

@@ -8,11 +8,11 @@ from contextlib import closing
 
 import click
 
-from ...cassette import filters
-from ...cassette import rows as showing
-from ...cassette.filters import EVERYTHING, Filter
+from ...cassette.query import filters
+from ...cassette.query import rows as showing
+from ...cassette.query.filters import EVERYTHING, Filter
+from ...cassette.query.rows import Row
 from ...cassette.reader import Cassette
-from ...cassette.rows import Row
 from .. import say
 from ..filtering import filter_option
 from ..lines import echo_line, goes_without_saying, is_narrow, line_of

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from ...cassette import stats
-from ...cassette.filters import Filter
+from ...cassette.query import stats
+from ...cassette.query.filters import Filter
+from ...cassette.query.stats import Figures
 from ...cassette.reader import Cassette
-from ...cassette.stats import Figures
 from ...wire.sizes import size_text
 from .. import say
 from ..filtering import filter_option

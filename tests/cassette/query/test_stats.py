@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_tape.cassette.query.stats import Tally, figures, histogram, tallies
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.cassette.stats import Tally, figures, histogram, tallies
 from tests.support.reading import GOLDEN, Frames, call, invoke, lines, make, message, objects, said
 from tests.support.running import MCP_TAPE, run
 
@@ -111,7 +111,7 @@ def test_a_request_that_was_made_again_does_not_count(tmp_path: Path) -> None:
 
 
 def test_more_names_than_anybody_reads_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_tape.cassette.stats._MOST_GROUPS", 2)
+    monkeypatch.setattr("mcp_tape.cassette.query.stats._MOST_GROUPS", 2)
     frames = Frames()
     for number in range(5):
         frames.client(call(number, f"tool-{number}")).server(said(number, "x"))

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.cassette import schema
+from mcp_tape.cassette.query.sql import ask
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.cassette.sql import ask
 from tests.end_to_end.docs.test_docs import FORMAT
 from tests.support import provision
 from tests.support.docs import BLOCK, ROOT

@@ -11,13 +11,13 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..wire import jsontext
-from ..wire.sizes import UNITS
-from .batches import answer_of, question_of, text_of
+from ...wire import jsontext
+from ...wire.sizes import UNITS
+from ..batches import answer_of, question_of, text_of
 
 if TYPE_CHECKING:
-    from ..wire.frames import Frame
-    from .reader import Cassette
+    from ...wire.frames import Frame
+    from ..reader import Cassette
 
 Sql = tuple[str, tuple[Any, ...]]
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from ..errors import CassetteError
+from ...errors import CassetteError
+from ..batches import text_of
+from ..reader import Cassette
 from . import filters
-from .batches import text_of
 from .filters import EVERYTHING, Filter
-from .reader import Cassette
 
 _BLOCK = 10_000
 _MOST_GROUPS = 10_000  # a stranger may have called everything by its own name

@@ -13,9 +13,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from ..errors import TapeError
-from ..wire.texts import readable
-from .reader import Cassette
+from ...errors import TapeError
+from ...wire.texts import readable
+from ..reader import Cassette
 
 _TERM = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
 _WORD = re.compile(r"[^\W_]+")  # as FTS5 sees words: letters and digits

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from ..errors import CassetteError, TapeError, pasted
-from . import file, schema
-from .reader import Cassette
+from ...errors import CassetteError, TapeError, pasted
+from .. import file, schema
+from ..reader import Cassette
 
 _VIEW = re.compile(r"^CREATE VIEW .*?;$", re.S | re.M)
 _STEPS = 10_000  # of SQLite, between two looks at whether somebody has pressed Ctrl-C

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tape.cassette import filters
-from mcp_tape.cassette import rows as showing
-from mcp_tape.cassette.filters import FilterError, parse
+from mcp_tape.cassette.query import filters
+from mcp_tape.cassette.query import rows as showing
+from mcp_tape.cassette.query.filters import FilterError, parse
+from mcp_tape.cassette.query.rows import Row
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.cassette.rows import Row
 from tests.support.docs import under
 from tests.support.reading import GOLDEN, Frames, call, invoke, lines, make, message, objects, said
 
