@@ -124,13 +124,13 @@ def check_writable(path: str) -> None:
 def replay(path: str, options: Replay, *, say: Callable[[str], None]) -> Played:
     """Be the recorded server, on this process's own stdin and stdout, until the client leaves."""
     from .cassette.reader import Cassette
-    from .transports import stopping
+    from .transports import signals
     from .transports.stdio import serve
 
     with Cassette(path) as cassette:
         stage = Stage(cassette, options, say, clients=counting(path, options, say))
         player, _ = stage.player()
-        return stage.finish(stopping.until_told(lambda: serve.serve(player)))
+        return stage.finish(signals.until_told(lambda: serve.serve(player)))
 
 
 def replay_web(

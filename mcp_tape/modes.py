@@ -44,7 +44,7 @@ class Command:
         """Replay; what misses goes to the live server: what was played, and how much was passed on."""
         from .cassette.reader import Cassette
         from .replay.live import Episodes
-        from .transports import stopping
+        from .transports import signals
         from .transports.stdio import serve
         from .transports.stdio.live import Live
 
@@ -53,7 +53,7 @@ class Command:
             episodes = Episodes(lambda: live.start(), stage.note, stage.overhear)
             episodes.attach(*stage.player(episodes.pass_on))
             live = Live(self._words, recorder, episodes, stage.fail)
-            played = stage.finish(stopping.until_told(lambda: serve.serve(live, live.watched, live.unsent)))
+            played = stage.finish(signals.until_told(lambda: serve.serve(live, live.watched, live.unsent)))
             live.end()
         if episodes.failed is not None:
             raise episodes.failed

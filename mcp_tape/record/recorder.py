@@ -15,7 +15,6 @@ from collections.abc import Callable
 from time import clock_gettime, monotonic, monotonic_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..transports.process import close_descriptors_but
 from ..wire.sizes import MAX_DECODED
 
 if TYPE_CHECKING:
@@ -244,6 +243,16 @@ def _grow(pipe: int) -> None:
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         except OSError:
             pass  # over this user's allowance: a small pipe is slower, not wrong
+
+
+def close_descriptors_but(keep: set[int]) -> None:
+    """Let go of everything inherited: a pipe that stays open here never ends for others."""
+    for name in os.listdir("/dev/fd"):
+        if int(name) not in keep:
+            try:
+                os.close(int(name))
+            except OSError:
+                pass  # the one that listed the directory
 
 
 def _run_writer(reader: int, status: int, write: Callable[[int, int], None]) -> None:

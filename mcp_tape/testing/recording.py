@@ -80,12 +80,12 @@ class Recording(UsedCassette):
         return file.look(self.path)
 
     def _make_streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
-        from ..transports import sdk
+        from ..transports import memory
 
         if self._settings.command:
-            return sdk.to_process(self.server_params)
+            return memory.to_process(self.server_params)
         # Nothing but its name tells that a server is of the old kind.
-        return sdk.to_old_url(self.url) if self.url.rstrip("/").endswith("/sse") else sdk.to_url(self.url)
+        return memory.to_old_url(self.url) if self.url.rstrip("/").endswith("/sse") else memory.to_url(self.url)
 
     def _make_command(self) -> list[str]:
         if not self._settings.command:

@@ -110,9 +110,9 @@ class UsedCassette(ABC):
     @property
     def transport(self) -> Any:
         """A transport for fastmcp's Client."""
-        from ..transports.fast import TapeTransport
+        from ..transports.memory import fastmcp_transport
 
-        return TapeTransport(self.streams)
+        return fastmcp_transport(self.streams)
 
     def streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
         """For the official SDK: streams of a ClientSession by `async with`, or a transport to give to its Client."""

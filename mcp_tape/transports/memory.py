@@ -1,12 +1,13 @@
-"""A player as a transport of the official SDK: streams within the process, no socket, no other process.
+"""The streams that clients of the official SDK, and of fastmcp, read from and write to.
 
-Imports the SDK, 1.x or 2.x, which only its users have.
+Imports the SDK, 1.x or 2.x, which only its users have; its own transports and fastmcp only where they are used.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -72,3 +73,55 @@ def _message(text: bytes) -> SessionMessage | Exception:
         return SessionMessage(_sdk.JSONRPCMessage.model_validate_json(text))
     except ValueError as error:
         return error
+
+
+# The SDK's own transports, each as two streams ---------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def to_process(parameters: Any) -> AsyncIterator[tuple[Any, Any]]:
+    """A stdio server, started."""
+    from mcp.client.stdio import stdio_client
+
+    async with stdio_client(parameters) as (reads, writes):
+        yield reads, writes
+
+
+@contextlib.asynccontextmanager
+async def to_url(url: str) -> AsyncIterator[tuple[Any, Any]]:
+    """A Streamable HTTP server."""
+    from mcp.client import streamable_http
+
+    sdk: Any = streamable_http
+    connect = getattr(sdk, "streamable_http_client", None) or sdk.streamablehttp_client
+    async with connect(url) as streams:
+        yield streams[0], streams[1]
+
+
+@contextlib.asynccontextmanager
+async def to_old_url(url: str) -> AsyncIterator[tuple[Any, Any]]:
+    """An HTTP+SSE server."""
+    from mcp.client.sse import sse_client
+
+    async with sse_client(url) as (reads, writes):
+        yield reads, writes
+
+
+# fastmcp -------------------------------------------------------------------------------------------------
+
+
+def fastmcp_transport(streams: Callable[[], AbstractAsyncContextManager[tuple[Any, Any]]]) -> Any:
+    """A transport for fastmcp's Client. Each connection has a player of its own."""
+    from fastmcp.client.transports import ClientTransport
+    from mcp import ClientSession
+
+    class TapeTransport(ClientTransport):  # type: ignore[misc,unused-ignore]
+        @contextlib.asynccontextmanager
+        async def connect_session(
+            self, *, transport_options: Any = None, **kwargs: Any
+        ) -> AsyncIterator[ClientSession]:
+            make = transport_options.session_class if transport_options else ClientSession
+            async with streams() as (reads, writes), make(reads, writes, **kwargs) as session:
+                yield session
+
+    return TapeTransport()

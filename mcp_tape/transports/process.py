@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from ..errors import ServerError
+from ..record.recorder import close_descriptors_but
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
@@ -89,16 +90,6 @@ class GroupWatch:
         os.close(self._writer)
         if self._pid:
             os.waitpid(self._pid, 0)
-
-
-def close_descriptors_but(keep: set[int]) -> None:
-    """Let go of everything inherited: a pipe that stays open here never ends for others."""
-    for name in os.listdir("/dev/fd"):
-        if int(name) not in keep:
-            try:
-                os.close(int(name))
-            except OSError:
-                pass  # the one that listed the directory
 
 
 def _wait_for_end_of_file(reader: int) -> None:

@@ -27,7 +27,7 @@ def compared(old: str, given: dict[str, Any], project: Project, parts: Sequence[
     from ...compare import compare, sources
     from ...compare.survey import surveyed
     from ...redaction.diagnostics import hidden
-    from ...transports.stopping import tidied_up
+    from ...transports.signals import tidied_up
 
     new, command = given["new"], given["command"]
     if old.startswith(_URLS):

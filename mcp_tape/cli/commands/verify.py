@@ -55,7 +55,7 @@ def command(ctx: click.Context, /, files: tuple[str, ...], quiet: bool, **given:
     passed on as a client would; secrets that the recording hides are taken from the environment. What happens is
     recorded, and compared as by mcp-tape diff.
     """
-    from ...transports.stopping import tidied_up
+    from ...transports.signals import tidied_up
     from ...verify import check, planned
 
     server, options = _server(given), _options(given)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.replay.sends import Send
-from mcp_tape.transports.http import sent
+from mcp_tape.transports.http import streams
 from tests.replay.test_deck import call, request, result, tell
 from tests.support.decks import Player, Said, make_cassette
 from tests.support.http import Client, Message, ask
@@ -135,8 +135,8 @@ def test_a_client_that_was_cut_off_gets_its_answer_when_it_comes_back(fault: str
 
 
 def test_only_the_last_events_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sent, "_MOST_BYTES", 25)
-    kept, player = sent.Sent(), Player(cassette(tmp_path / "tape.db", eventful))
+    monkeypatch.setattr(streams, "_MOST_BYTES", 25)
+    kept, player = streams.Sent(), Player(cassette(tmp_path / "tape.db", eventful))
     row = player.selection.cued(1, player.selection.requests("tools/call")[0].seq)[0]
     for number in range(4):
         kept.add("post-1", Send(b"x" * 10, "post-1", recorded=row._replace(head=b"id: %d\n" % number)), ("1",))
