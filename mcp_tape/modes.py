@@ -200,7 +200,7 @@ def _rewrite(path: str, server: Command | Url, options: Options, say: Say) -> Ou
 def _add(part: str, path: str) -> None:
     """Put what was recorded onto a cassette that has others of the same run."""
     from .cassette import replace
-    from .cassette.merging import merge
+    from .cassette.change.merge import merge
 
     with replace.beside(path) as both:
         merge([path, part], both)

@@ -13,9 +13,10 @@ from ..errors import CassetteError
 from ..redaction.redactor import Redactor
 from ..wire import match
 from ..wire.frames import Entry, Frame
-from . import file, schema, unhidden
+from . import file, schema
+from .change import secrets
+from .derive import rebuild
 from .reader import Cassette, Session
-from .rebuilding import rebuild
 
 _MOST = 20  # of one kind in one session: whoever has so many wants to know how many, not which
 _OWN = ("sqlite_",)  # SQLite's own tables and indices
@@ -171,6 +172,6 @@ def _secrets(cassette: Cassette, redactor: Redactor, progress: Progress) -> Iter
 
 
 def _places(cassette: Cassette, redactor: Redactor, progress: Progress) -> Iterator[Finding]:
-    for place in unhidden.secrets(cassette.connection, redactor, progress):
+    for place in secrets.secrets(cassette.connection, redactor, progress):
         path = redactor.text(place.path)  # what stands on the way to a secret may be one, too
         yield Finding("secret", f"looks like a secret ({place.kind})", place.session, place.seq, path)

@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 
 from .. import api
 from ..cassette import file as database
-from ..cassette import replace, replacing
+from ..cassette import replace
+from ..cassette.change import edit
 from ..cassette.reader import Cassette
 from ..errors import CassetteError, TapeError, pasted
 from . import project
@@ -66,7 +67,7 @@ def waiting(cassettes: Iterable[str] = ()) -> list[str]:
     return [name for name in named or _below() if os.path.exists(name + ENDING) and os.path.exists(name)]
 
 
-def note(new: str, looks: replacing.Looks) -> None:
+def note(new: str, looks: edit.Looks) -> None:
     """Write into a new recording which sessions it has anew, and what they were."""
     with contextlib.closing(database.connect(new)) as db:
         db.execute(_NOTED)
@@ -81,7 +82,7 @@ def compared(cassette: str, settings: Settings) -> Pending:
     with Cassette(cassette) as one, Cassette(cassette + ENDING) as other:
         looks = _looks(other)
         with _told(cassette):
-            replacing.expect(one, looks, cassette)
+            edit.expect(one, looks, cassette)
         old, new = (of_sessions(tape, list(looks), settings.ignore_paths) for tape in (one, other))
         return Pending(cassette, compare(old, new, settings))
 
@@ -99,7 +100,7 @@ def _looks(new: Cassette) -> dict[int, str]:
 def _told(cassette: str) -> Iterator[None]:
     try:
         yield
-    except replacing.ChangedError as error:
+    except edit.ChangedError as error:
         raise TapeError(f"{error}\n{_again(cassette + ENDING)}") from None
 
 
@@ -159,7 +160,7 @@ def _replace(cassette: str) -> None:
     with Cassette(new) as tape:
         looks = _looks(tape)
     anew = {number: (new, number) for number in looks}
-    with _told(cassette), replacing.beside(path, anew, f"{cassette} stays as it was", looks) as part:
+    with _told(cassette), edit.beside(path, anew, f"{cassette} stays as it was", looks) as part:
         replace.put(part, path)
 
 

@@ -15,8 +15,9 @@ from itertools import takewhile
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, TextIO
 
-from ..cassette import file, rebuilding, replacing, writer
-from ..cassette.building import Builder, building
+from ..cassette import derive, file, writer
+from ..cassette.build import Builder, building
+from ..cassette.change import edit
 from ..cassette.query.rows import labelled
 from ..cassette.reader import Cassette, Session
 from ..errors import CassetteError
@@ -121,19 +122,19 @@ def _swap(path: str, written: Written, untold: set[str], new: str) -> None:
         file.guard(db)
         file.check(db, path)
         db.execute("PRAGMA secure_delete = ON")  # what was edited out may have been a secret
-        with replacing.attached(db, new):
+        with edit.attached(db, new):
             last = written.last if written.is_open else None
-            if _look_of(rebuilding.stored_frames(db, number, last)) != written.look:
+            if _look_of(derive.stored_frames(db, number, last)) != written.look:
                 raise CassetteError(f"{path} stays as it was: somebody else has changed session {number} meanwhile")
             if last is None:
-                replacing.take_over(db, number, number)
+                edit.take_over(db, number, number)
                 return
-            waiting = replacing.amend(db, number, last)
+            waiting = edit.amend(db, number, last)
             if waiting:
                 raise CassetteError(f"{path} stays as it was: {_WAITS.format(waiting[0])}")
             if untold:
                 writer.update_session(db, number, dict.fromkeys(untold))
-            rebuilding.rebuild_session(db, number)
+            derive.rebuild_session(db, number)
 
 
 def _until(last: int, frames: Iterable[Frame]) -> Iterator[Frame]:

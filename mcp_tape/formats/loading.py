@@ -10,7 +10,7 @@ from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ..cassette.building import Builder
+from ..cassette.build import Builder
 from ..cassette.reader import Session
 from ..errors import CassetteError
 from ..wire import jsontext

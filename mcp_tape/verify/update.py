@@ -6,7 +6,8 @@ import contextlib
 import os
 from collections.abc import Sequence
 
-from ..cassette import replace, replacing
+from ..cassette import replace
+from ..cassette.change import edit
 from ..cassette.reader import Cassette
 from ..compare.review import ENDING, note
 from ..errors import CassetteError
@@ -18,7 +19,7 @@ def update(path: str, played: Sequence[Verified]) -> None:
     """Replace the verified sessions of a cassette by what was recorded of them; CassetteError says why not."""
     otherwise = f"{os.path.abspath(path)} stays as it was"
     target = os.path.realpath(path)  # a link stays one
-    with replacing.beside(target, _fit_to_replace(played, otherwise), otherwise) as part:
+    with edit.beside(target, _fit_to_replace(played, otherwise), otherwise) as part:
         replace.put(part, target)
         forget(path)
 
@@ -29,9 +30,9 @@ def keep(path: str, played: Sequence[Verified]) -> None:
     otherwise = "the new recording was not kept"
     new = _fit_to_replace(played, otherwise)
     with Cassette(path) as cassette:
-        looks = {number: replacing.look(cassette, number) for number in new}
+        looks = {number: edit.look(cassette, number) for number in new}
     # A link of that name is not followed: nobody but us has made it.
-    with replacing.beside(path, new, otherwise, to=path + ENDING) as part:
+    with edit.beside(path, new, otherwise, to=path + ENDING) as part:
         note(part, looks)
         replace.put(part, path + ENDING, like=path)
 
@@ -42,7 +43,7 @@ def forget(path: str) -> None:
         os.unlink(path + ENDING)
 
 
-def _fit_to_replace(played: Sequence[Verified], otherwise: str) -> replacing.New:
+def _fit_to_replace(played: Sequence[Verified], otherwise: str) -> edit.New:
     for verified in played:
         why = _unfit(verified)
         if why:

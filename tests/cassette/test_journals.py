@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from mcp_tape import api
-from mcp_tape.cassette import file, removing, writer
+from mcp_tape.cassette import file, writer
+from mcp_tape.cassette.change import edit, remove
 from mcp_tape.cassette.changing import changed
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cli import cli
@@ -169,7 +170,7 @@ def test_a_recorder_that_was_killed_while_it_made_the_tables_leaves_an_empty_fil
 def test_an_edit_writes_one_file_only(tape: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two would need a super-journal."""
     seen: list[str] = []
-    take_over = editing.replacing.take_over
+    take_over = edit.take_over
 
     def watched(db: sqlite3.Connection, session: int, number: int) -> None:
         take_over(db, session, number)
@@ -177,7 +178,7 @@ def test_an_edit_writes_one_file_only(tape: Path, monkeypatch: pytest.MonkeyPatc
             db.execute("DELETE FROM new.frames")
         seen.append("taken over")
 
-    monkeypatch.setattr(editing.replacing, "take_over", watched)
+    monkeypatch.setattr(edit, "take_over", watched)
     with open(tape.parent / "sheet", "w+") as sheet:
         written = editing.write(str(tape), 1, sheet)
         sheet.seek(0)
@@ -310,5 +311,5 @@ def test_a_name_that_a_url_would_read_otherwise_is_opened(tmp_path: Path) -> Non
     place.mkdir()
     tape = make_cassette(place / "ta pe.db", [("client", ASKED % 1)])
     assert texts(tape) == {(ASKED % 1).encode()} == texts(Path(f"/{tape}"))
-    removing.remove(str(tape), [1])
+    remove.remove(str(tape), [1])
     assert os.listdir(place) == ["ta pe.db"]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcp_tape.cassette import building
+from mcp_tape.cassette import build
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.formats import loading
@@ -69,7 +69,7 @@ def test_whatever_was_recorded_comes_back(tmp_path: Path, said: list[Any]) -> No
     from mcp_tape.wire.ledger import Ledger
 
     path = tmp_path / "any.db"
-    building.remove(str(path))
+    build.remove(str(path))
     writer, ledger = Writer(str(path)), Ledger()
     session = writer.begin(STARTED | FACTS)
     kept = []
@@ -80,7 +80,7 @@ def test_whatever_was_recorded_comes_back(tmp_path: Path, said: list[Any]) -> No
     writer.append(kept, {})
     writer.finish(session, {"ended_at": "2026-01-01T00:00:01Z"})
     writer.close()
-    building.remove(str(tmp_path / "loaded.db"))
+    build.remove(str(tmp_path / "loaded.db"))
     assert everything(loaded(tmp_path, tape("export", path).stdout_bytes)) == everything(path)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mcp_tape.cassette.derive import rebuild_cassette
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.cassette.rebuilding import rebuild_cassette
 from tests.replay.test_deck import call, result, tell
 from tests.support.decks import Player
 from tests.support.http_facts import Http, cassette

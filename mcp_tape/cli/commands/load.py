@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from ... import __version__
-from ...cassette import building, replace, schema
+from ...cassette import build, replace, schema
 from ...errors import CassetteError
 from ...formats import loading
 from .. import say
@@ -60,7 +60,7 @@ def load(file: str, output: str) -> loading.Loaded:
     output = os.path.realpath(output)  # a link stays one
     try:
         with replace.beside(output) as part:
-            with _lines(file) as lines, building.building(part, output) as builder:
+            with _lines(file) as lines, build.building(part, output) as builder:
                 loaded = loading.load(lines, "stdin" if file == "-" else file, builder, _defaults())
             replace.put(part, output)
     except OSError as error:

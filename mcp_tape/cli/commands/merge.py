@@ -26,7 +26,7 @@ def command(paths: tuple[str, ...], output: str, force: bool, as_json: bool) -> 
     They are numbered anew; what extends another session still does. A session that is on several of the
     cassettes, because one is a copy of the other, is taken once. The cassettes stay as they are.
     """
-    from ...cassette.merging import merge
+    from ...cassette.change.merge import merge
 
     tidy_up_when_stopped()
     merged = merge(paths, output, overwrite=force)

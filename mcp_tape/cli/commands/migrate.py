@@ -19,7 +19,7 @@ def command(file: str, as_json: bool) -> None:
     Where its schema is this version's already, nothing is done. Else it is changed in a copy, which then
     takes its place at once. An older mcp-tape can no longer read it.
     """
-    from ...cassette.migrations import migrate
+    from ...cassette.change.migrate import migrate
 
     tidy_up_when_stopped()
     versions = migrate(file)

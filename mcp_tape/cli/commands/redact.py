@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from ...cassette import file as database
+from ...cassette.change.redact import Hidden, hide, would_hide
 from ...cassette.reader import Cassette
-from ...cassette.redact import Hidden, hide, would_hide
 from ...redaction import diagnostics
 from ...redaction.redactor import Redactor
 from .. import say

@@ -28,7 +28,7 @@ def command(file: str, sessions: tuple[int, ...], force: bool, as_json: bool) ->
     other sessions keep their numbers. Others may record into the cassette meanwhile; a session that is not
     closed is removed only with --force, and its recorder says that it records no more.
     """
-    from ...cassette.removing import remove
+    from ...cassette.change.remove import remove
 
     tidy_up_when_stopped()
     before = os.path.getsize(file) if os.path.exists(file) else 0

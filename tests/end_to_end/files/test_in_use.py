@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mcp_tape.cassette import changing
-from mcp_tape.cassette import redact as hiding_later
+from mcp_tape.cassette.change.redact import hide
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import CassetteError
 from mcp_tape.redaction.redactor import Redactor
@@ -232,7 +232,7 @@ def test_what_somebody_edits_meanwhile_is_hidden_too(path: Path) -> None:
 
     recording = Recording(path)
     try:
-        hiding_later.hide(str(path), Redactor({}), meanwhile)
+        hide(str(path), Redactor({}), meanwhile)
     finally:
         recording.end()
     assert edited == [0] and 0 < len(frames(path, 1)) < 700
@@ -253,7 +253,7 @@ def test_a_fast_recorder_does_not_keep_it_from_ending(path: Path) -> None:
     def meanwhile(done: int) -> None:
         recording.write([next(more)._replace(seq=done)])
 
-    hiding_later.hide(str(path), Redactor({}), meanwhile)
+    hide(str(path), Redactor({}), meanwhile)
     recording.end()
     assert len(list(more)) > 90
 

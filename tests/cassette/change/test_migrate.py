@@ -13,16 +13,16 @@ import pytest
 from sqlite_utils import Database, Migrations
 
 from mcp_tape.cassette import schema
-from mcp_tape.cassette.migrations import STEPS, migrate
+from mcp_tape.cassette.change.migrate import STEPS, migrate
+from mcp_tape.cassette.derive import all_sessions, rebuild_session
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.cassette.rebuilding import all_sessions, rebuild_session
 from mcp_tape.errors import CassetteError
 from tests.support.decks import alter
 from tests.support.reading import Frames, Recording, call, invoke, lines, make, said
 from tests.support.running import MCP_TAPE, frames, run
 from tests.support.texts import everything
 
-SCHEMAS = Path(__file__).parents[2] / "cassettes" / "schemas"
+SCHEMAS = Path(__file__).parents[3] / "cassettes" / "schemas"
 VERSIONS = range(1, schema.VERSION + 1)
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from mcp_tape.cassette import redact as hiding_later
+from mcp_tape.cassette.change.redact import hide
+from mcp_tape.cassette.derive import rebuild_cassette
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.cassette.rebuilding import rebuild_cassette
 from mcp_tape.redaction.redactor import Redactor
 from mcp_tape.wire.frames import Frame
 from tests.support.decks import alter
@@ -167,7 +167,7 @@ def test_a_key_no_longer_tells_the_secret_and_requests_still_match(tape: Path) -
         (["--redact-key", "user"], "key:user"),
         (["--redact-path", "$.params.arguments.big"], "path:$.params.arguments.big"),
         (["--redact-value", "nothing to"], "value"),
-        (["--redact-with", "tests.cassette.test_redact:shout"], "failed"),
+        (["--redact-with", "tests.cassette.change.test_redact:shout"], "failed"),
     ],
 )
 def test_own_rules_hide_more(tape: Path, words: list[str], kind: str) -> None:
@@ -181,7 +181,7 @@ def shout(text: str) -> str:
 
 
 def test_it_fails_closed(tape: Path) -> None:
-    redact(tape, "--redact-with", "tests.cassette.test_redact:shout")
+    redact(tape, "--redact-with", "tests.cassette.change.test_redact:shout")
     assert b"nothing to hide" not in tape.read_bytes()
     with Cassette(tape) as cassette:
         assert cassette.session(1).incomplete == "a frame could not be redacted and was left out"
@@ -230,7 +230,7 @@ def test_a_link_stays_one_and_the_mode_is_kept(tape: Path) -> None:
 def test_what_was_deleted_before_is_gone_too(tape: Path) -> None:
     shutil.copy(tape, tape.parent / "copy.db")
     alter(tape, "PRAGMA secure_delete = OFF", "DELETE FROM frames WHERE session = 1 AND seq = 8")
-    hiding_later.hide(str(tape), Redactor({}))
+    hide(str(tape), Redactor({}))
     assert tape.read_bytes().count(b"nothing to hide") == 1
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..errors import TapeError, pasted
-from .changing import changed, still_open, transaction
-from .reader import Cassette
+from ...errors import TapeError, pasted
+from ..changing import changed, still_open, transaction
+from ..reader import Cassette
 
 _SHOWN = 20  # sessions that a message names
 

@@ -11,12 +11,12 @@ from hashlib import sha256
 from itertools import groupby
 from typing import NamedTuple
 
-from ..errors import CassetteError, TapeError
-from . import file as database
-from . import journals, remaking, replace, schema
-from .reader import Cassette, Session
-from .replacing import attached, take_over
-from .writer import Writer
+from ...errors import CassetteError, TapeError
+from .. import file as database
+from .. import journals, remaking, replace, schema
+from ..reader import Cassette, Session
+from ..writer import Writer
+from .edit import attached, take_over
 
 _Place = tuple[int, int]  # which of the files, and the session's number there
 _Kind = tuple[_Place | None, bytes]

@@ -11,15 +11,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from ..errors import CassetteError
-from ..redaction.redactor import FAILED, Redactor
-from ..wire import frames, match, protocol
-from ..wire.frames import LEFT_OUT, Message
-from . import file, rebuilding, writer
-from .changing import changed, still_open, transaction
-from .reader import Cassette
-from .remaking import NoChange
-from .unhidden import Change, Fact, Progress, Stored, added, blocks, changes, facts, stored_frames
+from ...errors import CassetteError
+from ...redaction.redactor import FAILED, Redactor
+from ...wire import frames, match, protocol
+from ...wire.frames import LEFT_OUT, Message
+from .. import derive, file, writer
+from ..changing import changed, still_open, transaction
+from ..reader import Cassette
+from ..remaking import NoChange
+from .secrets import Change, Fact, Progress, Stored, added, blocks, changes, facts, stored_frames
 
 _ROUNDS = 3  # what was recorded or edited during one is in the next; without an end, a fast recorder would be ahead
 
@@ -83,7 +83,7 @@ def _bring_up_to_date(db: sqlite3.Connection) -> None:
 def _rebuild(db: sqlite3.Connection, sessions: Iterable[int]) -> None:
     for session in sorted(sessions):
         with transaction(db):
-            rebuilding.rebuild_session(db, session)
+            derive.rebuild_session(db, session)
 
 
 def _learn(db: sqlite3.Connection, redactor: Redactor, progress: Progress) -> int:

@@ -8,9 +8,9 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 
-from ..errors import CassetteError, TapeError
-from . import file, replace
-from .reader import Cassette, Session
+from ...errors import CassetteError, TapeError
+from .. import file, replace
+from ..reader import Cassette, Session
 
 # A session keeps what places it among the others; all else is the new recording's.
 _KEPT = ("id", "extends", "run", "note")

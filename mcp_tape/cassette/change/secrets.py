@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ..redaction.redactor import FAILED, Redacted, Redactor
-from ..redaction.rules import MARK
-from ..redaction.strings import is_json
-from ..wire import jsontext
-from ..wire.jsonpath import path_text
-from ..wire.jsontext import Places
-from . import file
+from ...redaction.redactor import FAILED, Redacted, Redactor
+from ...redaction.rules import MARK
+from ...redaction.strings import is_json
+from ...wire import jsontext
+from ...wire.jsonpath import path_text
+from ...wire.jsontext import Places
+from .. import file
 
 _COLUMNS = "id, session, seq, channel, kind, text, head"
 _TYPES = (int,), (int,), (int,), (str,), (str,), (str, bytes), (str, bytes, type(None))

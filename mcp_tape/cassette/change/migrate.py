@@ -12,10 +12,10 @@ import sqlite3
 
 from sqlite_utils import Database, Migrations
 
-from ..errors import CassetteError
-from . import file, schema
-from .reader import Cassette
-from .remaking import remade
+from ...errors import CassetteError
+from .. import file, schema
+from ..reader import Cassette
+from ..remaking import remade
 
 STEPS = Migrations("mcp-tape")  # each has the name of the version that it starts from, as in @STEPS(name="1")
 
