@@ -9,9 +9,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import CassetteError, pasted
-from ..wire import jsontext, texts
+from ..wire import jsontext
 from ..wire.frames import Exchange, Frame
-from . import batches, file, schema
+from . import file, functions, schema
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
@@ -92,9 +92,9 @@ _COUNTS = """WITH again AS (SELECT session, seq FROM messages
 _SIZES = """SELECT session, count(*), max(seq), at FROM frames
     WHERE session BETWEEN :first AND :last GROUP BY session"""
 _EXCHANGES = f"""SELECT q.session, q.seq, q.sender, q.method, q.name, q.rpc_id,
-    af.at - qf.at, {batches.text_of("qf", "q.part")}, q.part, {batches.text_of("af", "a.part")}, a.part
+    af.at - qf.at, {functions.text_of("qf", "q.part")}, q.part, {functions.text_of("af", "a.part")}, a.part
     FROM messages q JOIN frames qf ON qf.id = q.frame
-    {batches.answer_of("q", "qf")} AND a.sender <> q.sender
+    {functions.answer_of("q", "qf")} AND a.sender <> q.sender
     LEFT JOIN frames af ON af.id = a.frame
     WHERE q.session = ? AND q.kind = 'request' ORDER BY q.seq, q.part"""
 
@@ -270,8 +270,7 @@ class Cassette:
         db = file.connect_to_read(self.source)
         try:
             file.guard(db)
-            texts.teach(db)
-            batches.teach(db)
+            functions.add_to(db)
             file.check(db, self.path)
         except BaseException:
             db.close()

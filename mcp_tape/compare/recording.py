@@ -12,7 +12,7 @@ from heapq import merge
 from itertools import chain
 from typing import Any, NamedTuple
 
-from ..cassette.batches import answer_of, text_of
+from ..cassette.functions import answer_of, text_of
 from ..cassette.reader import MESSAGE_TYPES, Cassette
 from ..replay.finder import rule
 from ..wire import frames, jsontext, match, protocol

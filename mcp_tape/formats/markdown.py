@@ -15,7 +15,6 @@ from ..cassette.query.rows import Label, labelled
 from ..cassette.reader import Cassette, Session
 from ..wire import jsontext
 from ..wire.frames import Frame
-from ..wire.texts import spans
 from .pretty import LARGE, harmless, pieces_of_members
 
 _ARROWS = {"client": "→", "server": "←"}
@@ -155,7 +154,7 @@ def _message(text: str, label: Label, what: str) -> Iterator[str]:
 
 def _said(frame: Frame) -> _Said:
     text = _text(frame)
-    return _Said(text, spans(text) if frame.kind == "batch" else [])
+    return _Said(text, jsontext.element_spans(text) if frame.kind == "batch" else [])
 
 
 def _text(frame: Frame) -> str:

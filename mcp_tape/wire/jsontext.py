@@ -265,6 +265,15 @@ def find(text: str, path: Path) -> tuple[int, int] | None:
     return found
 
 
+def element_spans(text: Any) -> list[tuple[int, int]]:
+    """The spans of an array's elements, in characters or, of bytes, in bytes; none where it is no such text."""
+    source = text.decode("latin-1") if isinstance(text, bytes) else text  # a character for each byte
+    try:
+        return [(start, end) for path, start, end in values(source, 1) if path]
+    except (IndexError, ValueError, TypeError):
+        return []
+
+
 def splice(text: str, splices: Iterable[Splice]) -> str:
     """The text with spans replaced; where one span lies within another, the outer one counts."""
     out: list[str] = []

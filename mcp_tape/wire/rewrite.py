@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from . import frames, jsonpath, jsontext, match, protocol, texts
+from . import frames, jsonpath, jsontext, match, protocol
 from .frames import Message
 from .jsontext import Path
 
@@ -86,13 +86,13 @@ def with_values(text: bytes, values: dict[Path, str]) -> bytes:
 
 def elements(text: bytes) -> list[bytes]:
     """The messages of a batch, each verbatim."""
-    return [text[start:end] for start, end in texts.spans(text)]
+    return [text[start:end] for start, end in jsontext.element_spans(text)]
 
 
 def with_elements(text: bytes, new: list[bytes]) -> bytes:
     """A batch with other messages at the same places."""
     out, done = [], 0
-    for (start, end), part in zip(texts.spans(text), new, strict=True):
+    for (start, end), part in zip(jsontext.element_spans(text), new, strict=True):
         out += [text[done:start], part]
         done = end
     return b"".join([*out, text[done:]])

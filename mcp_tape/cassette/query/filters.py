@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...wire import jsontext
+from ...wire import jsontext, protocol
 from ...wire.sizes import UNITS
-from ..batches import answer_of, question_of, text_of
+from ..functions import answer_of, question_of, text_of
 
 if TYPE_CHECKING:
     from ...wire.frames import Frame
@@ -35,11 +35,11 @@ _CANCELLED = f"""CASE WHEN f.kind = 'batch' THEN called_off(m.session, m.seq, m.
     WHEN m.sender = 'client' THEN EXISTS (
         SELECT 1 FROM messages c CROSS JOIN frames cf ON cf.id = c.frame
         WHERE c.session = m.session AND c.exchange = m.seq AND (c.frame, c.part) > (m.frame, m.part)
-        AND +c.method = 'notifications/cancelled' AND +c.sender = 'client'
+        AND +c.method = '{protocol.CANCELLED}' AND +c.sender = 'client'
         AND cancelled_by({text_of("cf", "c.part")}, c.part) = m.rpc_id)
     ELSE EXISTS (
         SELECT 1 FROM (SELECT c.frame, c.part, c.sender FROM messages c WHERE c.session = m.session
-            AND c.method = 'notifications/cancelled' AND (c.frame, c.part) > (m.frame, m.part)
+            AND c.method = '{protocol.CANCELLED}' AND (c.frame, c.part) > (m.frame, m.part)
             ORDER BY c.frame, c.part LIMIT 100) few
         CROSS JOIN frames cf ON cf.id = few.frame
         WHERE few.sender = m.sender AND cancelled_by({text_of("cf", "few.part")}, few.part) = m.rpc_id) END"""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ...errors import CassetteError
 from ...wire import jsontext
 from ...wire.frames import Frame
-from ..batches import question_of, text_of
+from ..functions import question_of, text_of
 from ..reader import Cassette
 from . import filters
 from .filters import EVERYTHING, Filter

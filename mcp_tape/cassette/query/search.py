@@ -14,7 +14,7 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from ...errors import TapeError
-from ...wire.texts import readable
+from ..functions import readable
 from ..reader import Cassette
 
 _TERM = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ...errors import CassetteError
-from ..batches import text_of
+from ..functions import text_of
 from ..reader import Cassette
 from . import filters
 from .filters import EVERYTHING, Filter

@@ -1,19 +1,25 @@
-"""Batches: what each message of one says, and where its request, its answer and its cancel are.
+"""Functions that a connection adds to SQL, and the joins made of them.
 
-All messages of a batch have the number of its frame. So an index leads from each answer to all the requests of a batch,
-and from each request to all the answers: with ten thousand of both, a hundred million steps. Owns what takes SQLite to
-the right one at once, and teaches it to the connection of a cassette. What is in no batch does without.
+Texts: a message of a batch, the words behind escapes, the request that a message cancels. They come as they stand in a
+table: bytes where they are not UTF-8, anything where a stranger wrote them.
+
+Batches: all messages of one have the number of its frame, so an index leads from each answer to all the requests, and
+from each request to all the answers: with ten thousand of both, a hundred million steps. The functions here lead SQLite
+to the right one at once. What is in no batch does without.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterable
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from ..wire import texts
+from ..wire import frames, jsontext, protocol
 
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.S)
+_SHORT = {"b": " ", "f": " ", "n": "\n", "r": "\r", "t": "\t"}
 _KEPT = 16  # batches, of each kind of question about them
 _MOST_TEXT = 16 << 20  # characters that are kept; more where one batch has them, or two
 _CANCELS = 100  # that are looked at for each request of a server
@@ -58,10 +64,10 @@ _ANSWERS = "SELECT rpc_id, frame, part FROM messages WHERE session = ? AND answe
 # A client's cancel is in the exchange of its request; a server's may be in none.
 _OF_EXCHANGE = f"""SELECT cancelled_by({text_of("cf", "c.part")}, c.part), c.frame, c.part
     FROM messages c CROSS JOIN frames cf ON cf.id = c.frame
-    WHERE c.session = ? AND c.exchange = ? AND +c.method = 'notifications/cancelled' AND +c.sender = 'client'
+    WHERE c.session = ? AND c.exchange = ? AND +c.method = '{protocol.CANCELLED}' AND +c.sender = 'client'
     ORDER BY c.frame, c.part"""
 _THAT_FOLLOW = f"""SELECT cancelled_by({text_of("cf", "c.part")}, c.part), c.frame, c.part
-    FROM (SELECT frame, part, sender FROM messages WHERE session = ? AND method = 'notifications/cancelled'
+    FROM (SELECT frame, part, sender FROM messages WHERE session = ? AND method = '{protocol.CANCELLED}'
         AND frame >= ? ORDER BY frame, part LIMIT ?) c
     CROSS JOIN frames cf ON cf.id = c.frame WHERE c.sender = ? ORDER BY c.frame, c.part"""
 
@@ -121,7 +127,7 @@ class Batches:
         text = next((text for (text,) in self._db.execute("SELECT text FROM frames WHERE id = ?", (frame,))), None)
         while len(self._batches) > 1 and sum(batch.size for batch in self._batches.values()) > _MOST_TEXT:
             del self._batches[next(iter(self._batches))]
-        self._batches[frame] = batch = _Batch(text, texts.spans(text))
+        self._batches[frame] = batch = _Batch(text, jsontext.element_spans(text))
         return batch
 
 
@@ -149,8 +155,42 @@ def _places(rows: Iterable[tuple[Any, ...]]) -> Places:
     return found
 
 
-def teach(db: sqlite3.Connection) -> None:
-    """Make the functions known to SQL, by their names. Each leads back to the connection until that is closed."""
+def says(text: Any, words: bytes) -> bool:
+    """Return whether a text has some words, however it writes them: in lower case (A to Z), as SQLite's lower()."""
+    return words in readable(text).encode("utf-8", "surrogatepass").lower()
+
+
+def readable(text: Any) -> str:
+    """A text as people mean it: `caf\\u00e9` is `café`, and a line end no letter n; also in JSON within a string."""
+    plain = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+    once = _unescaped(plain)
+    twice = _unescaped(once)
+    return once if once == twice else f"{once}\n{twice}"
+
+
+def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
+    found = _ESCAPE.sub(lambda m: chr(int(m[1], 16)) if m[1] else _SHORT.get(m[2], m[2]), text)
+    return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # two halves are one character
+
+
+def cancelled_by(text: Any, part: Any) -> str | None:
+    """The id of the request that a message cancels, as JSON text; None where a stranger wrote something else."""
+    try:
+        body = jsontext.loads(text)
+        message = body[part] if isinstance(body, list) else body
+        frames.name_exactly(message, text, (part,) if isinstance(body, list) else ())
+        return frames.id_text(protocol.member(message.get("params"), "requestId"))
+    except (ValueError, RecursionError, TypeError, IndexError, AttributeError):
+        return None
+
+
+def add_to(db: sqlite3.Connection) -> None:
+    """Add the functions to a connection, by their names. Each refers to the connection until that is closed."""
     batches = Batches(db)
-    for function, values in ((batches.part_of, 2), (batches.asked, 3), (batches.answered, 4), (batches.called_off, 6)):
+    for function, values in (
+        (says, 2), (cancelled_by, 2), (batches.part_of, 2), (batches.asked, 3), (batches.answered, 4),
+        (batches.called_off, 6),
+    ):  # fmt: skip
         db.create_function(function.__name__, values, function, deterministic=True)

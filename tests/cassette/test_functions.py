@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tape.cassette import batches
+from mcp_tape.cassette import functions
 from mcp_tape.cassette.query import filters, stats
 from mcp_tape.cassette.query import rows as showing
 from mcp_tape.cassette.reader import Cassette, Session
@@ -163,8 +163,8 @@ def test_answers_that_come_while_a_reader_is_there_are_found(tmp_path: Path) -> 
 def test_nothing_of_a_cassette_is_kept_when_it_is_closed(tmp_path: Path) -> None:
     with Cassette(make(tmp_path / "tape.db", ODD)) as cassette:
         assert told(cassette)
-        assert any(isinstance(found, batches.Batches) for found in gc.get_objects())
-    assert not any(isinstance(found, batches.Batches) for found in gc.get_objects())
+        assert any(isinstance(found, functions.Batches) for found in gc.get_objects())
+    assert not any(isinstance(found, functions.Batches) for found in gc.get_objects())
 
 
 # -- growth
@@ -246,8 +246,8 @@ def test_reading_a_batch_takes_as_many_steps_as_it_has_messages(tmp_path: Path, 
 
 def test_the_text_of_a_batch_is_taken_apart_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
-    spans = batches.texts.spans
-    monkeypatch.setattr(batches.texts, "spans", lambda text: looked_at.append(len(text)) or spans(text))
+    spans = jsontext.element_spans
+    monkeypatch.setattr(jsontext, "element_spans", lambda text: looked_at.append(len(text)) or spans(text))
     tape = make(tmp_path / "tape.db", together(50))
     for read in READ[:5]:
         looked_at.clear()
