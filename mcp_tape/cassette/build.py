@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ..errors import CassetteError
+from ..wire.channels import HTTP, STDIO, is_http
 from ..wire.frames import Entry, Frame, Message
 from ..wire.ledger import Ledger
 from . import file as database
@@ -40,7 +41,7 @@ class Builder:
         number = self._row.get("id", self._highest + 1)
         self._highest = max(self._highest, number)
         first = {name: self._row[name] for name in ("started_at", "target", "recorder")}
-        self._writer.begin(first | {"id": number, "transport": "stdio"})
+        self._writer.begin(first | {"id": number, "transport": STDIO})
         self._number, self._open = number, True
         self.sessions[number] = self._row.get("extends")
         self._ledger, self._batch, self._size, self._last, self._http = Ledger(), Batch(), 0, 0, False
@@ -51,7 +52,7 @@ class Builder:
         self._batch.append((self._number, frame, _with_keys(entries, keys) if keys else entries))
         self._size += len(frame.text)
         self._last = max(self._last, frame.at)
-        self._http = self._http or frame.channel not in ("stdio", "stderr")
+        self._http = self._http or is_http(frame.channel)
         self.frames += 1
         if len(self._batch) >= _BATCH_FRAMES or self._size >= _BATCH_BYTES:
             self._flush()
@@ -73,7 +74,7 @@ class Builder:
         self._open = False
         told = {name: database.storable(value) for name, value in self._ledger.facts.items()}
         self.forget(self.untold() & {name for group in _TOLD if not told.keys().isdisjoint(group) for name in group})
-        row = {"transport": "http" if self._http else "stdio", "ended_at": self._ended_at()} | self._row
+        row = {"transport": HTTP if self._http else STDIO, "ended_at": self._ended_at()} | self._row
         row["target"] = _target(row["target"])
         self._writer.finish(self._number, row | told)
 

@@ -11,6 +11,7 @@ from ..cassette.query import rows
 from ..cassette.query.rows import Row
 from ..cassette.reader import Cassette
 from ..wire import jsontext
+from ..wire.channels import STDIO, is_listen_stream
 from .printing import echo_one_of_many
 from .terminal import fit, harmless, pad, wide, writable
 
@@ -117,12 +118,12 @@ def _control(row: Row) -> Line:
     event = facts["event"]
     if event == "exit":
         return Line(row, f"exits {facts.get('code')}", odd=facts.get("code") not in _EXPECTED_CODES)
-    if row.channel == "stdio":
+    if row.channel == STDIO:
         return Line(row, "closes" if event == "close" else event)
     what, detail = _fact(event, facts, text)
     status = facts.get("status")
     # Clients leave the streams that they listen to as they please.
-    odd = event == "failed" or (event == "abort" and not row.channel.startswith("get"))
+    odd = event == "failed" or (event == "abort" and not is_listen_stream(row.channel))
     odd = odd or (isinstance(status, int) and status >= 400)
     return Line(row, f"{what} {row.channel}", detail, odd, dim=not odd)
 

@@ -12,12 +12,14 @@ from ..cassette.query.rows import Row
 from ..cassette.reader import Cassette
 from ..errors import CassetteError, pasted
 from ..formats import pretty
+from ..wire import protocol
+from ..wire.channels import STDIO
 from . import say
 from .lines import echo_line, line_of
 from .printing import echo_json
 from .terminal import columns, harmless, writable
 
-_ONE_LINE = ("notifications/progress",)  # there may be thousands
+_ONE_LINE = (protocol.PROGRESS,)  # there may be thousands
 _MEANWHILE = 1_000  # lines of stderr
 _MARGIN = "    "
 _BEFORE = 10  # frames: the HTTP request comes before what it carries
@@ -60,7 +62,7 @@ def root_of(row: Row) -> int | None:
 
 def _exchange(cassette: Cassette, session: int, root: int) -> Iterator[Row]:
     opened = showing.row_of(cassette, session, root)
-    channel = opened.channel if opened else "stdio"
+    channel = opened.channel if opened else STDIO
     messages = showing.exchange_rows(cassette, session, root)
     last = _last(cassette, session, root, opened.sender if opened else "client")
     meanwhile = _at_most(_MEANWHILE, showing.around(cassette, session, root, last, channel))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ..cassette.query import filters
 from ..cassette.query.rows import Label, happened, labelled
 from ..cassette.reader import Cassette, Session
+from ..wire.channels import is_http, is_listen_stream
 from ..wire.frames import Frame
 from .pretty import canonical, harmless
 
@@ -67,7 +68,7 @@ def blocks(cassette: Cassette, session: int) -> Iterator[Block]:
 
 def _races(frame: Frame, labels: list[Label]) -> bool:
     """Whether its place among the messages is a matter of luck: it comes on a connection of its own."""
-    unasked = frame.channel.startswith("get") and all(label.exchange is None for label in labels)
+    unasked = is_listen_stream(frame.channel) and all(label.exchange is None for label in labels)
     return frame.kind == "control" or unasked
 
 
@@ -107,7 +108,7 @@ def _what(frame: Frame, labels: list[Label]) -> str:
 
 
 def _channel(frame: Frame) -> str:
-    return "" if frame.channel in ("stdio", "stderr") else f" on {frame.channel}"
+    return f" on {frame.channel}" if is_http(frame.channel) else ""
 
 
 def _facts(frame: Frame) -> Iterable[str]:

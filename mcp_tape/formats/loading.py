@@ -14,6 +14,7 @@ from ..cassette.build import Builder
 from ..cassette.reader import Session
 from ..errors import CassetteError
 from ..wire import jsontext
+from ..wire.channels import PIPES, STDERR, STDIO
 from ..wire.frames import Frame, FrameKind, Message, parse
 from .jsonl import FORMAT, fingerprint
 
@@ -60,7 +61,7 @@ class _WrongError(ValueError):
 
 def kind_of(kind: str | None, channel: str, text: bytes, whole: bool) -> tuple[FrameKind, list[Message]]:
     """What a text is, and the messages in it. What was cut off on its way says nothing."""
-    if channel == "stderr" and kind != "control":
+    if channel == STDERR and kind != "control":
         return "stderr", []
     if kind in ("control", "stderr"):
         return kind, []  # type: ignore[return-value]
@@ -116,8 +117,8 @@ def _frame(row: dict[str, Any], line: bytes, last: Frame | None) -> tuple[Frame,
     sender = row.get("sender")
     if sender not in ("client", "server"):
         raise _WrongError('it needs a sender: "sender": "client" or "server"')
-    channel, kind = row.get("channel", "stdio"), row.get("kind")
-    lines = channel in ("stdio", "stderr") and kind != "control"  # else a body, which ends without one
+    channel, kind = row.get("channel", STDIO), row.get("kind")
+    lines = channel in PIPES and kind != "control"  # else a body, which ends without one
     eol = row.get("eol", "\n" if lines or "head" in row else "")
     if not _is_text(channel) or not _is_text(eol) or not eol.isascii():
         raise _WrongError("channel and eol are texts")

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import BinaryIO
 
+from ..wire.channels import STDIO
 from ..wire.frames import Frame
 
 
 def dump(frames: Iterable[Frame], out: BinaryIO) -> None:
     for frame in frames:
         if frame.kind in ("message", "batch", "noise"):
-            out.write(frame.text + (frame.eol if frame.channel == "stdio" else b"\n"))
+            out.write(frame.text + (frame.eol if frame.channel == STDIO else b"\n"))

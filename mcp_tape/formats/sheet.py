@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ..cassette.query.rows import Label
 from ..wire import jsontext
+from ..wire.channels import PIPES, STDIO
 from ..wire.frames import Frame, Message
 from .loading import kind_of
 from .pretty import in_one_line, laid_out
@@ -64,7 +65,7 @@ class _Block(NamedTuple):
 def write(frames: Iterable[tuple[Frame, list[Label]]]) -> Iterator[str]:
     """The text of frames."""
     for frame, labels in frames:
-        channel = f" {frame.channel}" if frame.channel != "stdio" and _is_plain(frame.channel) else ""
+        channel = f" {frame.channel}" if frame.channel != STDIO and _is_plain(frame.channel) else ""
         words = ", ".join(filter(None, (label.words() for label in labels))) or frame.kind
         what = "" if frame.kind == "control" else f"  # {' '.join(json.dumps(words)[1:-1].split())}"
         yield f"\n@{frame.seq} {frame.sender}{channel}{' control' if frame.kind == 'control' else ''}{what}\n"
@@ -121,9 +122,9 @@ def _row(block: _Block, original: Callable[[int], Frame | None], last: Frame | N
     before = None if block.seq is None else original(block.seq)
     if block.seq is not None and before is None:
         raise SheetError(block.line, f"there was no frame {block.seq}; a new one begins with @new {block.sender}")
-    line_end = b"\n" if block.channel in (None, "stdio", "stderr") and not block.control else b""
-    frame = before or Frame(0, last.at if last else 0, "client", "stdio", "noise", b"", line_end)
-    channel = block.channel or (frame.channel if before and not _is_plain(frame.channel) else "stdio")
+    line_end = b"\n" if block.channel in (None, *PIPES) and not block.control else b""
+    frame = before or Frame(0, last.at if last else 0, "client", STDIO, "noise", b"", line_end)
+    channel = block.channel or (frame.channel if before and not _is_plain(frame.channel) else STDIO)
     lines = _trimmed(block.body)
     touched = before is None or lines != [line.rstrip() for line in body(before).split("\n")]
     text = _text(block, lines) if touched else frame.text

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from ..wire import frames, protocol
+from ..wire.channels import HTTP, SSE
 from ..wire.frames import Side
 from ..wire.framing import Events
 from .tape import Tape
@@ -111,20 +112,20 @@ class Sessions:
 
     def _of_id(self, number: str, waiting: _Channel) -> Tape:
         if number not in self._by_id:
-            self._by_id[number] = self._begin(waiting.at, "http", True)
+            self._by_id[number] = self._begin(waiting.at, HTTP, True)
         return self._by_id[number]
 
     def _of_run(self, waiting: _Channel) -> Tape:
         if self._run is None:
             begun = min(channel.at for channel in (waiting, *self._waiting.values()))
-            self._run = self._begin(begun, "http", False)
+            self._run = self._begin(begun, HTTP, False)
         return self._run
 
     def _of_stream(self, waiting: _Channel, text: bytes, event: str | None) -> Tape:
         """HTTP+SSE: the first event of a stream tells where the client is to post to."""
         if event != "endpoint":
             return self._of_run(waiting)
-        tape = self._begin(waiting.at, "sse", True)
+        tape = self._begin(waiting.at, SSE, True)
         self._by_endpoint[endpoint_path(waiting.path, text.decode("utf-8", "replace"))] = tape
         return tape
 

@@ -12,6 +12,7 @@ import orjson
 
 from ..redaction.redactor import FAILED, Redacted, Redactor
 from ..wire import frames
+from ..wire.channels import STDERR, is_post
 from ..wire.compression import Decoder, TooLargeError
 from ..wire.frames import LEFT_OUT, Entry, Frame, FrameKind, Message, Side
 from ..wire.framing import Event, Events, Lines, Whole
@@ -19,7 +20,6 @@ from ..wire.ledger import Ledger
 from ..wire.sizes import MAX_DECODED, size_text
 
 Sink = Callable[[Frame, list[Entry]], None]
-STDERR = "stderr"
 TOO_LARGE = b"[left out: too large when decompressed]"
 _EVENT_STREAM = "text/event-stream"
 _FIELDS = (b"id:", b"event:", b"retry:")
@@ -86,7 +86,7 @@ class Tape:
         self._sink(frame, self.ledger.enter(frame, [], text))
 
     def _begin_body(self, side: Side, channel: str, headers: dict[str, str]) -> None:
-        if side == "client" and not channel.startswith("post"):
+        if side == "client" and not is_post(channel):
             return
         events = headers.get("content-type", "").lower().startswith(_EVENT_STREAM)
         self._framings[side, channel] = Events() if side == "server" and events else Whole()

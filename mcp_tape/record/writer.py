@@ -21,6 +21,7 @@ from ..cassette.writer import Batch, RemovedError, Writer
 from ..errors import CassetteError
 from ..redaction.diagnostics import Rules, redactor
 from ..redaction.redactor import Redactor
+from ..wire.channels import STDIO
 from ..wire.frames import KILLED, Entry, Frame, Side
 from .backlog import Backlog
 from .recorder import CONTROL, HEAD, SERVER, Options
@@ -70,7 +71,7 @@ class Recording:
             self._say("done 0 0 0 0 ")
             return
         self._open()
-        tape = self._begin(0, "stdio", True) if self._options.transport == "stdio" else Sessions(self._begin)
+        tape = self._begin(0, STDIO, True) if self._options.transport == STDIO else Sessions(self._begin)
         rest = self._play(tape, b"".join(chunks))
         self._store()
         while chunks := self._backlog.take():
@@ -186,7 +187,7 @@ class Recording:
         """The others go on, where there may be others."""
         self._sessions = [session for session in self._sessions if session.number != removed.session]
         self._removed.add(removed.session)
-        if self._options.transport == "stdio":
+        if self._options.transport == STDIO:
             self._fail(f"cannot write {self._path}: {removed}")
         else:
             self._say(f"warning {removed}: it is no longer recorded")

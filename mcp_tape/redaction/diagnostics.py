@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..wire import jsontext
+from ..wire.channels import STDERR
 
 if TYPE_CHECKING:
     from .redactor import Redactor
@@ -83,7 +84,7 @@ class Discreet:
     def line(self, line: bytes) -> str:
         """A line of a server's stderr, behind those before it: a private key is printed over several."""
         try:
-            return self.text(self._loaded().redact(line, "stderr").text.decode("utf-8", "replace"))
+            return self.text(self._loaded().redact(line, STDERR).text.decode("utf-8", "replace"))
         except Exception:
             return FAILED
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..wire import jsontext, protocol, secret_names
+from ..wire.channels import STDERR
 from ..wire.jsontext import Places, Splice
 from . import command_lines, shapes
 from . import rules as hiding
@@ -22,7 +23,6 @@ from .strings import Names, StringValue, StringValues, is_json, json_within, rep
 from .values import Literals
 
 FAILED = b"[redacted:failed]"
-STDERR = "stderr"
 # Values found under secret keys that are looked for later: so many, the newest, and none that is longer.
 _MOST_SEEN, _LONGEST_SEEN = 256, 8192
 _MOST_ENVIRON = 1000

@@ -11,6 +11,11 @@ import re
 from functools import cache
 from typing import NamedTuple
 
+from ..wire import protocol
+
+# The long words of the protocol itself, which are in every other message.
+_NOTIFICATION, _META = (f'"{word}'.encode() for word in (protocol.NOTIFICATION_PREFIX, protocol.META))
+
 
 class Shape(NamedTuple):
     """`signs`: literal texts, one of which every match holds. A group `hide` is the part to replace, else all;
@@ -203,8 +208,7 @@ def compiled(shape: Shape) -> re.Pattern[str]:
 
 
 def _without_long_words(text: bytes) -> bytes:
-    # The long words of the protocol itself are in every other message.
-    return text.replace(b'"notifications/', b"").replace(b'"io.modelcontextprotocol/', b"")
+    return text.replace(_NOTIFICATION, b"").replace(_META, b"")
 
 
 @cache

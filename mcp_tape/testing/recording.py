@@ -19,6 +19,7 @@ from ..cassette.reader import Cassette, EmptyError
 from ..errors import CassetteError, ServerError, TapeError, unchanged
 from ..redaction import environment
 from ..redaction.diagnostics import hidden
+from ..wire.channels import STDIO
 from ..wire.frames import Exchange
 from . import happened, recorders
 from .handover import Handover
@@ -268,7 +269,7 @@ def _record_nothing(part: str, run: str) -> None:
     with contextlib.closing(writer):
         facts = {
             "started_at": now,
-            "transport": "stdio",
+            "transport": STDIO,
             "target": {"command": []},
             "recorder": f"mcp-tape {__version__}",
         }

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from . import frames, jsontext, match, protocol
+from . import channels, frames, jsontext, match, protocol
 from .frames import Entry, Frame, Message
 from .streams import Streams
 
@@ -184,7 +184,7 @@ class Ledger:
         channel = self._streams.origin(frame.channel)
         if message.kind == "response":
             own = self._exchanges.get((channel, message.rpc_id or ""))
-            return own if own or channel.startswith("post") else self._open(channel, message.rpc_id)
+            return own if own or channels.is_post(channel) else self._open(channel, message.rpc_id)
         params = message.body.get("params")
         if message.method == protocol.CANCELLED:
             asked = self._asked.get(_json(protocol.member(params, "requestId")) or "")
@@ -199,12 +199,12 @@ class Ledger:
         # A server may ask on its GET stream what a call needs; what it tells there belongs to none.
         anywhere = self._streams.is_shared(channel) or message.kind == "request"
         within = self._newest(channel, _takes_all)
-        return within or (self._newest(None, _takes_all) if anywhere and channel != "stdio" else None)
+        return within or (self._newest(None, _takes_all) if anywhere and channel != channels.STDIO else None)
 
     def _open(self, channel: str, rpc_id: str | None) -> _Exchange | None:
         """The open request with this id: of the same channel, else, over HTTP, the newest of any."""
         found = self._exchanges.get((channel, rpc_id or ""))
-        return found if found or channel == "stdio" else self._newest(None, lambda e: e.rpc_id == rpc_id)
+        return found if found or channel == channels.STDIO else self._newest(None, lambda e: e.rpc_id == rpc_id)
 
     def _newest(self, channel: str | None, fits: Callable[[_Exchange], bool]) -> _Exchange | None:
         newest_first = reversed(self._exchanges.values())  # lazily: thousands may be open

@@ -1,102 +1,115 @@
-"""The only file that knows MCP: which params name a call, what identifies it, what must stay as it is.
+"""The only file that knows MCP: its methods, revisions and headers, what identifies a call, what must stay opaque.
 
-Messages are told apart by their shape alone; no method is ever required to be known.
+No method is ever required to be known: messages are told apart by their shape alone.
+
+The specification: https://modelcontextprotocol.io/specification/2025-11-25
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from .jsontext import Path
 
-# The parameter that names what a request is about.
-_NAMED_BY = {
-    "tools/call": "name",
-    "prompts/get": "name",
-    "resources/read": "uri",
-    "resources/subscribe": "uri",
-    "resources/unsubscribe": "uri",
-    "tasks/get": "taskId",
-    "tasks/result": "taskId",
-    "tasks/cancel": "taskId",
-}
+# Requests, by what they are about.
+INITIALIZE, DISCOVER, PING = "initialize", "server/discover", "ping"
+TOOLS, CALL = "tools/list", "tools/call"
+PROMPTS, GET_PROMPT = "prompts/list", "prompts/get"
+RESOURCES, TEMPLATES, READ = "resources/list", "resources/templates/list", "resources/read"
+SUBSCRIBE, UNSUBSCRIBE, LISTEN = "resources/subscribe", "resources/unsubscribe", "subscriptions/listen"
+SET_LEVEL, COMPLETE = "logging/setLevel", "completion/complete"
+TASK_PREFIX, TASKS, TASK, TASK_RESULT = "tasks/", "tasks/list", "tasks/get", "tasks/result"
+TASK_CANCEL, TASK_UPDATE = "tasks/cancel", "tasks/update"
+ROOTS, SAMPLE, ELICIT = "roots/list", "sampling/createMessage", "elicitation/create"  # a server's
 
-LISTEN = "subscriptions/listen"
-CANCELLED = "notifications/cancelled"
-PROGRESS = "notifications/progress"
-INITIALIZE = "initialize"
-DISCOVER = "server/discover"
-PING = "ping"
-CALL = "tools/call"
-TOOLS = "tools/list"
-INITIALIZED = "notifications/initialized"
-_INITIALIZED = (INITIALIZED, "initialized")
+# Notifications.
+NOTIFICATION_PREFIX = "notifications/"
+INITIALIZED, BARE_INITIALIZED = "notifications/initialized", "initialized"  # some clients say just that
+INITIALIZED_NAMES = (INITIALIZED, BARE_INITIALIZED)
+CANCELLED, PROGRESS, LOGGED = "notifications/cancelled", "notifications/progress", "notifications/message"
+TOOLS_CHANGED, PROMPTS_CHANGED = "notifications/tools/list_changed", "notifications/prompts/list_changed"
+RESOURCES_CHANGED, RESOURCE_UPDATED = "notifications/resources/list_changed", "notifications/resources/updated"
+ROOTS_CHANGED, ACKNOWLEDGED = "notifications/roots/list_changed", "notifications/subscriptions/acknowledged"
+
+# Revisions. The legacy era begins with a handshake; the modern one has none, and no sessions over HTTP.
+LEGACY_VERSIONS = ("2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+LAST_LEGACY_VERSION, MODERN_VERSION = LEGACY_VERSIONS[-1], "2026-07-28"
+
+# Keys of `_meta`.
+META = "io.modelcontextprotocol/"
+META_VERSION, META_SUBSCRIPTION, META_TASK = META + "protocolVersion", META + "subscriptionId", META + "related-task"
+META_CLIENT, META_SERVER = META + "clientInfo", META + "serverInfo"
+
+# Error codes: https://www.jsonrpc.org/specification#error_object, and those of MCP and of its SDKs.
+NOT_JSON, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32601, -32602, -32603
+SERVER_ERROR, NO_SESSION, RESOURCE_NOT_FOUND = -32000, -32001, -32002
+
+
+class Kind(NamedTuple):
+    """A kind of thing that servers list."""
+
+    what: str  # as people call it
+    subject: str
+    method: str
+    member: str  # of the result
+    key: str  # of an item
+    capability: str
+    changed: str  # the notification of another list
+
+
+KINDS = (
+    Kind("tools", "tool", TOOLS, "tools", "name", "tools", TOOLS_CHANGED),
+    Kind("resources", "resource", RESOURCES, "resources", "uri", "resources", RESOURCES_CHANGED),
+    Kind("resource templates", "template", TEMPLATES, "resourceTemplates", "uriTemplate", "resources",
+         RESOURCES_CHANGED),
+    Kind("prompts", "prompt", PROMPTS, "prompts", "name", "prompts", PROMPTS_CHANGED),
+)  # fmt: skip
+# What may be asked again, and the notification after which that is worth while.
+CHANGED_BY = {kind.method: kind.changed for kind in KINDS} | {READ: RESOURCE_UPDATED}
+CHANGES = frozenset(CHANGED_BY.values())
 # What a client sends to find out whom it talks to: never a miss, and no conversation.
 PROBES = (DISCOVER, PING)
-_HOUSEKEEPING = frozenset({PING, INITIALIZE, DISCOVER, "logging/setLevel", "completion/complete", "resources/read"})
-# What may be asked again, and the notification that says when that is worth while.
-CHANGED_BY = {
-    "tools/list": "notifications/tools/list_changed",
-    "prompts/list": "notifications/prompts/list_changed",
-    "resources/list": "notifications/resources/list_changed",
-    "resources/templates/list": "notifications/resources/list_changed",
-    "resources/read": "notifications/resources/updated",
-}
-CHANGES = frozenset(CHANGED_BY.values())
-_META = "io.modelcontextprotocol/"
+_HOUSEKEEPING = frozenset({PING, INITIALIZE, DISCOVER, SET_LEVEL, COMPLETE, READ})
+# The parameter that names what a request is about.
+_NAMED_BY = dict.fromkeys((CALL, GET_PROMPT), "name") | dict.fromkeys((READ, SUBSCRIBE, UNSUBSCRIBE), "uri")
+_NAMED_BY |= dict.fromkeys((TASK, TASK_RESULT, TASK_CANCEL), "taskId")
 
 # Where a message names a request, by its id or the token that it gave.
 NAMING: tuple[Path, ...] = (
     ("params", "requestId"),
     ("params", "progressToken"),
     ("params", "_meta", "progressToken"),
-    ("params", "_meta", _META + "subscriptionId"),
-    ("result", "_meta", _META + "subscriptionId"),
-)
-
-# Values that the protocol itself needs, by their path without list indexes. A redaction here would
-# break the replay: clients echo them, and routing depends on them.
-UNTOUCHED: frozenset[Path] = frozenset(
-    [
-        ("jsonrpc",),
-        ("id",),
-        ("method",),
-        ("params", "name"),
-        ("params", "cursor"),
-        ("params", "taskId"),
-        ("params", "requestState"),
-        ("params", "requestId"),
-        ("params", "progressToken"),
-        ("params", "_meta", "progressToken"),
-        ("params", "_meta", _META + "subscriptionId"),
-        ("params", "_meta", _META + "related-task", "taskId"),
-        ("result", "_meta", _META + "subscriptionId"),
-        ("result", "_meta", _META + "related-task", "taskId"),
-        ("result", "nextCursor"),
-        ("result", "requestState"),
-        ("result", "taskId"),
-        ("result", "task", "taskId"),
-        ("result", "tasks", "taskId"),
-        ("result", "tools", "name"),
-        ("result", "prompts", "name"),
-        *[("headers", f"mcp-{what}") for what in ("session-id", "protocol-version", "method", "name")],
-        ("headers", "last-event-id"),
-    ]
+    ("params", "_meta", META_SUBSCRIPTION),
+    ("result", "_meta", META_SUBSCRIPTION),
 )
 
 # HTTP. Headers are kept on the tape where they matter to what is said; others may be anything, secrets too.
-SESSION_HEADER = "mcp-session-id"
-VERSION_HEADER = "mcp-protocol-version"
+SESSION_HEADER, VERSION_HEADER = "mcp-session-id", "mcp-protocol-version"
+METHOD_HEADER, NAME_HEADER = "mcp-method", "mcp-name"
 RESUME_HEADER = "last-event-id"
 PARAM_HEADER = "mcp-param-"  # and the name of a parameter
 _KEPT_HEADERS = frozenset(
     "accept accept-encoding allow authorization cache-control content-encoding content-length content-type cookie "
     "last-event-id location origin retry-after set-cookie user-agent www-authenticate".split()
 )
-_LEGACY_VERSIONS = frozenset({"2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
 # The client is to try again, elsewhere, later or with credentials: it has no answer yet.
 RETRY_STATUSES = frozenset({301, 302, 303, 307, 308, 401, 407, 408, 425, 429, 503})
+
+# Values that the protocol itself needs, by their path without list indexes. A redaction here would
+# break the replay: clients echo them, and routing depends on them.
+UNTOUCHED: frozenset[Path] = frozenset(
+    [
+        ("jsonrpc",), ("id",), ("method",),
+        *[("params", name) for name in "name cursor taskId requestState requestId progressToken".split()],
+        ("params", "_meta", "progressToken"),
+        *[(at, "_meta", *key) for at in ("params", "result") for key in ((META_SUBSCRIPTION,), (META_TASK, "taskId"))],
+        *[("result", name) for name in "nextCursor requestState taskId".split()],
+        ("result", "task", "taskId"), ("result", "tasks", "taskId"), ("result", "tools", "name"),
+        ("result", "prompts", "name"),
+        *[("headers", name) for name in (SESSION_HEADER, VERSION_HEADER, METHOD_HEADER, NAME_HEADER, RESUME_HEADER)],
+    ]
+)  # fmt: skip
 
 # Below these keys stands a JSON Schema: its property names are words, not secrets.
 SCHEMA_KEYS = frozenset({"inputSchema", "outputSchema", "requestedSchema"})
@@ -121,7 +134,7 @@ def is_housekeeping(method: str) -> bool:
 
 def notification_names(method: str) -> tuple[str, ...]:
     """The names under which a notification may have been recorded: some clients just say `initialized`."""
-    return _INITIALIZED if method in _INITIALIZED else (method,)
+    return INITIALIZED_NAMES if method in INITIALIZED_NAMES else (method,)
 
 
 def identifying(method: str, params: Any) -> Any:
@@ -154,7 +167,7 @@ def progress_token_asked(body: dict[str, Any]) -> Any:
 
 def subscription_id(body: dict[str, Any]) -> Any:
     """The listen request that a message of the modern era belongs to."""
-    return member(member(body.get("params"), "_meta"), _META + "subscriptionId")
+    return member(member(body.get("params"), "_meta"), META_SUBSCRIPTION)
 
 
 def result_status(result: Any) -> str:
@@ -167,6 +180,11 @@ def result_status(result: Any) -> str:
     return "ok"
 
 
+def meta_version(body: dict[str, Any]) -> Any:
+    """The protocol version that a request of the modern era names."""
+    return member(member(body.get("params"), "_meta"), META_VERSION)
+
+
 def kept_header(name: str) -> bool:
     """Whether an HTTP header belongs on the tape."""
     return name in _KEPT_HEADERS or name.startswith("mcp-")
@@ -175,8 +193,7 @@ def kept_header(name: str) -> bool:
 def is_modern(body: dict[str, Any], version: str | None = None) -> bool:
     """Whether a request without a session is of the modern era: it tells its protocol version itself, or its header
     names one that has no sessions."""
-    named = member(member(body.get("params"), "_meta"), _META + "protocolVersion")
-    return named is not None or (version is not None and version not in _LEGACY_VERSIONS)
+    return meta_version(body) is not None or (version is not None and version not in LEGACY_VERSIONS)
 
 
 def tools_that_read(body: dict[str, Any]) -> Iterator[str]:
@@ -191,7 +208,7 @@ def tools_that_read(body: dict[str, Any]) -> Iterator[str]:
 def client_meta(version: str, info: dict[str, Any]) -> dict[str, Any]:
     """What every request of the modern era tells about its client."""
     told = {"protocolVersion": version, "clientInfo": info, "clientCapabilities": {}}
-    return {"_meta": {_META + name: value for name, value in told.items()}}
+    return {"_meta": {META + name: value for name, value in told.items()}}
 
 
 def session_facts(method: str | None, body: dict[str, Any]) -> dict[str, str]:
@@ -202,15 +219,15 @@ def session_facts(method: str | None, body: dict[str, Any]) -> dict[str, str]:
     facts: dict[str, Any] = {}
     params, result = body.get("params"), body.get("result")
     if isinstance(params, dict):
-        modern = member(params.get("_meta"), _META + "clientInfo")
-        facts |= _named("client", params.get("clientInfo") if method == "initialize" else modern)
-        facts["protocol_version"] = member(params.get("_meta"), _META + "protocolVersion")
+        modern = member(params.get("_meta"), META_CLIENT)
+        facts |= _named("client", params.get("clientInfo") if method == INITIALIZE else modern)
+        facts["protocol_version"] = member(params.get("_meta"), META_VERSION)
     if isinstance(result, dict) and method is not None:
-        if method in ("initialize", "server/discover"):
+        if method in (INITIALIZE, DISCOVER):
             facts |= _named("server", result.get("serverInfo"))
             facts["protocol_version"] = result.get("protocolVersion")
         # In the modern era every result may say whose it is.
-        facts |= _named("server", member(result.get("_meta"), _META + "serverInfo"))
+        facts |= _named("server", member(result.get("_meta"), META_SERVER))
     return {k: v for k, v in facts.items() if isinstance(v, str)}
 
 

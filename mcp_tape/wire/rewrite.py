@@ -11,9 +11,9 @@ from .jsontext import Path
 
 # The id of most messages stands right behind the version: found without reading on.
 _LEADING_ID = re.compile(rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*("[^"\\]*"|-?\d+)(?=\s*[,}])')
-REFUSED = -32000
+REFUSED = protocol.SERVER_ERROR
 _SHOWN = 1_000  # characters of what a server said that is no message
-_SUBSCRIPTION = ("_meta", "io.modelcontextprotocol/subscriptionId")
+_SUBSCRIPTION = ("_meta", protocol.META_SUBSCRIPTION)
 
 
 def with_id(text: bytes, recorded: str | None, live: str) -> bytes:

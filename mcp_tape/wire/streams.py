@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import framing, protocol
+from .channels import STDIO
 from .frames import Frame
 
 _REMEMBERED = 10_000  # event ids; a client resumes behind one of the last
@@ -26,7 +27,7 @@ class Streams:
 
     def is_shared(self, channel: str) -> bool:
         """Whether everything that the server says comes on this channel, as on stdio."""
-        return channel == "stdio" or channel in self._shared
+        return channel == STDIO or channel in self._shared
 
     def is_accepted(self, channel: str) -> bool:
         """Whether the response only said that the answer will come on another stream."""

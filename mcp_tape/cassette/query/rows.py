@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ...errors import CassetteError
 from ...wire import jsontext
+from ...wire.channels import PIPES, STDERR, STDIO, is_http
 from ...wire.frames import Frame
 from ..functions import question_of, text_of
 from ..reader import Cassette
@@ -63,7 +64,7 @@ class Row(NamedTuple):
             return self.status == "unanswered"
         if self.kind == "response":
             return self.status in ERRORS
-        return self.frame_kind in ("noise", "stderr") and self.channel in ("stdio", "stderr")
+        return self.frame_kind in ("noise", "stderr") and self.channel in PIPES
 
 
 _COLUMNS = f"""f.session, f.seq, m.part, f.at, f.sender, f.channel, f.kind, m.kind, {filters.METHOD}, {filters.NAME},
@@ -123,8 +124,8 @@ def row_of(cassette: Cassette, session: int, seq: int) -> Row | None:
 
 def around(cassette: Cassette, session: int, first: int, last: int | None, channel: str) -> Iterator[Row]:
     """What was on stderr between two frames, and what happened on a channel of HTTP."""
-    where = """f.seq <= ? AND ((f.kind = 'stderr' AND f.seq <= ?)
-        OR (f.kind = 'control' AND f.channel = ? AND f.channel NOT IN ('stdio', 'stderr')))"""
+    where = f"""f.seq <= ? AND ((f.kind = 'stderr' AND f.seq <= ?)
+        OR (f.kind = 'control' AND f.channel = ? AND f.channel NOT IN ('{STDIO}', '{STDERR}')))"""
     until = 1 << 62 if last is None else last
     # A response is closed a little after its last message.
     return rows(cassette, session, Filter(((where, (until + _A_LITTLE, until, channel)),)), first)
@@ -156,7 +157,7 @@ def is_plumbing(row: Row, told: dict[str, Any]) -> bool:
             status = told.get("status")
             return isinstance(status, int) and 200 <= status < 300
         case "close":
-            return row.channel not in ("stdio", "stderr")
+            return is_http(row.channel)
     return False
 
 

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ...errors import CassetteError
+from ...wire import protocol
 from ..functions import text_of
 from ..reader import Cassette
 from . import filters
@@ -20,7 +21,7 @@ from .filters import EVERYTHING, Filter
 
 _BLOCK = 10_000
 _MOST_GROUPS = 10_000  # a stranger may have called everything by its own name
-_NAMED = ("tools/call", "prompts/get")  # the rest is told apart by its method alone
+_NAMED = (protocol.CALL, protocol.GET_PROMPT)  # the rest is told apart by its method alone
 _ERRORS = ("error", "tool-error", "refused")
 _MOST_BARS = 12
 

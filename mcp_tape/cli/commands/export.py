@@ -12,6 +12,7 @@ from ...cassette.query import filters
 from ...cassette.query.filters import Filter
 from ...cassette.reader import Cassette, Session
 from ...formats import jsonl, raw
+from ...wire.channels import STDIO
 from ...wire.frames import Frame
 from .. import say
 from ..filtering import filter_option
@@ -88,7 +89,7 @@ def _write(cassette: Cassette, session: Session, frames: Iterable[Frame], form: 
             out.write(text.encode("utf-8", "replace"))
     elif form == "raw":
         raw.dump(frames, out)
-        if session.transport != "stdio":
+        if session.transport != STDIO:
             say(f"session {session.id} was recorded over HTTP: its bodies and events, with a newline behind each")
     else:
         if whole:
