@@ -325,7 +325,7 @@ from mcp_tape.redaction import rules, shapes
 SIZE = 2_000_000
 def repeated(text): return (text * (SIZE // len(text) + 1))[:SIZE]
 for shape in %s:
-    hide = hiding.shape_rule(shape)
+    hide = rules.shape_rule(shape)
     sign = shape.signs.split()[0]
     for text in (repeated(sign + "aA1-"), sign + repeated("a")):
         hide(text)
