@@ -15,15 +15,15 @@ from deepdiff import DeepDiff
 from diff_report import EVERY_PAIR, HELD, TAPE, UNEQUAL
 from peak import peak
 
-from mcp_tape import compare
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.compare.checks import calls, validating  # noqa: F401 - loaded before the clock starts, as deepdiff is
+from mcp_tape.compare.checks import calls, output_schema  # noqa: F401 - loaded before the clock starts, as deepdiff is
 from mcp_tape.compare.recording import Recording
+from mcp_tape.compare.versions import compare_cassettes
 from mcp_tape.replay.selection import select
 
 
 def with_tape(old: str, new: str) -> int:
-    found = compare.compare_cassettes(old, new)
+    found = compare_cassettes(old, new)
     return sum(change.times for change in found.changes if change.subject.kind == "call")
 
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from ..wire import match, protocol
 from .minted import spots
-from .minted import values as minted
-from .minted.bound import is_made_up, made_up_in
+from .minted.binding import is_made_up, made_up_in
+from .minted.uses import same_inputs
 from .recording import Asked, Recording, place_of
 
 _MOST_TRIED = 200  # calls without a counterpart that are compared with each other
@@ -145,7 +145,7 @@ class _Learned:
         """Each value that they made up differently in an answer."""
         inputs = [protocol.member(protocol.member(body, "result"), "inputRequests") for body in (old, new)]
         if all(isinstance(asked, dict) for asked in inputs):
-            self._inputs |= minted.same_inputs(*inputs)
+            self._inputs |= same_inputs(*inputs)
         for _, before, after in match.differences(old, new):
             if isinstance(before, str) and isinstance(after, str):
                 self._keep(before, after)

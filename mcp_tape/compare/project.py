@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
 from ..errors import SettingsError
 from ..wire.jsonpath import compile_path
-from . import small_files
-from .ignores import Ignores, added, parse
-from .judging import Settings
+from .judging import Ignores, Settings, added_lines, parse_ignores
 from .rules import CATEGORIES, LEVELS, RULES, Category, Level
 
 IGNORE_FILE = ".mcp-tape-ignore"
 FailOn = Literal["error", "warn", "info", "never"]
 _OFF = "off"
+_LARGEST = 16 << 20  # bytes of a file that people write
 
 
 class Project(NamedTuple):
@@ -56,7 +57,7 @@ def load(
         category=category or project.category,
         fail_on=fail_on or project.fail_on,
         ignore_paths=(*project.ignore_paths, *ignore_paths),
-        ignores=parse(_read(where), _shown(where)),
+        ignores=parse_ignores(_read(where), _shown(where)),
         ignore_path=where,
     )
 
@@ -66,7 +67,7 @@ def ignore(path: str, lines: Iterable[tuple[str, str]]) -> None:
 
     One write at the end of the file: what others append meanwhile stays, and nobody reads a half.
     """
-    more = added(_read(path), lines)
+    more = added_lines(_read(path), lines)
     if not more:
         return
     try:
@@ -110,9 +111,23 @@ def _has(place: str, name: str) -> bool:
     return os.path.exists(os.path.join(place, name))
 
 
+def read_file(path: str) -> bytes:
+    """Read a file that people write; OSError for a pipe or a device, which may have no end, and for what is too large.
+
+    In a stranger's project anything may be in its place.
+    """
+    if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for a writer
+        raise OSError(errno.EINVAL, "it is no regular file", path)
+    with open(path, "rb") as file:
+        data = file.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise OSError(errno.EFBIG, f"it has more than {_LARGEST >> 20} MiB", path)
+    return data
+
+
 def _read(path: str) -> str:
     try:
-        return small_files.read(path).decode("utf-8-sig")
+        return read_file(path).decode("utf-8-sig")
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:

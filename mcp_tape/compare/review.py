@@ -19,8 +19,7 @@ from ..cassette.reader import Cassette
 from ..errors import CassetteError, TapeError, pasted
 from . import project
 from .changes import Change
-from .ignores import line_for, parse
-from .judging import Comparison, Settings
+from .judging import Comparison, Settings, ignore_line, parse_ignores
 
 ENDING = ".new"
 Decision = Literal["accept", "reject", "ignore"]
@@ -76,8 +75,7 @@ def note(new: str, looks: edit.Looks) -> None:
 
 def compared(cassette: str, settings: Settings) -> Pending:
     """The sessions that were recorded anew, with what they were."""
-    from . import compare
-    from .versions import of_sessions
+    from .versions import compare, of_sessions
 
     with Cassette(cassette) as one, Cassette(cassette + ENDING) as other:
         looks = _looks(other)
@@ -111,8 +109,8 @@ def _again(new: str) -> str:
 def spread(changes: Iterable[Change], decisions: Decisions) -> dict[str, Decision]:
     """The decisions, with those that follow: what is ignored at a place is ignored for all changes there."""
     known = {change.fingerprint: change for change in changes}
-    ignored = [line_for(change) for print_, change in known.items() if decisions.get(print_) == "ignore"]
-    lines = parse("\n".join(ignored), "")
+    ignored = [ignore_line(change) for print_, change in known.items() if decisions.get(print_) == "ignore"]
+    lines = parse_ignores("\n".join(ignored), "")
     following: dict[str, Decision] = {print_: "ignore" for print_, change in known.items() if lines.hide(change)}
     return {**following, **decisions}
 
@@ -137,7 +135,7 @@ def settle(pending: Pending, decisions: Decisions, ignore_path: str, *, whole: b
     outcome = _outcome(bool(rejected), bool(undecided) or grave)
     if outcome == "replaced":
         _replace(pending.cassette)
-    lines = [(line_for(change), "ignored in a review") for change in ignored]
+    lines = [(ignore_line(change), "ignored in a review") for change in ignored]
     if rejected:
         # The old recording stays, so these would be found again.
         lines += [(change.fingerprint, f"accepted: {change.rule}") for change in accepted]

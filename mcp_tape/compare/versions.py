@@ -1,14 +1,30 @@
-"""One of the two versions that are compared: a server as it was recorded, or as it answers now."""
+"""Two versions of a server, each as it was recorded or as it answers now, and the changes between them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
 
 from ..cassette.reader import Cassette
 from ..replay.selection import select
+from .changes import Subject
+from .checks.resources_prompts import compare_prompts, compare_resources, compare_templates
+from .checks.server import compare_server, compare_version_numbers
+from .checks.tools import compare_tools
+from .judging import Comparison, Found, Settings, Unknown, judged
 from .recording import Recording, newest_handshake
-from .surface import SURFACE, Answer, Surface, read
+from .surface import KINDS, SURFACE, Answer, Kind, Surface, read
+
+Part = Literal["surface", "calls"]
+PARTS: tuple[Part, ...] = ("surface", "calls")
+DEFAULT = Settings()
+_SERVER = Subject("server", "")
+_BY_KIND = {
+    "tool": compare_tools,
+    "resource": compare_resources,
+    "template": compare_templates,
+    "prompt": compare_prompts,
+}
 
 
 class Version(NamedTuple):
@@ -42,3 +58,100 @@ def listed(answers: Sequence[Answer], title: str) -> Version:
     """A version that was only asked what it offers."""
     surface = read(answers, lambda method: [])
     return Version(" ".join(filter(None, (surface.name, surface.version))) or title, surface)
+
+
+# -- comparing
+
+
+def compare_cassettes(old: str, new: str, settings: Settings = DEFAULT, parts: Sequence[Part] = PARTS) -> Comparison:
+    """The changes between what two cassettes play."""
+    with Cassette(old) as one, Cassette(new) as other:
+        before, after = (recorded(cassette, "latest", settings.ignore_paths) for cassette in (one, other))
+        return compare(before, after, settings, parts)
+
+
+def compare(
+    old: Version,
+    new: Version,
+    settings: Settings = DEFAULT,
+    parts: Sequence[Part] = PARTS,
+    more: Sequence[Found] = (),
+) -> Comparison:
+    """The changes from one version to another. `more`: what was found by other means."""
+    found, unknown, compared = list(more), list[Unknown](), dict[str, int]()
+    if "surface" in parts:
+        found += _surface(old, new)
+        unknown += _unknown(old, new)
+        compared |= {kind.what: len(old.surface.lists[kind.method].items) for kind in _known(old, new)}
+    if "calls" in parts:
+        calls, number = _calls(old, new, settings)
+        found += calls
+        compared["calls"] = number
+        unknown += _uncalled(old, new, parts)
+    changes, ignored = judged(found, settings)
+    if any(change.level == "error" for change in changes):
+        numbers = [(_SERVER, one) for one in compare_version_numbers(old.surface.version, new.surface.version)]
+        changes, ignored = judged([*found, *numbers], settings)
+    unused = settings.ignores.unused(changes + ignored)
+    return Comparison(
+        old.title, new.title, settings.category, changes, tuple(unknown), ignored, unused, _counted(compared)
+    )
+
+
+def _counted(compared: dict[str, int]) -> dict[str, int]:
+    return {what: number for what, number in compared.items() if number or what == "calls"}
+
+
+def _surface(old: Version, new: Version) -> Iterator[Found]:
+    yield from ((_SERVER, found) for found in compare_server(old.surface, new.surface))
+    for kind in _known(old, new):
+        items = (version.surface.lists[kind.method].items for version in (old, new))
+        yield from _BY_KIND[kind.subject](*items)
+
+
+def _known(old: Version, new: Version) -> list[Kind]:
+    """The kinds of things that both sides have listed."""
+    return [kind for kind in KINDS if not any(version.surface.lists[kind.method].why for version in (old, new))]
+
+
+def _unknown(old: Version, new: Version) -> Iterator[Unknown]:
+    """What cannot be told. Not knowing the tools is always grave; of others, when only the new side was not asked."""
+    for kind in KINDS:
+        whys = {side: version.surface.lists[kind.method].why for side, version in (("OLD", old), ("NEW", new))}
+        missing = [f"{side}: {why}" for side, why in whys.items() if why]
+        if missing and (kind.what == "tools" or len(missing) == 1):
+            yield Unknown(kind.what, "; ".join(missing), kind.what == "tools" or whys["OLD"] is None)
+    yield from (entry for kind in _known(old, new) for entry in _repeated(kind, old, new))
+    silent = [side for side, version in (("OLD", old), ("NEW", new)) if version.surface.capabilities is None]
+    if len(silent) == 1:
+        yield Unknown("capabilities", f"{silent[0]}: there is no handshake", False)
+
+
+def _repeated(kind: Kind, old: Version, new: Version) -> Iterator[Unknown]:
+    """Things of the same name: nobody knows which of them a client gets. It is no news if both sides have the same."""
+    lists = {"OLD": old.surface.lists[kind.method].again, "NEW": new.surface.lists[kind.method].again}
+    for side, again in lists.items():
+        other = lists["NEW" if side == "OLD" else "OLD"]
+        for key, more in again.items():
+            if more != other.get(key):
+                why = f"{side}: {len(more) + 1} {kind.what} have the {kind.key} {key}; only the first is compared"
+                yield Unknown(kind.what, why, side == "NEW")
+
+
+def _calls(old: Version, new: Version, settings: Settings) -> tuple[list[Found], int]:
+    from .checks.calls import Calls
+
+    if old.recording is None or new.recording is None:
+        return [], 0
+    calls = Calls(old.recording, new.recording, (old.surface, new.surface))
+    number = sum(pair.old.method not in SURFACE for pair in calls.alignment.pairs)
+    return list(calls.compare(settings.slower_than)), number
+
+
+def _uncalled(old: Version, new: Version, parts: Sequence[Part]) -> Iterator[Unknown]:
+    for side, version in (("OLD", old), ("NEW", new)):
+        for why in version.recording.incomplete if version.recording else ():
+            yield Unknown("calls", f"{side}: {why}", False)
+    if old.recording is None or new.recording is None:
+        grave = "surface" not in parts  # else that is what was asked for
+        yield Unknown("calls", "a live server was only asked what it offers; to play calls: mcp-tape verify", grave)

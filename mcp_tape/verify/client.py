@@ -6,17 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..cassette.reader import Cassette
-from ..compare.checks.questions import same
-from ..compare.minted import values as minted
-from ..compare.minted.values import Key, Said
+from ..compare.checks.server_requests import same
+from ..compare.minted.uses import Key, Said, bound, is_lost, uses
 from ..redaction import restore
 from ..replay.selection import Recorded, Selection
 from ..wire import jsontext, protocol
 from ..wire.frames import Message
 from . import plan as plans
-from .base import Options, Skipped
 from .deck import ClientDeck
-from .plan import Plan
+from .findings import Skipped
+from .plan import Options, Plan
 
 PATIENCE = 1.0  # seconds for what the server says of its own accord
 _MOST_PAGES = 100  # beyond those on the tape
@@ -34,7 +33,7 @@ class Role:
         self._read_only = set(plan.read_only)
         mine = self._selection.of_client(session)
         self._family = {number: Selection(cassette, [number]) for number in _family(cassette, session)}
-        self._uses = minted.uses(lambda: _said(self._family))
+        self._uses = uses(lambda: _said(self._family))
         self._sources = {key for found in self._uses.values() for use in found for key, _ in use.spots}
         self._live, self._lost = plan.heard
         self._never_asked: set[int] = set()  # those requests
@@ -86,7 +85,7 @@ class Role:
                 return None
             self.called += row.method == protocol.CALL
             careful = row.method == protocol.CALL and row.name not in self._read_only
-            text = minted.bound(
+            text = bound(
                 text, self._uses.get(row.place, ()), self._recorded, self._live.get, careful=careful
             )  # fmt: skip
         return restore.restored(text, self._environ) if self._is_redacted(row) else text
@@ -111,7 +110,7 @@ class Role:
         found = self._uses.get(row.place, ())
         if any(all(key in self._lost for key, _ in use.spots) for use in found):
             return Skipped(request, "it needs what a request that was left out would have given", True)
-        lost = next((use for use in found if minted.is_lost(use, self._recorded, self._live.get)), None)
+        lost = next((use for use in found if is_lost(use, self._recorded, self._live.get)), None)
         return Skipped(request, f"the live server gave no {lost.path[-1]} to go on with", False) if lost else None
 
     def _lose(self, row: Recorded) -> None:

@@ -2,9 +2,64 @@
 
 from __future__ import annotations
 
+from typing import Literal, NamedTuple
+
+from ..cassette.reader import Cassette
 from ..compare.changes import Change, Difference, Subject
 from ..compare.judging import Comparison, Found, LeftOut, Unknown
-from .base import Verified
+from ..replay.choosing import is_legacy, is_modern
+from ..wire import protocol
+from .plan import Plan, Request
+
+FailureKind = Literal["crashed", "unanswered", "hung", "unrecorded"]
+
+_OLDER = "the older protocol only, with a handshake, and this recording is of a client of the modern era (2026-07-28)"
+_NEWER = "the newer protocol only (2026-07-28), and this recording begins with the handshake of the older one"
+_ANSWERS = "SELECT answer.status FROM messages answer WHERE answer.sender = 'server' AND answer.kind = 'response'"
+_TO_METHOD = """ AND EXISTS (SELECT 1 FROM messages asked WHERE asked.session = answer.session
+    AND asked.seq = answer.answers AND asked.sender = 'client' AND asked.method = ?)"""
+
+
+class Failure(NamedTuple):
+    """What the server failed to do, beyond what its answers tell."""
+
+    kind: FailureKind
+    request: Request | None
+    message: str
+    stderr: tuple[str, ...] = ()
+
+
+class Skipped(NamedTuple):
+    """A request that was not made. `is_held_back`: the server was not asked on our account, not on its own."""
+
+    request: Request
+    why: str
+    is_held_back: bool
+
+
+class Verified(NamedTuple):
+    """One session played at a live server: where its own recording is, and what went wrong."""
+
+    path: str
+    session: int
+    new_path: str
+    new_sessions: tuple[int, ...]
+    requests: int  # on the tape
+    calls: int  # those of them that call tools
+    called: int  # those of these that were made
+    skipped: tuple[Skipped, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    exposed: str | None = None  # a secret that the new recording does not hide, by its name
+    other_era: str = ""  # why nothing was understood
+
+    @property
+    def said_nothing(self) -> str:
+        """Why it verified nothing: there was nothing to ask, or something to call, and nothing was."""
+        if self.other_era:
+            return self.other_era
+        if self.requests == 0:
+            return "there was nothing to ask"
+        return "no tool was called, so this says nothing about them" if self.calls and not self.called else ""
 
 
 def found(verified: Verified) -> list[Found]:
@@ -49,3 +104,25 @@ def _follows(one: Change, left_out: set[str]) -> bool:
 def _told(message: str, stderr: tuple[str, ...]) -> str:
     said = [line for line in stderr if line.strip()]
     return message + (f"; its last words: {said[-1]}" if said else "")
+
+
+# -- the other era
+
+
+def other_era(plan: Plan, new: str) -> str:
+    """Why the server understood nothing, from what was recorded of the play; empty where it did."""
+    with Cassette(plan.path) as cassette:
+        legacy, modern = (is_era(cassette, plan.session) for is_era in (is_legacy, is_modern))
+        was_understood = "ok" in _statuses(cassette, _ANSWERS + " AND session = ?", plan.session)
+    with Cassette(new) as cassette:
+        all_answers = _statuses(cassette, _ANSWERS)
+        greetings = _statuses(cassette, _ANSWERS + _TO_METHOD, protocol.INITIALIZE)
+    if modern and was_understood and all_answers == {"error"}:
+        return f"the server seems to speak {_OLDER}; record it anew with a client that the server knows"
+    if legacy and was_understood and greetings == {"error"}:
+        return f"the server seems to speak {_NEWER}; record it anew with a client that the server knows"
+    return ""
+
+
+def _statuses(cassette: Cassette, sql: str, *values: object) -> set[str]:
+    return {status for (status,) in cassette.rows(sql, values)}

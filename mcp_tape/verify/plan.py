@@ -3,17 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ..cassette.reader import Cassette
+from ..compare.minted.uses import Key
 from ..errors import TapeError
 from ..redaction import restore
 from ..redaction.redactor import FAILED
 from ..replay.selection import Recorded, Selection, select
 from ..wire import protocol
-from .base import Heard, NotReadyError, Options, Request
+
+Writes = Literal["refuse", "allow", "skip"]
 
 _LIST = "tools/list"
+
+
+class NotReadyError(TapeError):
+    """Something is missing that the recorded client needs; nothing was started."""
+
+    exit_code = 2
+
+
+class Server(NamedTuple):
+    """Who is verified: a command to start, or a URL."""
+
+    command: tuple[str, ...] = ()
+    url: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    cacert: str | None = None
+
+
+class Options(NamedTuple):
+    """How to verify. `timeout` is for each answer, `starting` for the first, which may take a server longer.
+
+    `recording`: options for the recorder, as on the command line.
+    """
+
+    session: str = "latest"
+    writes: Writes = "refuse"
+    timeout: float = 30.0
+    recording: tuple[str, ...] = ()
+    starting: float = 30.0
+
+
+class Heard(NamedTuple):
+    """What the live server said in the sessions of a cassette that were played: those that extend others use it."""
+
+    live: dict[Key, Any]  # by recorded answer, the live one, where something is taken from it
+    lost: set[Key]  # recorded answers whose requests were not made
+
+
+class Request(NamedTuple):
+    """A request of the recorded client."""
+
+    method: str
+    name: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.name or ''}".rstrip()
 
 
 class Plan(NamedTuple):

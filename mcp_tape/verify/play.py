@@ -2,21 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from ..cassette.reader import Cassette
+from ..redaction import restore
+from ..redaction.redactor import Redactor
 from ..replay.selection import Recorded
 from ..wire import frames, protocol
-from . import plan
-from .base import Failure, FailureKind, Options
+from ..wire.frames import Side
 from .client import PATIENCE, Role
+from .findings import Failure, FailureKind, Verified, other_era
+from .plan import Options, Plan, Server, request_of
+from .record import crashed, listened_late, recorded
 
 if TYPE_CHECKING:
     from ..transports.stdio.connect import Connection
 
 _GLANCE, _BLINK = 0.2, 0.01  # seconds between looks at the clock, at most and at least
 _ENOUGH = 2  # failures in a row after which there is no point in going on
+
+
+def verify(
+    plan: Plan,
+    server: Server,
+    options: Options,
+    directory: str,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+    environ: Mapping[str, str] = os.environ,
+) -> Verified:
+    """Play one session at the live server; what is recorded of that is put into a directory."""
+    new = os.path.join(directory, f"{os.path.basename(plan.path)}.{plan.session}.{len(os.listdir(directory))}.db")
+    with Cassette(plan.path) as cassette:
+        role = Role(cassette, plan, options, environ)
+        listen = plan.transport != "http" or role.has_stream
+        late = listened_late(cassette, plan.session)
+        with recorded(server, plan, options, new, listen=listen, late=late) as connection:
+            failures = Game(role, connection, options, progress).play()
+        was = cassette.session(plan.session).exit_code
+    failures = failures or crashed(connection, was, new) or _unrecorded(new, connection.stderr())
+    values = {name: environ[name] for name in map(restore.variable, plan.needs) if environ.get(name)}
+    redactor = Redactor(environ, values=[re.escape(value) for value in values.values()])
+    return Verified(
+        plan.path,
+        plan.session,
+        new,
+        _numbers(new),
+        role.requests,
+        role.calls,
+        role.called,
+        tuple(role.skipped),
+        tuple(_hidden(failure, redactor) for failure in failures),
+        restore.exposed(_said(new), values) if values else None,
+        other_era(plan, new),
+    )
+
+
+def _unrecorded(path: str, stderr: tuple[str, ...]) -> list[Failure]:
+    """What could not be kept was not verified either."""
+    with Cassette(path) as cassette:
+        sessions = list(cassette.sessions())
+    if not sessions:
+        return [Failure("unrecorded", None, "nothing could be recorded", stderr)]
+    whys = [session.incomplete for session in sessions if session.incomplete]
+    return [Failure("unrecorded", None, f"what it said could not be recorded: {why}") for why in whys]
+
+
+def _numbers(path: str) -> tuple[int, ...]:
+    with Cassette(path) as cassette:
+        return tuple(session.id for session in cassette.sessions())
+
+
+def _said(path: str) -> Iterator[tuple[Side, object]]:
+    with Cassette(path) as cassette:
+        for session in cassette.sessions():
+            for frame in cassette.frames(session.id):
+                yield from ((frame.sender, message.body) for message in frames.parse(frame.text)[1])
+
+
+def _hidden(failure: Failure, redactor: Redactor) -> Failure:
+    """Without secrets, which a server may write to its stderr."""
+    return failure._replace(
+        message=redactor.text(failure.message), stderr=tuple(redactor.text(line) for line in failure.stderr)
+    )
 
 
 class Game:
@@ -93,13 +164,13 @@ class Game:
     def _crash(self) -> None:
         ended = self._connection.ended
         waiting = self._deck.awaiting()
-        request = plan.request_of(waiting[0]) if waiting else None
+        request = request_of(waiting[0]) if waiting else None
         when = f"before it answered {request}" if request else "before the client had finished"
         self.failures.append(Failure("crashed", request, f"{ended} {when}", ended.stderr if ended else ()))
 
     def _fail(self, kind: FailureKind, row: Recorded, why: str) -> None:
         self._in_a_row += 1
-        self.failures.append(Failure(kind, plan.request_of(row), why, self._connection.stderr()))
+        self.failures.append(Failure(kind, request_of(row), why, self._connection.stderr()))
 
     def _settle(self) -> None:
         """A moment for what the server had said last, and nobody waits for."""

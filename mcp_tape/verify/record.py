@@ -15,8 +15,8 @@ from ..redaction.diagnostics import hidden
 from ..testing.recorders import mcp_tape
 from ..transports.stdio.connect import Stdio
 from ..wire import protocol
-from .base import Failure, Options, Server
-from .plan import Plan
+from .findings import Failure
+from .plan import Options, Plan, Server
 
 if TYPE_CHECKING:
     from ..transports.stdio.connect import Connection

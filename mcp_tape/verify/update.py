@@ -12,7 +12,7 @@ from ..cassette.reader import Cassette
 from ..compare.review import ENDING, note
 from ..errors import CassetteError
 from ..replay.choosing import finished
-from .base import Verified
+from .findings import Verified
 
 
 def update(path: str, played: Sequence[Verified]) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_tape.compare.changes import ABSENT, Difference, Subject, change
-from mcp_tape.compare.ignores import parse
-from mcp_tape.compare.judging import Settings, judged
+from mcp_tape.compare.judging import Settings, judged, parse_ignores
 from mcp_tape.compare.rules import CATEGORIES, Level
 from tests.support.diffs import call, compared, gave, hello, listing, refused, tool, tools, wrote
 
@@ -157,14 +156,14 @@ def test_the_same_change_counts_and_is_told_once() -> None:
 
 def test_an_ignored_change_is_kept_aside_and_a_line_without_use_is_told() -> None:
     gone = tools(), tools(tool("a"))
-    ignores = parse("tool-added tool a  # wanted\ntool-removed *\n", "ignores")
+    ignores = parse_ignores("tool-added tool a  # wanted\ntool-removed *\n", "ignores")
     found = compared(*gone, Settings(ignores=ignores))
     assert [one.rule for one in found.ignored] == ["tool-added"] and not found.changes
     assert found.unused == ("tool-removed *",)
 
 
 def test_an_ignored_break_needs_no_other_version_number() -> None:
-    ignores = parse("tool-removed tool a", "ignores")
+    ignores = parse_ignores("tool-removed tool a", "ignores")
     assert not compared(tools(tool("a")), tools(), Settings(ignores=ignores)).changes
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.compare import project
-from mcp_tape.compare.ignores import HEADER
+from mcp_tape.compare.judging import IGNORE_HEADER
 from mcp_tape.errors import SettingsError
 
 FULL = """
@@ -138,7 +138,7 @@ def test_ignoring_makes_the_file_says_what_it_is_and_repeats_nothing(tmp_path: P
     path = tmp_path / ".mcp-tape-ignore"
     for _ in range(2):
         project.ignore(str(path), [("a3f8c21b9d04", "accepted"), ("$.x tool y", "")])
-    assert path.read_text() == f"{HEADER}a3f8c21b9d04  # accepted\n$.x tool y\n"
+    assert path.read_text() == f"{IGNORE_HEADER}a3f8c21b9d04  # accepted\n$.x tool y\n"
     assert len(project.load(str(tmp_path)).ignores.lines) == 2
 
 

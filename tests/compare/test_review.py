@@ -17,11 +17,11 @@ import pytest
 
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.compare.changes import Change, Difference, Subject, change
-from mcp_tape.compare.ignores import HEADER
-from mcp_tape.compare.judging import Comparison, Unknown
+from mcp_tape.compare.judging import IGNORE_HEADER, Comparison, Unknown
 from mcp_tape.compare.review import Decision, Pending, settle, spread, waiting
 from mcp_tape.errors import TapeError
-from mcp_tape.verify import Verified, keep
+from mcp_tape.verify.findings import Verified
+from mcp_tape.verify.update import keep
 from tests.support.decks import alter, make_cassette
 from tests.support.running import MCP_TAPE, WAIT, run, started, until
 
@@ -92,7 +92,7 @@ def test_when_all_is_accepted_or_ignored_the_new_recording_takes_its_place(tmp_p
     assert (settled.outcome, settled.accepted, settled.ignored) == ("replaced", 1, 1)
     assert said(tmp_path / "time.db") == ["new"]
     assert listed(tmp_path) == [".mcp-tape-ignore", "time.db"]
-    assert ignore.read_text() == f"{HEADER}$.description tool x  # ignored in a review\n"
+    assert ignore.read_text() == f"{IGNORE_HEADER}$.description tool x  # ignored in a review\n"
 
 
 def test_when_one_is_rejected_the_cassette_stays_and_the_accepted_are_noted(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_when_one_is_rejected_the_cassette_stays_and_the_accepted_are_noted(tmp_
     assert settled.outcome == "rejected"
     assert (tmp_path / "time.db").read_bytes() == old
     assert listed(tmp_path) == [".mcp-tape-ignore", "time.db"]
-    assert ignore.read_text() == f"{HEADER}{WORDS.fingerprint}  # accepted: tool-description-changed\n"
+    assert ignore.read_text() == f"{IGNORE_HEADER}{WORDS.fingerprint}  # accepted: tool-description-changed\n"
 
 
 def test_what_was_recorded_since_it_was_verified_stays(tmp_path: Path) -> None:

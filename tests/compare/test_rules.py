@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_tape.compare.rules import CATEGORIES, LEVELS, RULES, SECTIONS, Category, Level, risen
-from mcp_tape.verify.base import Failure, FailureKind, Verified
-from mcp_tape.verify.findings import found
+from mcp_tape.verify.findings import Failure, FailureKind, Verified, found
 from tests.compare import test_surface
 from tests.compare.checks import test_answers, test_calls
 from tests.compare.schemas import test_schemas

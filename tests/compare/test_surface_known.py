@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.compare import compare_cassettes
+from mcp_tape.compare.versions import compare_cassettes
 from tests.support.diffs import (
     Talk,
     call,

@@ -9,11 +9,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from mcp_tape.compare import PARTS, Part, compare, compare_cassettes
 from mcp_tape.compare.changes import Change
 from mcp_tape.compare.judging import Comparison, Settings
 from mcp_tape.compare.surface import Answer
-from mcp_tape.compare.versions import Version, listed
+from mcp_tape.compare.versions import PARTS, Part, Version, compare, compare_cassettes, listed
 from tests.support.decks import Said, make_cassette
 
 Body = dict[str, Any]

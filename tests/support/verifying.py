@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.compare import compare
-from mcp_tape.compare.versions import of_sessions
+from mcp_tape.compare.versions import compare, of_sessions
 from mcp_tape.transports.stdio import connect
-from mcp_tape.verify import Options, Server, Verified, check, findings, planned, verify
+from mcp_tape.verify import findings
+from mcp_tape.verify.findings import Verified
+from mcp_tape.verify.plan import Options, Server, check, planned
+from mcp_tape.verify.play import verify
 from tests.servers.minting import Mint
 from tests.servers.moody import Moody
 from tests.support.decks import Said, make_cassette

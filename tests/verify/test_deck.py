@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.compare.checks.questions import same
+from mcp_tape.compare.checks.server_requests import same
 from mcp_tape.replay.selection import select
-from mcp_tape.verify import Options, planned
 from mcp_tape.verify.client import Role
 from mcp_tape.verify.deck import ClientDeck
+from mcp_tape.verify.plan import Options, planned
 from tests.replay.test_deck import request, result, tell
 from tests.support.decks import Said, alter, make_cassette
 

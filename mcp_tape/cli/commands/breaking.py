@@ -32,7 +32,7 @@ def command(ctx: click.Context, /, old: str, **given: Any) -> None:
     As mcp-tape diff, surface and calls, but it always fails at errors, whatever fail-on the project has set, and what
     cannot be known does not pass either: without a list of tools on both sides nothing is called compatible.
     """
-    from ...compare import PARTS
+    from ...compare.versions import PARTS
 
     project = project_from(given)._replace(fail_on="error")
     comparison = compared(old, given, project, PARTS)

@@ -12,9 +12,9 @@ from ..diff_options import AfterDashes, diff_options, fails, finite, project_fro
 from ..options import files, redacting_options, rules_from, upstream_options
 
 if TYPE_CHECKING:
-    from ...compare import Part
     from ...compare.judging import Comparison
     from ...compare.project import Project
+    from ...compare.versions import Part
 
 _URLS = ("http://", "https://")
 _TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True,
@@ -24,8 +24,8 @@ _TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0, min_open=True)
 
 def compared(old: str, given: dict[str, Any], project: Project, parts: Sequence[Part]) -> Comparison:
     """OLD against NEW, whatever NEW is."""
-    from ...compare import compare, sources
-    from ...compare.survey import surveyed
+    from ...compare import sources
+    from ...compare.versions import compare
     from ...redaction.diagnostics import hidden
     from ...transports.signals import tidied_up
 
@@ -40,10 +40,10 @@ def compared(old: str, given: dict[str, Any], project: Project, parts: Sequence[
     with tidied_up(), ExitStack() as stack:
         before = stack.enter_context(sources.opened(old, settings.ignore_paths))
         if command:
-            after = surveyed(before, given["timeout"], command=command, rules=rules)
+            after = sources.surveyed(before, given["timeout"], command=command, rules=rules)
         elif new.startswith(_URLS):
             web = {"url": new, "headers": given["headers"], "cacert": given["cacert"]}
-            after = surveyed(before, given["timeout"], **web, rules=rules)
+            after = sources.surveyed(before, given["timeout"], **web, rules=rules)
         else:
             after = stack.enter_context(sources.opened(new, settings.ignore_paths))
         return compare(before, after, settings, parts)
@@ -83,7 +83,7 @@ def command(ctx: click.Context, /, old: str, surface: bool, calls: bool, **given
     be a live server, too: a URL, or -- and a command. It is only asked what it offers, and is not recorded; to play
     the recorded calls at it, see mcp-tape verify.
     """
-    from ...compare import PARTS
+    from ...compare.versions import PARTS
 
     project = project_from(given)
     parts = [part for part, chosen in zip(PARTS, (surface, calls), strict=True) if chosen] or PARTS

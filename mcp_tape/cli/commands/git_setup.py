@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import click
 
-from ...compare import small_files
+from ...compare.project import read_file
 from ...compare.review import ENDING
 from ...errors import TapeError
 from .. import say
@@ -138,7 +138,7 @@ def _without(line: str) -> str:
 
 def _read(attributes: str) -> str:
     try:
-        return small_files.read(attributes).decode("utf-8", "surrogateescape")
+        return read_file(attributes).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return ""
     except OSError as error:

@@ -21,7 +21,8 @@ from .diff import _TIMEOUT
 
 if TYPE_CHECKING:
     from ...compare.project import Project
-    from ...verify import Options, Plan, Server, Verified
+    from ...verify.findings import Verified
+    from ...verify.plan import Options, Plan, Server
 
 
 @click.command(
@@ -56,7 +57,7 @@ def command(ctx: click.Context, /, files: tuple[str, ...], quiet: bool, **given:
     recorded, and compared as by mcp-tape diff.
     """
     from ...transports.signals import tidied_up
-    from ...verify import check, planned
+    from ...verify.plan import check, planned
 
     server, options = _server(given), _options(given)
     project = project_from(given)
@@ -121,7 +122,7 @@ def _tell_secrets(found: Sequence[Plan], quiet: bool) -> None:
 
 
 def _play(plan: Plan, server: Server, options: Options, directory: str) -> Verified:
-    from ...verify import verify
+    from ...verify.play import verify
 
     try:
         return verify(plan, server, options, directory, _progress(plan))
@@ -140,8 +141,7 @@ def _code(verified: Verified, comparison: Comparison, project: Project) -> int:
 
 def _compared(verified: Verified, project: Project, given: dict[str, Any]) -> Comparison:
     from ...cassette.reader import Cassette
-    from ...compare import compare
-    from ...compare.versions import of_sessions
+    from ...compare.versions import compare, of_sessions
     from ...verify.findings import completed, found
 
     settings = project.settings(given.get("slower_than"))
@@ -171,7 +171,7 @@ def _tell(verified: Verified, quiet: bool) -> None:
 
 
 def _update(file: str, done: Sequence[Verified], quiet: bool) -> int:
-    from ...verify import update
+    from ...verify.update import update
 
     try:
         update(file, done)
@@ -185,7 +185,7 @@ def _update(file: str, done: Sequence[Verified], quiet: bool) -> int:
 
 def _keep(file: str, done: Sequence[Verified], differs: bool, quiet: bool) -> None:
     """Leave the new recording for a review, if there is something to decide."""
-    from ...verify import forget, keep
+    from ...verify.update import forget, keep
 
     if not differs:
         forget(file)
@@ -219,7 +219,7 @@ def _named(file: str, options: Options) -> tuple[str, Options]:
 
 
 def _server(given: dict[str, Any]) -> Server:
-    from ...verify import Server
+    from ...verify.plan import Server
 
     command, url = given["command"] or (), given["url"] or ""
     if bool(command) == bool(url):
@@ -230,7 +230,7 @@ def _server(given: dict[str, Any]) -> Server:
 
 
 def _options(given: dict[str, Any]) -> Options:
-    from ...verify import Options
+    from ...verify.plan import Options
 
     if given["allow_writes"] and given["skip_writes"]:
         raise click.UsageError("either --allow-writes or --skip-writes, not both")

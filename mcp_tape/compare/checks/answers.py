@@ -10,11 +10,10 @@ from ...wire import jsontext, protocol
 from ...wire.jsontext import Path
 from ...wire.match import differences
 from ..changes import ABSENT, Difference, Subject
-from ..minted import values as minted
-from ..minted.bound import general
+from ..minted.binding import general
+from ..minted.uses import same_inputs
 from ..rules import Level
-from .shapes import compare_shapes, kind_of, under_old_names
-from .values import Same, compare_values
+from .json_values import Same, compare_shapes, compare_values, kind_of, under_old_names
 
 Found = Iterator[tuple[Subject, Difference]]
 _MADE_UP = ("string", "number")
@@ -170,7 +169,7 @@ def _with_old_inputs(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]
     asked, asks = old.get("inputRequests"), new.get("inputRequests")
     if not isinstance(asked, dict) or not isinstance(asks, dict):
         return new
-    names = {now: then for then, now in minted.same_inputs(asked, asks).items()}
+    names = {now: then for then, now in same_inputs(asked, asks).items()}
     return new | {"inputRequests": {names.get(name, name): request for name, request in asks.items()}}
 
 

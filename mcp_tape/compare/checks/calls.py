@@ -7,18 +7,16 @@ from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
-from ...wire import jsontext, protocol
+from ...wire import jsontext, match, protocol
 from ...wire.jsontext import Path
-from ...wire.match import differences
 from ..align import Alignment, Pair, align
 from ..changes import ABSENT, Difference, Subject
-from ..minted.bound import Bound, general, has_time
+from ..minted.binding import Bound, general, general_name, has_time
 from ..recording import Asked, Recording
 from ..rules import Level
 from ..surface import KINDS, LISTS, SURFACE, Surface
 from .answers import compare_answers, compare_caching, compare_envelopes
-from .questions import compare_questions
-from .telling import of_call, tells_nothing
+from .server_requests import compare_questions
 
 Found = Iterator[tuple[Subject, Difference]]
 _POLLED = "tasks/get"
@@ -27,6 +25,18 @@ _FINE = ("ok", "input-required")
 _FOR_NO_CALL = {"roots/list", protocol.PING}  # asked when the server likes
 _LOOKED_AT = 50  # pairs of a call that tell whether times in its answers stay the same
 _SLOW = 1_000  # microseconds; what takes less is noise
+# That a call fails, or has no answer, looks the same for every call of a tool: one that was accepted must not stand
+# for another.
+_SAME_FOR_ALL = {
+    "call-ok-to-error",
+    "call-error-to-ok",
+    "call-error-code-changed",
+    "call-result-type-changed",
+    "call-answer-malformed",
+    "call-unanswered",
+}
+_MOST_SHOWN = 80  # characters of a request in a note
+_MADE_UP = "*"
 
 
 class Calls:
@@ -75,7 +85,7 @@ class Calls:
     def _told_apart(self, pair: Pair, found: Found) -> Found:
         """What is the same of every call of a tool, with what this one asked for."""
         for subject, one in found:
-            if tells_nothing(one):
+            if one.rule in _SAME_FOR_ALL:
                 one = of_call(one, pair.old.method, self._old.params(pair.old), self._new.params(pair.new))
             yield subject, one
 
@@ -103,7 +113,7 @@ class Calls:
 
     def _steady_times(self, pair: Pair) -> Iterator[Path]:
         old, new = self._old.answer(pair.old), self._new.answer(pair.new)
-        moved = {path for path, _, _ in differences(old, new)}
+        moved = {path for path, _, _ in match.differences(old, new)}
         for path, value in _leaves(old):
             if path not in moved and has_time(path, value):
                 yield general(path)
@@ -114,7 +124,7 @@ class Calls:
         fits: bool | None = None
         for subject, one in found:
             if schema is not None and one.rule == "call-structured-shape-changed" and one.level != "info":
-                from .validating import tells_of, violations
+                from .output_schema import tells_of, violations
 
                 fits = not any(violations(schema, new)) if fits is None else fits
                 one = one._replace(level="info") if fits and tells_of(schema, one.path[2:]) else one
@@ -125,7 +135,7 @@ class Calls:
         schemas = [_output_schema(surface, pair.old.name) for surface in self._surfaces]
         if schemas[1] is None or not (differ or schemas[0] != schemas[1]):
             return
-        from .validating import violations
+        from .output_schema import violations
 
         found = list(violations(schemas[1], self._new.answer(pair.new)))
         if found and (schemas[0] is None or not any(violations(schemas[0], self._old.answer(pair.old)))):
@@ -273,3 +283,31 @@ def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
         return
     for step, inner in items:
         yield from _leaves(inner, (*path, step))
+
+
+# -- the call that a change is of
+
+
+def of_call(found: Difference, method: str, old: Any, new: Any) -> Difference:
+    """A change with what its call asked for: the params of both sides, without what was made up."""
+    what = _common(match.asked(method, old), match.asked(method, new))
+    return found._replace(of=what, note="; ".join(filter(None, (found.note, _request_note(what)))))
+
+
+def _common(old: Any, new: Any) -> Any:
+    """A copy in which whatever differs, as ids do that the server gave, is the same each time."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {general_name(key): _common(value, new.get(key, ABSENT)) for key, value in old.items()}
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return [_common(*pair) for pair in zip(old, new, strict=True)]
+    return old if jsontext.canonical(old) == _canonical(new) else _MADE_UP
+
+
+def _canonical(value: Any) -> bytes:
+    return b"" if value is ABSENT else jsontext.canonical(value)
+
+
+def _request_note(what: Any) -> str:
+    given = protocol.member(what, "arguments")
+    text = jsontext.compact(given) if given else ""
+    return f"asked with {text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + '…'}" if text else ""

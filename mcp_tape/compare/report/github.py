@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ..changes import Change
 from ..judging import Comparison, Unknown
 from . import wording
-from .pairs import Cut, rows
+from .before_after import Cut, rows
 from .wording import View, clip
 
 _COMMANDS = {"error": "error", "warn": "warning", "info": "notice"}

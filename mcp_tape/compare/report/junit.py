@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..changes import Change
 from ..judging import Comparison, LeftOut, Unknown
 from . import wording
-from .pairs import Cut, rows
+from .before_after import Cut, rows
 from .wording import View, clip
 
 _CUT = Cut(40, 400)

@@ -13,7 +13,7 @@ from ..changes import ABSENT, Change
 from ..judging import Comparison
 from ..rules import Level
 from . import wording
-from .pairs import Cut, one_line, rows
+from .before_after import Cut, one_line, rows
 from .wording import View, clip
 
 _CUT = Cut(40, 300)

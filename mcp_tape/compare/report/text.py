@@ -10,7 +10,7 @@ from ...wire.jsontext import compact
 from ..changes import ABSENT, Change
 from ..judging import Comparison
 from . import wording
-from .pairs import Cut, is_text, one_line, rows
+from .before_after import Cut, is_text, one_line, rows
 from .wording import View, clip
 
 _INDENT = " " * 8

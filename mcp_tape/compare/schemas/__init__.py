@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..changes import ABSENT, Difference
-from .checks import conditions, differ, multiples, opaques, patterns, ranges, types, values, words
-from .choices import choose
+from .alternatives import choose
+from .assertions import conditions, differ, multiples, opaques, patterns, ranges, types, values, words
 from .facts import Fact, of_input, of_output
 from .members import dependencies, items, members, others
 from .walk import TooLargeError, Walk

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...wire.jsontext import Path
 from ..changes import ABSENT
-from .checks import differ
+from .assertions import differ
 from .facts import Fact, way
 from .nodes import Node, Schema, describe, is_open, together
 from .walk import Walk

@@ -14,7 +14,7 @@ from ...wire import jsontext
 from ...wire.jsontext import Path
 from ..changes import ABSENT
 from .limits import Limit, common_multiple, stricter
-from .names import fits, fits_any, is_plain
+from .property_names import fits, fits_any, is_plain
 
 Schema = Any  # as it is written: an object, a boolean, or what is no schema at all
 _Item = TypeVar("_Item")

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 
 from ...wire import jsontext
 from ...wire.jsontext import Path
-from .documents import Document
 from .facts import Fact
 from .nodes import Node, Schema
-from .reading import Reader
+from .reader import Reader
+from .references import Document
 
 DEEPEST = 40  # places within each other
 MOST = 20_000  # schemas that are read, of both

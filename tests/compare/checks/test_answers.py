@@ -10,10 +10,9 @@ from uuid import UUID
 import pytest
 
 from mcp_tape.compare.changes import Difference, Subject, change
-from mcp_tape.compare.checks.telling import of_call
-from mcp_tape.compare.ignores import parse
-from mcp_tape.compare.judging import Settings
-from mcp_tape.compare.minted.looks import made_up, masked
+from mcp_tape.compare.checks.calls import of_call
+from mcp_tape.compare.judging import Settings, parse_ignores
+from mcp_tape.compare.minted.patterns import made_up, masked
 from tests.support.diffs import (
     Case,
     Step,
@@ -284,7 +283,7 @@ def test_what_the_server_made_up_does_not_tell_calls_apart() -> None:
 def test_a_failure_that_was_accepted_hides_no_other(bad: Step) -> None:
     old: Talk = [call(n=n) for n in (1, 2, 3)]
     (one,) = compared(old, [call(n=1), bad, call(n=3)]).at_least("error")
-    settings = Settings(ignores=parse(one.fingerprint, "ignores"))
+    settings = Settings(ignores=parse_ignores(one.fingerprint, "ignores"))
     worse: Talk = [call(n=n, result=FAILED) for n in (1, 3)]
     found = compared(old, [worse[0], bad, worse[1]], settings)
     assert {change.note for change in found.at_least("error")} == {'ok; asked with {"n":1}', 'ok; asked with {"n":3}'}

@@ -17,7 +17,7 @@ import pytest
 from mcp_tape.compare.changes import ABSENT, Change, Difference, Subject, change
 from mcp_tape.compare.judging import Comparison, LeftOut, Unknown
 from mcp_tape.compare.report import FORMATS, render
-from mcp_tape.compare.report.pairs import Cut, rows
+from mcp_tape.compare.report.before_after import Cut, rows
 from mcp_tape.compare.report.wording import visible
 from mcp_tape.compare.rules import Level
 

@@ -21,7 +21,7 @@ import pytest
 
 from mcp_tape.cli import cli
 from mcp_tape.compare import project
-from mcp_tape.compare.ignores import parse
+from mcp_tape.compare.judging import parse_ignores
 from mcp_tape.compare.rules import RULES
 from mcp_tape.demo import client
 from tests.support.docs import BLOCK, DOCS, ROOT, under
@@ -241,7 +241,7 @@ def test_the_settings_of_the_page_are_accepted(tmp_path: Path) -> None:
 
 def test_every_line_of_the_ignore_file_of_the_page_hides_what_it_says() -> None:
     (text,) = [block["text"] for block in BLOCK.finditer(under("diff.md", "Accepting a change"))]
-    assert [line.text for line in parse(text, "").lines] == [
+    assert [line.text for line in parse_ignores(text, "").lines] == [
         line.partition("#")[0].strip() for line in text.splitlines()
     ]
 

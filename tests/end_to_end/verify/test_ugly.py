@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.transports.stdio import connect
-from mcp_tape.verify import planned, verify
-from mcp_tape.verify.base import Options, Server
+from mcp_tape.verify.plan import Options, Server, planned
+from mcp_tape.verify.play import verify
 from tests.support.diffs import said, taped
 from tests.support.diffs import told as notified
 from tests.support.running import MCP_TAPE, WAIT, in_background, python, started, until

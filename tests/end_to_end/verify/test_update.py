@@ -12,7 +12,7 @@ import pytest
 
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import CassetteError
-from mcp_tape.verify import update
+from mcp_tape.verify.update import update
 from tests.support.decks import alter, back_to_back
 from tests.support.running import is_one_file, python, sessions
 from tests.support.verifying import command, exchanges, moody, moody_tape, play, words

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.verify import NotReadyError
+from mcp_tape.verify.plan import NotReadyError
 from tests.end_to_end.test_golden_cassettes import MADE_OF, path_of
 from tests.replay.test_deck import request, result
 from tests.servers.conversations import CONVERSATIONS

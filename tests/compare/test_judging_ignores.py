@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tape.compare.changes import Change, Difference, Subject, change
-from mcp_tape.compare.ignores import HEADER, added, line_for, parse
+from mcp_tape.compare.judging import IGNORE_HEADER, added_lines, ignore_line, parse_ignores
 from mcp_tape.errors import SettingsError
 
 
@@ -49,7 +49,7 @@ ODD = found("tool search", "input-type-changed", "a b #c", "d")
     ],
 )
 def test_a_line_hides_what_it_names(line: str, one: Change) -> None:
-    ignores = parse(f"# above\n\n{line}\n", "x")
+    ignores = parse_ignores(f"# above\n\n{line}\n", "x")
     assert ignores.hide(one)
     assert ignores.unused((one,)) == ()
     assert ignores.lines[0].number == 3
@@ -70,7 +70,7 @@ def test_a_line_hides_what_it_names(line: str, one: Change) -> None:
     ],
 )
 def test_a_line_hides_nothing_else_and_is_then_unused(line: str, one: Change) -> None:
-    ignores = parse(line, "x")
+    ignores = parse_ignores(line, "x")
     assert not ignores.hide(one)
     assert ignores.unused((one,)) == (line,)
 
@@ -88,7 +88,7 @@ def test_a_line_hides_nothing_else_and_is_then_unused(line: str, one: Change) ->
 )
 def test_what_can_mean_nothing_is_refused_with_file_and_line(line: str, why: str) -> None:
     with pytest.raises(SettingsError, match=rf"(?s)my/file, line 2: {why}"):
-        parse(f"\n{line} # reason", "my/file")
+        parse_ignores(f"\n{line} # reason", "my/file")
 
 
 @pytest.mark.parametrize(
@@ -101,24 +101,24 @@ def test_what_can_mean_nothing_is_refused_with_file_and_line(line: str, why: str
     ],
 )
 def test_ignoring_a_change_is_a_line_for_its_place(one: Change, line: str) -> None:
-    assert line_for(one) == line
+    assert ignore_line(one) == line
 
 
 @given(st.text(), st.lists(st.text() | st.integers(0, 9), max_size=2))
 def test_the_line_for_a_change_hides_it_whatever_it_is_called(name: str, path: list[str | int]) -> None:
     one = found(f"tool {name}", "tool-description-changed", *path)
-    (line,) = parse(added("", [(line_for(one), "why")]), "x").lines
+    (line,) = parse_ignores(added_lines("", [(ignore_line(one), "why")]), "x").lines
     assert line.hides(one)
 
 
 @pytest.mark.parametrize("name", ["x\ntool-removed *", "a\u2028b", "a #b", "two  spaces", "\x1b[31m"])
 def test_a_name_that_cannot_stand_in_a_line_is_ignored_by_its_fingerprint(name: str) -> None:
     one = found(f"tool {name}", "tool-removed")
-    assert line_for(one) == one.fingerprint
+    assert ignore_line(one) == one.fingerprint
 
 
 def test_lines_are_added_once_after_what_is_there() -> None:
-    text = added("", [("a3f8c21b9d04", "accepted")])
-    assert text == f"{HEADER}a3f8c21b9d04  # accepted\n"
-    assert added(text, [("a3f8c21b9d04", "again")]) == ""
-    assert added("x", [("a3f8c21b9d04", ""), ("a3f8c21b9d04", "")]) == "\na3f8c21b9d04\n"
+    text = added_lines("", [("a3f8c21b9d04", "accepted")])
+    assert text == f"{IGNORE_HEADER}a3f8c21b9d04  # accepted\n"
+    assert added_lines(text, [("a3f8c21b9d04", "again")]) == ""
+    assert added_lines("x", [("a3f8c21b9d04", ""), ("a3f8c21b9d04", "")]) == "\na3f8c21b9d04\n"

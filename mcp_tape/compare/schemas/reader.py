@@ -10,7 +10,6 @@ from typing import Any
 
 from ...wire import jsontext
 from ..changes import ABSENT
-from .documents import Document
 from .limits import Unusable, limits, multiple
 from .nodes import (
     ANYTHING,
@@ -30,6 +29,7 @@ from .nodes import (
     settled,
     type_of,
 )
+from .references import Document
 
 DEEPEST = 40  # references and allOf within each other, at one place
 DEEPER = "deeper"  # a schema that is left for later

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ...wire.jsontext import Path
-from .checks import differ, nulls, words
+from .assertions import differ, nulls, words
 from .facts import Fact, Way, narrows, way, widens
 from .nodes import NULL, NUMBER, TYPES, Alternative, Choice, Group, Node, both, describe, type_names
 from .overlaps import overlapping, overlaps, tagged_apart, tags

@@ -13,7 +13,7 @@ from referencing.exceptions import Unresolvable
 from ...wire import jsontext, protocol
 from ...wire.jsontext import Path
 from ..changes import ABSENT, Difference
-from ..schemas.documents import Document
+from ..schemas.references import Document
 
 _MOST = 3  # of one result
 _DEEPEST = 8  # references and alternatives within each other

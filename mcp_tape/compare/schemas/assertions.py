@@ -11,7 +11,7 @@ from ..changes import ABSENT
 from .facts import Fact, way
 from .limits import LIMITS, Limit, common_multiple, is_of_numbers, multiple, multiple_value, whole
 from .nodes import BOOLEANS, NULL, NUMBER, TYPES, Node, by_value, describe, type_value
-from .reading import DEEPER
+from .reader import DEEPER
 from .walk import Walk, refer
 
 # What validators may look at; any other format is a remark.

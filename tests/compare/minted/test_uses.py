@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tape.compare.minted.values import Said, bound, is_lost, uses
+from mcp_tape.compare.minted.uses import Said, bound, is_lost, uses
 
 LIVE = "7f3c9a1be2"
 

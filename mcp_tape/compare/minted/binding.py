@@ -12,7 +12,7 @@ from typing import Any
 
 from ...wire.jsontext import Path
 from ...wire.match import fits_redacted
-from .looks import made_up, made_up_in_both, masked
+from .patterns import made_up, made_up_in_both, masked
 
 _SIGNS = "\0id", "\0time"
 _NAMED_ID = re.compile(r"(?i)(?:^|.*[_-])(?:id|uuid|guid|cursor|token|etag|nonce|requeststate)$|.*(?:Id|Uuid|Cursor)$")

@@ -10,10 +10,10 @@ from typing import Any
 from ...wire.match import differences
 from ..align import Pair
 from ..changes import Difference, Subject
-from ..minted.bound import Bound
+from ..minted.binding import Bound
 from ..minted.spots import names_of, renamed
 from ..recording import Asked, Question, Recording, place_of
-from .values import compare_values
+from .json_values import compare_values
 
 Found = Iterator[tuple[Subject, Difference]]
 _RULE = "server-request-changed"
