@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,10 @@ pytest_plugins = ["pytester"]
 
 # All that these tests start, they start from one process, but it is no run: tests of runs say which.
 os.environ["MCP_TAPE_RUN"] = ""
+
+# Without compiled files, each of some thousand processes would compile the package anew, and each run all of the tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # nohup and background jobs start us with signals ignored, and what we start would inherit that.
 for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
