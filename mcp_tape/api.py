@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -161,3 +162,12 @@ def counting(path: str, options: Replay, say: Callable[[str], None]) -> Callable
         return Turns(path, options.run, recorded, say)
 
     return turns
+
+
+def mcp_tape() -> list[str]:
+    """The command of mcp-tape, in a process that finds modules where this one does.
+
+    Not by PYTHONPATH: clients hand few variables on.
+    """
+    places = [os.path.abspath(place) for place in sys.path]
+    return [sys.executable, "-c", f"import sys; sys.path[:] = {places}; from mcp_tape.__main__ import main; main()"]

@@ -11,6 +11,7 @@ A message says what happened, what was given and what to try, in one to three li
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 
 class TapeError(Exception):
@@ -47,3 +48,12 @@ def pasted(path: str) -> str:
     import shlex  # only where something went wrong
 
     return shlex.quote(path)
+
+
+def count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def harmless(text: str, stand_in: Callable[[str], str] = lambda character: "\N{MIDDLE DOT}") -> str:
+    """Text without what a terminal acts on or hides, for it may be a stranger's: each such character has a stand-in."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else stand_in(c) for c in text)

@@ -19,7 +19,6 @@ ROOMS = """
 # Imports that still go upward, each to be turned around.
 UPWARD = {
     ("replay.stage", "transports.http.serve"),
-    ("verify.record", "testing.recorders"),
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from .. import __version__
-from ..errors import ServerError, TapeError
+from ..errors import ServerError, TapeError, harmless
 
 _SECTIONS = {
     "Record and replay": {
@@ -111,7 +111,7 @@ def has_found(code: int) -> None:
 def say(text: str) -> None:
     """A line to the person. stdout is for the protocol, or for data."""
     # A message may quote what a stranger's cassette says: a terminal must not act on it.
-    plain = "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+    plain = harmless(text, lambda character: character if character == "\n" else " ")
     try:
         click.echo(f"mcp-tape: {plain}", err=True)
     except OSError:

@@ -10,10 +10,10 @@ import orjson
 from ..cassette.query import rows
 from ..cassette.query.rows import Row
 from ..cassette.reader import Cassette
+from ..errors import harmless
 from ..wire import jsontext
 from ..wire.channels import STDIO, is_listen_stream
-from .printing import echo_one_of_many
-from .terminal import fit, harmless, pad, wide, writable
+from .output import echo_one_of_many, fit, pad, wide, writable
 
 _WHAT, _ID = 34, 8  # columns
 _NARROW = 160

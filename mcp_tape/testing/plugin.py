@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..errors import TapeError
-from . import marks, settings, troubles
+from ..errors import TapeError, count
+from . import failures, marks, settings
+from .failures import Trouble, Use
 from .settings import Wanted, refuse
 from .shared import Recordings, finish, put_together
 from .summary import Summary, in_words
-from .troubles import Trouble
-from .uses import Use, count
 
 if TYPE_CHECKING:
     from .use import UsedCassette
@@ -69,7 +68,7 @@ class Tapes:
         return tape
 
     def end_made(self) -> None:
-        trouble = troubles.find(self._made, "")  # of the fixtures that ended just now
+        trouble = failures.find(self._made, "")  # of the fixtures that ended just now
         self.summary.problems += [trouble.text] if trouble else []
         for use in self._made:
             self.summary.unplayed(use.tape.path, use.unplayed, use.left())
@@ -112,7 +111,7 @@ class Tapes:
         if report.failed:
             self._failed.add(test)
             if explains is not None and not (call.excinfo and explains.text in str(call.excinfo.value)):
-                troubles.explain(report, explains)
+                failures.explain(report, explains)
         elif report.passed and report.when == "call":
             self._passed.add(test)
         if report.when == "call" and report.passed and marks.is_idle(item):
@@ -123,11 +122,11 @@ class Tapes:
                 self.summary.spoil(use.tape.path)
 
     def _trouble(self, item: pytest.Item) -> Trouble | None:
-        return troubles.find([*filter(None, [self._own.get(item.nodeid)]), *self._made], settings.id_of(item))
+        return failures.find([*filter(None, [self._own.get(item.nodeid)]), *self._made], settings.id_of(item))
 
     def _unplayed(self, use: Use, item: pytest.Item) -> list[str]:
         left = use.left()
-        text = f"{count(left, 'recorded request')} not made on {use.tape.path}: {in_words(left)}"
+        text = f"{count(len(left), 'recorded request')} not made on {use.tape.path}: {in_words(left)}"
         if left and use.unplayed == "warn":
             item.warn(TapeWarning(text))
         return [text] if left and use.unplayed == "error" else []
@@ -220,7 +219,7 @@ class Tapes:
 
         if options["mode"] == "none":
             try:
-                return None if is_recorded(str(path)) else f"To record it: {troubles.command(self._asking, 'once')}"
+                return None if is_recorded(str(path)) else f"To record it: {failures.command(self._asking, 'once')}"
             except TapeError:
                 return None
         if "command" not in options and "url" not in options:

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 
 from ..errors import TapeError
 from ..wire.named_functions import name_of
 from .used import Settings
-
-
-def mcp_tape() -> list[str]:
-    """mcp-tape in a process that finds modules where this one does.
-
-    Not by PYTHONPATH: clients hand few variables on.
-    """
-    places = [os.path.abspath(place) for place in sys.path]
-    return [sys.executable, "-c", f"import sys; sys.path[:] = {places}; from mcp_tape.__main__ import main; main()"]
 
 
 def options(settings: Settings) -> list[str]:

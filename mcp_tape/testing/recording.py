@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
-from .. import modes
+from .. import api, modes
 from ..cassette import file, replace, schema
 from ..cassette.reader import Cassette, EmptyError
 from ..errors import CassetteError, ServerError, TapeError, unchanged
@@ -111,7 +111,7 @@ class Recording(UsedCassette):
 
     def _mcp_tape(self) -> list[str]:
         mode = "new_episodes" if self.mode == "new_episodes" else "all"
-        words = [*recorders.mcp_tape(), "use", self._part, "--mode", mode, "-q", "--run", self._run]
+        words = [*api.mcp_tape(), "use", self._part, "--mode", mode, "-q", "--run", self._run]
         # First what may fail, before a file is made.
         words += ["--secrets-from", self._handed_over(), "--report", self._report, "--in-place-of", self.path]
         return [*words, *self._options]

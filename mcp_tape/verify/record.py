@@ -9,10 +9,10 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from ..api import mcp_tape
 from ..cassette.reader import Cassette
 from ..errors import ServerError
 from ..redaction.diagnostics import hidden
-from ..testing.recorders import mcp_tape
 from ..transports.stdio.connect import Stdio
 from ..wire import protocol
 from .findings import Failure

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..diff_options import AfterDashes, fails, judging_options, project_from, show
+from ..compare import AfterDashes, fails, judging_options, project_from, show
 from ..options import files, redacting_options, upstream_options
 from .diff import _TIMEOUT, compared, shown_new
 

@@ -8,13 +8,11 @@ import click
 
 from ...cassette.check import Finding, check
 from ...cassette.reader import Cassette
-from ...errors import CassetteError
+from ...errors import CassetteError, count, harmless
 from .. import has_found, say
 from ..known import known_options
 from ..options import files, json_option, redacting_options
-from ..printing import count, echo, echo_json
-from ..progress import Progress, frames_of
-from ..terminal import harmless, writable
+from ..output import Progress, echo, echo_json, frames_of, writable
 from .redact import redactor
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from .. import cli
-from ..printing import echo_json
+from ..output import echo_json
 
 _SHELLS = ("bash", "zsh", "fish")
 

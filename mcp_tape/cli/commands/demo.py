@@ -10,7 +10,7 @@ import click
 
 from ...demo import client
 from ...errors import ServerError
-from ..printing import echo
+from ..output import echo
 
 _MODULE = [sys.executable, "-m", "mcp_tape"]
 _SERVER = [sys.executable, "-m", "mcp_tape.demo.server"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..diff_options import AfterDashes, diff_options, fails, finite, project_from, show
+from ..compare import AfterDashes, diff_options, fails, finite, project_from, show
 from ..options import files, redacting_options, rules_from, upstream_options
 
 if TYPE_CHECKING:

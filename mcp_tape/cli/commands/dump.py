@@ -13,7 +13,7 @@ from ...cassette.reader import Cassette
 from ...errors import CassetteError
 from ...formats import dump
 from ..options import cassette_argument, json_option
-from ..printing import echo_json
+from ..output import echo_json
 
 
 @click.command(

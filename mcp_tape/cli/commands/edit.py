@@ -13,14 +13,13 @@ from hashlib import sha256
 
 import click
 
-from ...errors import CassetteError, TapeError
+from ...errors import CassetteError, TapeError, count
 from ...formats import editing
 from ...formats.editing import Edit, Written
 from ...formats.sheet import SheetError
 from .. import say
 from ..options import cassette_argument, session_option
-from ..printing import count, echo_json
-from ..progress import Progress
+from ..output import Progress, echo_json
 
 
 @click.command(

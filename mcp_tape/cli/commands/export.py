@@ -15,7 +15,7 @@ from ...formats import jsonl, raw
 from ...wire.channels import STDIO
 from ...wire.frames import Frame
 from .. import say
-from ..filtering import filter_option
+from ..filter import filter_option
 from ..options import cassette_argument
 
 _FORMATS = click.Choice(["jsonl", "raw", "md"])

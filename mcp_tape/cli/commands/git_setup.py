@@ -16,7 +16,7 @@ from ...compare.project import read_file
 from ...compare.review import ENDING
 from ...errors import TapeError
 from .. import say
-from ..printing import echo_json
+from ..output import echo_json
 
 _DRIVER = "diff=mcp-tape"
 _KEY = "diff.mcp-tape.textconv"

@@ -13,12 +13,12 @@ import click
 
 from ... import __version__
 from ...cassette import build, replace, schema
-from ...errors import CassetteError
+from ...errors import CassetteError, count
 from ...formats import loading
+from ...transports.signals import tidied_up
 from .. import say
 from ..options import files
-from ..printing import count, echo_json
-from ..stopping import tidy_up_when_stopped
+from ..output import echo_json
 
 
 @click.command(
@@ -44,7 +44,7 @@ def command(file: str, output: str, force: bool, as_json: bool) -> None:
         raise CassetteError(f"{output} is there already; add --force to replace it, or name another file with -o")
     if not os.path.isdir(os.path.dirname(output) or "."):
         raise CassetteError(f"cannot write {output}: there is no directory {os.path.dirname(output)}")
-    tidy_up_when_stopped()
+    click.get_current_context().with_resource(tidied_up())
     loaded = load(file, output)
     for session, extends in loaded.sessions.items():
         if extends is not None and extends not in loaded.sessions:

@@ -11,13 +11,12 @@ import click
 
 from ...cassette import schema
 from ...cassette.reader import Cassette, Counts, EmptyError, Session
-from ...errors import CassetteError
+from ...errors import CassetteError, count
 from ...wire import jsontext
 from .. import say
 from ..lines import duration
 from ..options import files, json_option
-from ..printing import count, echo, echo_json, echo_one_of_many
-from ..terminal import columns, fit, pad, wrap, writable
+from ..output import columns, echo, echo_json, echo_one_of_many, fit, pad, wrap, writable
 
 _WIDTH_OF_A_PIPE = 400  # a note may be long
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from ...errors import count, harmless
+from ...transports.signals import tidied_up
 from .. import say
 from ..options import files, json_option
-from ..printing import count, echo_json
-from ..stopping import tidy_up_when_stopped
-from ..terminal import harmless
+from ..output import echo_json
 
 
 @click.command(
@@ -28,7 +28,7 @@ def command(paths: tuple[str, ...], output: str, force: bool, as_json: bool) -> 
     """
     from ...cassette.change.merge import merge
 
-    tidy_up_when_stopped()
+    click.get_current_context().with_resource(tidied_up())
     merged = merge(paths, output, overwrite=force)
     for entry in merged:
         if as_json:

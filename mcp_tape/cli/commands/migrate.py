@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from ...transports.signals import tidied_up
 from .. import say
 from ..options import cassette_argument, json_option
-from ..printing import echo_json
-from ..stopping import tidy_up_when_stopped
+from ..output import echo_json
 
 
 @click.command("migrate", epilog="\b\nExamples:\n  mcp-tape migrate tape.db\n  mcp-tape migrate tape.db --json")
@@ -21,7 +21,7 @@ def command(file: str, as_json: bool) -> None:
     """
     from ...cassette.change.migrate import migrate
 
-    tidy_up_when_stopped()
+    click.get_current_context().with_resource(tidied_up())
     versions = migrate(file)
     if as_json:
         echo_json({"file": file, "from": versions[0], "to": versions[-1]})

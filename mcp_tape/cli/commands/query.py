@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
+from ...errors import harmless
 from ..options import cassette_argument
-from ..printing import clip, echo
-from ..terminal import columns as columns_of_terminal
-from ..terminal import fit, harmless, pad, wide, writable
+from ..output import clip, echo, fit, pad, wide, writable
+from ..output import columns as columns_of_terminal
 
 _LOOKED_AT = 200  # rows, for the width of the columns; the others follow as they come
 _LONGEST = 1 << 12  # characters of a value that are looked at, to show it in a column

@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from ... import api
+from ...errors import count
 from ...record.recorder import Options, Summary
 from ...transports.runs import named
 from .. import say
 from ..names import default_path, default_path_of
 from ..options import common_options, files, listening_options, record_from, recording_options, web_from, web_options
-from ..printing import count
 
 
 @click.command(

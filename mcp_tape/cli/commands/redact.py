@@ -10,15 +10,14 @@ import click
 from ...cassette import file as database
 from ...cassette.change.redact import Hidden, hide, would_hide
 from ...cassette.reader import Cassette
+from ...errors import count, harmless
 from ...redaction import diagnostics
 from ...redaction.redactor import Redactor
+from ...transports.signals import tidied_up
 from .. import say
 from ..known import known_options
 from ..options import cassette_argument, json_option, redacting_options, rules_from
-from ..printing import count, echo_json
-from ..progress import Progress, frames_of
-from ..stopping import tidy_up_when_stopped
-from ..terminal import harmless
+from ..output import Progress, echo_json, frames_of
 
 
 @click.command(
@@ -43,7 +42,7 @@ def command(file: str, dry_run: bool, as_json: bool, **given: Any) -> None:
     the history of git still do. While somebody records into it, what comes is hidden by the recorder's own
     rules: run it again when that is over.
     """
-    tidy_up_when_stopped()
+    click.get_current_context().with_resource(tidied_up())
     with Cassette(file) as cassette:
         total = 2 * frames_of(cassette)
     with Progress(f"redacting {file}", total) as progress:

@@ -16,8 +16,9 @@ from ...compare.report import text
 from ...compare.report.wording import View
 from ...compare.review import Decision, Decisions, Pending, Settled, compared, remaining, settle, spread, waiting
 from ...compare.rules import CATEGORIES
+from ...errors import count
 from ..options import files, json_option
-from ..printing import clip, count, echo, echo_json
+from ..output import clip, echo, echo_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 _KEYS: dict[str, Decision] = {"a": "accept", "r": "reject", "i": "ignore"}

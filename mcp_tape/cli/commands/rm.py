@@ -6,10 +6,10 @@ import os
 
 import click
 
+from ...transports.signals import tidied_up
 from .. import say
 from ..options import cassette_argument, json_option
-from ..printing import echo_json
-from ..stopping import tidy_up_when_stopped
+from ..output import echo_json
 
 
 @click.command(
@@ -30,7 +30,7 @@ def command(file: str, sessions: tuple[int, ...], force: bool, as_json: bool) ->
     """
     from ...cassette.change.remove import remove
 
-    tidy_up_when_stopped()
+    click.get_current_context().with_resource(tidied_up())
     before = os.path.getsize(file) if os.path.exists(file) else 0
     gone = remove(file, sessions, force=force)
     freed = before - os.path.getsize(file)

@@ -8,7 +8,7 @@ import click
 
 from ...compare.rules import RULES, SECTIONS, Rule
 from ..options import json_option
-from ..printing import echo, echo_json
+from ..output import echo, echo_json
 
 
 @click.command("rules", epilog="\b\nExamples:\n  mcp-tape rules\n  mcp-tape rules --json")

@@ -16,9 +16,7 @@ from ...errors import CassetteError
 from .. import say
 from ..lines import line_of, text_of
 from ..options import cassette_argument, json_option
-from ..printing import echo, echo_json, shows_colours
-from ..progress import Progress, frames_of
-from ..terminal import can_write, columns, fit, wide, writable
+from ..output import Progress, can_write, columns, echo, echo_json, fit, frames_of, shows_colours, wide, writable
 
 _NO_LIMIT = 1_000
 _LEAST_EXCERPT = 60  # columns; where there are fewer, it has a line of its own

@@ -14,11 +14,10 @@ from ...cassette.query.filters import EVERYTHING, Filter
 from ...cassette.query.rows import Row
 from ...cassette.reader import Cassette
 from .. import say
-from ..filtering import filter_option
+from ..filter import filter_option
 from ..lines import echo_line, goes_without_saying, is_narrow, line_of
 from ..options import cassette_argument, json_option, session_option
-from ..printing import echo, echo_json
-from ..terminal import columns
+from ..output import columns, echo, echo_json
 
 
 @click.command(
@@ -62,11 +61,11 @@ def command(
     if seq is not None:
         if follow or kept.terms:
             raise click.UsageError("SEQ shows one exchange: leave out --filter and -f")
-        from ..whole import show_whole  # only where it is used
+        from ..exchange import show_whole  # only where it is used
 
         show_whole(file, session, seq, as_json)
     elif follow:
-        from ..following import follow as show_following
+        from ..follow import follow as show_following
 
         show_following(file, session, kept, everything, as_json)
     else:

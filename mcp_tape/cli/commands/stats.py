@@ -10,13 +10,13 @@ from ...cassette.query import stats
 from ...cassette.query.filters import Filter
 from ...cassette.query.stats import Figures
 from ...cassette.reader import Cassette
+from ...errors import count, harmless
 from ...wire.sizes import size_text
 from .. import say
-from ..filtering import filter_option
+from ..filter import filter_option
 from ..lines import duration
 from ..options import cassette_argument, json_option
-from ..printing import count, echo, echo_json
-from ..terminal import can_write, columns, fit, harmless, wide, writable
+from ..output import can_write, columns, echo, echo_json, fit, wide, writable
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _LONGEST_BAR = 40

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import click
 
 from ...api import Played, Replay
-from ...errors import TapeError
+from ...errors import TapeError, count
 from ...modes import Command, Mode, Url, use
 from .. import say
 from ..options import (
@@ -24,7 +24,6 @@ from ..options import (
     web_from,
     web_options,
 )
-from ..printing import count
 from .record import check_server, tell, tell_stripped, tell_summary
 from .replay import tell_played
 

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...compare.judging import Comparison
-from ...errors import TapeError, pasted
+from ...errors import TapeError, count, pasted
 from .. import say
-from ..diff_options import AfterDashes, diff_options, fails, is_text, project_from, show
+from ..compare import AfterDashes, diff_options, fails, is_text, project_from, show
 from ..options import files as of_files
 from ..options import recording_options, web_options
-from ..printing import count
 from .diff import _TIMEOUT
 
 if TYPE_CHECKING:

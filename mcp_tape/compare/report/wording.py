@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from ...errors import count as count
+from ...errors import harmless
 from ..changes import Change
 from ..judging import Comparison
 from ..rules import LEVELS, Level
@@ -28,8 +30,7 @@ class View(NamedTuple):
 
 def visible(text: str) -> str:
     """One line on which nothing acts and nothing hides: control, direction and zero-width characters as escapes."""
-    shown = text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
-    return _COMMAND.sub(_tame, _TRAILING.sub(r"\\x20", shown))
+    return _COMMAND.sub(_tame, _TRAILING.sub(r"\\x20", harmless(text, _escape)))
 
 
 def _tame(found: re.Match[str]) -> str:
@@ -44,10 +45,6 @@ def clip(text: str, width: int) -> str:
     """One visible line, cut to a width."""
     shown = visible(text[: width + 1])
     return shown if len(shown) <= width else shown[: max(0, width - 1)] + "…"
-
-
-def count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def headline(comparison: Comparison) -> str:

@@ -1,16 +1,56 @@
-"""What fits on a terminal: columns of characters, and text that it must not act on."""
+"""Output of commands: JSON for programs; for people lines that fit their terminal, colours and progress."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import harmless
+
+if TYPE_CHECKING:
+    from ..cassette.reader import Cassette
 
 WIDTH_OF_A_PIPE = 200
 _UNUSUAL = re.compile("[^\x00-\u02ff\u2010-\u20cf\u2100-\u22ff]")  # what may not take one column each
 _PLAIN = str.maketrans({"→": ">", "←": "<", "…": "~", "µ": "u", "·": ".", "—": "-", "–": "-"})
+_PATIENCE, _EVERY = 0.5, 0.1  # seconds until progress is shown, and between two updates of it
+
+
+def echo_json(value: dict[str, Any]) -> None:
+    """One JSON object on its own line."""
+    from ..formats.jsonl import line
+
+    click.echo(line(value), nl=False)
+
+
+def echo(text: str, **style: Any) -> None:
+    """A line for people, coloured only where they can see colours."""
+    click.secho(text, color=shows_colours(), **style)
+
+
+def echo_one_of_many(text: str, **style: Any) -> None:
+    """The same; into a pipe without a flush: it may be one of millions."""
+    if sys.stdout.isatty():
+        echo(text, **style)
+    else:
+        sys.stdout.write(text + "\n")
+
+
+def shows_colours() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def clip(text: str, width: int) -> str:
+    """One line of harmless text, cut to so many characters."""
+    return harmless(text if len(text) <= width else text[: max(0, width - 1)] + "…")
 
 
 def columns() -> int:
@@ -28,11 +68,6 @@ def _wide(character: str) -> int:
     if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def harmless(text: str) -> str:
-    """The text with what a terminal would act on made visible."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{MIDDLE DOT}" for c in text)
 
 
 def fit(text: str, width: int) -> str:
@@ -85,3 +120,41 @@ def writable(text: str) -> str:
         return text
     encoding = sys.stdout.encoding or "ascii"
     return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
+
+
+class Progress:
+    """One line on stderr that comes and goes; nothing where nobody looks."""
+
+    def __init__(self, title: str, total: int) -> None:
+        self._title = title
+        self._total = total
+        self._next = monotonic() + _PATIENCE
+        self._shown = False
+        self._wanted = sys.stderr.isatty() and total > 0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.hide()
+
+    def __call__(self, done: int) -> None:
+        if self._wanted and monotonic() >= self._next:
+            self._next = monotonic() + _EVERY
+            self._shown = True
+            click.echo(f"\r{self._title}: {min(100, 100 * done // self._total)} %", err=True, nl=False)
+
+    def hide(self) -> None:
+        """Make room for a line of output."""
+        if self._shown:
+            click.echo("\r\x1b[K", err=True, nl=False)
+            self._shown = False
+
+
+def frames_of(cassette: Cassette, sessions: Iterable[int] | None = None) -> int:
+    """How many frames there are to look at; 0 where nobody wants to know."""
+    if not sys.stderr.isatty():
+        return 0
+    if sessions is None:
+        return int(cassette.rows("SELECT count(*) FROM frames")[0][0])
+    return sum(cassette.rows("SELECT count(*) FROM frames WHERE session = ?", (session,))[0][0] for session in sessions)

@@ -10,14 +10,13 @@ from itertools import islice
 from ..cassette.query import rows as showing
 from ..cassette.query.rows import Row
 from ..cassette.reader import Cassette
-from ..errors import CassetteError, pasted
+from ..errors import CassetteError, harmless, pasted
 from ..formats import pretty
 from ..wire import protocol
 from ..wire.channels import STDIO
 from . import say
 from .lines import echo_line, line_of
-from .printing import echo_json
-from .terminal import columns, harmless, writable
+from .output import columns, echo_json, writable
 
 _ONE_LINE = (protocol.PROGRESS,)  # there may be thousands
 _MEANWHILE = 1_000  # lines of stderr

@@ -13,6 +13,7 @@ import click
 from ..compare.report import FORMATS
 from ..compare.rules import CATEGORIES, LEVELS
 from .options import json_paths
+from .output import shows_colours
 
 if TYPE_CHECKING:
     from ..compare.judging import Comparison
@@ -89,11 +90,10 @@ def show(
     from ..compare.report import render
 
     form = "json" if given["as_json"] else given["form"]
-    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
     fail_on = None if project.fail_on == "never" else project.fail_on
     ignores = os.path.relpath(project.ignore_path)
-    text = render(comparison, form, colour, width, fail_on=fail_on, file=file, ignore_file=ignores)
+    text = render(comparison, form, shows_colours(), width, fail_on=fail_on, file=file, ignore_file=ignores)
     try:
         click.echo(text, nl=False, color=True)
     except BrokenPipeError:

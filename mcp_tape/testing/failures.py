@@ -1,4 +1,4 @@
-"""What goes wrong on the tapes of a test, in pytest's words: the failure of a test, or part of the one it has."""
+"""Failures of a test's tapes: servers that did not start and calls that missed, as pytest reports them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,55 @@ import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .uses import Use, count
+from ..errors import count
+from .summary import Call
 
 if TYPE_CHECKING:
     import pytest
 
     from ..replay.misses import Advice
+    from ..wire.frames import Exchange
+    from .use import Miss, UsedCassette
 
 _MOST = 5  # misses that are reported in full
+
+
+class Use:
+    """One test's use of a tape, or that of all tests that have one from the factory."""
+
+    def __init__(self, tape: UsedCassette, unplayed: str, *, is_shared: bool, is_made: bool = False) -> None:
+        """`is_made`: by the factory."""
+        self.tape = tape
+        self.unplayed = unplayed
+        self.is_shared = is_shared
+        self.is_made = is_made
+        self._told = 0  # misses
+        self._errors: set[str] = set()
+        self._rewound = tape.rewound
+
+    def new_misses(self) -> list[Miss]:
+        """Those that were not told of before. A tape that was rewound has forgotten those."""
+        if self.tape.is_recording and self.tape.mode != "new_episodes":
+            return []  # all is live
+        if self.tape.rewound != self._rewound:
+            self._told, self._rewound = 0, self.tape.rewound
+        misses = self.tape.misses
+        new, self._told = misses[self._told :], len(misses)
+        return new
+
+    def new_errors(self) -> list[str]:
+        new = [error for error in self.tape.errors if error not in self._errors]
+        self._errors.update(new)
+        return new
+
+    def left(self) -> list[Call]:
+        """What was recorded and not asked for, where somebody wants to know."""
+        calls = self.tape.unplayed if self.unplayed != "ignore" else []
+        return [(call.session or 0, call.seq or 0, shown(call)) for call in calls]
+
+
+def shown(call: Exchange) -> str:
+    return " ".join(" ".join(filter(None, (call.method, call.name))).split())
 
 
 class Trouble(NamedTuple):
@@ -35,7 +76,7 @@ def find(uses: Iterable[Use], test: str) -> Trouble | None:
         misses = use.new_misses()
         calls += [miss.title for miss in misses]
         reports += [miss.report for miss in misses]
-    missed = [f"{count(calls, 'call')} missed: {', '.join(dict.fromkeys(calls))}"] if calls else []
+    missed = [f"{count(len(calls), 'call')} missed: {', '.join(dict.fromkeys(calls))}"] if calls else []
     different = list(dict.fromkeys(reports))
     more = [f"and {len(different) - _MOST} more"] if len(different) > _MOST else []
     lines = [*errors, *missed, *different[:_MOST], *more]

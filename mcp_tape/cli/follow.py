@@ -15,8 +15,7 @@ from ..cassette.query.rows import Row
 from ..cassette.reader import Cassette, Session
 from . import say
 from .lines import echo_line, goes_without_saying, is_narrow, line_of
-from .printing import echo, echo_json
-from .terminal import columns
+from .output import columns, echo, echo_json
 
 _PAUSE = 0.1  # seconds; a recorder writes as often
 _BEFORE_ALL = -(1 << 63)
