@@ -7,7 +7,7 @@ secret key before: that key was made of the text as it was. Where it differs, a 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -16,10 +16,15 @@ from ..wire import match
 from ..wire.frames import Entry, Frame
 from ..wire.ledger import Ledger
 from . import file, writer
-from .reader import FRAME_TYPES, frame_of
+from .reader import FRAME_TYPES, MESSAGE_TYPES, Cassette, frame_of
+
+# By the number of a frame, the keys of its requests by part.
+Keys = Mapping[int, Mapping[int, bytes]]
 
 _FRAMES = """SELECT id, seq, at, sender, channel, kind, text, eol, head, redactions
              FROM frames WHERE session = ? ORDER BY seq"""
+_WITH_HIDDEN = """FROM messages m JOIN frames f ON f.id = m.frame
+    WHERE m.session = ? AND m.key IS NOT NULL AND f.redactions > 0"""
 
 
 def rebuild(frames: Iterable[Frame], ledger: Ledger | None = None) -> Iterator[tuple[Frame, list[Entry]]]:
@@ -86,12 +91,21 @@ def all_sessions(db: sqlite3.Connection) -> list[int]:
     return [number for (number,) in db.execute("SELECT id FROM sessions ORDER BY id")]
 
 
+def hidden_keys(cassette: Cassette, session: int) -> Keys:
+    """Keys that cannot be made of their frames again, because something in these was hidden."""
+    keys: dict[int, dict[int, bytes]] = {}
+    sql = f"SELECT m.seq, m.part, m.key {_WITH_HIDDEN}"
+    types = tuple(MESSAGE_TYPES[name] for name in ("seq", "part", "key"))
+    for seq, part, key in cassette.expected(cassette.rows(sql, (session,)), types):
+        keys.setdefault(seq, {})[part] = key
+    return keys
+
+
 def _kept_keys(db: sqlite3.Connection, session: int) -> list[tuple[bytes, int, int]]:
     """The keys of requests in which something was hidden, if they were made as ours are."""
     return db.execute(
-        """SELECT m.key, m.frame, m.part FROM messages m JOIN frames f ON f.id = m.frame
-           WHERE m.session = ? AND m.key IS NOT NULL AND f.redactions > 0
-           AND (SELECT key_version FROM sessions WHERE id = m.session) = ?""",
+        f"""SELECT m.key, m.frame, m.part {_WITH_HIDDEN}
+            AND (SELECT key_version FROM sessions WHERE id = m.session) = ?""",
         (session, match.KEY_VERSION),
     ).fetchall()
 

@@ -26,9 +26,9 @@ _PATIENCE, _EVERY = 0.5, 0.1  # seconds until progress is shown, and between two
 
 def echo_json(value: dict[str, Any]) -> None:
     """One JSON object on its own line."""
-    from ..formats.jsonl import line
+    from ..formats.pretty import json_line
 
-    click.echo(line(value), nl=False)
+    click.echo(json_line(value), nl=False)
 
 
 def echo(text: str, **style: Any) -> None:

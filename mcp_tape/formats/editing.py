@@ -23,7 +23,7 @@ from ..cassette.reader import Cassette, Session
 from ..errors import CassetteError
 from ..wire.frames import Frame
 from ..wire.ledger import Ledger
-from . import jsonl, sheet
+from . import sheet
 
 _WAITS = "the request in frame {} waits for its answer; edit it when that has come"
 _NOT_WHILE_OPEN = "the session may still be recorded: frames can be changed and deleted, but not added or moved"
@@ -84,7 +84,7 @@ def _build(path: str, written: Written, lines: Iterable[str], builder: Builder) 
     """What was done, and what the frames no longer tell of the session."""
     session, last = written.session, written.last
     with Cassette(path) as cassette:
-        keys = jsonl.hidden_keys(cassette, session.id)
+        keys = derive.hidden_keys(cassette, session.id)
         builder.begin(session._asdict())
         seen: set[int] = set()
         changed = added = 0

@@ -1,36 +1,39 @@
-"""JSON lines: a line that describes the session, then one frame a line, text verbatim inside a JSON string."""
+"""JSON lines: a line that describes the session, then one frame a line, text verbatim inside a JSON string.
+
+Read back, lines may have been edited or made by hand: only `sender` and `text` are needed. A frame follows the one
+before it, on stdio, with a newline behind it.
+"""
 
 from __future__ import annotations
 
-import json
-from base64 import b64encode
+import binascii
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import orjson
 
-from ..cassette.reader import MESSAGE_TYPES, Cassette, Session
-from ..wire import match
-from ..wire.frames import Frame, parse
-from .pretty import harmless
+from ..cassette.derive import Keys
+from ..cassette.reader import Session
+from ..errors import CassetteError
+from ..wire import jsontext, match
+from ..wire.channels import PIPES, STDERR, STDIO
+from ..wire.frames import Frame, FrameKind, Message, parse
+from .pretty import json_line
+
+if TYPE_CHECKING:
+    from ..cassette.build import Builder
 
 FORMAT = 1  # of the lines; a reader refuses what is newer
-# By the number of a frame, the keys of its requests by part.
-Keys = Mapping[int, Mapping[int, bytes]]
+_LARGEST = 1 << 63
+_NUMBERS = ("exit_code", "extends")
+_NEEDED = ("started_at", "transport", "target", "recorder")
+_TEXT_KINDS = ("message", "batch", "noise")
 
 
 def dump(frames: Iterable[Frame], out: BinaryIO, keys: Keys | None = None) -> None:
     for frame in frames:
-        out.write(line(_row(frame) | _keys(frame, keys)))
-
-
-def line(row: dict[str, Any]) -> bytes:
-    """One JSON object and a newline, safe to print: JSON allows as they are what terminals act on, or nobody sees."""
-    try:
-        data = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:  # a lone surrogate
-        data = json.dumps(row, separators=(",", ":")).encode() + b"\n"
-    return data if data.isascii() and b"\x7f" not in data else harmless(data.decode()).encode()
+        out.write(json_line(_row(frame) | _keys(frame, keys)))
 
 
 def header(session: Session) -> bytes:
@@ -38,18 +41,7 @@ def header(session: Session) -> bytes:
     row = {"kind": "session", "sender": None, "format": FORMAT, "session": session.id}
     rest = session._asdict() | {"target": _target(session.target)}
     del rest["id"]
-    return line(row | rest)
-
-
-def hidden_keys(cassette: Cassette, session: int) -> Keys:
-    """The keys that the frames no longer tell, because something in them was hidden."""
-    keys: dict[int, dict[int, bytes]] = {}
-    sql = """SELECT m.seq, m.part, m.key FROM messages m JOIN frames f ON f.id = m.frame
-             WHERE m.session = ? AND m.key IS NOT NULL AND f.redactions > 0"""
-    types = tuple(MESSAGE_TYPES[name] for name in ("seq", "part", "key"))
-    for seq, part, key in cassette.expected(cassette.rows(sql, (session,)), types):
-        keys.setdefault(seq, {})[part] = key
-    return keys
+    return json_line(row | rest)
 
 
 def fingerprint(text: bytes) -> str:
@@ -100,3 +92,181 @@ def _keys(frame: Frame, keys: Keys | None) -> dict[str, Any]:
     made = {n: match.message_key(m, frame.text, n) for n, m in enumerate(messages) if m.kind == "request"}
     told = {str(part): key.hex() for part, key in stored.items() if part in made and made[part] != key}
     return {"keys": {"of": fingerprint(frame.text)} | told} if told else {}
+
+
+class Loaded(NamedTuple):
+    """What came onto the cassette: how many frames, and each session with the one that it extends."""
+
+    frames: int
+    sessions: dict[int, int | None]
+
+
+def load(lines: Iterable[bytes], name: str, builder: Builder, defaults: Mapping[str, Any]) -> Loaded:
+    """Read every line. `defaults`: of a session's row. CassetteError says which line is wrong, and how."""
+    last: Frame | None = None
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = _object(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
+            if row.get("kind") == "session":
+                builder.begin({**defaults, **_read_session(row, builder.sessions)})
+                last = None
+                continue
+            if not builder.sessions:
+                builder.begin(defaults)
+            last, messages = _read_frame(row, line, last)
+            builder.add(last, messages, _read_keys(row, last.text))
+        except _WrongError as wrong:
+            raise CassetteError(f"{name}, line {number}: {wrong}") from None
+    if not builder.sessions:
+        raise CassetteError(f"{name} holds no frame; make it with: mcp-tape export tape.db > {name}")
+    builder.end()
+    return Loaded(builder.frames, dict(builder.sessions))
+
+
+class _WrongError(ValueError):
+    """What is wrong with a line, and what to try."""
+
+
+def kind_of(kind: str | None, channel: str, text: bytes, whole: bool) -> tuple[FrameKind, list[Message]]:
+    """What a text is, and the messages in it. What was cut off on its way says nothing."""
+    if channel == STDERR and kind != "control":
+        return "stderr", []
+    if kind in ("control", "stderr"):
+        return kind, []  # type: ignore[return-value]
+    return parse(text) if whole else ("noise", [])
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    if line.startswith(b"SQLite format 3\0"):
+        raise _WrongError("this is a database, not JSON lines; write them first: mcp-tape export tape.db > tape.jsonl")
+    try:
+        row = jsontext.loads(line.decode())
+    except UnicodeDecodeError as error:
+        raise _WrongError(f"byte {error.start + 1} is not UTF-8; save the file as UTF-8") from None
+    except RecursionError:
+        raise _WrongError("it is nested too deep; a line has its text in a string") from None
+    except ValueError as error:
+        column = getattr(error, "colno", None)
+        where = f" (column {column}: {getattr(error, 'msg', error)})" if column else ""
+        raise _WrongError(
+            f"this is no JSON{where}; each line is one JSON object, as mcp-tape export writes it"
+        ) from None
+    if not isinstance(row, dict):
+        raise _WrongError("this is no JSON object; each line is one, as mcp-tape export writes it")
+    return row
+
+
+def _read_session(row: dict[str, Any], known: Mapping[int, object]) -> dict[str, Any]:
+    """A session's row from its line."""
+    if _number(row, "format", FORMAT) > FORMAT:
+        raise _WrongError("a newer mcp-tape wrote this; upgrade with: pip install -U mcp-tape")
+    found = {
+        name: row[name] for name in Session._fields if not (name in _NEEDED and row.get(name) is None) and name in row
+    }
+    for name, value in found.items():
+        if value is None:
+            continue
+        if name in _NUMBERS:
+            _number(row, name)
+        elif name not in ("target", "key_version") and not _is_text(value):
+            raise _WrongError(f"{name} is no text")
+    found = {name: value for name, value in found.items() if name != "id"}
+    if not _is_storable(found.get("target")):
+        raise _WrongError('target is neither text nor an object such as {"command": ["server"]}')
+    if row.get("session") is not None:
+        found["id"] = _number(row, "session")
+        if found["id"] in known:
+            raise _WrongError(f"session {found['id']} is here twice; leave out its number to have it numbered")
+    return found
+
+
+def _read_frame(row: dict[str, Any], line: bytes, last: Frame | None) -> tuple[Frame, list[Message]]:
+    """A frame from its line. The order of the lines counts: a number that does not go on is counted on."""
+    sender = row.get("sender")
+    if sender not in ("client", "server"):
+        raise _WrongError('it needs a sender: "sender": "client" or "server"')
+    channel, kind = row.get("channel", STDIO), row.get("kind")
+    lines = channel in PIPES and kind != "control"  # else a body, which ends without one
+    eol = row.get("eol", "\n" if lines or "head" in row else "")
+    if not _is_text(channel) or not _is_text(eol) or not eol.isascii():
+        raise _WrongError("channel and eol are texts")
+    if kind not in (None, "stderr", "control", *_TEXT_KINDS):
+        raise _WrongError(f"{kind!r} is no kind; leave it out, and the text tells")
+    text = _read_text(row, line)
+    head = _read_data(row, "head", "head_base64")
+    found, messages = kind_of(kind, channel, text, whole=head is None or bool(eol))
+    before, at = (last.seq, last.at) if last else (0, 0)
+    seq = _number(row, "seq", before + 1)
+    seq = seq if seq > before or last is None else before + 1
+    return Frame(
+        seq, _number(row, "at", at), sender, channel, found, text, eol.encode(), head, _number(row, "redactions", 0)
+    ), messages
+
+
+def _read_text(row: dict[str, Any], line: bytes) -> bytes:
+    text = _read_data(row, "text", "base64")
+    if text is not None:
+        return text
+    if isinstance(row.get("message"), (dict, list)):  # by hand that is easier; its numbers stay as they are written
+        source = line.decode("utf-8", "replace")
+        start, end = jsontext.find(source, ("message",)) or (0, 0)
+        return source[start:end].encode()
+    raise _WrongError('it needs a text: "text": "…", or "base64", or "message": {…}')
+
+
+def _read_data(row: dict[str, Any], as_text: str, as_base64: str) -> bytes | None:
+    value = row.get(as_text)
+    if _is_text(value):
+        return str(value).encode()
+    if value is not None:
+        raise _WrongError(f"{as_text} is a string that UTF-8 can hold" + _hint(value))
+    coded = row.get(as_base64)
+    if coded is None:
+        return None
+    try:
+        return b64decode(coded, validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        raise _WrongError(f"{as_base64} is not base64") from None
+
+
+def _hint(value: Any) -> str:
+    if isinstance(value, (dict, list)):
+        return '; to give JSON as it is, write "message": {…}'
+    return "; write half a character as an escape within the text: \\\\ud800" if isinstance(value, str) else ""
+
+
+def _read_keys(row: dict[str, Any], text: bytes) -> dict[int, bytes] | None:
+    """The keys that came along, if the text is still theirs."""
+    keys = row.get("keys")
+    if not isinstance(keys, dict) or keys.get("of") != fingerprint(text):
+        return None
+    try:
+        return {int(part): bytes.fromhex(key) for part, key in keys.items() if part != "of"}
+    except (ValueError, TypeError):
+        raise _WrongError("keys are not as mcp-tape export writes them; leave them out") from None
+
+
+def _number(row: dict[str, Any], name: str, default: int = 0) -> int:
+    value = row.get(name)
+    if value is None:
+        return default
+    if type(value) is not int or not -_LARGEST <= value < _LARGEST:
+        raise _WrongError(f"{name} is no whole number")
+    return value
+
+
+def _is_text(value: Any) -> bool:
+    """Whether it is a string that SQLite can hold; half a character it cannot."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_storable(target: Any) -> bool:
+    return target is None or isinstance(target, (dict, list)) or _is_text(target)

@@ -210,3 +210,12 @@ def harmless(text: str) -> str:
 def _escaped(found: re.Match[str]) -> str:
     units = found[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def json_line(row: dict[str, Any]) -> bytes:
+    """One JSON object and a newline, safe to print: JSON allows as they are what terminals act on, or nobody sees."""
+    try:
+        data = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # a lone surrogate
+        data = json.dumps(row, separators=(",", ":")).encode() + b"\n"
+    return data if data.isascii() and b"\x7f" not in data else harmless(data.decode()).encode()

@@ -17,7 +17,7 @@ from ..cassette.query.rows import Label
 from ..wire import jsontext
 from ..wire.channels import PIPES, STDIO
 from ..wire.frames import Frame, Message
-from .loading import kind_of
+from .jsonl import kind_of
 from .pretty import in_one_line, laid_out
 
 _HEAD = re.compile(r"@(\d{1,18}|new)\s+(client|server)(?:\s+(?!control\b)([\w.-]+))?(\s+control)?\s*(?:#.*)?")

@@ -95,9 +95,9 @@ class Reporter:
 
     def _write(self, row: dict[str, Any]) -> None:
         if self._file >= 0:
-            from ..formats.jsonl import line  # only where there is a report
+            from ..formats.pretty import json_line  # only where there is a report
 
-            text = line({"pid": os.getpid(), "run": self._run} | row)
+            text = json_line({"pid": os.getpid(), "run": self._run} | row)
             try:
                 if os.write(self._file, text) < len(text):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -8,6 +8,7 @@ from contextlib import closing
 
 import click
 
+from ...cassette.derive import hidden_keys
 from ...cassette.query import filters
 from ...cassette.query.filters import Filter
 from ...cassette.reader import Cassette, Session
@@ -94,4 +95,4 @@ def _write(cassette: Cassette, session: Session, frames: Iterable[Frame], form: 
     else:
         if whole:
             out.write(jsonl.header(session))
-        jsonl.dump(frames, out, jsonl.hidden_keys(cassette, session.id))
+        jsonl.dump(frames, out, hidden_keys(cassette, session.id))

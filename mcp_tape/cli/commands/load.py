@@ -14,7 +14,7 @@ import click
 from ... import __version__
 from ...cassette import build, replace, schema
 from ...errors import CassetteError, count
-from ...formats import loading
+from ...formats import jsonl
 from ...transports.signals import tidied_up
 from .. import say
 from ..options import files
@@ -55,13 +55,13 @@ def command(file: str, output: str, force: bool, as_json: bool) -> None:
         say(f"{output}: {count(len(loaded.sessions), 'session')}, {count(loaded.frames, 'frame')}")
 
 
-def load(file: str, output: str) -> loading.Loaded:
+def load(file: str, output: str) -> jsonl.Loaded:
     """Beside the cassette, which it replaces only when it is whole."""
     output = os.path.realpath(output)  # a link stays one
     try:
         with replace.beside(output) as part:
             with _lines(file) as lines, build.building(part, output) as builder:
-                loaded = loading.load(lines, "stdin" if file == "-" else file, builder, _defaults())
+                loaded = jsonl.load(lines, "stdin" if file == "-" else file, builder, _defaults())
             replace.put(part, output)
     except OSError as error:
         raise CassetteError(f"cannot write {output}: {error.strerror}") from None

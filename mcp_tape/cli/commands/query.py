@@ -134,12 +134,12 @@ def _as_json(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[st
 
 
 def _as_lines(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
-    from ...formats.jsonl import line
+    from ...formats.pretty import json_line
 
     names = _told_apart(columns)
     for row in rows:
         values = map(_value, row)
-        yield line(dict(zip(names, values, strict=True))).decode().rstrip("\n")
+        yield json_line(dict(zip(names, values, strict=True))).decode().rstrip("\n")
 
 
 def _told_apart(columns: list[str]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...formats.jsonl import line
+from ...formats.pretty import json_line
 from ..judging import Comparison
 from ..rules import Level
 from .github import render as _github
@@ -20,7 +20,7 @@ from .wording import View
 
 
 def _json(comparison: Comparison, view: View) -> str:
-    return line(comparison.as_dict()).decode()
+    return json_line(comparison.as_dict()).decode()
 
 
 _FORMS: dict[str, Callable[[Comparison, View], str]] = {
