@@ -43,21 +43,18 @@ class Command:
     def add(self, file: str, replay: api.Replay, recorder: Recorder, say: Say) -> tuple[api.Played, int]:
         """Replay; what misses goes to the live server: what was played, and how much was passed on."""
         from .cassette.reader import Cassette
-        from .replay.live import Episodes
         from .transports import signals
         from .transports.stdio import serve
         from .transports.stdio.live import Live
 
         with Cassette(file) as cassette:
             stage = api.Stage(cassette, replay, say, clients=api.counting(file, replay, say))
-            episodes = Episodes(lambda: live.start(), stage.note, stage.overhear)
-            episodes.attach(*stage.player(episodes.pass_on))
-            live = Live(self._words, recorder, episodes, stage.fail)
+            live = Live(self._words, recorder, stage)
             played = stage.finish(signals.until_told(lambda: serve.serve(live, live.watched, live.unsent)))
             live.end()
-        if episodes.failed is not None:
-            raise episodes.failed
-        return played, episodes.passed_on
+        if live.episodes.failed is not None:
+            raise live.episodes.failed
+        return played, live.episodes.passed_on
 
 
 class Url:

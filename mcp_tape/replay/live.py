@@ -1,97 +1,130 @@
-"""Replay that learns: what the tape cannot answer goes to a live server, and onto a new session.
+"""new_episodes: a live server beside the tape, for every transport.
 
-Decides who gets each message and keeps the ids of both servers apart. Does no I/O: lines to and from the
-live server are values.
+Theory of operation. Each client has one `Episodes`, which stands between it, the deck and the live server:
+
+- A frame of the client comes in by `hear`, which returns what of it the deck is to receive. The client's answers to
+  requests of the live server go only there; notifications go to both, cancels to whom they concern.
+- A request that the deck misses comes in by `pass_on`. The first one has the live server started, or reached. It is
+  then greeted with the client's own handshake; all else waits until it has answered that (`greeted`).
+- A message of the live server comes in by `from_live`, with the call whose stream it came on, where a transport has
+  such streams. Its own requests go out under ids that neither server uses.
+- Calls that it will not answer come in by `refuse`, `unanswered` or `live_ended`.
+
+What to do about it is fetched as values: `to_live` for the live server, `to_client` for the client. Does no I/O.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ServerError
 from ..wire import frames, protocol, rewrite
 from ..wire.frames import Message
 from .calls import Call
-from .sends import MISS, Action, Send, said
+from .sends import MISS, Refuse, Send, said
 
 if TYPE_CHECKING:
     from .deck import Deck
     from .opening import Opening
-    from .sends import Player
+
+
+class ToLive(NamedTuple):
+    """A message for the live server."""
+
+    text: bytes
+    origin: Any = None  # what came with the client's frame: its headers, over HTTP
+    call: Call | None = None  # the miss, if it is one
+    begins: bool = False  # of the handshake: it has to be through before anything else is sent
 
 
 class Episodes:
-    """Stands before a deck and beside a live server. `start` starts that server, at the first miss."""
+    """One client's traffic with a live server beside the tape."""
 
     def __init__(
         self,
-        start: Callable[[], None],
+        start: Callable[[Call], None],
         note: Callable[[str], None],
         overhear: Callable[[bytes], None] = lambda text: None,
+        *,
+        strays: bool = True,
     ) -> None:
-        """`overhear` is told what the live server says, before anything is said of it."""
+        """`start` is called at the first miss. `overhear` receives all text of the live server, before any note.
+
+        `strays`: the client gets also what is no message, and answers to no call, as it would without us.
+        """
         self._start = start
         self._note = note
         self._overhear = overhear
-        self._player: Player | None = None
-        self._handshake: list[bytes] = []  # what this client said to begin with
+        self._strays = strays
+        self._origin: Any = None
+        self._handshake: list[ToLive] = []  # how this client began
         self._greeting: str | None = None  # the id of the handshake that the live server has yet to answer
         self._live = False
         self._gone = False  # ended, or never started
         self.failed: ServerError | None = None
-        self._held: list[bytes] = []  # for the live server, until it has greeted
-        self._to_live: list[bytes] = []
-        self._calls: dict[str, Call] = {}  # at the live server, by id
+        self._held: list[ToLive] = []  # until the live server has greeted
+        self._to_live: list[ToLive] = []
+        self._calls: dict[Call, None] = {}  # at the live server
         self._questions = Questions()
-        self._sends: list[Send] = []
+        self._to_client: list[Send | Refuse] = []
         self.passed_on = 0
 
-    def attach(self, player: Player, deck: Deck | Opening) -> None:
-        """What plays the tape, and the deck in it."""
-        self._player = player
+    def attach(self, deck: Deck | Opening) -> None:
+        """The deck that plays to the same client."""
         self._questions.attach(deck)
 
     @property
     def idle(self) -> bool:
-        """Whether the live server owes nothing."""
+        """True if the live server owes nothing."""
         return not self._calls and not self._held
 
-    # -- the client's side: what serve plays to
+    def to_live(self) -> list[ToLive]:
+        """Take the messages for the live server, in order."""
+        messages, self._to_live = self._to_live, []
+        return messages
 
-    def receive(self, text: bytes, channel: str, now: float) -> None:
-        assert self._player is not None
-        if self._live:
-            left = without(text, self._takes)
-            if left is None:
-                return
-            text = left
-        self._remember(text)
-        self._player.receive(text, channel, now)
+    def to_client(self) -> list[Send | Refuse]:
+        """Take the actions for the client, in order."""
+        actions, self._to_client = self._to_client, []
+        return actions
 
-    def due(self, now: float) -> list[Action]:
-        assert self._player is not None
-        sends, self._sends = self._sends, []
-        return [*self._player.due(now), *sends]
+    # -- the client's side
 
-    def leave(self, now: float) -> None:
-        assert self._player is not None
-        self._player.leave(now)
+    def hear(self, text: bytes, origin: Any = None) -> bytes | None:
+        """Return what of a client's frame is for the deck; None if nothing is."""
+        self._origin = origin
+        parts = taken_apart(text)
+        left = [part for message, part in parts if not self._takes(message, part)]
+        if len(left) == len(parts):
+            return text
+        return b"[" + b",".join(left) + b"]" if left else None
 
-    def abandon(self, channel: str) -> None:
-        assert self._player is not None
-        self._player.abandon(channel)
-
-    def next_at(self) -> float | None:
-        assert self._player is not None
-        return self._player.next_at()
+    def _takes(self, message: Message, text: bytes) -> bool:
+        """True if a message is the live server's business alone."""
+        if message.kind == "response":
+            answer = self._questions.answer(message, text)
+            if answer is not None:
+                self._send(ToLive(answer, self._origin))
+            return answer is not None
+        is_last = message.method in protocol.notification_names("initialized")
+        if message.kind == "notification" and self._live:
+            named = frames.cancelled(message)
+            is_cancel = message.method == protocol.CANCELLED
+            concerns = not is_cancel or any(call.rpc_id == named for call in self._calls)
+            if concerns:
+                self._send(ToLive(text, self._origin, begins=is_last))  # a strict server takes no call before the last
+            return is_cancel and concerns
+        if message.method == protocol.INITIALIZE or is_last:
+            self._handshake.append(ToLive(text, self._origin, begins=True))
+        return False
 
     def pass_on(self, call: Call) -> bool:
-        """A miss: it goes to the live server, if there is one."""
+        """Pass a miss on to the live server; False if there is none."""
         if not self._live and not self._gone:
             try:
-                self._start()
+                self._start(call)
             except ServerError as error:
                 self.failed, self._gone = error, True
                 return False
@@ -101,98 +134,86 @@ class Episodes:
             return False
         self.passed_on += 1
         self._note(f"passed on to the live server: {' '.join(filter(None, (call.message.method, call.message.name)))}")
-        self._calls[call.rpc_id] = call
-        self._tell_live(call.text)
+        self._calls[call] = None
+        self._send(ToLive(call.text, self._origin, call, begins=call.message.method == protocol.INITIALIZE))
         return True
 
-    # -- the live server's side
-
-    def to_live(self) -> list[bytes]:
-        """Lines for the live server."""
-        lines, self._to_live = self._to_live, []
-        return lines
-
-    def from_live(self, text: bytes, eol: bytes) -> None:
-        """A line of the live server; the messages of a batch reach the client one by one."""
-        self._overhear(text)
-        told = taken_apart(text)
-        if not told:
-            self._sends.append(Send(text + (eol or b"\n"), ""))  # no message: as it is
-        for message, part in told:
-            self._hear(message, part, eol or b"\n")
-
-    def _hear(self, message: Message, text: bytes, eol: bytes) -> None:
-        if message.kind == "response" and message.rpc_id is not None:
-            if message.rpc_id == self._greeting:
-                self._greeted()
-                return
-            self._calls.pop(message.rpc_id, None)
-        self._sends.append(Send(self._questions.ask(message, text) + eol, ""))
-
-    def live_ended(self) -> None:
-        """The live server is gone: what it still owes is answered with an error."""
-        for call in self._calls.values():
-            self._sends.append(said(call, "error", rewrite.error(MISS, "the live server ended before the answer")))
-        self._live, self._gone = False, True
-        self._held.clear()
-        if self._calls:
-            self._note(f"the live server ended without an answer to {len(self._calls)} of its calls")
-        self._calls.clear()
-
-    def _remember(self, text: bytes) -> None:
-        for message, part in taken_apart(text):
-            if message.method == protocol.INITIALIZE or message.method in protocol.notification_names("initialized"):
-                self._handshake.append(part)
+    def _send(self, message: ToLive) -> None:
+        (self._held if self._greeting is not None else self._to_live).append(message)
 
     def _greet(self, call: Call) -> None:
-        said_before = "only the handshake was replayed to it; earlier calls never reached it"
-        self._note(f"a miss: starting the live server; {said_before}")
         if call.message.method == protocol.INITIALIZE:
             self._handshake.clear()  # the miss is the handshake
         elif self._handshake:
-            first = frames.parse(self._handshake[0])[1][0]
+            first = frames.parse(self._handshake[0].text)[1][0]
             if first.method == protocol.INITIALIZE:
                 self._greeting = first.rpc_id
                 self._to_live.append(self._handshake.pop(0))
 
-    def _greeted(self) -> None:
-        self._greeting = None
-        self._to_live += [*self._handshake, *self._held]
+    # -- the live server's side
+
+    def greeted(self) -> None:
+        """The live server has answered the handshake, or never will: the rest may follow."""
+        if self._greeting is not None:
+            self._greeting = None
+            self._to_live += [*self._handshake, *self._held]
+            self._held.clear()
+
+    def from_live(self, text: bytes, eol: bytes = b"\n", call: Call | None = None) -> None:
+        """A frame of the live server; the messages of a batch reach the client one by one.
+
+        `call`: the one whose stream it came on, where each has one.
+        """
+        self._overhear(text)
+        parts = taken_apart(text)
+        if not parts and self._strays:
+            self._to_client.append(Send(text + (eol or b"\n"), ""))  # no message: as it is
+        for message, part in parts:
+            if message.kind == "response":
+                self._answer(message, part, eol or b"\n", call)
+            else:
+                asked = self._questions.ask(message, part)
+                self._to_client.append(Send(asked + (eol or b"\n"), call.channel if call else "", call))
+
+    def _answer(self, answer: Message, text: bytes, eol: bytes, call: Call | None) -> None:
+        if answer.rpc_id is not None and answer.rpc_id == self._greeting:
+            self.greeted()
+            return
+        if call is None or call.rpc_id != answer.rpc_id:
+            call = next((one for one in self._calls if one.rpc_id == answer.rpc_id), call)
+        if call is not None:
+            self._calls.pop(call, None)
+            if call.rpc_id != answer.rpc_id:
+                text = rewrite.refusal(text, call.rpc_id)
+        if call is not None or self._strays:
+            self._to_client.append(Send(text + eol, call.channel if call else "", call, True))
+
+    def refuse(self, call: Call, status: int, content_type: str, body: bytes) -> None:
+        """An HTTP error of the live server in place of an answer."""
+        self._calls.pop(call, None)
+        self._to_client.append(Refuse(status, call, body, content_type))
+
+    def unanswered(self, call: Call) -> None:
+        """The live server will not answer a call, unless it has: the client gets an error."""
+        if call in self._calls:
+            del self._calls[call]
+            error = rewrite.error(MISS, "the live server ended before the answer")
+            self._to_client.append(said(call, "error", error))
+
+    def live_ended(self) -> None:
+        """The live server is gone, with all that it still owes."""
+        self._live, self._gone = False, True
         self._held.clear()
-
-    def _tell_live(self, text: bytes) -> None:
-        (self._held if self._greeting is not None else self._to_live).append(text)
-
-    def _takes(self, message: Message, text: bytes) -> bool:
-        """Whether a message is the live server's business alone. Other notifications are for both."""
-        if message.kind == "response":
-            answer = self._questions.answer(message, text)
-            if answer is not None:
-                self._tell_live(answer)
-            return answer is not None
-        if message.kind == "notification":
-            named = frames.id_text(protocol.member(message.body.get("params"), "requestId"))
-            if message.method == protocol.CANCELLED:
-                if named in self._calls:
-                    self._tell_live(text)
-                return named in self._calls
-            self._tell_live(text)
-        return False
+        if self._calls:
+            self._note(f"the live server ended without an answer to {len(self._calls)} of its calls")
+        for call in list(self._calls):
+            self.unanswered(call)
 
 
 def taken_apart(text: bytes) -> list[tuple[Message, bytes]]:
     """The messages of a frame, each with its text."""
     kind, messages = frames.parse(text)
     return list(zip(messages, rewrite.elements(text) if kind == "batch" else [text] * len(messages), strict=True))
-
-
-def without(text: bytes, takes: Callable[[Message, bytes], bool]) -> bytes | None:
-    """A frame without the messages that somebody else takes; None where he takes them all."""
-    parts = taken_apart(text)
-    left = [part for message, part in parts if not takes(message, part)]
-    if len(left) == len(parts):
-        return text
-    return b"[" + b",".join(left) + b"]" if left else None
 
 
 class Questions:
@@ -216,7 +237,7 @@ class Questions:
             theirs = message.rpc_id or "null"
             return rewrite.with_id(text, theirs, self._free_id(theirs))
         if message.method == protocol.CANCELLED:
-            theirs = frames.id_text(protocol.member(message.body.get("params"), "requestId")) or ""
+            theirs = frames.cancelled(message) or ""
             live = next((live for live, asked in self._asked.items() if asked == theirs), None)
             if live is not None:
                 del self._asked[live]

@@ -10,7 +10,9 @@ import pytest
 
 from mcp_tape import api
 from mcp_tape.cassette.reader import Cassette
+from mcp_tape.replay.calls import Call
 from mcp_tape.replay.live import Episodes
+from mcp_tape.replay.sends import Refuse
 from tests.replay.test_deck import call, request, result, tell
 from tests.support.decks import Player, Said, make_cassette
 from tests.support.http_facts import Http, cassette
@@ -22,31 +24,44 @@ GREETED: list[Said] = [("client", INITIALIZE), ("server", result(0)), ("client",
 
 
 class Beside:
-    """A tape and a live server that is played by the test."""
+    """A tape and a live server that is played by the test, as one of the transports would do it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, transport: str = "stdio") -> None:
         self.notes: list[str] = []
-        self.episodes = Episodes(lambda: None, self.notes.append)
-        self.player = Player(path, pass_on=self.episodes.pass_on)
-        self.episodes.attach(self.player.deck, self.player.deck)
+        self.started: list[str | None] = []  # by which calls
+        self.is_http = transport == "http"
+        self.episodes = Episodes(
+            lambda call: self.started.append(call.message.method), self.notes.append, strays=not self.is_http
+        )
+        self.player = Player(path, pass_on=self._pass_on)
+        self.episodes.attach(self.player.deck)
+        self.calls: dict[str, Call] = {}
+
+    def _pass_on(self, call: Call) -> bool:
+        self.calls[call.rpc_id] = call
+        return self.episodes.pass_on(call)
 
     def say(self, *texts: str) -> list[Any]:
         """What the client hears when it says this."""
         for text in texts:
-            self.episodes.receive(text.encode(), "stdio", 0.0)
+            left = self.episodes.hear(text.encode(), origin=f"headers of {text}")
+            if left is not None:
+                self.player.deck.receive(left, "stdio", 0.0)
         return self.heard()
 
-    def live(self, *texts: str) -> list[Any]:
-        """The same when the live server does."""
+    def live(self, *texts: str, on: int | None = None) -> list[Any]:
+        """The same when the live server does; over HTTP perhaps on the stream of a call."""
         for text in texts:
-            self.episodes.from_live(text.encode(), b"\n")
+            self.episodes.from_live(text.encode(), call=self.calls[str(on)] if self.is_http and on else None)
         return self.heard()
 
     def heard(self) -> list[Any]:
-        return [json.loads(action.text) for action in self.episodes.due(0.0)]  # type: ignore[union-attr]
+        """What the tape and the live server have for the client."""
+        due = [*self.player.deck.due(0.0), *self.episodes.to_client()]
+        return [json.loads(action.text) for action in due]  # type: ignore[union-attr]
 
     def at_live(self) -> list[Any]:
-        return [json.loads(line) for line in self.episodes.to_live()]
+        return [json.loads(message.text) for message in self.episodes.to_live()]
 
 
 def asking_tape(directory: Path) -> Path:
@@ -56,13 +71,15 @@ def asking_tape(directory: Path) -> Path:
     return make_cassette(directory / "tape.db", [*GREETED, *asks, *answered])
 
 
-@pytest.fixture
-def beside(tmp_path: Path) -> Beside:
+@pytest.fixture(params=["stdio", "http"])
+def beside(tmp_path: Path, request: pytest.FixtureRequest) -> Beside:
     """With a live server that has been greeted, and waits with a call of the client."""
-    beside = Beside(asking_tape(tmp_path))
+    beside = Beside(asking_tape(tmp_path), request.param)
     beside.say(INITIALIZE, INITIALIZED, call(6, "new"))
+    assert [line["method"] for line in beside.at_live()] == ["initialize"]
     beside.live(result(0))
-    assert [line["method"] for line in beside.at_live()] == ["initialize", "notifications/initialized", "tools/call"]
+    assert [line["method"] for line in beside.at_live()] == ["notifications/initialized", "tools/call"]
+    assert beside.started == ["tools/call"]
     return beside
 
 
@@ -112,6 +129,67 @@ def test_a_live_server_that_ends_before_it_has_greeted_owes_nothing(tmp_path: Pa
     beside.episodes.live_ended()
     assert [answer["error"]["code"] for answer in beside.heard()] == [-32010]
     assert beside.episodes.idle
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_nothing_overtakes_the_handshake(tmp_path: Path, transport: str) -> None:
+    beside = Beside(asking_tape(tmp_path), transport)
+    beside.say(INITIALIZE, call(6, "new"), INITIALIZED, call(7, "new"))
+    (greeting,) = beside.episodes.to_live()
+    assert (greeting.text.decode(), greeting.origin) == (INITIALIZE, f"headers of {INITIALIZE}")
+    assert greeting.begins and greeting.call is None
+    beside.episodes.greeted()  # or it never will be
+    rest = beside.episodes.to_live()
+    assert [json.loads(message.text).get("id") for message in rest] == [6, None, 7]
+    assert [message.begins for message in rest] == [False, True, False]
+    assert [message.call and message.call.rpc_id for message in rest] == ["6", None, "7"]
+    beside.episodes.greeted()
+    assert beside.at_live() == []
+
+
+def test_a_cancel_goes_to_the_server_that_was_asked(beside: Beside) -> None:
+    beside.say(call(5, "old"))
+    assert beside.say(tell("notifications/cancelled", requestId=5)) == []
+    assert beside.at_live() == []
+    beside.say(tell("notifications/cancelled", requestId=6))
+    assert beside.at_live() == [json.loads(tell("notifications/cancelled", requestId=6))]
+    told = tell("notifications/roots/list_changed")
+    beside.say(told)
+    assert beside.at_live() == [json.loads(told)]
+
+
+def test_each_call_is_ended_once(beside: Beside) -> None:
+    beside.say(call(7, "new"))
+    first, second = (beside.calls[number] for number in ("6", "7"))
+    assert beside.live(result(6, "live"), on=6) == [json.loads(result(6, "live"))]
+    beside.episodes.unanswered(first)
+    beside.episodes.refuse(second, 503, "text/plain", b"busy")
+    beside.episodes.unanswered(second)
+    assert beside.episodes.to_client() == [Refuse(503, second, b"busy", "text/plain")]
+    assert beside.episodes.idle
+
+
+def test_an_answer_on_the_stream_of_a_call_is_its_answer_whatever_its_id(tmp_path: Path) -> None:
+    beside = Beside(asking_tape(tmp_path), "http")
+    beside.say(call(6, "new"))
+    assert beside.live(result(99, "live"), on=6)[0]["id"] == 6
+    assert beside.live(result(99, "late"), "no message") == []  # nowhere to put it
+    on_stdio = Beside(tmp_path / "tape.db")
+    on_stdio.say(call(6, "new"))
+    assert on_stdio.live(result(99, "live")) == [json.loads(result(99, "live"))]
+
+
+def test_calls_of_two_clients_may_have_one_id(tmp_path: Path) -> None:
+    """In the modern era all clients share a deck."""
+    beside = Beside(asking_tape(tmp_path), "http")
+    beside.say(modern(6, "new"))
+    first = beside.calls["6"]
+    beside.say(modern(6, "new"))
+    second = beside.calls["6"]
+    for one in (second, first):
+        beside.episodes.from_live(result(6).encode(), call=one)
+        (answer,) = beside.episodes.to_client()
+        assert answer.call is one
 
 
 def test_what_is_recorded_meanwhile_is_not_on_the_tape_yet(tmp_path: Path) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, MutableMapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
-from ...replay.live import Questions, taken_apart, without
-from ...replay.sends import MISS, Refuse, Send, said
-from ...wire import frames, protocol, rewrite
+from ...replay.live import Episodes, ToLive
+from ...replay.sends import Refuse
+from ...wire import protocol, rewrite
 from ...wire.framing import Event, Events, Whole
 from .listen import Headers, Scope, header
 from .serve import MAX_BODY, Server
@@ -50,158 +51,130 @@ class LiveServer(Server):
         self._path = path
         self._note = note
         self._links: dict[Conversation, _Link] = {}
-        self._missed: list[Call] = []
-        self.passed_on = 0
+        self._heard: _Link | None = None  # whose client is being heard
+
+    @property
+    def passed_on(self) -> int:
+        """The number of calls that the live server was asked."""
+        return sum(link.episodes.passed_on for link in self._links.values())
 
     def _pass_on(self, call: Call) -> bool:
-        self._missed.append(call)
-        self.passed_on += 1
-        self._note(f"passed on to the live server: {' '.join(filter(None, (call.message.method, call.message.name)))}")
-        return True
+        return self._heard is not None and self._heard.episodes.pass_on(call)
 
     def _take(self, conversation: Conversation, headers: Headers, body: bytes, channel: str) -> None:
         link = self._links.get(conversation)
         if link is None:
             link = self._links[conversation] = _Link(Through(self._proxy, self._path), conversation, self._note)
-        for message, text in taken_apart(body):
-            link.hear(message, headers, text)
-        left = without(body, lambda message, text: message.kind == "response" and link.takes(message, headers, text))
-        if left is None:
-            return
-        super()._take(conversation, headers, left, channel)
-        missed, self._missed = self._missed, []
-        for call in missed:
-            link.ask(headers, call)
+        self._heard = link
+        left = link.episodes.hear(body, headers)
+        if left is not None:
+            super()._take(conversation, headers, left, channel)
+        link.flush()
 
 
 class _Link:
-    """One client at the live server."""
+    """One client at the live server: each message is a request of its own, and they run side by side."""
 
     def __init__(self, through: Through, conversation: Conversation, note: Callable[[str], None]) -> None:
         self._through = through
         self._conversation = conversation
         self._note = note
-        self._handshake: list[tuple[Headers, bytes]] = []
-        self._ready: asyncio.Task[None] | None = None
+        self.episodes = Episodes(self._begin, note, conversation.deck.overhear, strays=False)
+        self.episodes.attach(conversation.deck)
+        controls, sessions = conversation.selection.controls, conversation.selection.sessions
+        self._is_old = controls.transport(sessions[0]) == "sse"
         self._endpoint: asyncio.Future[bytes] | None = None  # where HTTP+SSE wants its messages
-        self._waiting: dict[str, Call] = {}  # by id, those whose answers come on the one stream of HTTP+SSE
-        self._questions = Questions()
-        self._questions.attach(conversation.deck)
+        self._ready: asyncio.Task[None] | None = None  # what has to be through before anything else is sent
+        self._listens = False
+        self._posted: list[Call] = []  # whose answers come on the one stream of HTTP+SSE
         self._tasks: set[asyncio.Task[None]] = set()
 
-    # -- what the client says
+    def flush(self) -> None:
+        """Do what the episodes have decided."""
+        for message in self.episodes.to_live():
+            before = self._ready or self._start(self._open(message.origin))
+            sending = self._start(_after(before, partial(self._send, message, self._left(message.call))))
+            self._ready = sending if message.begins else before
+        for action in self.episodes.to_client():
+            if isinstance(action, Refuse):
+                self._conversation.refuse(action)
+            else:
+                self._conversation.pass_on(action)
 
-    def hear(self, message: frames.Message, headers: Headers, text: bytes) -> None:
-        """Remember how the client began; what it tells everybody is told the live server too."""
-        is_last = message.method in protocol.notification_names("initialized")
-        if message.kind == "notification" and self._ready is not None:
-            told = self._tell(headers, text)
-            self._ready = told if is_last else self._ready  # a strict server takes no call before it
-        elif message.method == protocol.INITIALIZE or is_last:
-            self._handshake.append((headers, text))
+    def _begin(self, call: Call) -> None:
+        if call.message.method != protocol.INITIALIZE:
+            self._note("a miss: asking the live server; only the handshake was replayed to it")
 
-    def takes(self, answer: frames.Message, headers: Headers, body: bytes) -> bool:
-        """Pass on an answer to a question of the live server, if it is one."""
-        for_live = self._questions.answer(answer, body)
-        if for_live is not None:
-            self._tell(headers, for_live)
-        return for_live is not None
-
-    def ask(self, headers: Headers, call: Call) -> None:
-        """A call that the tape cannot answer."""
+    def _left(self, call: Call | None) -> asyncio.Event | None:
+        """Set when the client leaves a call, which is the modern way to cancel."""
+        if call is None:
+            return None
         left = asyncio.Event()
         if not self._conversation.number:
-            self._conversation.when_left(call.channel, left.set)  # the modern way to cancel
-        if self._ready is None and call.message.method == protocol.INITIALIZE:
-            self._handshake.clear()  # the miss is the handshake
-            self._ready = self._start(self._begin(headers, lambda: self._ask(headers, call, left)))
-            return
-        ready = self._begun(headers)
-        self._start(_after(ready, lambda: self._ask(headers, call, left)))
+            self._conversation.when_left(call.channel, left.set)
+        return left
 
-    def _tell(self, headers: Headers, text: bytes) -> asyncio.Task[None]:
-        return self._start(_after(self._begun(headers), lambda: self._post(headers, text)))
+    # -- to the live server
 
-    async def _post(self, headers: Headers, text: bytes) -> None:
-        await self._through.ask("POST", headers, text, self._heard)
-
-    # -- what the live server gets first
-
-    def _begun(self, headers: Headers) -> asyncio.Task[None]:
-        if self._ready is None:
-            self._note("a miss: asking the live server; only the handshake was replayed to it")
-            self._ready = self._start(self._begin(headers, self._greet))
-        return self._ready
-
-    async def _begin(self, headers: Headers, greet: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        if self._conversation.selection.controls.transport(self._conversation.selection.sessions[0]) == "sse":
+    async def _open(self, headers: Headers) -> None:
+        """HTTP+SSE has one stream for all answers, whose first event says where to post."""
+        if self._is_old:
             self._endpoint = asyncio.get_running_loop().create_future()
             self._start(self._listen(headers))
             self._through.path = await self._endpoint
-            await greet()
-            return
-        await greet()
-        if self._through.session is not None:
-            self._start(self._listen(headers))
 
-    async def _greet(self) -> None:
-        for headers, text in self._handshake:
-            await self._through.ask("POST", headers, text, lambda text, event: None)
+    async def _send(self, message: ToLive, left: asyncio.Event | None) -> None:
+        headers, call = message.origin, message.call
+        if not message.begins:
+            self._listen_once(headers)
+        if call is not None and self._is_old:
+            self._posted.append(call)
+        refused = await self._through.ask("POST", headers, message.text, partial(self._heard, call), left)
+        if call is not None:
+            self._end_call(call, refused)
+            self._listen_once(headers)  # the call may have been the handshake
+        elif message.begins:
+            self.episodes.greeted()  # or it never will be
+        self.flush()
+
+    def _end_call(self, call: Call, refused: Refused | None) -> None:
+        if refused is not None:
+            self.episodes.refuse(call, refused.status, refused.content_type, refused.body)
+        elif not self._is_old:
+            self.episodes.unanswered(call)
+
+    def _listen_once(self, headers: Headers) -> None:
+        """Streamable HTTP: one GET for what the server says without being asked, once there is a session."""
+        if not self._is_old and not self._listens and self._through.session is not None:
+            self._listens = True
+            self._start(self._listen(headers))
 
     async def _listen(self, headers: Headers) -> None:
         """Hear what the server says without being asked; over HTTP+SSE, all that it says."""
-        await self._through.ask("GET", headers, b"", self._heard)
+        await self._through.ask("GET", headers, b"", partial(self._heard, None))
         if self._endpoint is not None:
             if not self._endpoint.done():
                 self._endpoint.set_result(self._through.path)  # it has no stream: what is posted there will tell
-            for call in list(self._waiting.values()):
-                self._leave_unanswered(call)
+            for call in self._posted:
+                self.episodes.unanswered(call)
+            self.flush()
 
-    # -- what it says
+    # -- from the live server
 
-    async def _ask(self, headers: Headers, call: Call, left: asyncio.Event) -> None:
-        self._waiting[call.rpc_id] = call
-
-        def heard(text: bytes, event: str | None) -> None:
-            self._heard(text, event, call)
-
-        refused = await self._through.ask("POST", headers, call.text, heard, left)
-        if refused is not None and self._waiting.pop(call.rpc_id, call) is call:
-            status, content_type, body = refused
-            self._conversation.refuse(Refuse(status, call, body, content_type))
-        elif self._endpoint is None and call.rpc_id in self._waiting:
-            self._leave_unanswered(call)
-
-    def _leave_unanswered(self, call: Call) -> None:
-        del self._waiting[call.rpc_id]
-        error = rewrite.error(MISS, "the live server ended before the answer")
-        self._conversation.pass_on(said(call, "error", error))
-
-    def _heard(self, text: bytes, event: str | None, call: Call | None = None) -> None:
-        """A message of the live server, and the call that it came for."""
-        self._conversation.deck.overhear(text)
+    def _heard(self, call: Call | None, text: bytes, event: str | None) -> None:
+        """A message of the live server, and the call whose stream it came on."""
         if event == "endpoint" and self._endpoint is not None and not self._endpoint.done():
-            named = text.decode("utf-8", "replace").strip()
-            path = self._through.path_here(self._through.path, named)
-            if path is None:
-                self._note(f"the live server wants messages at another server, {named}, which is asked nothing")
-            self._endpoint.set_result(path or self._through.path)  # what is posted there will tell
+            self._endpoint.set_result(self._posts_to(text.decode("utf-8", "replace").strip()))
             return
-        for message, part in taken_apart(text):
-            if message.kind == "response":
-                self._answer(message, part, call)
-            else:
-                asked = self._questions.ask(message, part)
-                self._conversation.pass_on(Send(asked + b"\n", call.channel if call else "", call, False))
+        self.episodes.from_live(text, call=call)
+        self.flush()
 
-    def _answer(self, answer: frames.Message, text: bytes, call: Call | None) -> None:
-        call = self._waiting.pop(answer.rpc_id or "", None) or call
-        if call is None:
-            return  # of the handshake
-        self._waiting.pop(call.rpc_id, None)
-        if answer.rpc_id != call.rpc_id:
-            text = rewrite.refusal(text, call.rpc_id)
-        self._conversation.pass_on(Send(text + b"\n", call.channel, call, True))
+    def _posts_to(self, named: str) -> bytes:
+        self._conversation.deck.overhear(named.encode())
+        path = self._through.path_here(self._through.path, named)
+        if path is None:
+            self._note(f"the live server wants messages at another server, {named}, which is asked nothing")
+        return path or self._through.path  # what is posted there will tell
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)

@@ -9,32 +9,37 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ...errors import ServerError, TapeError
+from ...errors import ServerError
+from ...replay.live import Episodes
 from ...wire.framing import Lines
 from .. import process as processes
 from . import relay
 
 if TYPE_CHECKING:
-    from ...replay.live import Episodes
+    from ...replay.calls import Call
     from ...replay.sends import Action
+    from ...replay.stage import Stage
 
     Recorder = relay.Recorder
 
 _PATIENCE = 2.0  # seconds for each step of ending it, as SDK clients have
+_STARTED = "a miss: starting the live server; only the handshake was replayed to it; earlier calls never reached it"
 _ANSWER = 10.0  # seconds for the answers to a client that has sent its last
 
 
 class Live:
-    """Moves lines between a live server and what decides about them, recording each before it is seen."""
+    """A player in front of another: moves lines between a live server and what decides about them.
 
-    def __init__(
-        self, command: Sequence[str], recorder: Recorder, episodes: Episodes, fail: Callable[[TapeError], None]
-    ) -> None:
-        """`fail` reports that the server cannot be started."""
+    Each line is recorded before it is seen.
+    """
+
+    def __init__(self, command: Sequence[str], recorder: Recorder, stage: Stage) -> None:
         self._command = command
-        self._fail = fail
+        self._stage = stage
         self._recorder = recorder
-        self._episodes = episodes
+        self.episodes = Episodes(self._start, stage.note, stage.overhear)
+        self._player, deck = stage.player(self.episodes.pass_on)
+        self.episodes.attach(deck)
         self._process: subprocess.Popen[bytes] | None = None
         self._lines = Lines()
         self._to_server = recorder.stream("client", "stdio")
@@ -47,22 +52,23 @@ class Live:
         self._input: _Outlet | None = None
         self._echo = _Outlet(2, self.unsent)
 
-    def start(self) -> None:
+    def _start(self, call: Call) -> None:
         try:
             process = self._process = processes.start(self._command)
         except ServerError as error:
-            self._fail(error)
+            self._stage.fail(error)
             raise
+        self._stage.note(_STARTED)
         assert process.stdin and process.stdout and process.stderr
         self._input = _Outlet(process.stdin.fileno(), self.unsent, self._to_server)
         self.watched[process.stdout.fileno()] = self._read_output
         self.watched[process.stderr.fileno()] = self._read_stderr
 
     def _flush(self) -> None:
-        for line in self._episodes.to_live():
+        for message in self.episodes.to_live():
             assert self._input and self._process and self._process.stdin
             if not self._process.stdin.closed:  # what comes too late goes nowhere
-                self._input.put(line + b"\n")
+                self._input.put(message.text + b"\n")
 
     # -- what serve plays to
 
@@ -70,7 +76,9 @@ class Live:
         return None  # who gets a message is decided first
 
     def receive(self, text: bytes, channel: str, now: float) -> None:
-        self._episodes.receive(text, channel, now)
+        left = self.episodes.hear(text)
+        if left is not None:
+            self._player.receive(left, channel, now)
 
     def due(self, now: float) -> list[Action]:
         self._flush()
@@ -78,23 +86,24 @@ class Live:
             self._close_input(now)
         while self._pushes and self._pushes[0][0] <= now:
             self._pushes.pop(0)[1]()
-        return self._episodes.due(now)
+        learned = self.episodes.to_client()
+        return [*self._player.due(now), *learned]
 
     def next_at(self) -> float | None:
-        times = [self._episodes.next_at(), self._pushes[0][0] if self._pushes else None]
+        times = [self._player.next_at(), self._pushes[0][0] if self._pushes else None]
         times.append(None if self._left_at is None else self._left_at + _ANSWER)
         return min((at for at in times if at is not None), default=None)
 
     def leave(self, now: float) -> None:
         """The client has left: what the server owes it may still come, for a while."""
-        self._episodes.leave(now)
+        self._player.leave(now)
         self._left_at = now if self._process is not None else None
 
     def abandon(self, channel: str) -> None:
-        self._episodes.abandon(channel)
+        self._player.abandon(channel)
 
     def _owes_nothing(self) -> bool:
-        return self._episodes.idle and not (self._input and self._input.is_waiting)
+        return self.episodes.idle and not (self._input and self._input.is_waiting)
 
     def _close_input(self, now: float) -> None:
         """And then wait for its end no longer than clients do."""
@@ -130,10 +139,10 @@ class Live:
         data = os.read(self._process.stdout.fileno(), relay.CHUNK)
         self._from_server(data)
         for text, eol in self._lines.feed(data) if data else self._lines.close():
-            self._episodes.from_live(text, eol)
+            self.episodes.from_live(text, eol)
         if not data:
             self._closed(self._process.stdout.fileno())
-            self._episodes.live_ended()
+            self.episodes.live_ended()
 
     def _read_stderr(self) -> None:
         assert self._process and self._process.stderr
