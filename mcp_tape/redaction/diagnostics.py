@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..wire import jsontext
 from ..wire.channels import STDERR
+from ..wire.secret_names import placeholder
 
 if TYPE_CHECKING:
     from .redactor import Redactor
 
-FAILED = "[redacted:failed]"
+FAILED = placeholder("failed")
 _REMEMBERED, _LONGEST = 256, 1 << 16  # messages that are learnt from when something is to be said, and bytes of each
 
 

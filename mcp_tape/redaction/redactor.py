@@ -14,15 +14,13 @@ from typing import Any, NamedTuple
 from ..wire import jsontext, protocol, secret_names
 from ..wire.channels import STDERR
 from ..wire.jsontext import Places, Splice
-from . import command_lines, shapes
-from . import rules as hiding
-from .own_rules import OwnRules
-from .private_keys import PrivateKeys
-from .rules import MARK, Rule, mark
+from ..wire.secret_names import MARK
+from . import command_lines, rules, shapes
+from .rules import OwnRules, Rule, mark
 from .strings import Names, StringValue, StringValues, is_json, json_within, replace_strings
 from .values import Literals
 
-FAILED = b"[redacted:failed]"
+FAILED = mark("failed").encode()
 # Values found under secret keys that are looked for later: so many, the newest, and none that is longer.
 _MOST_SEEN, _LONGEST_SEEN = 256, 8192
 _MOST_ENVIRON = 1000
@@ -92,8 +90,8 @@ class Redactor:
                 if secret_names.is_distinctive(word):
                     self._environ.add(word, f"header:{name}")
         self._seen = Literals(_MOST_SEEN if most_seen is None else most_seen)
-        self._assignments = hiding.assignment_rule(self._names.__getitem__, self._see)
-        self._private_keys = PrivateKeys()
+        self._assignments = rules.assignment_rule(self._names.__getitem__, self._see)
+        self._private_keys = shapes.PrivateKeys()
 
     def redact(self, text: bytes, channel: str = "", session: int = 0) -> Redacted:
         """The text without its secrets. `session`: where one redactor is for several."""
@@ -130,7 +128,7 @@ class Redactor:
         """A text to be shown, and not to be parsed by anybody: in JSON within it, keys are hidden too."""
         text = self.text(text)
         look = self._look(_bytes(text))
-        return self._seen.hide(hiding.settle(text, look.rules)) if look else text
+        return self._seen.hide(rules.settle(text, look.rules)) if look else text
 
     def arguments(self, command: Iterable[str]) -> list[str]:
         """A command line without its secrets: `--api-key V`, `--api-key=V`, `K=V`, and whatever a word holds."""
@@ -167,8 +165,8 @@ class Redactor:
 
     def _rules(self, found: Iterable[shapes.Shape], named: bool) -> _Look:
         # What hides more comes first: a token within a cookie must not cut the cookie in two.
-        by_name = [hiding.shape_rule(shape) for shape in found if shape in shapes.NAMED]
-        by_shape = [hiding.shape_rule(shape) for shape in found if shape not in shapes.NAMED]
+        by_name = [rules.shape_rule(shape) for shape in found if shape in shapes.NAMED]
+        by_shape = [rules.shape_rule(shape) for shape in found if shape not in shapes.NAMED]
         exact = (self._environ.hide, *self._own.rules, *by_shape)
         return _Look((*by_name, *([self._assignments] if named else ()), *exact), (*by_name, *exact))
 
@@ -208,7 +206,7 @@ class Redactor:
 
     def _under(self, name: str, value: str) -> str:
         """What is kept of a value that stands under a secret name."""
-        if not value or hiding.is_mark(value) or secret_names.is_stand_in(value):
+        if not value or rules.is_mark(value) or secret_names.is_stand_in(value):
             return value
         self._see(value, name)
         return mark(f"key:{name}")
@@ -221,9 +219,9 @@ class Redactor:
             start, end = json_within(text)
             if start < end:
                 inner = self._document(text[start:end], look, (*named, ""))
-                text = hiding.settle(text[:start], look.rules) + inner + hiding.settle(text[end:], look.rules)
+                text = rules.settle(text[:start], look.rules) + inner + rules.settle(text[end:], look.rules)
             else:
-                text = hiding.settle(text, look.rules)
+                text = rules.settle(text, look.rules)
                 if "{" not in text and text[:1] != "[":
                     break  # no JSON has come to light
         return text

@@ -8,11 +8,10 @@ from typing import Any
 
 from ..wire import jsontext
 from ..wire.frames import Side
-from .rules import MARK
+from ..wire.secret_names import MARK, PLACEHOLDER, source_of
 from .strings import StringValues
 
 PREFIX = "MCP_TAPE_SECRET_"
-_PLACEHOLDER = re.compile(r"\[redacted:([^\]\r\n]{0,200})\]")
 _NO_NAME = re.compile(r"[^A-Za-z0-9]+")
 # Characters of a secret that is recognised within a text: what the server says may hold a short one by chance.
 _SHORTEST: dict[Side, int] = {"client": 4, "server": 8}
@@ -26,7 +25,7 @@ def variable(source: str) -> str:
 
 def hidden(text: bytes) -> set[str]:
     """What a recorded text hides, as its placeholders tell."""
-    return set(_PLACEHOLDER.findall(text.decode("utf-8", "replace"))) if MARK.encode() in text else set()
+    return set(map(source_of, PLACEHOLDER.findall(text.decode("utf-8", "replace")))) if MARK.encode() in text else set()
 
 
 def restored(text: bytes, environ: Mapping[str, str]) -> bytes:
@@ -58,14 +57,14 @@ def _document(source: str, environ: Mapping[str, str]) -> str:
 def _string(value: str, environ: Mapping[str, str]) -> str:
     if _is_json(value):
         return _document(value, environ)
-    return _PLACEHOLDER.sub(lambda found: environ.get(variable(found[1]), found[0]), value)
+    return PLACEHOLDER.sub(lambda found: environ.get(variable(source_of(found[0])), found[0]), value)
 
 
 def _is_json(value: str) -> bool:
     if value.lstrip()[:1] not in ("{", "["):
         return False
     try:
-        return isinstance(jsontext.loads(value), (dict, list)) and not _PLACEHOLDER.fullmatch(value)
+        return isinstance(jsontext.loads(value), (dict, list)) and not PLACEHOLDER.fullmatch(value)
     except (ValueError, RecursionError):
         return False
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
 
-from ..wire import secret_names
-from . import shapes, tables
+from ..wire import jsontext, protocol, secret_names
+from ..wire.jsonpath import compile_path, names_of
+from ..wire.secret_names import MARK, PLACEHOLDER, placeholder
+from . import shapes
 from .shapes import Shape
+from .strings import json_within, strings
 
 Rule = Callable[[str], str]
-MARK = "[redacted:"
-_PLACEHOLDER = re.compile(r"\[redacted:[^\]\r\n]{0,200}\]")
 # Hiding one secret may show that the next one begins there. A text of nothing else would take a pass for each of them.
 _MOST_PASSES = 100
 _NOT_IN_MARKS = re.compile(r"[\]\r\n]")
@@ -48,12 +51,12 @@ def mark(source: str) -> str:
 
 @lru_cache(1000)
 def _mark(source: str) -> str:
-    return f"{MARK}{_NOT_IN_MARKS.sub('_', source)}]"
+    return placeholder(_NOT_IN_MARKS.sub("_", source))
 
 
 def is_mark(text: str) -> bool:
     """Whether a text is one placeholder."""
-    return _PLACEHOLDER.fullmatch(text) is not None
+    return PLACEHOLDER.fullmatch(text) is not None
 
 
 def settle(text: str, rules: Sequence[Rule]) -> str:
@@ -73,7 +76,7 @@ def outside_marks(text: str, rule: Rule) -> str:
         return rule(text)
     out: list[str] = []
     done = 0
-    for found in _PLACEHOLDER.finditer(text):
+    for found in PLACEHOLDER.finditer(text):
         out += (rule(text[done : found.start()]), found.group())
         done = found.end()
     out.append(rule(text[done:]))
@@ -82,25 +85,25 @@ def outside_marks(text: str, rule: Rule) -> str:
 
 def shape_rule(shape: Shape) -> Rule:
     """Hides what has the shape of a token."""
-    pattern, placeholder = shapes.compiled(shape), mark(f"shape:{shape.name}")
+    pattern, hidden_by = shapes.compiled(shape), mark(f"shape:{shape.name}")
 
     def hidden(found: re.Match[str]) -> str:
         part = found.lastgroup
         if part is None:
-            return placeholder
+            return hidden_by
         value = found[part]
         if not (secret_names.looks_issued(value.rstrip(".:")) if part == "maybe" else _is_real(value)):
             return found.group()
         whole, at = found.group(), found.start()
-        return whole[: found.start(part) - at] + placeholder + whole[found.end(part) - at :]
+        return whole[: found.start(part) - at] + hidden_by + whole[found.end(part) - at :]
 
     return lambda text: pattern.sub(hidden, text)
 
 
 def pattern_rule(pattern: re.Pattern[str]) -> Rule:
     """Hides what the user's own pattern finds; an empty match is none."""
-    placeholder = mark("value")
-    return lambda text: pattern.sub(lambda found: placeholder if found.group() else "", text)
+    hidden_by = mark("value")
+    return lambda text: pattern.sub(lambda found: hidden_by if found.group() else "", text)
 
 
 def assignment_rule(is_secret: Callable[[str], bool], see: Callable[[str, str], None]) -> Rule:
@@ -108,7 +111,7 @@ def assignment_rule(is_secret: Callable[[str], bool], see: Callable[[str, str], 
 
     def hide(text: str) -> str:
         text = _without(text, _assigned(text, is_secret), see)
-        return _without(text, tables.secret_cells(text, is_secret), see) if "|" in text else text
+        return _without(text, _secret_cells(text, is_secret), see) if "|" in text else text
 
     return hide
 
@@ -163,3 +166,137 @@ def _is_env_line(line: re.Match[str], is_secret: Callable[[str], bool]) -> bool:
 def _is_real(value: str) -> bool:
     """`user:password@host` in a manual is no secret."""
     return not (secret_names.is_stand_in(value) or secret_names.is_hidden_key(value) or value in ("pass", "pw", "pwd"))
+
+
+# -- tables of text, as databases and Markdown have them: `| password | V |`, or a column of that name
+
+_CELL = re.compile(r"[^|]+")
+_DIVIDER = re.compile(r"[\s|:+-]+")  # between a head and its rows, with dashes
+_SPACE = re.compile(r"\s")
+_AROUND = " \t\r\n`*\"'"
+
+
+class _Cell(NamedTuple):
+    start: int
+    text: str
+
+
+def _secret_cells(text: str, is_secret: Callable[[str], bool]) -> Iterator[tuple[int, int, str]]:
+    """Where values of secret names stand, and the names: under the name of a column, or behind the cell with a name."""
+    head: list[_Cell] = []
+    before: list[_Cell] = []
+    at = 0
+    for line in text.splitlines(keepends=True):
+        cells = list(_cells(line, at)) if "|" in line else []
+        if "--" in line and _DIVIDER.fullmatch(line):
+            head, cells = (before or head), []
+        elif not cells:
+            head = []
+        is_row = line.strip()[:1] == line.strip()[-1:] == "|"  # and no types, as in `str | None`
+        for name, value in zip(head, cells, strict=False) if head else pairwise(cells) if is_row else ():
+            if is_secret(name.text) and secret_names.looks_assigned(value.text) and not _SPACE.search(value.text):
+                yield value.start, value.start + len(value.text), name.text
+        before, at = cells, at + len(line)
+
+
+def _cells(line: str, at: int) -> Iterator[_Cell]:
+    for found in _CELL.finditer(line):
+        text = found.group()
+        bare = text.strip(_AROUND)
+        if bare:
+            yield _Cell(at + found.start() + text.index(bare), bare)
+
+
+# -- what a user wants hidden besides known secrets: names, places, patterns, functions
+
+_LONGEST_PATH = max(map(len, protocol.UNTOUCHED))
+_QUICK_NAME = re.compile(r"[a-z0-9]{1,100}")
+_QUICK_STEP = re.compile(r"[\w $./-]{1,100}", re.ASCII)
+# The one letter beyond ASCII that is one of ASCII in lower case: escaped and not, as they look when folded quickly.
+_KELVIN = ("\\u212a", "\u212a".encode().decode("latin-1"))
+
+
+class Place(NamedTuple):
+    """Where a value stands: under which names, as far as they matter, and how far along each of the paths."""
+
+    names: tuple[str, ...]
+    states: tuple[int, ...]
+    outermost: bool
+
+
+class OwnRules:
+    """The rules of one user."""
+
+    def __init__(
+        self,
+        keys: Iterable[str] = (),
+        paths: Iterable[str] = (),
+        values: Iterable[str] = (),
+        functions: Iterable[Rule] = (),
+    ) -> None:
+        paths = tuple(paths)
+        self.names = frozenset(map(secret_names.fold, keys))
+        self._marks = [mark(f"path:{path}") for path in paths]
+        self._paths = [compile_path(path) for path in paths]
+        self.outermost = Place((), tuple(path.start for path in self._paths), True)
+        self.rules = (*(pattern_rule(re.compile(value)) for value in values), *functions)
+        self._quick_names = all(_QUICK_NAME.fullmatch(name) for name in self.names)
+        self._folded = (*self.names, *_KELVIN)
+        self._steps = [_quick_steps(path) for path in paths]
+
+    @property
+    def has_places(self) -> bool:
+        return bool(self._paths)
+
+    def within(self, place: Place, step: str | int) -> Place:
+        """The place of what lies there. That of a message in a batch is the same as without it."""
+        if isinstance(step, int) and place.outermost:
+            return place._replace(outermost=False)
+        names = (*place.names, step)[: _LONGEST_PATH + 1] if isinstance(step, str) else place.names
+        states = zip(self._paths, place.states, strict=True)
+        return Place(names, tuple(path.down(state, step) for path, state in states), False)
+
+    def hidden_at(self, place: Place) -> str | None:
+        """What is kept of a value that stands at a place to be hidden."""
+        marks = zip(self._marks, self._paths, place.states, strict=True)
+        return next((mark for mark, path, state in marks if path.ends(state)), None)
+
+    def may_name(self, probe: bytes) -> bool:
+        """Whether one of the names can occur in a text; `probe` is the text without its escapes of ASCII."""
+        if not self.names:
+            return False
+        if not self._quick_names:
+            return True
+        folded = secret_names.fold_quickly(probe)
+        return any(word in folded for word in self._folded)
+
+    def may_hide(self, text: bytes, probe: bytes) -> bool:
+        """Whether any rule can find something in a text."""
+        if self.may_name(probe) or any(all(step in probe for step in steps) for steps in self._steps):
+            return True
+        return bool(self.rules) and self._finds_in(text.decode("utf-8", "surrogateescape"))
+
+    def _finds_in(self, source: str) -> bool:
+        """Whether a pattern or a function finds something: asked of the same strings as when it is to hide them."""
+        if source.lstrip(" \t\r\n").startswith(("{", "[")):
+            try:
+                jsontext.loads(source)
+                return any(map(self._finds, strings(source)))
+            except RecursionError:
+                return True
+            except ValueError:
+                pass
+        return self._finds(source)
+
+    def _finds(self, text: str) -> bool:
+        start, end = json_within(text)
+        around = (text[:start], text[end:]) if start < end else (text,)
+        if MARK in text or any(rule(part) != part for part in around for rule in self.rules):
+            return True
+        return start < end and any(map(self._finds, strings(text[start:end])))
+
+
+def _quick_steps(path: str) -> list[bytes]:
+    """Names that a text must hold to have a place; none if only a closer look can tell."""
+    names = names_of(path)
+    return [name.encode() for name in names] if all(map(_QUICK_STEP.fullmatch, names)) else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from . import jsontext, protocol, secret_names
 from .frames import Message
 from .jsontext import Path
+from .secret_names import MARK, PLACEHOLDER
 
 # The interpreter's own, by its name in this version: loading OpenSSL's takes longer than this package.
 for _module in ("_sha2", "_sha256", "hashlib"):
@@ -21,8 +21,7 @@ for _module in ("_sha2", "_sha256", "hashlib"):
 
 KEY_VERSION = 1
 _HIDDEN = "[redacted]"
-_PLACEHOLDER = re.compile(r"\[redacted:[^\]]{0,200}\]")
-_PLACE = re.compile(r"\[redacted:path:[^\]]{0,200}\]")
+_PLACE = MARK + "path:"
 _ABSENT = object()
 
 Rule = Callable[[Path], bool]  # whether what stands at this path counts
@@ -106,8 +105,9 @@ def fits_redacted(recorded: Any, live: Any) -> bool:
         )
     if isinstance(recorded, list):
         return isinstance(live, list) and len(recorded) == len(live) and all(map(fits_redacted, recorded, live))
-    if isinstance(recorded, str) and _PLACEHOLDER.search(recorded):
-        return bool(_PLACE.fullmatch(recorded)) or (isinstance(live, str) and _fits(_PLACEHOLDER.split(recorded), live))
+    if isinstance(recorded, str) and PLACEHOLDER.search(recorded):
+        is_place = recorded.startswith(_PLACE) and PLACEHOLDER.fullmatch(recorded) is not None
+        return is_place or (isinstance(live, str) and _fits(PLACEHOLDER.split(recorded), live))
     return type(recorded) is type(live) and bool(recorded == live)
 
 

@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import re
 
+# What stands in a secret's place names where it was known from: `[redacted:env:GITHUB_TOKEN]`, `[redacted:shape:jwt]`.
+MARK = "[redacted:"
+PLACEHOLDER = re.compile(re.escape(MARK) + r"[^\]\r\n]{0,200}\]")
+
 # Compared whole, case- and separator-blind: `progressToken`, `maxTokens`, `nextPageToken` stay.
 SECRET_KEYS = frozenset(
     """
@@ -104,6 +108,16 @@ _ODD = r"\d|(?!\A)[!@#$%^*+=~?&](?!\Z)"
 _DRIVE = r"[A-Za-z]:[\\/]"
 _STEP = r"[\\/]"
 _FLAG = r"(?:--[A-Za-z][\w.-]*|-[A-Za-z][A-Za-z_.-]*)(?:=.*)?\Z"
+
+
+def placeholder(source: str) -> str:
+    """The text in a secret's place, without a check of the source."""
+    return f"{MARK}{source}]"
+
+
+def source_of(placeholder: str) -> str:
+    """The source that a placeholder names."""
+    return placeholder[len(MARK) : -1]
 
 
 def fold(name: str) -> str:

@@ -15,6 +15,7 @@ from mcp_tape.redaction import rules, shapes
 from mcp_tape.redaction.redactor import Redacted, Redactor
 from mcp_tape.wire import jsontext, match, protocol, secret_names
 from mcp_tape.wire.jsonpath import compile_path
+from mcp_tape.wire.secret_names import MARK
 from tests.redaction.test_redactor import TOKEN, message
 from tests.support.running import python
 
@@ -241,7 +242,7 @@ def test_all_but_the_replaced_strings_stays_verbatim(spell: Any, document: Any) 
     assert outside_strings(before) == outside_strings(after)
     for (_, start, end), (_, begin, stop) in zip(old, new, strict=True):
         if before[start] == '"' and before[start:end] != after[begin:stop]:
-            assert rules.MARK in after[begin:stop]
+            assert MARK in after[begin:stop]
 
 
 class ByPath(Redactor):

@@ -5,7 +5,6 @@ Knows where secrets stand, and changes nothing.
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -15,18 +14,17 @@ from typing import Any, NamedTuple
 import orjson
 
 from ...redaction.redactor import FAILED, Redacted, Redactor
-from ...redaction.rules import MARK
 from ...redaction.strings import is_json
 from ...wire import jsontext
 from ...wire.jsonpath import path_text
 from ...wire.jsontext import Places
+from ...wire.secret_names import MARK, PLACEHOLDER, source_of
 from .. import file
 
 _COLUMNS = "id, session, seq, channel, kind, text, head"
 _TYPES = (int,), (int,), (int,), (str,), (str,), (str, bytes), (str, bytes, type(None))
 _BLOCK, _BLOCK_BYTES = 500, 4 << 20
 _TEXTS = ("protocol_version", "client_name", "client_version", "server_name", "server_version", "note", "incomplete")
-_MARK = re.compile(r"\[redacted:([^\]\r\n]{0,200})\]")
 _FIELDS = (b"id:", b"event:", b"retry:")
 
 Progress = Callable[[int], None]
@@ -180,10 +178,14 @@ def _strings(text: str, places: Places) -> dict[int, str]:
 
 def added(old: str, new: str) -> list[str]:
     """The kinds of placeholders that a text has got."""
-    marks = _MARK.findall(new)
+    marks = _sources(new)
     if len(marks) < 2 and MARK not in old:
         return marks
-    return list((Counter(marks) - Counter(_MARK.findall(old))).elements())
+    return list((Counter(marks) - Counter(_sources(old))).elements())
+
+
+def _sources(text: str) -> list[str]:
+    return [source_of(found) for found in PLACEHOLDER.findall(text)]
 
 
 def _plain(text: bytes) -> str:

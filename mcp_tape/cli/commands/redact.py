@@ -14,6 +14,7 @@ from ...errors import count, harmless
 from ...redaction import diagnostics
 from ...redaction.redactor import Redactor
 from ...transports.signals import tidied_up
+from ...wire.secret_names import placeholder
 from .. import say
 from ..known import known_options
 from ..options import cassette_argument, json_option, redacting_options, rules_from
@@ -53,7 +54,7 @@ def command(file: str, dry_run: bool, as_json: bool, **given: Any) -> None:
         echo_json({"file": file} | told)
         return
     for kind, number in sorted(hidden.kinds.items()):
-        click.echo(f"{number:>7}  [redacted:{harmless(kind)}]")
+        click.echo(f"{number:>7}  {placeholder(harmless(kind))}")
     say(_summary(file, hidden, dry_run))
     if hidden.recorded:
         say("it is still being recorded, by the recorder's own rules: run this again when that has ended")
