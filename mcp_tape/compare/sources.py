@@ -20,7 +20,7 @@ from ..redaction.diagnostics import Discreet, Rules
 from ..transports.stdio import connect
 from ..wire import jsontext, protocol
 from ..wire.match import fits_redacted
-from .surface import KINDS, Answer, Kind, Surface
+from .surface import Answer, Surface
 from .versions import Version, listed, recorded
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ _LONGEST_NAME = 200  # bytes
 _LFS = b"version https://git-lfs"
 _PAGES = 1_000  # of one list; a server that gives more goes round in circles
 _CLIENT = {"name": "mcp-tape", "version": __version__}
-_LEGACY = "2025-11-25"
 
 
 class Place(NamedTuple):
@@ -150,8 +149,8 @@ class Survey:
         greeting = self._greet(old)
         yield greeting
         capabilities = protocol.member(greeting.body.get("result"), "capabilities") or {}
-        for kind in KINDS:
-            wanted = kind.what == "tools" or old.surface.lists[kind.method].pages
+        for kind in protocol.KINDS:
+            wanted = kind.method == protocol.TOOLS or old.surface.lists[kind.method].pages
             if wanted and kind.capability in capabilities:
                 yield from self._pages(kind)
 
@@ -163,7 +162,11 @@ class Survey:
             if "result" in answer.body:
                 return answer
             self._meta = {}
-        params = {"protocolVersion": old.surface.offered or _LEGACY, "capabilities": {}, "clientInfo": _CLIENT}
+        params = {
+            "protocolVersion": old.surface.offered or protocol.LAST_LEGACY_VERSION,
+            "capabilities": {},
+            "clientInfo": _CLIENT,
+        }
         answer = self._ask(protocol.INITIALIZE, params)
         if "result" not in answer.body:
             raise ServerError(f"the server refused the handshake: {jsontext.compact(answer.body.get('error'))}")
@@ -171,7 +174,7 @@ class Survey:
         self._connection.send(jsontext.dumps(told).encode())
         return answer
 
-    def _pages(self, kind: Kind) -> Iterator[Answer]:
+    def _pages(self, kind: protocol.Kind) -> Iterator[Answer]:
         cursor = None
         for _ in range(_PAGES):
             answer = self._ask(kind.method, {} if cursor is None else {"cursor": cursor})

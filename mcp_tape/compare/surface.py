@@ -11,31 +11,7 @@ from typing import Any, NamedTuple
 
 from ..wire import jsontext, protocol
 
-_META = "_meta"
-_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
-
-
-class Kind(NamedTuple):
-    """A kind of thing that servers list."""
-
-    what: str  # as people call it
-    subject: str
-    method: str
-    member: str  # of the result
-    key: str  # of an item
-    capability: str
-    changed: str  # the notification that tells of another list
-
-
-KINDS = (
-    Kind("tools", "tool", "tools/list", "tools", "name", "tools", "notifications/tools/list_changed"),
-    Kind("resources", "resource", "resources/list", "resources", "uri", "resources",
-         "notifications/resources/list_changed"),
-    Kind("resource templates", "template", "resources/templates/list", "resourceTemplates", "uriTemplate", "resources",
-         "notifications/resources/list_changed"),
-    Kind("prompts", "prompt", "prompts/list", "prompts", "name", "prompts", "notifications/prompts/list_changed"),
-)  # fmt: skip
-LISTS = frozenset(kind.method for kind in KINDS)
+LISTS = frozenset(kind.method for kind in protocol.KINDS)
 GREETINGS = (protocol.INITIALIZE, protocol.DISCOVER)
 SURFACE = LISTS | set(GREETINGS)
 
@@ -89,7 +65,7 @@ def read(answers: Iterable[Answer], told: Callable[[str], Sequence[tuple[int, in
     info = _info(result)
     capabilities = protocol.member(result, "capabilities")
     capabilities = capabilities if isinstance(capabilities, dict) else ({} if greeting else None)
-    walks = {kind.method: _walks(kind, answers) for kind in KINDS}
+    walks = {kind.method: _walks(kind, answers) for kind in protocol.KINDS}
     return Surface(
         _text(info.get("name")),
         _text(info.get("version")),
@@ -97,8 +73,8 @@ def read(answers: Iterable[Answer], told: Callable[[str], Sequence[tuple[int, in
         _text(protocol.member(greeting.params, "protocolVersion")) if greeting else None,
         capabilities,
         _text(protocol.member(result, "instructions")),
-        {kind.method: _listed(kind, walks[kind.method], capabilities) for kind in KINDS},
-        _is_unsteady(walks["tools/list"], told(KINDS[0].changed)),
+        {kind.method: _listed(kind, walks[kind.method], capabilities) for kind in protocol.KINDS},
+        _is_unsteady(walks[protocol.TOOLS], told(protocol.TOOLS_CHANGED)),
     )
 
 
@@ -112,7 +88,9 @@ def _greeting(answers: list[Answer]) -> Answer | None:
 
 
 def _info(result: Any) -> dict[str, Any]:
-    info = protocol.member(result, "serverInfo") or protocol.member(protocol.member(result, _META), _SERVER_INFO)
+    info = protocol.member(result, "serverInfo") or protocol.member(
+        protocol.member(result, "_meta"), protocol.META_SERVER
+    )
     return info if isinstance(info, dict) else {}
 
 
@@ -126,7 +104,7 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _walks(kind: Kind, answers: list[Answer]) -> list[Walk]:
+def _walks(kind: protocol.Kind, answers: list[Answer]) -> list[Walk]:
     """The list each time it was read, in pages that follow each other."""
     walks: list[Walk] = []
     for answer in answers:
@@ -146,7 +124,7 @@ def _walks(kind: Kind, answers: list[Answer]) -> list[Walk]:
     return walks
 
 
-def _listed(kind: Kind, walks: list[Walk], capabilities: dict[str, Any] | None) -> Listed:
+def _listed(kind: protocol.Kind, walks: list[Walk], capabilities: dict[str, Any] | None) -> Listed:
     """The newest whole list."""
     whole = [walk for walk in walks if walk.why is None]
     if not whole:

@@ -7,13 +7,14 @@ from typing import Literal, NamedTuple
 
 from ..cassette.reader import Cassette
 from ..replay.selection import select
+from ..wire import protocol
 from .changes import Subject
 from .checks.resources_prompts import compare_prompts, compare_resources, compare_templates
 from .checks.server import compare_server, compare_version_numbers
 from .checks.tools import compare_tools
 from .judging import Comparison, Found, Settings, Unknown, judged
 from .recording import Recording, newest_handshake
-from .surface import KINDS, SURFACE, Answer, Kind, Surface, read
+from .surface import SURFACE, Answer, Surface, read
 
 Part = Literal["surface", "calls"]
 PARTS: tuple[Part, ...] = ("surface", "calls")
@@ -109,25 +110,27 @@ def _surface(old: Version, new: Version) -> Iterator[Found]:
         yield from _BY_KIND[kind.subject](*items)
 
 
-def _known(old: Version, new: Version) -> list[Kind]:
+def _known(old: Version, new: Version) -> list[protocol.Kind]:
     """The kinds of things that both sides have listed."""
-    return [kind for kind in KINDS if not any(version.surface.lists[kind.method].why for version in (old, new))]
+    return [
+        kind for kind in protocol.KINDS if not any(version.surface.lists[kind.method].why for version in (old, new))
+    ]
 
 
 def _unknown(old: Version, new: Version) -> Iterator[Unknown]:
     """What cannot be told. Not knowing the tools is always grave; of others, when only the new side was not asked."""
-    for kind in KINDS:
+    for kind in protocol.KINDS:
         whys = {side: version.surface.lists[kind.method].why for side, version in (("OLD", old), ("NEW", new))}
         missing = [f"{side}: {why}" for side, why in whys.items() if why]
-        if missing and (kind.what == "tools" or len(missing) == 1):
-            yield Unknown(kind.what, "; ".join(missing), kind.what == "tools" or whys["OLD"] is None)
+        if missing and (kind.method == protocol.TOOLS or len(missing) == 1):
+            yield Unknown(kind.what, "; ".join(missing), kind.method == protocol.TOOLS or whys["OLD"] is None)
     yield from (entry for kind in _known(old, new) for entry in _repeated(kind, old, new))
     silent = [side for side, version in (("OLD", old), ("NEW", new)) if version.surface.capabilities is None]
     if len(silent) == 1:
         yield Unknown("capabilities", f"{silent[0]}: there is no handshake", False)
 
 
-def _repeated(kind: Kind, old: Version, new: Version) -> Iterator[Unknown]:
+def _repeated(kind: protocol.Kind, old: Version, new: Version) -> Iterator[Unknown]:
     """Things of the same name: nobody knows which of them a client gets. It is no news if both sides have the same."""
     lists = {"OLD": old.surface.lists[kind.method].again, "NEW": new.surface.lists[kind.method].again}
     for side, again in lists.items():

@@ -11,6 +11,7 @@ from ..compare.minted.uses import Key, Said, bound, is_lost, uses
 from ..redaction import restore
 from ..replay.selection import Recorded, Selection
 from ..wire import jsontext, protocol
+from ..wire.channels import is_post
 from ..wire.frames import Message
 from . import plan as plans
 from .deck import ClientDeck
@@ -52,7 +53,7 @@ class Role:
     def headers(self, row: Recorded | None) -> dict[str, str]:
         """The headers of arguments that went with a request over HTTP; those of its text come from its text."""
         channel = self._selection.facts(row).channel if row else None
-        if row is None or channel is None or not channel.startswith("post"):
+        if row is None or channel is None or not is_post(channel):
             return {}
         sql = """SELECT text FROM frames WHERE session = ? AND channel = ? AND kind = 'control' AND sender = 'client'
                  AND seq < ? ORDER BY seq DESC LIMIT 1"""
@@ -95,7 +96,7 @@ class Role:
         recorded = self._selection.answer(row)
         if recorded is not None and recorded.place in self._sources:
             self._live[recorded.place] = answer.body
-        if row.method == "tools/list":
+        if row.method == protocol.TOOLS:
             self._read_only -= {name for name, read_only in plans.hints(answer.body).items() if not read_only}
         if (row.method or "").endswith("/list"):
             self._turn_page(row, answer, recorded)

@@ -20,7 +20,8 @@ from ..compare.minted import spots
 from ..replay.kept import FrameText
 from ..replay.selection import Recorded, Selection
 from ..replay.sends import NOT_FOUND, Send
-from ..wire import frames, rewrite
+from ..wire import frames, protocol, rewrite
+from ..wire.channels import STDIO
 from ..wire.frames import Message
 from . import script as client_script
 from .script import Asked, Patience, Turn
@@ -28,8 +29,6 @@ from .script import Asked, Patience, Turn
 Prepare = Callable[[Recorded, bytes], bytes | None]  # what to send for a recorded message; None: nothing
 Hear = Callable[[Recorded, Message], None]  # a request of ours, and its answer
 Same = Callable[[Any, Any], bool]  # whether two questions are one: recorded and live params
-
-_OF_PEOPLE = "elicitation/create"
 
 
 class _Reply(NamedTuple):
@@ -224,7 +223,7 @@ class ClientDeck:
         here = [row for row in left if row.exchange is None or row.exchange in of_calls]
         elsewhere = [row for row in left if row.exchange is not None and row.exchange not in of_calls]
         found = self._like(here, now) or self._like(elsewhere, now)
-        if found is None and message.method != _OF_PEOPLE:
+        if found is None and message.method != protocol.ELICIT:
             words = spots.words_in(now)
             found = max(here, key=lambda row: (words & spots.words_in(self._params(row))).total(), default=None)
         return found
@@ -247,7 +246,7 @@ class ClientDeck:
     def _eol(self, row: Recorded) -> bytes:
         """As the client wrote it, if it wrote lines."""
         facts = self._selection.facts(row)
-        return (facts.eol or "\n").encode() if facts.channel == "stdio" else b"\n"
+        return (facts.eol or "\n").encode() if facts.channel == STDIO else b"\n"
 
     def _params(self, row: Recorded) -> Any:
         """What a question was about."""

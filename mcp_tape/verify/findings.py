@@ -13,8 +13,9 @@ from .plan import Plan, Request
 
 FailureKind = Literal["crashed", "unanswered", "hung", "unrecorded"]
 
-_OLDER = "the older protocol only, with a handshake, and this recording is of a client of the modern era (2026-07-28)"
-_NEWER = "the newer protocol only (2026-07-28), and this recording begins with the handshake of the older one"
+_MODERN = protocol.MODERN_VERSION
+_OLDER = f"the older protocol only, with a handshake, and this recording is of a client of the modern era ({_MODERN})"
+_NEWER = f"the newer protocol only ({_MODERN}), and this recording begins with the handshake of the older one"
 _ANSWERS = "SELECT answer.status FROM messages answer WHERE answer.sender = 'server' AND answer.kind = 'response'"
 _TO_METHOD = """ AND EXISTS (SELECT 1 FROM messages asked WHERE asked.session = answer.session
     AND asked.seq = answer.answers AND asked.sender = 'client' AND asked.method = ?)"""

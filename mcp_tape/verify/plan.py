@@ -15,8 +15,6 @@ from ..wire import protocol
 
 Writes = Literal["refuse", "allow", "skip"]
 
-_LIST = "tools/list"
-
 
 class NotReadyError(TapeError):
     """Something is missing that the recorded client needs; nothing was started."""
@@ -98,7 +96,7 @@ def _read_only(cassette: Cassette, session: int) -> frozenset[str]:
     for number in filter(None, (session, cassette.session(session).extends)):
         selection = Selection(cassette, [number])
         for row in selection.of_client(number):
-            answer = selection.answer(row) if row.method == _LIST and row.kind == "request" else None
+            answer = selection.answer(row) if row.method == protocol.TOOLS and row.kind == "request" else None
             for name, read_only in hints(body_of(selection, answer)).items() if answer else ():
                 said[name] = read_only and said.get(name, True)
     return frozenset(name for name, read_only in said.items() if read_only)

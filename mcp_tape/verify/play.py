@@ -13,6 +13,7 @@ from ..redaction import restore
 from ..redaction.redactor import Redactor
 from ..replay.selection import Recorded
 from ..wire import frames, protocol
+from ..wire.channels import HTTP
 from ..wire.frames import Side
 from .client import PATIENCE, Role
 from .findings import Failure, FailureKind, Verified, other_era
@@ -38,7 +39,7 @@ def verify(
     new = os.path.join(directory, f"{os.path.basename(plan.path)}.{plan.session}.{len(os.listdir(directory))}.db")
     with Cassette(plan.path) as cassette:
         role = Role(cassette, plan, options, environ)
-        listen = plan.transport != "http" or role.has_stream
+        listen = plan.transport != HTTP or role.has_stream
         late = listened_late(cassette, plan.session)
         with recorded(server, plan, options, new, listen=listen, late=late) as connection:
             failures = Game(role, connection, options, progress).play()

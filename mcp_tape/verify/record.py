@@ -15,6 +15,7 @@ from ..errors import ServerError
 from ..redaction.diagnostics import hidden
 from ..transports.stdio.connect import Stdio
 from ..wire import protocol
+from ..wire.channels import SSE
 from .findings import Failure
 from .plan import Options, Plan, Server
 
@@ -91,7 +92,7 @@ def crashed(connection: Connection, was: int | None, path: str) -> list[Failure]
 def is_old(url: str, transport: str) -> bool:
     """Whether a server speaks HTTP+SSE: nothing but names and the recording tell."""
     path = urlsplit(url).path.rstrip("/")
-    return path.endswith("/sse") or (transport == "sse" and not path.endswith("/mcp"))
+    return path.endswith("/sse") or (transport == SSE and not path.endswith("/mcp"))
 
 
 def _said(connection: Stdio) -> str:

@@ -11,7 +11,6 @@ from ..wire import protocol
 
 Asked = tuple[int, str | None]  # a request: seq and id
 
-_POLLS = "tasks/"  # asked again and again: never faster than recorded, or less would be done by then
 _LONGEST_PAUSE = 5.0  # seconds between polls
 _MOST_LAPSES = 3  # waits in vain after which nothing is waited for any more
 
@@ -116,7 +115,8 @@ class Patience:
 
 
 def _is_poll(turn: Turn) -> bool:
-    return any((row.method or "").startswith(_POLLS) for row in turn.rows)
+    """Asked again and again: never faster than recorded, or less would be done by then."""
+    return any((row.method or "").startswith(protocol.TASK_PREFIX) for row in turn.rows)
 
 
 def _pause(selection: Selection, before: Recorded, poll: Recorded) -> float:

@@ -17,8 +17,9 @@ from .json_values import Same, compare_shapes, compare_values, kind_of, under_ol
 
 Found = Iterator[tuple[Subject, Difference]]
 _MADE_UP = ("string", "number")
-_RENUMBERED = [(-32002, -32602), (-32602, -32002)]  # a resource that is not there
-_HOLDS = {"tools/call": "content", "resources/read": "contents", "prompts/get": "messages"}  # a list in each result
+_NOT_FOUND = (protocol.RESOURCE_NOT_FOUND, protocol.INVALID_PARAMS)  # a resource, in both eras
+_RENUMBERED = [_NOT_FOUND, _NOT_FOUND[::-1]]
+_HOLDS = {protocol.CALL: "content", protocol.READ: "contents", protocol.GET_PROMPT: "messages"}  # a list in each result
 _NOT_COMPARED = {"_meta", "ttlMs", "cacheScope", "resultType", "nextCursor", "isError", "content", "structuredContent"}
 
 
@@ -37,9 +38,9 @@ def compare_answers(method: str, name: str | None, old: Any, new: Any, same: Sam
     yield from ((call, found) for found in _caching(before, after))
     wrong = list(_malformed(method, before, after))
     yield from ((call, found) for found in wrong or _content(before, after, same))
-    if method == "prompts/get":
+    if method == protocol.GET_PROMPT:
         yield from _prompt(Subject("prompt", name or ""), before, after, same)
-    elif method == "resources/read":
+    elif method == protocol.READ:
         yield from _read(call, Subject("resource", name or ""), before, after, same)
     else:
         yield from ((call, found) for found in _structured(before, after, same))

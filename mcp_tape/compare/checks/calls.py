@@ -14,15 +14,14 @@ from ..changes import ABSENT, Difference, Subject
 from ..minted.binding import Bound, general, general_name, has_time
 from ..recording import Asked, Recording
 from ..rules import Level
-from ..surface import KINDS, LISTS, SURFACE, Surface
+from ..surface import LISTS, SURFACE, Surface
 from .answers import compare_answers, compare_caching, compare_envelopes
 from .server_requests import compare_questions
 
 Found = Iterator[tuple[Subject, Difference]]
-_POLLED = "tasks/get"
-_NOT_MISSED = SURFACE | {protocol.PING, "logging/setLevel", protocol.LISTEN, _POLLED}
+_NOT_MISSED = SURFACE | {protocol.PING, protocol.SET_LEVEL, protocol.LISTEN, protocol.TASK}
 _FINE = ("ok", "input-required")
-_FOR_NO_CALL = {"roots/list", protocol.PING}  # asked when the server likes
+_FOR_NO_CALL = {protocol.ROOTS, protocol.PING}  # asked when the server likes
 _LOOKED_AT = 50  # pairs of a call that tell whether times in its answers stay the same
 _SLOW = 1_000  # microseconds; what takes less is noise
 # That a call fails, or has no answer, looks the same for every call of a tool: one that was accepted must not stand
@@ -206,7 +205,7 @@ class Calls:
                 yield Subject("call", pair.old.title), Difference("notification-reordered", (), *orders)
 
     def _pagination(self) -> Found:
-        for kind in KINDS:
+        for kind in protocol.KINDS:
             old, new = (surface.lists[kind.method] for surface in self._surfaces)
             if old.pages and new.pages and old.pages != new.pages:
                 # Who read several pages reads as many as there are; who never saw a cursor may stop at the first.
@@ -232,8 +231,8 @@ def _compared(recording: Recording) -> list[Asked]:
     up may have been answered or not."""
     given_up = recording.cancelled()
     asked = [one for one in recording.asked() if one[:2] not in given_up and one.method != protocol.LISTEN]
-    last = {(one.session, one.name): one for one in asked if one.method == _POLLED}
-    return [one for one in asked if one.method != _POLLED or last[one.session, one.name] is one]
+    last = {(one.session, one.name): one for one in asked if one.method == protocol.TASK}
+    return [one for one in asked if one.method != protocol.TASK or last[one.session, one.name] is one]
 
 
 def _ended_alike(pair: Pair) -> bool:
@@ -273,7 +272,7 @@ def _said_in(body: Any) -> bytes:
 
 
 def _output_schema(surface: Surface, tool: str | None) -> Any:
-    return surface.lists["tools/list"].items.get(tool or "", {}).get("outputSchema")
+    return surface.lists[protocol.TOOLS].items.get(tool or "", {}).get("outputSchema")
 
 
 def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:

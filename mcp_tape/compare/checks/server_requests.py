@@ -7,6 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from ...wire import protocol
 from ...wire.match import differences
 from ..align import Pair
 from ..changes import Difference, Subject
@@ -17,7 +18,7 @@ from .json_values import compare_values
 
 Found = Iterator[tuple[Subject, Difference]]
 _RULE = "server-request-changed"
-_DATA = ("sampling/createMessage", "params", "messages")  # what a model is asked about: it varies as results do
+_DATA = (protocol.SAMPLE, "params", "messages")  # what a model is asked about: it varies as results do
 _MOST = 50  # questions that one is compared with; beyond these they are taken in order
 _MOST_TRIED = 20_000  # comparisons in all
 

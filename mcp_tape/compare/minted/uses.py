@@ -26,7 +26,7 @@ _OPAQUE: dict[Path, str] = {
     ("params", "cursor"): "nextCursor",
     ("params", "requestState"): "requestState",
     ("params", "taskId"): "taskId",
-    ("params", "_meta", "io.modelcontextprotocol/related-task", "taskId"): "taskId",
+    ("params", "_meta", protocol.META_TASK, "taskId"): "taskId",
 }
 _INPUTS = ("params", "inputResponses")
 
