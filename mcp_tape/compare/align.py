@@ -11,11 +11,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from ..cassette.query.calls import Asked, place_of
 from ..wire import match, protocol
 from .minted import spots
 from .minted.binding import is_made_up, made_up_in
 from .minted.uses import same_inputs
-from .recording import Asked, Recording, place_of
+from .recording import Recording
 
 _MOST_TRIED = 200  # calls without a counterpart that are compared with each other
 

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from .. import api
-from ..cassette import file as database
 from ..cassette import replace
 from ..cassette.change import edit
 from ..cassette.reader import Cassette
@@ -26,7 +25,6 @@ Decision = Literal["accept", "reject", "ignore"]
 Decisions = Mapping[str, Decision]  # by fingerprint
 _SKIPPED_DIRECTORIES = ("node_modules", "__pycache__")
 _BESIDE = ("", "-wal", "-shm", "-journal")
-_NOTED = "CREATE TABLE verified (session INTEGER PRIMARY KEY, look TEXT NOT NULL)"
 # What is found only where something breaks.
 _FOLLOWING = ("server-version-not-bumped", "server-version-decreased", "server-major-not-bumped")
 
@@ -66,13 +64,6 @@ def waiting(cassettes: Iterable[str] = ()) -> list[str]:
     return [name for name in named or _below() if os.path.exists(name + ENDING) and os.path.exists(name)]
 
 
-def note(new: str, looks: edit.Looks) -> None:
-    """Write into a new recording which sessions it has anew, and what they were."""
-    with contextlib.closing(database.connect(new)) as db:
-        db.execute(_NOTED)
-        db.executemany("INSERT INTO verified VALUES (?, ?)", looks.items())
-
-
 def compared(cassette: str, settings: Settings) -> Pending:
     """The sessions that were recorded anew, with what they were."""
     from .versions import compare, of_sessions
@@ -87,8 +78,7 @@ def compared(cassette: str, settings: Settings) -> Pending:
 
 def _looks(new: Cassette) -> dict[int, str]:
     """What was noted."""
-    noted = new.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'verified'")
-    looks = dict(new.rows("SELECT session, look FROM verified ORDER BY session")) if noted else {}
+    looks = edit.noted(new)
     if not looks:
         raise TapeError(f"{new.path} does not say which sessions were verified\n{_again(new.path)}")
     return looks

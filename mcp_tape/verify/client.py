@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ..cassette.query import calls
 from ..cassette.reader import Cassette
 from ..compare.checks.server_requests import same
 from ..compare.minted.uses import Key, Said, bound, is_lost, uses
@@ -45,7 +46,7 @@ class Role:
         self.calls = sum(row.method == protocol.CALL for row in requests)
         self.called = 0
         self.answered = 0
-        noise = plans.noise_of(cassette, session)
+        noise = calls.client_noise(cassette, session)
         self.deck = ClientDeck(
             self._selection, patience=PATIENCE, prepare=self._prepare, hear=self._hear, same=same, noise=noise
         )  # fmt: skip
@@ -55,18 +56,12 @@ class Role:
         channel = self._selection.facts(row).channel if row else None
         if row is None or channel is None or not is_post(channel):
             return {}
-        sql = """SELECT text FROM frames WHERE session = ? AND channel = ? AND kind = 'control' AND sender = 'client'
-                 AND seq < ? ORDER BY seq DESC LIMIT 1"""
-        for (text,) in self._cassette.rows(sql, (row.session, channel, row.seq)):
-            headers = _member(text, "headers")
-            return {
-                name: value
-                for name, value in (headers.items() if isinstance(headers, dict) else ())
-                if name.startswith(protocol.PARAM_HEADER)
-                and isinstance(value, str)
-                and not restore.hidden(value.encode())
-            }
-        return {}
+        headers = _member(calls.request_head(self._cassette, row.session, channel, row.seq), "headers")
+        return {
+            name: value
+            for name, value in (headers.items() if isinstance(headers, dict) else ())
+            if name.startswith(protocol.PARAM_HEADER) and isinstance(value, str) and not restore.hidden(value.encode())
+        }
 
     @property
     def has_stream(self) -> bool:
@@ -89,7 +84,7 @@ class Role:
             text = bound(
                 text, self._uses.get(row.place, ()), self._recorded, self._live.get, careful=careful
             )  # fmt: skip
-        return restore.restored(text, self._environ) if self._is_redacted(row) else text
+        return restore.restored(text, self._environ) if calls.is_redacted(self._cassette, row.frame) else text
 
     def _hear(self, row: Recorded, answer: Message) -> None:
         self.answered += 1
@@ -139,9 +134,6 @@ class Role:
     def _recorded(self, key: Key) -> Any:
         selection = self._family[key[0]]
         return plans.body_of(selection, selection.at(key))
-
-    def _is_redacted(self, row: Recorded) -> bool:
-        return bool(self._cassette.rows("SELECT 1 FROM frames WHERE id = ? AND redactions > 0", (row.frame,)))
 
 
 def _family(cassette: Cassette, session: int) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from ..cassette.query.calls import answer_statuses
 from ..cassette.reader import Cassette
 from ..compare.changes import Change, Difference, Subject
 from ..compare.judging import Comparison, Found, LeftOut, Unknown
@@ -16,9 +17,6 @@ FailureKind = Literal["crashed", "unanswered", "hung", "unrecorded"]
 _MODERN = protocol.MODERN_VERSION
 _OLDER = f"the older protocol only, with a handshake, and this recording is of a client of the modern era ({_MODERN})"
 _NEWER = f"the newer protocol only ({_MODERN}), and this recording begins with the handshake of the older one"
-_ANSWERS = "SELECT answer.status FROM messages answer WHERE answer.sender = 'server' AND answer.kind = 'response'"
-_TO_METHOD = """ AND EXISTS (SELECT 1 FROM messages asked WHERE asked.session = answer.session
-    AND asked.seq = answer.answers AND asked.sender = 'client' AND asked.method = ?)"""
 
 
 class Failure(NamedTuple):
@@ -114,16 +112,12 @@ def other_era(plan: Plan, new: str) -> str:
     """Why the server understood nothing, from what was recorded of the play; empty where it did."""
     with Cassette(plan.path) as cassette:
         legacy, modern = (is_era(cassette, plan.session) for is_era in (is_legacy, is_modern))
-        was_understood = "ok" in _statuses(cassette, _ANSWERS + " AND session = ?", plan.session)
+        was_understood = "ok" in answer_statuses(cassette, plan.session)
     with Cassette(new) as cassette:
-        all_answers = _statuses(cassette, _ANSWERS)
-        greetings = _statuses(cassette, _ANSWERS + _TO_METHOD, protocol.INITIALIZE)
+        all_answers = answer_statuses(cassette)
+        greetings = answer_statuses(cassette, method=protocol.INITIALIZE)
     if modern and was_understood and all_answers == {"error"}:
         return f"the server seems to speak {_OLDER}; record it anew with a client that the server knows"
     if legacy and was_understood and greetings == {"error"}:
         return f"the server seems to speak {_NEWER}; record it anew with a client that the server knows"
     return ""
-
-
-def _statuses(cassette: Cassette, sql: str, *values: object) -> set[str]:
-    return {status for (status,) in cassette.rows(sql, values)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
+from ..cassette.query import calls
 from ..cassette.reader import Cassette
 from ..compare.minted.uses import Key
 from ..errors import TapeError
@@ -121,15 +122,8 @@ def request_of(row: Recorded) -> Request:
     return Request(row.method or "", row.name)
 
 
-def noise_of(cassette: Cassette, session: int) -> list[tuple[int, bytes]]:
-    """What the client wrote on its pipe that is no message."""
-    sql = """SELECT seq, CAST(text AS BLOB), eol FROM frames
-             WHERE session = ? AND sender = 'client' AND kind = 'noise' AND channel = 'stdio'"""
-    return [(seq, bytes(text) + str(eol or "\n").encode()) for seq, text, eol in cassette.rows(sql, (session,))]
-
-
 def _plan(cassette: Cassette, session: int, options: Options, heard: Heard) -> Plan:
-    if any(text.rstrip() == FAILED for _, text in noise_of(cassette, session)):
+    if any(text.rstrip() == FAILED for _, text in calls.client_noise(cassette, session)):
         raise TapeError(
             f"session {session} of {cassette.path} cannot be played: a message of its client could not be kept"
         )
@@ -153,8 +147,8 @@ def _plan(cassette: Cassette, session: int, options: Options, heard: Heard) -> P
 
 def _hidden(cassette: Cassette, session: int, mine: Iterable[Recorded]) -> Iterator[tuple[Recorded, str]]:
     """What the client's messages hide, each with the message."""
-    sql = "SELECT id, CAST(text AS BLOB) FROM frames WHERE session = ? AND sender = 'client' AND redactions > 0"
-    hidden = {number: sorted(restore.hidden(bytes(text))) for number, text in cassette.rows(sql, (session,))}
+    texts = calls.redacted_texts(cassette, session)
+    hidden = {number: sorted(restore.hidden(text)) for number, text in texts.items()}
     for row in mine:
         yield from ((row, source) for source in hidden.get(row.frame, ()))
 

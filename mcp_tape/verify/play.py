@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from ..cassette.query.calls import listened_late
 from ..cassette.reader import Cassette
 from ..redaction import restore
 from ..redaction.redactor import Redactor
@@ -18,7 +19,7 @@ from ..wire.frames import Side
 from .client import PATIENCE, Role
 from .findings import Failure, FailureKind, Verified, other_era
 from .plan import Options, Plan, Server, request_of
-from .record import crashed, listened_late, recorded
+from .record import crashed, recorded
 
 if TYPE_CHECKING:
     from ..transports.stdio.connect import Connection

@@ -14,7 +14,6 @@ from ..cassette.reader import Cassette
 from ..errors import ServerError
 from ..redaction.diagnostics import hidden
 from ..transports.stdio.connect import Stdio
-from ..wire import protocol
 from ..wire.channels import SSE
 from .findings import Failure
 from .plan import Options, Plan, Server
@@ -24,11 +23,6 @@ if TYPE_CHECKING:
 
 _STARTING = 60.0  # seconds for a recorder to listen
 _STORING = 60.0  # seconds for what was recorded to be stored
-_LATE = """SELECT (SELECT min(seq) FROM frames
-        WHERE session = :it AND channel LIKE 'get-%' AND sender = 'server' AND kind = 'control')
-    > (SELECT min(a.seq) FROM messages m JOIN frames q ON q.id = m.frame
-        JOIN frames a ON a.session = :it AND a.channel = q.channel AND a.sender = 'server'
-        WHERE m.session = :it AND m.sender = 'client' AND m.method IN (:one, :other) AND q.channel LIKE 'post-%')"""
 
 
 @contextmanager
@@ -65,15 +59,6 @@ def _at_url(server: Server, plan: Plan, words: list[str], listen: bool, late: bo
             recorder.stop()
     if recorder.code == ServerError.exit_code:
         raise ServerError(_said(recorder) or f"cannot reach {hidden(server.url)}")
-
-
-def listened_late(cassette: Cassette, session: int) -> bool:
-    """Whether the client's stream over HTTP stood only when the server knew already that it was initialized.
-
-    What a server says at once is then not on the tape, and is no news.
-    """
-    one, other = protocol.notification_names("initialized")
-    return bool(cassette.rows(_LATE, {"it": session, "one": one, "other": other})[0][0])
 
 
 def crashed(connection: Connection, was: int | None, path: str) -> list[Failure]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ..cassette import replace
 from ..cassette.change import edit
 from ..cassette.reader import Cassette
-from ..compare.review import ENDING, note
+from ..compare.review import ENDING
 from ..errors import CassetteError
 from ..replay.choosing import finished
 from .findings import Verified
@@ -33,7 +33,7 @@ def keep(path: str, played: Sequence[Verified]) -> None:
         looks = {number: edit.look(cassette, number) for number in new}
     # A link of that name is not followed: nobody but us has made it.
     with edit.beside(path, new, otherwise, to=path + ENDING) as part:
-        note(part, looks)
+        edit.note(part, looks)
         replace.put(part, path + ENDING, like=path)
 
 

@@ -48,6 +48,19 @@ def expect(cassette: Cassette, looks: Looks, name: str) -> None:
         raise ChangedError(f"{name} has changed since it was verified: {', '.join([*gone, *other])}")
 
 
+def note(path: str, looks: Looks) -> None:
+    """Write into a new recording which sessions it has anew, and what they were."""
+    with contextlib.closing(file.connect(path)) as db:
+        db.execute("CREATE TABLE verified (session INTEGER PRIMARY KEY, look TEXT NOT NULL)")
+        db.executemany("INSERT INTO verified VALUES (?, ?)", looks.items())
+
+
+def noted(cassette: Cassette) -> dict[int, str]:
+    """What was noted on a recording; nothing where it is no new one."""
+    tables = cassette.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'verified'")
+    return dict(cassette.rows("SELECT session, look FROM verified ORDER BY session")) if tables else {}
+
+
 @contextlib.contextmanager
 def beside(path: str, new: New, otherwise: str, looks: Mapping[int, str] = {}, to: str | None = None) -> Iterator[str]:
     """The copy, beside the cassette or what it is put `to`. `otherwise` is what an error begins with."""

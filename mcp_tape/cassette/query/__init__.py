@@ -1,1 +1,1 @@
-"""Questions that people ask of a cassette: its rows, filters, words, SQL and figures."""
+"""Questions that people ask of a cassette: its rows, filters, words, SQL, figures and calls."""

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
+from ...cassette.query.calls import Asked
 from ...wire import jsontext, match, protocol
 from ...wire.jsontext import Path
 from ..align import Alignment, Pair, align
 from ..changes import ABSENT, Difference, Subject
 from ..minted.binding import Bound, general, general_name, has_time
-from ..recording import Asked, Recording
+from ..recording import Recording
 from ..rules import Level
 from ..surface import LISTS, SURFACE, Surface
 from .answers import compare_answers, compare_caching, compare_envelopes

@@ -7,13 +7,14 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from ...cassette.query.calls import Asked, Question, place_of
 from ...wire import protocol
 from ...wire.match import differences
 from ..align import Pair
 from ..changes import Difference, Subject
 from ..minted.binding import Bound
 from ..minted.spots import names_of, renamed
-from ..recording import Asked, Question, Recording, place_of
+from ..recording import Recording
 from .json_values import compare_values
 
 Found = Iterator[tuple[Subject, Difference]]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from mcp_tape.cassette.query.calls import listened_late
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import ServerError
 from mcp_tape.transports.http.connect import Http
-from mcp_tape.verify.record import listened_late
 from tests.end_to_end.http.test_clients import served
 from tests.end_to_end.test_golden_cassettes import path_of
 from tests.end_to_end.verify.test_verify import kind, told, use_all

@@ -1,0 +1,200 @@
+"""The calls of a session, as comparing and verifying read them: requests with their answers, and what came beside.
+
+Rows are light, and texts are read one at a time: a cassette may be larger than memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ...wire import protocol
+from ...wire.channels import GET, POST, STDIO
+from ...wire.frames import MessageKind
+from ..functions import answer_of, text_of
+from ..reader import MESSAGE_TYPES, Cassette
+
+# A + before a column keeps SQLite from choosing the index that starts with it, and reading the whole session for each:
+# https://www.sqlite.org/optoverview.html
+_REQUESTS = f"""SELECT q.session, q.seq, q.part, q.method, q.name, q.key, q.frame,
+    a.seq, a.frame, a.part, a.status, af.at - qf.at
+    FROM messages q JOIN frames qf ON qf.id = q.frame
+    {answer_of("q", "qf")} AND +a.sender = 'server' AND a.status <> 'retry'
+    LEFT JOIN frames af ON af.id = a.frame
+    WHERE q.session = ? AND q.sender = 'client' AND q.kind = 'request' AND +q.key IS NOT NULL
+        AND (q.seq, q.part) > (?, ?) ORDER BY q.seq, q.frame, q.part LIMIT ?"""
+_TRIED = """SELECT q.session, q.seq, q.part, q.method, q.name, q.frame
+    FROM (SELECT DISTINCT session, answers FROM messages WHERE session = ? AND status = 'retry') a
+    JOIN messages q ON q.session = a.session AND q.seq = a.answers AND q.sender = 'client' AND q.kind = 'request'
+    WHERE +q.key IS NULL ORDER BY q.seq, q.part"""
+_ANSWERS = "SELECT answer.status FROM messages answer WHERE answer.sender = 'server' AND answer.kind = 'response'"
+_TO_METHOD = """EXISTS (SELECT 1 FROM messages asked WHERE asked.session = answer.session
+    AND asked.seq = answer.answers AND asked.sender = 'client' AND asked.method = ?)"""
+_LATE = f"""SELECT (SELECT min(seq) FROM frames
+        WHERE session = :it AND channel LIKE '{GET}%' AND sender = 'server' AND kind = 'control')
+    > (SELECT min(a.seq) FROM messages m JOIN frames q ON q.id = m.frame
+        JOIN frames a ON a.session = :it AND a.channel = q.channel AND a.sender = 'server'
+        WHERE m.session = :it AND m.sender = 'client' AND m.method IN (:one, :other) AND q.channel LIKE '{POST}%')"""
+_BLOCK = 1_000  # rows read at once
+_NUMBER_OR_NONE = MESSAGE_TYPES["answers"]
+_PLACE_TYPES = tuple(MESSAGE_TYPES[name] for name in ("session", "seq", "part"))
+_NAME, _METHOD = MESSAGE_TYPES["name"], (str,)  # every request and notification names a method
+_REQUEST_TYPES = (
+    *(*_PLACE_TYPES, _METHOD, _NAME, (bytes,), (int,)),
+    *(_NUMBER_OR_NONE, _NUMBER_OR_NONE, _NUMBER_OR_NONE, MESSAGE_TYPES["status"], _NUMBER_OR_NONE),
+)
+
+
+class Asked(NamedTuple):
+    """A request of the client, and the place of its answer. `answer` is None where there was none."""
+
+    session: int
+    seq: int
+    part: int
+    method: str
+    name: str | None
+    key: bytes
+    frame: int
+    answer_seq: int | None
+    answer: int | None
+    answer_part: int | None
+    status: str | None
+    microseconds: int | None
+
+    @property
+    def title(self) -> str:
+        return f"{self.method} {self.name or ''}".rstrip()
+
+
+class Question(NamedTuple):
+    """A request of the server. `exchange`: the place of the client's request during which it came."""
+
+    session: int
+    seq: int
+    part: int
+    method: str
+    exchange: int | None
+    frame: int
+
+
+def place_of(asked: Asked | Question) -> tuple[int, int, int]:
+    """Session, seq and part: the order of all that is asked."""
+    return asked[:3]
+
+
+def requests(cassette: Cassette, session: int) -> Iterator[Asked]:
+    """Every request of the client that reached the server, a block at a time. Repeated words are kept once."""
+    seq, part = 0, -1
+    words: dict[str | None, str | None] = {}
+    while block := cassette.expected(cassette.rows(_REQUESTS, (session, seq, part, _BLOCK)), _REQUEST_TYPES):
+        for *place, method, name, key, frame, at, answer, of, status, took in block:
+            method, name, status = (words.setdefault(word, word) for word in (method, name, status))
+            yield Asked._make((*place, method, name, key, frame, at, answer, of, status, took))
+        cassette.expect_onward((seq, part), block[-1][1:3])
+        seq, part = block[-1][1:3]
+
+
+def unreached(cassette: Cassette, session: int) -> list[Asked]:
+    """The requests that the server never got, or that were to be made again: these have no key."""
+    rows = cassette.expected(cassette.rows(_TRIED, (session,)), (*_PLACE_TYPES, _METHOD, _NAME, (int,)))
+    return [Asked._make((*place, method, name, b"", frame, *(None,) * 5)) for *place, method, name, frame in rows]
+
+
+def is_made_again(cassette: Cassette, session: int, asked: Asked) -> bool:
+    """Return whether a session has the same request later."""
+    sql = "SELECT 1 FROM messages WHERE session = ? AND key = ? AND (session, seq) > (?, ?) LIMIT 1"
+    return bool(cassette.rows(sql, (session, asked.key, asked.session, asked.seq)))
+
+
+def message_text(cassette: Cassette, frame: int, part: int) -> bytes:
+    """The text of a message, of a batch its part; empty where there is none."""
+    rows = cassette.rows(f"SELECT CAST({text_of('f', '?')} AS BLOB) FROM frames f WHERE f.id = ?", (part, frame))
+    return bytes(rows[0][0] or b"") if rows else b""
+
+
+def unasked_answers(cassette: Cassette, session: int) -> int:
+    """Number of answers that no request waited for. A complaint about an unreadable text has no request either."""
+    sql = """SELECT count(*) FROM messages WHERE session = ? AND sender = 'server' AND kind = 'response'
+             AND answers IS NULL AND rpc_id IS NOT NULL AND rpc_id <> 'null'"""
+    return int(cassette.rows(sql, (session,))[0][0])
+
+
+def questions(cassette: Cassette, session: int) -> list[Question]:
+    """The server's requests, in order."""
+    sql = """SELECT session, seq, part, method, exchange, frame FROM messages
+             WHERE session = ? AND sender = 'server' AND kind = 'request' ORDER BY seq, part"""
+    rows = cassette.expected(cassette.rows(sql, (session,)), (*_PLACE_TYPES, _METHOD, _NUMBER_OR_NONE, (int,)))
+    return list(map(Question._make, rows))
+
+
+def server_methods(cassette: Cassette, session: int, kind: MessageKind) -> list[tuple[int | None, str, int]]:
+    """The server's messages of a kind, counted: exchange, method and number."""
+    sql = """SELECT exchange, method, count(*) FROM messages
+             WHERE session = ? AND sender = 'server' AND kind = ? GROUP BY exchange, method"""
+    return cassette.expected(cassette.rows(sql, (session, kind)), (_NUMBER_OR_NONE, _METHOD, (int,)))
+
+
+def notifications_during(cassette: Cassette, asked: Asked) -> list[str]:
+    """The methods of the notifications that belong to a request, in order."""
+    sql = """SELECT method FROM messages WHERE session = ? AND exchange = ? AND sender = 'server'
+             AND kind = 'notification' ORDER BY seq, part"""
+    rows = cassette.rows(sql, (asked.session, asked.seq))
+    return [method for (method,) in cassette.expected(rows, (_METHOD,))]
+
+
+def sent_at(cassette: Cassette, session: int, method: str) -> list[int]:
+    """The seqs of the server's messages of a method."""
+    sql = "SELECT seq FROM messages WHERE session = ? AND method = ? AND sender = 'server' ORDER BY seq"
+    return [seq for (seq,) in cassette.expected(cassette.rows(sql, (session, method)), ((int,),))]
+
+
+def cancelled(cassette: Cassette, session: int) -> set[tuple[int, int]]:
+    """The requests that the client cancelled: session and seq."""
+    sql = """SELECT session, exchange FROM messages WHERE session = ? AND method = ? AND sender = 'client'
+             AND exchange IS NOT NULL"""
+    return {(session, exchange) for session, exchange in cassette.rows(sql, (session, protocol.CANCELLED))}
+
+
+def answer_statuses(cassette: Cassette, session: int | None = None, method: str | None = None) -> set[str]:
+    """How requests were answered: all, or those of a session or a method."""
+    conditions = {"session = ?": session, _TO_METHOD: method}
+    given = {condition: value for condition, value in conditions.items() if value is not None}
+    sql = " AND ".join([_ANSWERS, *given])
+    return {status for (status,) in cassette.rows(sql, (*given.values(),))}
+
+
+# -- the recorded client
+
+
+def client_noise(cassette: Cassette, session: int) -> list[tuple[int, bytes]]:
+    """Lines on the client's pipe that are no message, by seq."""
+    sql = """SELECT seq, CAST(text AS BLOB), eol FROM frames
+             WHERE session = ? AND sender = 'client' AND kind = 'noise' AND channel = ?"""
+    return [(seq, bytes(text) + str(eol or "\n").encode()) for seq, text, eol in cassette.rows(sql, (session, STDIO))]
+
+
+def redacted_texts(cassette: Cassette, session: int) -> dict[int, bytes]:
+    """By the id of their frame, the client's texts in which something was hidden."""
+    sql = "SELECT id, CAST(text AS BLOB) FROM frames WHERE session = ? AND sender = 'client' AND redactions > 0"
+    return {number: bytes(text) for number, text in cassette.rows(sql, (session,))}
+
+
+def is_redacted(cassette: Cassette, frame: int) -> bool:
+    """Return whether something was hidden in a frame."""
+    return bool(cassette.rows("SELECT 1 FROM frames WHERE id = ? AND redactions > 0", (frame,)))
+
+
+def request_head(cassette: Cassette, session: int, channel: str, before: int) -> Any:
+    """The text that has verb, path and headers of the HTTP request of a message; None where there is none."""
+    sql = """SELECT text FROM frames WHERE session = ? AND channel = ? AND kind = 'control' AND sender = 'client'
+             AND seq < ? ORDER BY seq DESC LIMIT 1"""
+    return next((text for (text,) in cassette.rows(sql, (session, channel, before))), None)
+
+
+def listened_late(cassette: Cassette, session: int) -> bool:
+    """Return whether the client's stream over HTTP stood only when the server knew already that it was initialized.
+
+    What a server says at once is then not on the tape, and is no news.
+    """
+    one, other = protocol.INITIALIZED_NAMES
+    return bool(cassette.rows(_LATE, {"it": session, "one": one, "other": other})[0][0])
