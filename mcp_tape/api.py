@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .cassette import journals, schema
 from .errors import CassetteError
+from .options import known
 from .replay.stage import Played as Played
 from .replay.stage import Replay as Replay
 from .replay.stage import Stage as Stage
@@ -41,6 +42,12 @@ def record(
     recorder = start_recorder(path, options, warn)
     code = stdio.relay(server, recorder)
     return code, recorder.close()
+
+
+def replay_options(given: Mapping[str, Any]) -> Replay:
+    """How to replay, by the names of the table of options."""
+    chosen = {name: given[name] for name in Replay._fields if given.get(name) is not None}
+    return Replay(in_recorded_order=given["order"] == "recorded", known=known(given), **chosen)
 
 
 class Web(NamedTuple):

@@ -12,7 +12,8 @@ import click
 
 from ..compare.report import FORMATS
 from ..compare.rules import CATEGORIES, LEVELS
-from .options import json_paths
+from ..options import JSON_PATH, Option
+from .options import given_as
 from .output import shows_colours
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ _OPTIONS = (
     click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True,
                  help="For people, programs, pull requests, browsers and CI."),
     click.option("--json", "as_json", is_flag=True, help="The same as --format json."),
-    click.option("--ignore-path", "ignore_paths", metavar="JSONPATH", multiple=True, callback=json_paths,
-                 help="Leave out what changed at this place, e.g. '$.result.structuredContent.uptime'."),
+    given_as(Option("ignore_paths", "--ignore-path", "Leave out what changed at this place, e.g. "
+                    "'$.result.structuredContent.uptime'.", "JSONPATH", multiple=True, check=JSON_PATH)),
 )  # fmt: skip
 _FAIL_ON = click.option("--fail-on", type=click.Choice([*LEVELS, "never"]),
                         help="Exit with 1 at changes of this level or above; default: error.")  # fmt: skip

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from time import clock_gettime, monotonic, monotonic_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..wire.sizes import MAX_DECODED
+from ..options import MAX_DECODED
 
 if TYPE_CHECKING:
     from ..wire.frames import Side

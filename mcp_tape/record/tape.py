@@ -10,14 +10,15 @@ from typing import Any
 
 import orjson
 
+from ..options import MAX_DECODED
 from ..redaction.redactor import FAILED, Redacted, Redactor
+from ..values import size_text
 from ..wire import frames
 from ..wire.channels import STDERR, is_post
 from ..wire.compression import Decoder, TooLargeError
 from ..wire.frames import LEFT_OUT, Entry, Frame, FrameKind, Message, Side
 from ..wire.framing import Event, Events, Lines, Whole
 from ..wire.ledger import Ledger
-from ..wire.sizes import MAX_DECODED, size_text
 
 Sink = Callable[[Frame, list[Entry]], None]
 TOO_LARGE = b"[left out: too large when decompressed]"

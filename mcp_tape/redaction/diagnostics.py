@@ -49,7 +49,7 @@ class Asked(Protocol):
 
 def redactor(rules: Rules, most_seen: int | None = None) -> Redactor:
     """What hides by these rules."""
-    from ..wire.named_functions import named_function
+    from ..values import named_function
     from .redactor import Redactor
 
     functions = [*rules.functions, *map(named_function, rules.named)]

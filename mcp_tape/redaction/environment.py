@@ -56,7 +56,9 @@ def _assigned(text: str) -> Iterator[tuple[str, str]]:
 
 
 def from_process(which: str) -> Pairs:
-    """The secret variables of a process, `pid:N`, or of those that started this one, `parents`."""
+    """The secret variables of a process, `pid:N`, or of those that started this one, `parents`; ValueError: neither."""
+    if which != "parents" and not re.fullmatch(r"pid:\d+", which):
+        raise ValueError(f"{which!r} is neither parents nor pid:N, as in pid:4711")
     if not os.path.isdir("/proc/self"):
         raise TapeError("the environment of another process is read from /proc, which is not here; try --env-file FILE")
     if which != "parents":

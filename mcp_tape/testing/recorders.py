@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import TapeError
-from ..wire.named_functions import name_of
+from ..values import name_of
 from .used import Settings
 
 

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from .sizes import MAX_DECODED
+from ..options import MAX_DECODED
 
 _PIECE = 1 << 20  # what a few bytes decompress to is taken in pieces of this size
 _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}

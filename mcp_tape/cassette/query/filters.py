@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...values import UNITS
 from ...wire import jsontext, protocol
-from ...wire.sizes import UNITS
 from ..functions import answer_of, question_of, text_of
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
+from ...options import REDACT, UPSTREAM
 from ..compare import AfterDashes, fails, judging_options, project_from, show
-from ..options import files, redacting_options, upstream_options
+from ..options import files, given_as
 from .diff import _TIMEOUT, compared, shown_new
 
 
@@ -22,8 +23,7 @@ from .diff import _TIMEOUT, compared, shown_new
 @click.argument("old", metavar="OLD", shell_complete=files)
 @click.argument("new", metavar="[NEW]", required=False, shell_complete=files)
 @judging_options
-@upstream_options
-@redacting_options
+@given_as(*UPSTREAM, *REDACT)
 @_TIMEOUT
 @click.pass_context
 def command(ctx: click.Context, /, old: str, **given: Any) -> None:

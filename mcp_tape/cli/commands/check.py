@@ -9,9 +9,9 @@ import click
 from ...cassette.check import Finding, check
 from ...cassette.reader import Cassette
 from ...errors import CassetteError, count, harmless
+from ...options import KNOWN, REDACT
 from .. import has_found, say
-from ..known import known_options
-from ..options import files, json_option, redacting_options
+from ..options import files, given_as, json_option
 from ..output import Progress, echo, echo_json, frames_of, writable
 from .redact import redactor
 
@@ -24,8 +24,7 @@ from .redact import redactor
     "  mcp-tape check tape.db --json",
 )
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, shell_complete=files)
-@redacting_options
-@known_options
+@given_as(*REDACT, *KNOWN)
 @json_option
 def command(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Find what is wrong with cassettes: one line for each finding, and exit code 1 if there is any.

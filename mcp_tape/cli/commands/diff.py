@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...options import REDACT, UPSTREAM
 from ..compare import AfterDashes, diff_options, fails, finite, project_from, show
-from ..options import files, redacting_options, rules_from, upstream_options
+from ..options import files, given_as, rules_from
 
 if TYPE_CHECKING:
     from ...compare.judging import Comparison
@@ -72,8 +73,7 @@ def shown_new(given: dict[str, Any]) -> str | None:
 @click.option("--surface", is_flag=True, help="Only what the server says it offers.")
 @click.option("--calls", is_flag=True, help="Only what the recorded calls came to.")
 @diff_options
-@upstream_options
-@redacting_options
+@given_as(*UPSTREAM, *REDACT)
 @_TIMEOUT
 @click.pass_context
 def command(ctx: click.Context, /, old: str, surface: bool, calls: bool, **given: Any) -> None:

@@ -9,11 +9,12 @@ import click
 
 from ... import api
 from ...errors import count
+from ...options import RECORD, USE
 from ...record.recorder import Options, Summary
 from ...transports.runs import named
 from .. import say
 from ..names import default_path, default_path_of
-from ..options import common_options, files, listening_options, record_from, recording_options, web_from, web_options
+from ..options import given_as, record_from, web_from
 
 
 @click.command(
@@ -28,13 +29,7 @@ from ..options import common_options, files, listening_options, record_from, rec
     '  "command": "mcp-tape", "args": ["record", "--", "uvx", "mcp-server-time"]\n'
     "or, with --url, the URL that mcp-tape prints in place of the server's.",
 )
-@click.option("-o", "--output", metavar="FILE", shell_complete=files,
-              help="The cassette. Default: cassettes/NAME.db in a project, else in "
-              "your data directory; NAME is made from the command or the URL.")  # fmt: skip
-@web_options
-@listening_options
-@recording_options
-@common_options
+@given_as(*RECORD)
 @click.argument("command", metavar="[-- CMD...]", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def command(ctx: click.Context, /, output: str | None, quiet: bool, command: tuple[str, ...], **given: Any) -> None:
@@ -72,10 +67,9 @@ def check_server(command: tuple[str, ...], given: dict[str, Any]) -> None:
         from ...redaction.diagnostics import hidden
 
         raise click.UsageError(f"either --url {hidden(url)} or the command {command[0]}, not both")
-    for option in ("listen", "headers", "cacert", "head_timeout", "max_body"):
-        if command and given.get(option):
-            name = option.removesuffix("s").replace("_", "-")
-            raise click.UsageError(f"--{name} goes with --url; a command talks on stdin and stdout")
+    for row in USE:
+        if command and row.counts and given.get(row.name):
+            raise click.UsageError(f"{row.flag} goes with --url; a command talks on stdin and stdout")
 
 
 def tell(text: str) -> None:

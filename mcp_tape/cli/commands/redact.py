@@ -11,13 +11,13 @@ from ...cassette import file as database
 from ...cassette.change.redact import Hidden, hide, would_hide
 from ...cassette.reader import Cassette
 from ...errors import count, harmless
+from ...options import KNOWN, REDACT
 from ...redaction import diagnostics
 from ...redaction.redactor import Redactor
 from ...transports.signals import tidied_up
 from ...wire.secret_names import placeholder
 from .. import say
-from ..known import known_options
-from ..options import cassette_argument, json_option, redacting_options, rules_from
+from ..options import cassette_argument, given_as, json_option, rules_from
 from ..output import Progress, echo_json, frames_of
 
 
@@ -30,8 +30,7 @@ from ..output import Progress, echo_json, frames_of
     "  mcp-tape check tape.db",
 )
 @cassette_argument
-@redacting_options
-@known_options
+@given_as(*REDACT, *KNOWN)
 @click.option("--dry-run", is_flag=True, help="Only say what would be hidden.")
 @json_option
 def command(file: str, dry_run: bool, as_json: bool, **given: Any) -> None:

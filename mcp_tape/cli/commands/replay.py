@@ -7,18 +7,9 @@ from typing import Any
 import click
 
 from ... import api
+from ...options import REPLAY
 from .. import say
-from ..options import (
-    body_options,
-    cassette_argument,
-    check_faults,
-    common_options,
-    listening_options,
-    redacting_options,
-    replay_from,
-    replaying_options,
-    web_from,
-)
+from ..options import cassette_argument, check_faults, given_as, web_from
 
 
 @click.command(
@@ -33,11 +24,7 @@ from ..options import (
     '  "command": "mcp-tape", "args": ["replay", "time.db"]',
 )
 @cassette_argument
-@replaying_options
-@redacting_options
-@listening_options
-@body_options
-@common_options
+@given_as(*REPLAY)
 @click.pass_context
 def command(ctx: click.Context, /, file: str, quiet: bool, **given: Any) -> None:
     """Be the recorded server: deterministic, offline, for tests.
@@ -48,7 +35,7 @@ def command(ctx: click.Context, /, file: str, quiet: bool, **given: Any) -> None
     A request that nothing on the tape answers is a miss: told in the error, on stderr, and in the exit
     code (1). What is said of it hides secrets, as a recording would; redacting options add to that.
     """
-    options = replay_from(given)
+    options = api.replay_options(given)
     check_faults(options, given["listen"])
     web = web_from(given)
     if given["listen"]:

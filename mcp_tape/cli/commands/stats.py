@@ -11,7 +11,7 @@ from ...cassette.query.filters import Filter
 from ...cassette.query.stats import Figures
 from ...cassette.reader import Cassette
 from ...errors import count, harmless
-from ...wire.sizes import size_text
+from ...values import size_text
 from .. import say
 from ..filter import filter_option
 from ..lines import duration

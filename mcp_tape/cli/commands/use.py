@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 import click
 
-from ...api import Played, Replay
+from ...api import Played, Replay, replay_options
 from ...errors import TapeError, count
 from ...modes import Command, Mode, Url, use
+from ...options import USE
 from .. import say
-from ..options import (
-    body_options,
-    check_faults,
-    common_options,
-    files,
-    listening_options,
-    record_from,
-    recording_options,
-    replay_from,
-    replaying_options,
-    rules_from,
-    web_from,
-    web_options,
-)
+from ..options import cassette_argument, check_faults, given_as, record_from, rules_from, web_from
 from .record import check_server, tell, tell_stripped, tell_summary
 from .replay import tell_played
 
@@ -39,17 +27,8 @@ from .replay import tell_played
     '  "command": "mcp-tape",\n'
     '  "args": ["use", "time.db", "--", "uvx", "mcp-server-time"]',
 )
-@click.argument("file", metavar="FILE", shell_complete=files)
-@click.option("--mode", type=click.Choice(get_args(Mode)), default="once", show_default=True,
-              help="none: only replay. once: record if there is nothing to play. new_episodes: record what misses. "
-              "all: always record. rewrite: record anew, and replace the cassette if that ends well.")  # fmt: skip
-@web_options
-@listening_options
-@body_options
-@replaying_options
-@click.option("--in-place-of", metavar="PATH", hidden=True, help="The cassette that FILE stands for in reports.")
-@recording_options
-@common_options
+@cassette_argument
+@given_as(*USE)
 @click.argument("command", metavar="[-- CMD...]", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def command(ctx: click.Context, /, file: str, mode: Mode, quiet: bool, command: tuple[str, ...], **given: Any) -> None:
@@ -61,7 +40,7 @@ def command(ctx: click.Context, /, file: str, mode: Mode, quiet: bool, command: 
     by_web = bool(given["url"] or given["listen"])
     if mode != "none":
         check_server(command, given)
-    replaying = replay_from(given)
+    replaying = replay_options(given)
     check_faults(replaying, by_web)
     server = Url(web_from(given), click.echo) if by_web else Command(command)
     if not quiet:

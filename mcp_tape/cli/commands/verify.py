@@ -12,10 +12,11 @@ import click
 
 from ...compare.judging import Comparison
 from ...errors import TapeError, count, pasted
+from ...options import NO_REDACT, NOTE, RECORDING, REDACT, WEB, words
 from .. import say
 from ..compare import AfterDashes, diff_options, fails, is_text, project_from, show
 from ..options import files as of_files
-from ..options import recording_options, web_options
+from ..options import given_as
 from .diff import _TIMEOUT
 
 if TYPE_CHECKING:
@@ -43,9 +44,9 @@ if TYPE_CHECKING:
 )
 @click.option("--no-keep", is_flag=True, help="Leave no CASSETTE.new for mcp-tape review. The same where CI is set.")
 @_TIMEOUT
-@web_options
+@given_as(*WEB)
 @diff_options
-@recording_options
+@given_as(*RECORDING)
 @click.option("-q", "--quiet", is_flag=True, help="Show changes, and say nothing unless something is wrong.")
 @click.pass_context
 def command(ctx: click.Context, /, files: tuple[str, ...], quiet: bool, **given: Any) -> None:
@@ -237,17 +238,4 @@ def _options(given: dict[str, Any]) -> Options:
     if session not in ("latest", "all") and not session.isdigit():
         raise click.UsageError(f"--session: {session!r} is neither latest, all nor a session's number")
     writes: Any = "allow" if given["allow_writes"] else "skip" if given["skip_writes"] else "refuse"
-    return Options(session, writes, given["timeout"], tuple(_recording(given)))
-
-
-def _recording(given: dict[str, Any]) -> list[str]:
-    """The options for the recorder, as they were given to us."""
-    repeated = {
-        "--redact-key": given["redact_keys"],
-        "--redact-path": given["redact_paths"],
-        "--redact-value": given["redact_values"],
-        "--redact-with": given["redact_with"],
-        "--note": [given["note"]] if given["note"] else [],
-    }
-    words = [word for option, values in repeated.items() for value in values for word in (option, value)]
-    return [*words, *(["--no-redact"] if given["no_redact"] else [])]
+    return Options(session, writes, given["timeout"], tuple(words((NOTE, *REDACT, NO_REDACT), given)))

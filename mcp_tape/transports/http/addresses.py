@@ -19,3 +19,32 @@ def is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def host_and_port(text: str) -> tuple[str, int]:
+    """Where to listen: HOST:PORT, or a port alone. ValueError: neither."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if colon else "127.0.0.1"
+    if not port.isdecimal() or int(port) > 65535 or not host:
+        raise ValueError(f"{text!r} is not HOST:PORT, as in 127.0.0.1:8000; port 0 picks a free one")
+    return host, int(port)
+
+
+def check_url(text: str) -> None:
+    """Raise ValueError for what is no URL of a server."""
+    if not _is_url(text):
+        from ...redaction.diagnostics import hidden
+
+        raise ValueError(f"{hidden(text)!r} is no http or https URL, as in https://host/mcp")
+
+
+def _is_url(text: str) -> bool:
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(text)
+        port = parts.port  # raises where it is no number, or none that could be
+    except ValueError:
+        return False
+    plain = all(c.isprintable() and not c.isspace() for c in text)
+    return plain and parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote
 
 from ...errors import CassetteError
+from ...values import size_text
 from ...wire import frames, framing, protocol, rewrite
-from ...wire.sizes import size_text
 from . import shortcut
 from .listen import OPENED, Headers, Receive, Scope, answer, header
 from .listen import Send as Reply

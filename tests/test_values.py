@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_tape.wire.sizes import parse_size, size_text
+from mcp_tape.values import parse_size, size_text
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,104 @@
+"""Values of options, as people write them: sizes, functions by name, headers and the like; else ValueError."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+# A thousand is 1000, as in `size:1k..2M` of filters.
+UNITS = {"": 1, "b": 1, "k": 10**3, "kb": 10**3, "m": 10**6, "mb": 10**6, "g": 10**9, "gb": 10**9}
+_SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?([A-Za-z]*)")
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # https://www.rfc-editor.org/rfc/rfc9110#section-5.6.2
+
+
+def parse_size(text: str) -> int:
+    """Number of bytes in `800k`, `64M` or `1.5G`; at least one."""
+    found = _SIZE.fullmatch(text)
+    unit = UNITS.get(found[2].lower()) if found else None
+    size = round(float(found[1]) * unit) if found and unit else 0
+    if size < 1:
+        raise ValueError(f"{text!r} is no size; write e.g. 800k, 64M or 1G")
+    return size
+
+
+def size_text(size: int) -> str:
+    """A size with one digit behind the point, for people."""
+    for unit, one in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if size >= one:
+            return f"{size / one:.1f}{unit}"
+    return str(size)
+
+
+def named_function(name: str) -> Callable[..., Any]:
+    """The function `module:function`."""
+    module, _, path = name.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for step in path.split("."):
+            found = getattr(found, step)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"{name!r} is no function that can be imported: {error}") from None
+    if not callable(found):
+        raise ValueError(f"{name!r} is not a function")
+    return found  # type: ignore[no-any-return]
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """`module:function` of a function; ValueError for one that no other process could import."""
+    module, path = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    name = f"{module}:{path}"
+    try:
+        if module != "__main__" and path and named_function(name) is function:
+            return name
+    except ValueError:
+        pass  # it is within another function, or nowhere
+    shown = name if path else repr(function)
+    raise ValueError(f"{shown} cannot be imported by another process; define it at the top of a module")
+
+
+def header(text: str) -> tuple[str, str]:
+    """Name and value of an HTTP header."""
+    name, colon, value = (part.strip() for part in text.partition(":"))
+    if not colon or not _TOKEN.fullmatch(name) or not all(_is_field_text(character) for character in value):
+        # What stands behind the colon, or alone, is probably a secret.
+        raise ValueError(f"that is no header{f' ({name!r})' if colon else ''}; write it as 'Name: value'")
+    return name, value
+
+
+def _is_field_text(character: str) -> bool:
+    """True for what a header may hold. https://www.rfc-editor.org/rfc/rfc9110#section-5.5"""
+    return character == "\t" or (character.isprintable() and ord(character) < 256)
+
+
+def check_pattern(text: str) -> None:
+    """Refuse what is no regular expression."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"{text!r} is not a regular expression: {error}") from error
+
+
+def check_session(text: str) -> None:
+    """Refuse what names no session to play."""
+    if text not in ("latest", "all") and not text.isdecimal():
+        raise ValueError(f"{text!r} is neither latest, all nor a session's number")
+
+
+def check_appendable(path: str) -> None:
+    """Refuse a file that cannot be written to. It is made."""
+    try:
+        open(path, "ab").close()
+    except OSError as error:
+        raise ValueError(f"cannot write {path}: {error.strerror}") from None
+
+
+def check_certificates(path: str) -> None:
+    """Refuse a file without certificates."""
+    import ssl  # only where it is needed
+
+    try:
+        ssl.create_default_context(cafile=path)
+    except (OSError, ssl.SSLError) as error:
+        raise ValueError(f"{path} holds no certificate that can be read: {error}") from None
