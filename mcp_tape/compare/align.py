@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ..cassette.query.calls import Asked, place_of
 from ..wire import match, protocol
 from .minted import spots
-from .minted.binding import is_made_up, made_up_in
+from .minted.binding import is_made_up, is_number, made_up_in
 from .minted.uses import same_inputs
 from .recording import Recording
 
@@ -82,7 +82,7 @@ def _by_values(
     old: Recording, new: Recording, pairs: list[Pair], left: list[Asked], waiting: _Waiting
 ) -> tuple[list[Pair], list[Asked]]:
     """What an answer teaches may pair a later call, whose answer teaches more: in order, until nothing is found."""
-    learned = _Learned(value for asked in left for value in _leaves(old.params(asked)))
+    learned = _Learned(value for asked in left for _, value in spots.leaves(old.params(asked)))
     found = dict(pairs)
     unread = sorted([*found, *left], key=place_of)
     while unread:
@@ -152,7 +152,7 @@ class _Learned:
                 self._keep(before, after)
                 for word, other in _words(before, after):
                     self._keep(word, other)
-            elif _is_number(before) and _is_number(after):
+            elif is_number(before) and is_number(after):
                 self._keep(_name(before), after)
 
     def _keep(self, name: str, value: Any) -> None:
@@ -201,17 +201,5 @@ def _ids_in(value: Any) -> list[str]:
     return spots.ids_in(value) if isinstance(value, str) else []
 
 
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, (dict, list)):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(inner)
-    else:
-        yield value
-
-
 def _name(value: Any) -> str:
     return value if isinstance(value, str) else f"\0{value!r}"  # no text of a server looks like this
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -42,6 +42,10 @@ class Subject(NamedTuple):
         return f"{self.kind} {self.name}".rstrip()
 
 
+SERVER = Subject("server", "")
+Found = tuple[Subject, Difference]
+
+
 class Change(NamedTuple):
     """One difference with its rule and its level. `times`: how often the very same was found."""
 
@@ -77,7 +81,7 @@ def change(subject: Subject, found: Difference) -> Change:
     """A difference, of a subject."""
     rule = RULES[found.rule]
     path = jsonpath.path_text(found.path)
-    what = () if found.of is ABSENT else (_canonical(found.of),)
+    what = () if found.of is ABSENT else (canonical(found.of),)
     return Change(
         rule.id,
         found.level or rule.level,
@@ -87,7 +91,7 @@ def change(subject: Subject, found: Difference) -> Change:
         found.before,
         found.after,
         found.note,
-        _fingerprint(rule.id, *subject, path, _canonical(found.before), _canonical(found.after), *what),
+        _fingerprint(rule.id, *subject, path, canonical(found.before), canonical(found.after), *what),
     )
 
 
@@ -97,5 +101,6 @@ def _fingerprint(*parts: str | bytes) -> str:
     return hashlib.sha256(b"".join(b"%d:%s" % (len(part), part) for part in encoded)).hexdigest()[:12]
 
 
-def _canonical(value: Any) -> bytes:
+def canonical(value: Any) -> bytes:
+    """Bytes that are the same for equal values; none for what is absent."""
     return b"" if value is ABSENT else jsontext.canonical(value)

@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 from ..errors import SettingsError
 from ..wire.jsonpath import JsonPath, compile_path, read_path
 from ..wire.jsontext import Path
-from .changes import Change, Difference, Subject, change
+from .changes import Change, Difference, Found, change
 from .rules import LEVELS, RULES, Category, Level, risen
 
-Found = tuple[Subject, Difference]
 _KINDS = ("server", "tool", "resource", "template", "prompt", "call")
 IGNORE_HEADER = (
     "# Changes that mcp-tape does not report: a fingerprint, a rule and a subject, or a JSONPath. Then why.\n"

@@ -92,8 +92,7 @@ class Recording:
 
     def question(self, asked: Question) -> Any:
         """What it is about: its params without the client's own affairs."""
-        params = protocol.member(self._body(asked.frame, asked.part), "params")
-        return {k: v for k, v in params.items() if k != "_meta"} if isinstance(params, dict) else params
+        return protocol.without_meta(protocol.member(self._body(asked.frame, asked.part), "params"))
 
     def notifications(self) -> dict[tuple[int, int | None], Counter[str]]:
         """What the server told, counted in the same way."""

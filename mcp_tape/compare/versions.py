@@ -8,18 +8,17 @@ from typing import Literal, NamedTuple
 from ..cassette.reader import Cassette
 from ..replay.selection import select
 from ..wire import protocol
-from .changes import Subject
+from .changes import SERVER, Found
 from .checks.resources_prompts import compare_prompts, compare_resources, compare_templates
 from .checks.server import compare_server, compare_version_numbers
 from .checks.tools import compare_tools
-from .judging import Comparison, Found, Settings, Unknown, judged
+from .judging import Comparison, Settings, Unknown, judged
 from .recording import Recording, newest_handshake
 from .surface import SURFACE, Answer, Surface, read
 
 Part = Literal["surface", "calls"]
 PARTS: tuple[Part, ...] = ("surface", "calls")
 DEFAULT = Settings()
-_SERVER = Subject("server", "")
 _BY_KIND = {
     "tool": compare_tools,
     "resource": compare_resources,
@@ -91,7 +90,7 @@ def compare(
         unknown += _uncalled(old, new, parts)
     changes, ignored = judged(found, settings)
     if any(change.level == "error" for change in changes):
-        numbers = [(_SERVER, one) for one in compare_version_numbers(old.surface.version, new.surface.version)]
+        numbers = [(SERVER, one) for one in compare_version_numbers(old.surface.version, new.surface.version)]
         changes, ignored = judged([*found, *numbers], settings)
     unused = settings.ignores.unused(changes + ignored)
     return Comparison(
@@ -104,7 +103,7 @@ def _counted(compared: dict[str, int]) -> dict[str, int]:
 
 
 def _surface(old: Version, new: Version) -> Iterator[Found]:
-    yield from ((_SERVER, found) for found in compare_server(old.surface, new.surface))
+    yield from ((SERVER, found) for found in compare_server(old.surface, new.surface))
     for kind in _known(old, new):
         items = (version.surface.lists[kind.method].items for version in (old, new))
         yield from _BY_KIND[kind.subject](*items)

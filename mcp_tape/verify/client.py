@@ -14,10 +14,9 @@ from ..replay.selection import Recorded, Selection
 from ..wire import jsontext, protocol
 from ..wire.channels import is_post
 from ..wire.frames import Message
-from . import plan as plans
 from .deck import ClientDeck
 from .findings import Skipped
-from .plan import Options, Plan
+from .plan import Options, Plan, hints, request_of
 
 PATIENCE = 1.0  # seconds for what the server says of its own accord
 _MOST_PAGES = 100  # beyond those on the tape
@@ -92,14 +91,14 @@ class Role:
         if recorded is not None and recorded.place in self._sources:
             self._live[recorded.place] = answer.body
         if row.method == protocol.TOOLS:
-            self._read_only -= {name for name, read_only in plans.hints(answer.body).items() if not read_only}
+            self._read_only -= {name for name, read_only in hints(answer.body).items() if not read_only}
         if (row.method or "").endswith("/list"):
             self._turn_page(row, answer, recorded)
 
     # -- what is left out
 
     def _reason(self, row: Recorded) -> Skipped | None:
-        request = plans.request_of(row)
+        request = request_of(row)
         if row.method == protocol.CALL and self._options.writes != "allow" and row.name not in self._read_only:
             was = "is not read-only" if self._options.writes == "skip" else "is no longer read-only"
             return Skipped(request, f"the tool {was}", True)
@@ -122,10 +121,10 @@ class Role:
         cursor = _cursor(answer.body)
         if cursor is None or cursor in self._pages or len(self._pages) >= _MOST_PAGES:
             return
-        if recorded is not None and _cursor(plans.body_of(self._selection, recorded)) is not None:
+        if recorded is not None and _cursor(self._selection.message(recorded).body) is not None:
             return  # the next page is on the tape
         self._pages.add(cursor)
-        body = plans.body_of(self._selection, self._selection.at(row.place))
+        body = self._selection.message(self._selection.at(row.place)).body
         rpc_id = f"mcp-tape-page-{len(self._pages)}"
         params = (body.get("params") or {}) | {"cursor": cursor}
         text = jsontext.dumps(body | {"id": rpc_id, "params": params}).encode()
@@ -133,7 +132,7 @@ class Role:
 
     def _recorded(self, key: Key) -> Any:
         selection = self._family[key[0]]
-        return plans.body_of(selection, selection.at(key))
+        return selection.message(selection.at(key)).body
 
 
 def _family(cassette: Cassette, session: int) -> list[int]:
@@ -147,7 +146,7 @@ def _said(family: Mapping[int, Selection]) -> Iterator[Said]:
         rows: Iterable[Recorded] = [*selection.of_client(session), *selection.of_server(session)]
         for row in sorted(rows, key=lambda row: row.place):
             if row.kind != "noise":
-                yield Said(row.place, row.sender, row.kind, row.method, plans.body_of(selection, row))
+                yield Said(row.place, row.sender, row.kind, row.method, selection.message(row).body)
 
 
 def _cursor(body: Any) -> str | None:

@@ -217,7 +217,7 @@ class ClientDeck:
 
     def _question(self, message: Message) -> Recorded | None:
         """The recorded one that this is. Those of open calls go first."""
-        now = _about(message.body.get("params"))
+        now = protocol.without_meta(message.body.get("params"))
         of_calls = {row.seq for row, _ in self._in_flight.values()}
         left = [row for row in self._asked if row.method == message.method]
         here = [row for row in left if row.exchange is None or row.exchange in of_calls]
@@ -250,7 +250,7 @@ class ClientDeck:
 
     def _params(self, row: Recorded) -> Any:
         """What a question was about."""
-        return _about(self._selection.message(row).body.get("params"))
+        return protocol.without_meta(self._selection.message(row).body.get("params"))
 
     def _named(self, row: Recorded) -> list[Any]:
         """The same, as recorded, and by the names that the live call has for things."""
@@ -261,11 +261,6 @@ class ClientDeck:
 def _params_in(text: bytes) -> Any:
     messages = frames.parse(text)[1]
     return messages[0].body.get("params") if messages else None
-
-
-def _about(params: Any) -> Any:
-    """Params without what is between the two programs."""
-    return {k: v for k, v in params.items() if k != "_meta"} if isinstance(params, dict) else params
 
 
 def _batch(frame: FrameText, parts: list[bytes]) -> bytes:

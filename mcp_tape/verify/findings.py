@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 from ..cassette.query.calls import answer_statuses
 from ..cassette.reader import Cassette
-from ..compare.changes import Change, Difference, Subject
-from ..compare.judging import Comparison, Found, LeftOut, Unknown
+from ..compare.changes import SERVER, Change, Difference, Found
+from ..compare.judging import Comparison, LeftOut, Unknown
 from ..replay.choosing import is_legacy, is_modern
 from ..wire import protocol
 from .plan import Plan, Request
@@ -64,7 +64,7 @@ class Verified(NamedTuple):
 def found(verified: Verified) -> list[Found]:
     """A crash or a hang is the server's; a single call without an answer is seen in the recording itself."""
     return [
-        (Subject("server", ""), Difference("server-crashed", note=_told(failure.message, failure.stderr)))
+        (SERVER, Difference("server-crashed", note=_told(failure.message, failure.stderr)))
         for failure in verified.failures
         if failure.kind in ("crashed", "hung")
     ]

@@ -59,7 +59,7 @@ class Request(NamedTuple):
     name: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.method} {self.name or ''}".rstrip()
+        return protocol.call_title(self.method, self.name)
 
 
 class Plan(NamedTuple):
@@ -98,7 +98,7 @@ def _read_only(cassette: Cassette, session: int) -> frozenset[str]:
         selection = Selection(cassette, [number])
         for row in selection.of_client(number):
             answer = selection.answer(row) if row.method == protocol.TOOLS and row.kind == "request" else None
-            for name, read_only in hints(body_of(selection, answer)).items() if answer else ():
+            for name, read_only in hints(selection.message(answer).body).items() if answer else ():
                 said[name] = read_only and said.get(name, True)
     return frozenset(name for name, read_only in said.items() if read_only)
 
@@ -111,11 +111,6 @@ def hints(body: Any) -> dict[str, bool]:
         for tool in (tools if isinstance(tools, list) else ())
         if isinstance(name := protocol.member(tool, "name"), str)
     }
-
-
-def body_of(selection: Selection, row: Recorded) -> Any:
-    """A recorded message as plain values."""
-    return selection.message(row).body
 
 
 def request_of(row: Recorded) -> Request:

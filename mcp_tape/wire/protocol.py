@@ -127,6 +127,16 @@ def call_name(method: str, params: Any) -> str | None:
     return name if isinstance(name, str) else None
 
 
+def call_title(method: str, name: str | None) -> str:
+    """A request in a few words: its method, and what it is about."""
+    return f"{method} {name or ''}".rstrip()
+
+
+def without_meta(params: Any) -> Any:
+    """Params without what the two programs tell each other besides."""
+    return {k: v for k, v in params.items() if k != "_meta"} if isinstance(params, dict) else params
+
+
 def is_housekeeping(method: str) -> bool:
     """Asked as often as a client likes: when its answers are played out, the last one is repeated."""
     return method in _HOUSEKEEPING or method.endswith("/list")

@@ -63,7 +63,7 @@ class Asked(NamedTuple):
 
     @property
     def title(self) -> str:
-        return f"{self.method} {self.name or ''}".rstrip()
+        return protocol.call_title(self.method, self.name)
 
 
 class Question(NamedTuple):

@@ -9,13 +9,12 @@ from typing import Any
 from ...wire import jsontext, protocol
 from ...wire.jsontext import Path
 from ...wire.match import differences
-from ..changes import ABSENT, Difference, Subject
+from ..changes import ABSENT, Difference, Found, Subject
 from ..minted.binding import general
 from ..minted.uses import same_inputs
 from ..rules import Level
 from .json_values import Same, compare_shapes, compare_values, kind_of, under_old_names
 
-Found = Iterator[tuple[Subject, Difference]]
 _MADE_UP = ("string", "number")
 _NOT_FOUND = (protocol.RESOURCE_NOT_FOUND, protocol.INVALID_PARAMS)  # a resource, in both eras
 _RENUMBERED = [_NOT_FOUND, _NOT_FOUND[::-1]]
@@ -23,9 +22,9 @@ _HOLDS = {protocol.CALL: "content", protocol.READ: "contents", protocol.GET_PROM
 _NOT_COMPARED = {"_meta", "ttlMs", "cacheScope", "resultType", "nextCursor", "isError", "content", "structuredContent"}
 
 
-def compare_answers(method: str, name: str | None, old: Any, new: Any, same: Same) -> Found:
+def compare_answers(method: str, name: str | None, old: Any, new: Any, same: Same) -> Iterator[Found]:
     """What differs between two answers to the same question."""
-    call = Subject("call", f"{method} {name or ''}".rstrip())
+    call = Subject("call", protocol.call_title(method, name))
     failed, fails = _failure(old), _failure(new)
     if failed is not None or fails is not None:
         yield from ((call, found) for found in _failures(failed, fails, same))
@@ -278,13 +277,13 @@ def _summary(data: Any) -> Any:
     return f"{len(data)} characters, sha256 {digest[:4]} {digest[4:8]} {digest[8:12]}"
 
 
-def _prompt(subject: Subject, old: dict[str, Any], new: dict[str, Any], same: Same) -> Found:
+def _prompt(subject: Subject, old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Found]:
     before, after = old.get("messages"), new.get("messages")
     for found in compare_values(before, after, ("result", "messages"), same, "prompt-messages-changed"):
         yield subject, found
 
 
-def _read(call: Subject, resource: Subject, old: dict[str, Any], new: dict[str, Any], same: Same) -> Found:
+def _read(call: Subject, resource: Subject, old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Found]:
     before, after = (_blocks(result.get("contents")) for result in (old, new))
     path: Path = ("result", "contents")
     if len(before) != len(after):

@@ -11,15 +11,15 @@ from ...cassette.query.calls import Asked
 from ...wire import jsontext, match, protocol
 from ...wire.jsontext import Path
 from ..align import Alignment, Pair, align
-from ..changes import ABSENT, Difference, Subject
+from ..changes import ABSENT, SERVER, Difference, Found, Subject, canonical
 from ..minted.binding import Bound, general, general_name, has_time
+from ..minted.spots import leaves
 from ..recording import Recording
 from ..rules import Level
 from ..surface import LISTS, SURFACE, Surface
 from .answers import compare_answers, compare_caching, compare_envelopes
 from .server_requests import compare_questions
 
-Found = Iterator[tuple[Subject, Difference]]
 _NOT_MISSED = SURFACE | {protocol.PING, protocol.SET_LEVEL, protocol.LISTEN, protocol.TASK}
 _FINE = ("ok", "input-required")
 _FOR_NO_CALL = {protocol.ROOTS, protocol.PING}  # asked when the server likes
@@ -52,7 +52,7 @@ class Calls:
         self._steady: dict[str, set[Path]] = {}
         self._bound = Bound(self._is_steady)
 
-    def compare(self, slower_than: float | None = None) -> Found:
+    def compare(self, slower_than: float | None = None) -> Iterator[Found]:
         for pair in self.alignment.pairs:
             yield from self._told_apart(pair, self._pair(pair))
         yield from self._unpaired()
@@ -66,7 +66,7 @@ class Calls:
 
     # -- calls
 
-    def _pair(self, pair: Pair) -> Found:
+    def _pair(self, pair: Pair) -> Iterator[Found]:
         old, new = pair
         call = Subject("call", old.title)
         if old.answer is not None and new.answer is None:
@@ -82,14 +82,14 @@ class Calls:
         if old.method == protocol.CALL and old.name and new.status == "ok":
             yield from ((call, found) for found in self._violations(pair, differ))
 
-    def _told_apart(self, pair: Pair, found: Found) -> Found:
+    def _told_apart(self, pair: Pair, found: Iterator[Found]) -> Iterator[Found]:
         """What is the same of every call of a tool, with what this one asked for."""
         for subject, one in found:
             if one.rule in _SAME_FOR_ALL:
                 one = of_call(one, pair.old.method, self._old.params(pair.old), self._new.params(pair.new))
             yield subject, one
 
-    def _answers(self, pair: Pair, old: Any, new: Any) -> Found:
+    def _answers(self, pair: Pair, old: Any, new: Any) -> Iterator[Found]:
         method, title = pair.old.method, pair.old.title
         yield from ((Subject("call", title), one) for one in compare_envelopes(old, new))
         if method not in SURFACE:
@@ -114,11 +114,11 @@ class Calls:
     def _steady_times(self, pair: Pair) -> Iterator[Path]:
         old, new = self._old.answer(pair.old), self._new.answer(pair.new)
         moved = {path for path, _, _ in match.differences(old, new)}
-        for path, value in _leaves(old):
+        for path, value in leaves(old):
             if path not in moved and has_time(path, value):
                 yield general(path)
 
-    def _promised(self, pair: Pair, found: Found, new: Any) -> Found:
+    def _promised(self, pair: Pair, found: Iterator[Found], new: Any) -> Iterator[Found]:
         """A member that went where the old output schema says that it may, breaks nobody who read that."""
         schema = _output_schema(self._surfaces[0], pair.old.name) if pair.old.method == protocol.CALL else None
         fits: bool | None = None
@@ -141,7 +141,7 @@ class Calls:
         if found and (schemas[0] is None or not any(violations(schemas[0], self._old.answer(pair.old)))):
             yield from found
 
-    def _unpaired(self) -> Found:
+    def _unpaired(self) -> Iterator[Found]:
         for asked in self.alignment.missing:
             if asked.method not in _NOT_MISSED:
                 yield Subject("call", asked.title), self._unmade("call-missing", self._old, asked)
@@ -154,15 +154,15 @@ class Calls:
         sides = (what, ABSENT) if rule == "call-missing" else (ABSENT, what)
         return Difference(rule, ("params",), *sides)
 
-    def _unasked(self) -> Found:
+    def _unasked(self) -> Iterator[Found]:
         """Answers that no request waits for: given twice, or to nobody."""
         if (number := self._new.unasked()) and not self._old.unasked():
             note = f"{number} answer{'s' if number > 1 else ''} that nobody waits for"
-            yield Subject("server", ""), Difference("server-answer-unasked", note=note)
+            yield SERVER, Difference("server-answer-unasked", note=note)
 
     # -- what came beside
 
-    def _server_requests(self) -> Found:
+    def _server_requests(self) -> Iterator[Found]:
         """What the server asked for. On one pipe it is a guess which of several open calls it was for, so a method
         counts only if the whole session has more or less of it, and what no call explains is the server's."""
         old, new = self._old.server_requests(), self._new.server_requests()
@@ -180,9 +180,9 @@ class Calls:
         for method in sorted(set(more) | set(less)):
             if (more[method] > 0 and not before[method]) or (less[method] > 0 and not after[method]):
                 rule = "server-request-added" if more[method] > 0 else "server-request-removed"
-                yield Subject("server", ""), _comes(rule, method, before, after)
+                yield SERVER, _comes(rule, method, before, after)
 
-    def _notifications(self) -> Found:
+    def _notifications(self) -> Iterator[Found]:
         """Progress belongs to its call. Others come when they like: what counts is whether they come at all."""
         old, new = self._old.notifications(), self._new.notifications()
         for pair in filter(_ended_alike, self.alignment.pairs):
@@ -191,9 +191,9 @@ class Calls:
         for method in sorted(set(before) ^ set(after)):
             rule = "notification-missing" if method in before else "notification-added"
             if method != protocol.PROGRESS:
-                yield Subject("server", ""), _comes(rule, method, before, after)
+                yield SERVER, _comes(rule, method, before, after)
 
-    def _progress(self, pair: Pair, old: Counter[str], new: Counter[str]) -> Found:
+    def _progress(self, pair: Pair, old: Counter[str], new: Counter[str]) -> Iterator[Found]:
         before, after = old[protocol.PROGRESS], new[protocol.PROGRESS]
         if before != after:
             rule = "notification-missing" if after < before else "notification-added"
@@ -205,16 +205,16 @@ class Calls:
             if orders[0] != orders[1]:
                 yield Subject("call", pair.old.title), Difference("notification-reordered", (), *orders)
 
-    def _pagination(self) -> Found:
+    def _pagination(self) -> Iterator[Found]:
         for kind in protocol.KINDS:
             old, new = (surface.lists[kind.method] for surface in self._surfaces)
             if old.pages and new.pages and old.pages != new.pages:
                 # Who read several pages reads as many as there are; who never saw a cursor may stop at the first.
                 level: Level | None = None if old.pages == 1 else "info"
                 found = Difference("pagination-changed", (kind.member,), old.pages, new.pages, level=level)
-                yield Subject("server", ""), found
+                yield SERVER, found
 
-    def _slower(self, ratio: float) -> Found:
+    def _slower(self, ratio: float) -> Iterator[Found]:
         for title, pairs in self._by_title.items():
             old, new = ([p[side].microseconds or 0 for p in pairs if p[side].answer] for side in (0, 1))
             if old and new and median(new) > max(median(old), _SLOW) * ratio:
@@ -253,7 +253,7 @@ def _beside(counts: dict[tuple[int, int | None], Counter[str]], asked: Asked) ->
     return counts.get((asked.session, asked.seq), _NOTHING)
 
 
-def _told(pair: Pair, rule: str, method: str, old: Counter[str], new: Counter[str]) -> tuple[Subject, Difference]:
+def _told(pair: Pair, rule: str, method: str, old: Counter[str], new: Counter[str]) -> Found:
     return Subject("call", pair.old.title), _number(rule, method, old, new)
 
 
@@ -276,15 +276,6 @@ def _output_schema(surface: Surface, tool: str | None) -> Any:
     return surface.lists[protocol.TOOLS].items.get(tool or "", {}).get("outputSchema")
 
 
-def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
-    if items is None:
-        yield path, value
-        return
-    for step, inner in items:
-        yield from _leaves(inner, (*path, step))
-
-
 # -- the call that a change is of
 
 
@@ -300,11 +291,7 @@ def _common(old: Any, new: Any) -> Any:
         return {general_name(key): _common(value, new.get(key, ABSENT)) for key, value in old.items()}
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         return [_common(*pair) for pair in zip(old, new, strict=True)]
-    return old if jsontext.canonical(old) == _canonical(new) else _MADE_UP
-
-
-def _canonical(value: Any) -> bytes:
-    return b"" if value is ABSENT else jsontext.canonical(value)
+    return old if canonical(old) == canonical(new) else _MADE_UP
 
 
 def _request_note(what: Any) -> str:

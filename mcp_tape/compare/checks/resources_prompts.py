@@ -6,18 +6,17 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..changes import ABSENT, Difference, Subject
+from ..changes import ABSENT, Difference, Found, Subject
 from ..rules import Level
 from .tools import differing
 
 Items = dict[str, dict[str, Any]]
-Found = Iterator[tuple[Subject, Difference]]
 _VARIABLE = re.compile(r"\{[+#./;?&]?([^{}]*)\}")
 _QUERY = re.compile(r"\{[?&][^{}]*\}")
 _TOLD = ("name", "title", "description")
 
 
-def compare_resources(old: Items, new: Items) -> Found:
+def compare_resources(old: Items, new: Items) -> Iterator[Found]:
     for uri, resource in old.items():
         subject = Subject("resource", uri)
         if uri not in new:
@@ -30,7 +29,7 @@ def compare_resources(old: Items, new: Items) -> Found:
             yield Subject("resource", uri), Difference("resource-added")
 
 
-def compare_templates(old: Items, new: Items) -> Found:
+def compare_templates(old: Items, new: Items) -> Iterator[Found]:
     """By what they make; one that makes something else is known by its name."""
     moved = {uri: other for uri in old if uri not in new for other in new if _is_moved(old[uri], new[other], old)}
     for uri, template in old.items():
@@ -70,7 +69,7 @@ def _names(template: str) -> Iterator[str]:
             yield re.sub(r"[*]$|:\d+$", "", name.strip())
 
 
-def compare_prompts(old: Items, new: Items) -> Found:
+def compare_prompts(old: Items, new: Items) -> Iterator[Found]:
     for name, prompt in old.items():
         subject = Subject("prompt", name)
         if name not in new:
@@ -110,10 +109,10 @@ def _argument(old: dict[str, Any], new: dict[str, Any], path: tuple[str, str]) -
         yield from differing("prompt-description-changed", old, new, member, path)
 
 
-def _told(subject: Subject, rule: str, old: dict[str, Any], new: dict[str, Any]) -> Found:
+def _told(subject: Subject, rule: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Found]:
     for member in _TOLD:
         yield from _named(subject, differing(rule, old, new, member))
 
 
-def _named(subject: Subject, found: Iterator[Difference]) -> Found:
+def _named(subject: Subject, found: Iterator[Difference]) -> Iterator[Found]:
     return ((subject, difference) for difference in found)

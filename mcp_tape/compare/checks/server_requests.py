@@ -11,13 +11,12 @@ from ...cassette.query.calls import Asked, Question, place_of
 from ...wire import protocol
 from ...wire.match import differences
 from ..align import Pair
-from ..changes import Difference, Subject
+from ..changes import SERVER, Found, Subject
 from ..minted.binding import Bound
 from ..minted.spots import names_of, renamed
 from ..recording import Recording
 from .json_values import compare_values
 
-Found = Iterator[tuple[Subject, Difference]]
 _RULE = "server-request-changed"
 _DATA = (protocol.SAMPLE, "params", "messages")  # what a model is asked about: it varies as results do
 _MOST = 50  # questions that one is compared with; beyond these they are taken in order
@@ -30,7 +29,7 @@ def same(then: Any, now: Any) -> bool:
     return all(bound.same("", path, before, after) for path, before, after in differences(then, now))
 
 
-def compare_questions(old: Recording, new: Recording, pairs: Iterable[Pair]) -> Found:
+def compare_questions(old: Recording, new: Recording, pairs: Iterable[Pair]) -> Iterator[Found]:
     """The questions of the same method that are other ones now, of the same call first. On one pipe it is a guess which
     of several open calls a question is for: what another call has the like of has not changed."""
     asked = [recording.questions() for recording in (old, new)]
@@ -80,9 +79,9 @@ class _Matching:
         mates = [(before, waiting.get(self._place(before, self._calls, of_call))) for before in befores]
         return [(before, others.pop(0)) for before, others in mates if others]
 
-    def told(self, old: Question, new: Question) -> Found:
+    def told(self, old: Question, new: Question) -> Iterator[Found]:
         pair = self._back.get((new.session, new.exchange))
-        subject = Subject("call", pair.old.title) if pair else Subject("server", "")
+        subject = Subject("call", pair.old.title) if pair else SERVER
         before, after = self._params(old, new)
         for found in compare_values(before, after, (old.method, "params"), partial(_bound().same, ""), _RULE):
             yield subject, found._replace(level="info" if found.path[: len(_DATA)] == _DATA else None)

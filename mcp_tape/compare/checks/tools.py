@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...wire import jsontext, protocol
-from ..changes import ABSENT, Difference, Subject
+from ..changes import ABSENT, SERVER, Difference, Found, Subject
 from ..rules import Level
 from ..schemas import compare_input, compare_output
 
@@ -23,7 +23,7 @@ _WORSE = {
 _TOLD_APART = {"name", "description", "title", "icons", "inputSchema", "outputSchema", "annotations", "execution"}
 
 
-def compare_tools(old: Tools, new: Tools) -> Iterator[tuple[Subject, Difference]]:
+def compare_tools(old: Tools, new: Tools) -> Iterator[Found]:
     renamed = dict(_renamed(old, new))
     for name, tool in old.items():
         subject = Subject("tool", name)
@@ -64,10 +64,10 @@ def _schemas(tool: dict[str, Any]) -> bytes:
     return jsontext.canonical([*schemas, tool.get("description") if len(properties) < 2 else None])
 
 
-def _order(old: Tools, new: Tools) -> Iterator[tuple[Subject, Difference]]:
+def _order(old: Tools, new: Tools) -> Iterator[Found]:
     before, after = ([name for name in tools if name in old and name in new] for tools in (old, new))
     if before != after:
-        yield Subject("server", ""), Difference("tool-order-changed", ("tools",), before, after)
+        yield SERVER, Difference("tool-order-changed", ("tools",), before, after)
 
 
 def _compare(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:

@@ -35,7 +35,7 @@ class Bound:
             if _is_named(path, _NAMED_ID):
                 return self._bind([(old, new)])
             return self._same_text(title, path, old, new)
-        if _is_number(old) and _is_number(new):
+        if is_number(old) and is_number(new):
             if _is_named(path, _NAMED_ID):
                 return self._bind([(old, new)])
             return _is_named(path, _NAMED_TIME) and not self._steady(title, general(path))
@@ -78,7 +78,7 @@ def has_time(path: Path, value: Any) -> bool:
     """Whether a value is or holds a time."""
     if isinstance(value, str):
         return any(found.kind == "time" for found in made_up(value))
-    return _is_number(value) and _is_named(path, _NAMED_TIME)
+    return is_number(value) and _is_named(path, _NAMED_TIME)
 
 
 def general(path: Path) -> Path:
@@ -97,5 +97,6 @@ def _is_named(path: Path, pattern: re.Pattern[str]) -> bool:
     return bool(names) and pattern.fullmatch(names[-1]) is not None
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number to JSON: Python counts booleans too."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)

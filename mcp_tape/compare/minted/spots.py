@@ -63,17 +63,23 @@ def alike(one: str, other: str) -> bool:
     return _LETTERS.findall(one) == _LETTERS.findall(other)
 
 
-def leaves(value: Any, *paths: Path) -> Iterator[tuple[Paths, Any]]:
-    """Each value that is no container, and those in texts that are JSON."""
-    *outer, last = paths or ((),)
+def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Each value that is no container, with its path."""
     if isinstance(value, (dict, list)):
         for step, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from leaves(inner, *outer, (*last, step))
-        return
-    yield (*outer, last), value
-    inner = _json_in(value) if len(outer) < _DEEPEST else None
-    if inner is not None:
-        yield from leaves(inner, *outer, last, ())
+            yield from leaves(inner, (*path, step))
+    else:
+        yield path, value
+
+
+def all_leaves(value: Any, *paths: Path) -> Iterator[tuple[Paths, Any]]:
+    """The leaves of a value, each followed by those of the JSON that it holds as text."""
+    *outer, last = paths or ((),)
+    for path, leaf in leaves(value, last):
+        yield (*outer, path), leaf
+        inner = _json_in(leaf) if len(outer) < _DEEPEST else None
+        if inner is not None:
+            yield from all_leaves(inner, *outer, path, ())
 
 
 def spots(body: Any, wanted: set[str]) -> dict[str, list[Spot]]:
@@ -81,7 +87,7 @@ def spots(body: Any, wanted: set[str]) -> dict[str, list[Spot]]:
     found: dict[str, list[Spot]] = {}
     if not wanted:
         return found
-    for paths, value in leaves(body):
+    for paths, value in all_leaves(body):
         if isinstance(value, str):
             if value in wanted:
                 found.setdefault(value, []).append(Spot(paths))
@@ -97,7 +103,7 @@ def spots(body: Any, wanted: set[str]) -> dict[str, list[Spot]]:
 
 def holds(body: Any, text: str) -> bool:
     """Whether a text stands anywhere in a message: as a value, or as a word."""
-    for _, value in leaves(body):
+    for _, value in all_leaves(body):
         if isinstance(value, str):
             if value == text or (text in value and next(_words(value[:_LONGEST], {text}), None)):
                 return True

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ...wire import jsontext, protocol, rewrite, secret_names
 from ...wire.frames import MessageKind, Side
 from ...wire.jsontext import Path
-from .spots import Spot, alike, holds, id_like, ids_in, leaves, read, renamed, spots
+from .spots import Spot, alike, all_leaves, holds, id_like, ids_in, read, renamed, spots
 
 Key = tuple[int, int, int]  # where a message stands: session, seq, part
 Lookup = Callable[[Key], Any]  # the body of an answer; None where there is none
@@ -149,7 +149,7 @@ class _Candidate(NamedTuple):
 def _candidates(one: Said) -> Iterator[_Candidate]:
     if one.sender != "client" or one.kind != "request" or one.method == protocol.INITIALIZE:
         return
-    for (path, *inner), value in leaves(one.body.get("params"), ("params",)):
+    for (path, *inner), value in all_leaves(one.body.get("params"), ("params",)):
         if not inner and not _is_fixed(path):
             if _may_be_minted(path, value):
                 yield _Candidate(path, value, _text(value))

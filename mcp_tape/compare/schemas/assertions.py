@@ -7,7 +7,7 @@ from typing import Any
 
 from ...wire import jsontext
 from ...wire.jsontext import Path
-from ..changes import ABSENT
+from ..changes import ABSENT, canonical
 from .facts import Fact, way
 from .limits import LIMITS, Limit, common_multiple, is_of_numbers, multiple, multiple_value, whole
 from .nodes import BOOLEANS, NULL, NUMBER, TYPES, Node, by_value, describe, type_value
@@ -220,9 +220,7 @@ def words(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
 
 def differ(before: Any, after: Any) -> bool:
     """Whether two values, or what is absent, differ."""
-    if before is ABSENT or after is ABSENT:
-        return before is not after
-    return jsontext.canonical(before) != jsontext.canonical(after)
+    return canonical(before) != canonical(after)
 
 
 def _single(entries: list[Any]) -> Any:
