@@ -15,9 +15,9 @@ from typing import Any
 from ..cassette.query import calls
 from ..cassette.query.calls import Asked, Question, place_of
 from ..cassette.reader import Cassette
-from ..replay.finder import rule
 from ..wire import frames, jsontext, match, protocol
 from ..wire.frames import MessageKind
+from ..wire.match import rule
 from .surface import GREETINGS, Answer
 
 _LONG = b"0" * 16  # digits that a float may not tell apart

@@ -8,28 +8,11 @@ from typing import Any, Literal
 
 from ..wire import match, protocol
 from ..wire.frames import Message
-from ..wire.jsonpath import compile_path
-from ..wire.jsontext import Path
 from ..wire.match import Rule
 from .ahead import Plain
 from .selection import Position, Recorded, Selection
 
 Repeats = Literal["error", "last", "cycle"]
-
-
-def rule(ignore: Sequence[str], match_on: Sequence[str]) -> Rule | None:
-    """What counts: all but the ignored, or only what is named; None where the stored keys do."""
-    if not ignore and not match_on:
-        return None
-    ignored = [compile_path(source) for source in ignore]
-    named = [compile_path(source) for source in match_on]
-
-    def counts(path: Path) -> bool:
-        if any(place.covers(path) for place in ignored):
-            return False
-        return not named or any(place.covers(path) for place in named)
-
-    return counts
 
 
 _Turns = dict[Position | None, Recorded | None]  # the requests of a key: behind each place, and before all, the next

@@ -104,6 +104,7 @@ class Stage:
         nth: int | None = None,
     ) -> tuple[Player, Deck]:
         """What to play to, and the deck in it. `repeats` is for when nothing else was asked for."""
+        from ..wire import match
         from . import finder as finding
         from . import selection
         from .deck import Deck
@@ -115,7 +116,7 @@ class Stage:
         chosen = selection.select(self._cassette, options.session, legacy, nth, self._until)
         chosen.path = options.in_place_of or chosen.path
         repeats = options.repeats or repeats
-        finder = finding.Finder(chosen, finding.rule(options.ignore, options.match_on), repeats, options.rules)
+        finder = finding.Finder(chosen, match.rule(options.ignore, options.match_on), repeats, options.rules)
         faulty = _faulty(options)
         tell = faulty.listen(self._tell) if faulty else self._tell
         deck = Deck(

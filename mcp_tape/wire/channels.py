@@ -1,30 +1,31 @@
-"""Names of transports and channels, and their meaning. Imports nothing: a recorder's relay loads it too.
+"""Names of transports and channels, and their meaning. Imports nothing, as the relay of a recorder loads it.
 
-A channel is the pipe or the HTTP request that bytes travelled on. `stdio` carries all messages of both sides; over
-HTTP each request has its own channel, named after its verb: `post-3` has a client's message and what is answered to
-it, `get-1` is a stream that the server speaks on unasked.
+A channel is the pipe or the HTTP request that bytes travelled on. `stdio` carries the messages of both sides; over HTTP
+each request is a channel, named after its verb: `post-3` carries a client's message and the response to it, `get-1` is
+a stream for what the server sends unasked.
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
 """
 
 from __future__ import annotations
 
-STDIO, HTTP, SSE = "stdio", "http", "sse"  # transports; SSE is HTTP+SSE, the older one
+STDIO, HTTP, SSE = "stdio", "http", "sse"  # transports; SSE is HTTP+SSE of 2024-11-05
 STDERR = "stderr"
 PIPES = (STDIO, STDERR)
-POST, GET = "post-", "get-"  # and a number
+POST, GET = "post-", "get-"  # followed by a number
 
 
 def http_channel(verb: str, number: int) -> str:
-    """The name of the channel of an HTTP request."""
+    """Name of the channel of an HTTP request."""
     return f"{verb.lower()}-{number}"
 
 
 def is_http(channel: str) -> bool:
-    """True if a channel is an HTTP request, and no pipe."""
+    """True if a channel is an HTTP request, not a pipe."""
     return channel not in PIPES
 
 
 def is_post(channel: str) -> bool:
-    """True if a channel carries a client's message."""
+    """True if a channel carries a message of the client."""
     return channel.startswith(POST)
 
 

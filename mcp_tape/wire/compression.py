@@ -1,4 +1,7 @@
-"""Compressed bodies, read as they come."""
+"""Compressed HTTP bodies, decompressed as they come: https://www.rfc-editor.org/rfc/rfc9110#section-8.4.1
+
+Apart from framing.py, as a replay never needs it.
+"""
 
 from __future__ import annotations
 
@@ -8,36 +11,36 @@ from typing import Any
 
 from ..options import MAX_DECODED
 
-_PIECE = 1 << 20  # what a few bytes decompress to is taken in pieces of this size
+_PIECE = 1 << 20  # bytes that are decompressed at once, however few they come from
 _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _RAW_DEFLATE = -15
 
 
 def readable(codings: str) -> str:
-    """What of an Accept-Encoding header we can read too."""
+    """The codings of an Accept-Encoding header that can be decompressed here; identity if there is none."""
     known = [part.strip() for part in codings.split(",") if part.partition(";")[0].strip().lower() in _WINDOWS]
     return ", ".join(known) or "identity"
 
 
 class TooLargeError(ValueError):
-    """A few bytes that decompress to more than anybody wants to keep."""
+    """A body that decompresses to more than may be kept."""
 
 
 class Decoder:
-    """One compressed body. ValueError where it is none, or compressed in a way that cannot be read."""
+    """One compressed body. Raises ValueError if it is malformed or its coding is unknown."""
 
     def __init__(self, coding: str, most: int = MAX_DECODED) -> None:
-        """`most`: the bytes that it may decompress to."""
+        """`most`: bytes that it may decompress to."""
         self._window = _WINDOWS.get(coding.strip().lower())
         self._left = most
         self._body: Any = None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """What these bytes decompress to, in pieces."""
+        """Decompress some more bytes, in pieces."""
         if self._window is None:
             raise ValueError("unknown coding")
         try:
-            full = False  # zlib may hold more back, although it has taken in all that there is
+            full = False  # zlib may hold output back although it has consumed all input
             while data or full:
                 self._body = self._body or self._begin(data)
                 piece = self._body.decompress(data, _PIECE)
@@ -53,7 +56,7 @@ class Decoder:
 
     def _begin(self, data: bytes) -> Any:
         window = self._window
-        # Half of all servers say deflate and mean it without the header that zlib expects.
+        # Many servers send raw deflate without the zlib header: https://www.rfc-editor.org/rfc/rfc9110#section-8.4.1.2
         if window == 15 and (data[0] & 15 != 8 or (len(data) > 1 and int.from_bytes(data[:2], "big") % 31)):
             window = _RAW_DEFLATE
         return zlib.decompressobj(window or 0)

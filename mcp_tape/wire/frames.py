@@ -1,4 +1,7 @@
-"""Frames as they crossed the wire, and the messages in them, told apart by shape alone."""
+"""Frames as they crossed the wire, and the JSON-RPC messages in them, classified by shape alone.
+
+https://modelcontextprotocol.io/specification/2025-11-25/basic
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,15 @@ Side = Literal["client", "server"]
 FrameKind = Literal["message", "batch", "noise", "stderr", "control"]
 MessageKind = Literal["request", "response", "notification", "noise"]
 
+# Why a session is incomplete.
 KILLED = "mcp-tape was killed; what it had passed on by then is here"
-LEFT_OUT = "a frame could not be redacted and was left out"  # why a session is incomplete
+LEFT_OUT = "a frame could not be redacted and was left out"
 
-_LEVELS = 3  # of a batch: the message, its params, and what names the call in them
+_LEVELS = 3  # parsed of a batch: the message, its params, the name of the call in them
 
 
 class Frame(NamedTuple):
-    """One framed unit, verbatim. `at` is microseconds since the session's start, of its last byte."""
+    """One framed unit, verbatim. `at`: microseconds from the start of the session to the last byte."""
 
     seq: int
     at: int
@@ -46,10 +50,10 @@ class Message(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A message with what follows from its place on the tape, each a seq where it is not the match key:
+    """A message, and what follows from its place on the tape (see ledger.py); each but the match key is a seq.
 
-    the request it answers, the client's request whose exchange it belongs to, and its cue, the client
-    message that it waits for when played (0: none).
+    `answers`: the request it answers. `exchange`: the client's request whose exchange it belongs to. `cue`: the client
+    message that it waits for when played; 0 for none.
     """
 
     message: Message
@@ -60,7 +64,7 @@ class Entry(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """A request and what came of it, as plain values. Neither result nor error: it was not answered."""
+    """A request and its outcome, as plain values; neither result nor error if it was not answered."""
 
     session: int | None
     seq: int | None
@@ -71,11 +75,11 @@ class Exchange(NamedTuple):
     params: Any
     result: Any = None
     error: Any = None
-    microseconds: int | None = None  # that the answer took
+    microseconds: int | None = None  # from the request to the answer
 
 
 def parse(text: bytes) -> tuple[FrameKind, list[Message]]:
-    """What a line is: a message, a batch of them, or noise."""
+    """Classify a text as a message, a batch or noise, and return its messages."""
     body = _object_or_array(text)
     if isinstance(body, dict):
         message = _message(body, text, ())
@@ -100,7 +104,7 @@ def _object_or_array(text: bytes) -> Any:
 
 
 def _shallow(text: str, levels: int) -> Any:
-    """What is nested too deep to parse, with all below the first levels left as text."""
+    """Parse the first levels of what is nested too deep to parse; all below is left as text."""
     try:
         return jsontext.loads(text)
     except RecursionError:
@@ -116,13 +120,13 @@ def _message(body: Any, text: bytes, at: jsontext.Path) -> Message | None:
     if not isinstance(body, dict):
         return None
     rpc_id = _id(body.get("id"), text, at)
-    told = body.get("params", body.get("result"))
-    if type(told) is dict and ("_meta" in told or "requestId" in told or "progressToken" in told):
+    inner = body.get("params", body.get("result"))
+    if type(inner) is dict and ("_meta" in inner or "requestId" in inner or "progressToken" in inner):
         name_exactly(body, text, at)
     method = body.get("method")
     if isinstance(method, str):
         name = protocol.call_name(method, body.get("params"))
-        # An id of null, true or {} is none that could be answered.
+        # Ids are strings or numbers: nothing could answer null, true or {}.
         kind: MessageKind = "request" if rpc_id is not None else "notification"
         return Message(kind, method, rpc_id, name, None, body)
     if "error" in body:
@@ -132,8 +136,17 @@ def _message(body: Any, text: bytes, at: jsontext.Path) -> Message | None:
     return None
 
 
+def facts(text: str | bytes) -> dict[str, Any]:
+    """Return the facts of a control frame; none if its text is not one that we wrote."""
+    try:
+        found = jsontext.loads(text)
+    except (ValueError, RecursionError, TypeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def id_text(value: Any) -> str | None:
-    """An id or a progress token as JSON text; None when the value cannot be one."""
+    """Return an id or a progress token as JSON text; None if the value is neither."""
     if isinstance(value, str):
         return jsontext.quote(value)
     if isinstance(value, _Verbatim):
@@ -144,22 +157,22 @@ def id_text(value: Any) -> str | None:
 
 
 def cancelled(message: Message) -> str | None:
-    """The id of the request that a message cancels."""
+    """Id of the request that a message cancels."""
     return id_text(protocol.member(message.body.get("params"), "requestId"))
 
 
 def progressed(message: Message) -> str | None:
-    """The token under which a message tells of progress."""
+    """Token of a progress notification."""
     return id_text(protocol.member(message.body.get("params"), "progressToken"))
 
 
 def token_asked(message: Message) -> str | None:
-    """The token under which a request wants to hear of progress."""
+    """Token under which a request asks for progress."""
     return id_text(protocol.progress_token_asked(message.body))
 
 
 class _Verbatim(float):
-    """A number that no double holds, with its text."""
+    """A number that no double holds exactly, with its text."""
 
     __slots__ = ("text",)
 
@@ -168,7 +181,7 @@ class _Verbatim(float):
 
 
 def name_exactly(body: dict[str, Any], text: str | bytes, at: jsontext.Path) -> None:
-    """Put ids and tokens that a message names back as they are, where they are wider than what the parser keeps."""
+    """Restore ids and tokens in a parsed message that are wider than what the parser keeps."""
     for path in protocol.NAMING:
         inner: Any = body
         for step in path[:-1]:
@@ -182,7 +195,7 @@ def _id(value: Any, text: bytes, at: jsontext.Path) -> str | None:
 
 
 def _exact(value: Any, text: str | bytes, path: jsontext.Path) -> Any:
-    """The same, but of a number beyond what a double tells apart, the text."""
+    """Return the value, or for a number beyond what doubles tell apart its text."""
     if type(value) is not float or abs(value) < 2**53:
         return value
     if isinstance(path[0], int):
@@ -193,8 +206,7 @@ def _exact(value: Any, text: str | bytes, path: jsontext.Path) -> Any:
     return _Verbatim(source[slice(*span)]) if span else value
 
 
-@lru_cache(1)  # its messages are asked for one after the other
+@lru_cache(1)  # the messages of a batch are looked up one after the other
 def _elements(batch: str | bytes) -> list[str]:
-    """The messages of a batch, each verbatim."""
     source = batch.decode("utf-8", "replace") if isinstance(batch, bytes) else batch
-    return [source[start:end] for path, start, end in jsontext.values(source, 1) if path]
+    return [source[start:end] for start, end in jsontext.element_spans(source)]

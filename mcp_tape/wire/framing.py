@@ -1,4 +1,8 @@
-"""Bytes to frames, incrementally: lines, whole bodies, event streams. Loses and changes nothing."""
+"""Incremental framing of byte streams: lines, whole bodies, server-sent events. Nothing is lost or changed.
+
+stdio: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
+Event streams: https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,10 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class Lines:
-    """Newline framing of one byte stream, splitting on b"\\n" only: what went in comes out, cut behind each newline.
+    """Newline framing of one byte stream, split on b"\\n" only: the bytes come out as they went in.
 
-    A line longer than `limit` comes out in pieces, so that a stream without newlines cannot
-    eat the memory; `split` then says so.
+    A line longer than `limit` comes out in pieces, so that a stream without newlines cannot exhaust the memory; `split`
+    is set then.
     """
 
     def __init__(self, limit: int = _LIMIT) -> None:
@@ -26,7 +30,7 @@ class Lines:
 
     @property
     def pending(self) -> bool:
-        """Whether a line has begun and not ended."""
+        """True within a line."""
         return self._size > 0
 
     def feed(self, data: bytes) -> list[Line]:
@@ -43,7 +47,7 @@ class Lines:
         return done
 
     def close(self) -> list[Line]:
-        """The last line, if it had no newline."""
+        """Return the last line, if it had no newline."""
         last = self._take()
         return [(last, b"")] if last else []
 
@@ -61,7 +65,7 @@ def _line(line: bytes) -> Line:
 
 
 class Whole:
-    """A body that is one frame, however it came; in pieces only where it is longer than `limit`."""
+    """A body that is one frame, however it was chunked; in pieces only if it is longer than `limit`."""
 
     def __init__(self, limit: int = _LIMIT) -> None:
         self._limit = limit
@@ -78,7 +82,7 @@ class Whole:
         return self.close()
 
     def close(self) -> list[Line]:
-        """The body, and the line end that some servers put behind it."""
+        """Return the body, and the line end that some servers append."""
         body = b"".join(self._parts)
         self._parts, self._size = [], 0
         if not body:
@@ -87,9 +91,9 @@ class Whole:
 
 
 class Event(NamedTuple):
-    """One event of a stream: its lines but for the data, verbatim, and its data.
+    """One event of a stream: its lines except the data, verbatim, and its data.
 
-    No `text`: a block of comments. No `eol`: the stream ended within the event, which nobody acts on.
+    No `text`: a block of comments. No `eol`: the stream ended within the event, which clients discard.
     """
 
     head: bytes
@@ -97,12 +101,12 @@ class Event(NamedTuple):
     eol: bytes
 
     def field(self, name: bytes) -> str | None:
-        """The last value of a field in the head."""
+        """Return the last value of a field in the head."""
         return field(self.head, name)
 
 
 def field(head: bytes, name: bytes) -> str | None:
-    """The last value of a field in the head of an event."""
+    """Return the last value of a field in the head of an event."""
     found = None
     for line in _BREAK.split(head.removeprefix(_BOM)):
         key, _, value = line.partition(b":")
@@ -112,23 +116,23 @@ def field(head: bytes, name: bytes) -> str | None:
 
 
 class Events:
-    """Event-stream framing. Lines end with LF, CRLF or CR, split anywhere."""
+    """Event-stream framing. Lines end with LF, CRLF or CR, and chunks may end anywhere."""
 
     def __init__(self, limit: int = _LIMIT) -> None:
         self._limit = limit
-        self._parts: list[bytes] = []  # of the line that has not ended
-        self._carry = b""  # a CR that may be half of a line end
+        self._parts: list[bytes] = []  # of the current line
+        self._carry = b""  # a CR that may be half of a CRLF
         self._skip_newline = False
         self._head: list[bytes] = []
         self._data: list[bytes] | None = None
         self._eol = b"\n"
         self._size = 0
-        self._is_first = True  # line of the stream, which a byte order mark may stand before
+        self._is_first = True  # line of the stream, which may begin with a byte order mark
         self.split = False
 
     @property
     def pending(self) -> bool:
-        """Whether an event has begun and not ended."""
+        """True within an event."""
         return bool(self._parts or self._carry or self._head or self._data is not None)
 
     def feed(self, data: bytes) -> list[Event]:
@@ -148,7 +152,7 @@ class Events:
         return events
 
     def close(self) -> list[Event]:
-        """What the stream ended within, if anything."""
+        """Return the event that the stream ended within, if any."""
         rest = self._joined(b"")
         if rest:
             self._line(rest, b"")
@@ -157,7 +161,7 @@ class Events:
         return [event._replace(eol=b"")] if event else []
 
     def _whole_breaks(self, data: bytes) -> bytes:
-        """Without half a line end at its edges, unless the half is enough: a blank line ends the event at once."""
+        """Strip halves of line ends at the edges, unless the half ends a blank line, and so the event, at once."""
         if self._skip_newline and data:
             data = data.removeprefix(b"\n")
             self._skip_newline = False
@@ -174,7 +178,7 @@ class Events:
     def _joined(self, last: bytes) -> bytes:
         if not self._parts:
             return last
-        self._size -= sum(map(len, self._parts))  # the line is counted when it is whole
+        self._size -= sum(map(len, self._parts))  # a line is counted when it is complete
         parts, self._parts = [*self._parts, last], []
         return b"".join(parts)
 
@@ -204,6 +208,6 @@ class Events:
 
 
 def encode(head: bytes, text: bytes, eol: bytes) -> bytes:
-    """An event for the wire: text of several lines takes several `data:` lines."""
+    """Return an event as bytes: each line of the text is a `data:` line."""
     lines = b"".join(b"data: " + line + eol for line in _BREAK.split(text))
     return head + lines + eol

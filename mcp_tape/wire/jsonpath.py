@@ -1,4 +1,7 @@
-"""A small JSONPath: `$.params.arguments.now`, `$..token`, `$.items[*].id`, `$['a b'][0]`."""
+"""A subset of JSONPath: `$.params.arguments.now`, `$..token`, `$.items[*].id`, `$['a b'][0]`.
+
+https://www.rfc-editor.org/rfc/rfc9535
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,13 @@ _STEP = re.compile(
     r"""(?P<deep>\.\.(?=[\w$*\[-]))?(?:(?(deep)|\.)(?:(?P<name>[\w$-]+)|\*)"""
     r"""|\[(?:(?P<index>\d+)|\*|'(?P<single>(?:[^'\\]|\\.)*)'|"(?P<double>(?:[^"\\]|\\.)*)")\])"""
 )
-
-
 # As in JSON, where two escapes may be one character; any other character may be escaped too.
 _ESCAPE = re.compile(r"(?:\\u[0-9A-Fa-f]{4})+|\\.", re.S)
-
-
 _ONE_OF_LIST = re.compile(r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^,])+""", re.S)
 
 
 class _Wild(Enum):
-    """What is no key: a key may be called `*` or `..` too."""
+    """Steps that are no keys: a key may be called `*` or `..` too."""
 
     ANY = "*"
     DEEP = ".."
@@ -33,10 +32,10 @@ _Step = str | int | _Wild
 
 
 class JsonPath:
-    """A JSONPath to compare places with, step by step: in linear time, however many `..` it has.
+    """A JSONPath, matched step by step in linear time, however many `..` it has.
 
-    How far a place has come along it is a set of positions, the bits of a number (the shift-and algorithm): bit n is
-    set where the place may have passed n of the steps.
+    The state of a match is a set of positions, held as the bits of an integer (the shift-and algorithm): bit n is set
+    if n of the steps may have been passed.
     """
 
     def __init__(self, source: str) -> None:
@@ -51,22 +50,22 @@ class JsonPath:
         self.start = self._past_deep(1)
 
     def down(self, state: int, step: str | int) -> int:
-        """How far the place is that lies one step below."""
+        """Return the state one step below."""
         return self._past_deep((state & self._named.get(step, self._any)) << 1 | state & self._deep)
 
     def ends(self, state: int) -> bool:
-        """Whether the place is one that the path names."""
+        """Return whether a state is a match."""
         return state & self._end != 0
 
     def __call__(self, path: Path) -> bool:
-        """Whether a path lies at a place that this one names."""
+        """Return whether a path matches."""
         state = self.start
         for step in path:
             state = self.down(state, step)
         return self.ends(state)
 
     def covers(self, path: Path) -> bool:
-        """Whether a path, or one above it, lies at a place that this one names."""
+        """Return whether a path, or one above it, matches."""
         state = self.start
         for step in path:
             if self.ends(state) or not state:
@@ -75,22 +74,22 @@ class JsonPath:
         return self.ends(state)
 
     def _past_deep(self, state: int) -> int:
-        """`..` may stand for no step at all; behind it is always one that is no `..`."""
+        """Skip `..`, which may stand for no step at all; the step behind it is never a `..`."""
         return state | (state & self._deep) << 1
 
 
 def compile_path(source: str) -> JsonPath:
-    """A JSONPath to compare places with; ValueError if it is none."""
+    """Compile a JSONPath; ValueError if it is malformed."""
     return JsonPath(source)
 
 
 def split_paths(source: str) -> list[str]:
-    """JSONPaths with commas between them; one in quotes belongs to a key."""
+    """Split JSONPaths at commas, except within quotes."""
     return _ONE_OF_LIST.findall(source)
 
 
 def read_path(source: str) -> Path:
-    """The path that a JSONPath without wildcards stands for; ValueError if it is none."""
+    """Return the path that a JSONPath without wildcards stands for; ValueError for any other."""
     steps = _steps(source)
     if any(isinstance(step, _Wild) for step in steps):
         raise ValueError(f"this JSONPath names more than one place: {source!r}")
@@ -98,7 +97,7 @@ def read_path(source: str) -> Path:
 
 
 def names_of(source: str) -> list[str]:
-    """The keys that a JSONPath names, in their order."""
+    """Return the keys that a JSONPath names, in order."""
     return [step for step in _steps(source) if isinstance(step, str)]
 
 
@@ -127,7 +126,7 @@ def _named(step: re.Match[str]) -> _Step:
 
 
 def path_text(path: Iterable[str | int]) -> str:
-    """A path written as JSONPath."""
+    """Return a path as JSONPath."""
     return "$" + "".join(_step_text(step) for step in path)
 
 
@@ -148,6 +147,6 @@ def _written(letter: str, quote: str) -> str:
 
 
 def _meant(escape: re.Match[str]) -> str:
-    """Characters that are escaped as in JSON, or one that stands for itself."""
+    """Decode an escape of JSON, or of a character that stands for itself."""
     text = escape[0]
     return unquote(f'"{text}"') if text[1] in "bfnrt" or len(text) > 2 else text[1]

@@ -1,9 +1,7 @@
-"""JSON as text: parse it, find where a value stands, replace only that, compare by meaning.
+"""Verbatim JSON: parse a text, find the span of a value, splice another in, compare by meaning. Knows no MCP.
 
-Recorded JSON is never re-encoded, because that is not lossless: `1e2` would become `100.0`, a
-30-digit integer a float, and a lone surrogate an error. Knows nothing of MCP.
-
-The standard json module serves the odd cases only, and is imported where they occur: start-up counts.
+Recorded JSON is never re-encoded, because that is not lossless: `1e2` would become `100.0`, a 30-digit integer a float,
+and a lone surrogate an error. The standard json module is imported only for such cases, as start-up counts.
 """
 
 from __future__ import annotations
@@ -22,30 +20,30 @@ _Found = tuple[_State, int, int]
 
 DEEPEST = 200  # levels of nesting that are parsed
 _SPACE = " \t\r\n"
-_VALUE = "{[s"  # what a value may start with; s is a scalar, k a key
-_ONCE = "+" if sys.version_info >= (3, 11) else ""  # never tried in another way, which needs memory for each escape
+_VALUE = "{[s"  # kinds of tokens that begin a value; s is a scalar, k a key
+_ONCE = "+" if sys.version_info >= (3, 11) else ""  # possessive: backtracking would need memory for each escape
 STRING = rf'"[^"\\]*(?:\\.[^"\\]*)*{_ONCE}"'
-# A string that does not end goes on to the end of the text: nothing is looked at twice, and nothing is left out.
+# An unterminated string extends to the end of the text: nothing is scanned twice, and nothing is skipped.
 TOKEN = re.compile(rf'"[^"\\]*(?:\\.[^"\\]*)*{_ONCE}(?:"|\\?\Z)|[{{}}\[\],:]|[^\s{{}}\[\],:"]+', re.S)
 
 
 def loads(text: str | bytes) -> Any:
-    """The value of a JSON text; ValueError when it is none, RecursionError when it is nested too deep."""
+    """Parse a JSON text; ValueError if it is malformed, RecursionError if it is nested too deep."""
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
         import json
 
         source = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-        # The lenient second try knows lone surrogates; NaN and Infinity are still not JSON.
+        # The second parser accepts lone surrogates; NaN and Infinity are not JSON for either.
         value = json.loads(source, parse_constant=_refuse, parse_int=_integer)
     return _not_too_deep(value, text)
 
 
 def loads_exact(text: str) -> Any:
-    """Like loads, with integers exact at any size and `1.0` read as the integer it is.
+    """Parse with integers exact at any size, and `1.0` as the integer it is.
 
-    Only needed where loads gives a float: it reads large integers as floats too.
+    Only needed where loads returns a float, as it does for large integers too.
     """
     import json
 
@@ -54,14 +52,14 @@ def loads_exact(text: str) -> Any:
 
 
 def loads_frugally(text: str, number: Callable[[str], Any] | None = None) -> Any:
-    """Like loads, with half of its memory and half of its speed; a number is what the function makes of its text."""
+    """Parse with half of the memory and half of the speed of loads; `number` converts the text of each number."""
     import json
 
     return _not_too_deep(json.loads(text, parse_constant=_refuse, parse_int=number, parse_float=number), text)
 
 
 def _not_too_deep(value: Any, text: str | bytes) -> Any:
-    """Whatever walks a value may recurse; how deep parsers go differs between versions of Python."""
+    """Refuse deep nesting: what walks a value may recurse, and the depth of parsers differs between Pythons."""
     if len(text) <= 2 * DEEPEST:
         return value
     brackets = text.count(b"[") + text.count(b"{") if isinstance(text, bytes) else text.count("[") + text.count("{")
@@ -82,20 +80,20 @@ def _not_too_deep(value: Any, text: str | bytes) -> Any:
 
 
 def canonical(value: Any) -> bytes:
-    """Equal bytes for equal values: sorted keys, no white space. For comparing, not for reading back."""
+    """Return equal bytes for equal values: sorted keys, no white space. To be compared, not parsed."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except (TypeError, RecursionError):
-        # Integers beyond 64 bits, lone surrogates, deep nesting: never what orjson can write, so one
-        # value always takes the same branch.
+        # Integers beyond 64 bits, lone surrogates, deep nesting: orjson never writes these, so a value always takes
+        # the same branch.
         return "".join(_flat(value)).encode("ascii")
 
 
 def _flat(value: Any) -> Iterator[str]:
-    """The parts of a canonical form, without recursion."""
+    """Yield the parts of a canonical form, without recursion."""
     import json
 
-    stack: list[tuple[bool, Any]] = [(False, value)]  # whether it is a part already, and what it is
+    stack: list[tuple[bool, Any]] = [(False, value)]  # True with a finished part, False with a value
     while stack:
         done, item = stack.pop()
         if done:
@@ -115,14 +113,14 @@ def _flat(value: Any) -> Iterator[str]:
 
 
 def compact(value: Any) -> str:
-    """A value on one line, keys in their order, for people."""
+    """Return a value on one line, keys in their order, for people."""
     import json
 
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def dumps(value: Any) -> str:
-    """JSON text to send: half characters are escaped."""
+    """Return JSON text to send; lone surrogates are escaped."""
     try:
         return orjson.dumps(value).decode()
     except TypeError:
@@ -132,32 +130,32 @@ def dumps(value: Any) -> str:
 
 
 def quote(text: str) -> str:
-    """A JSON string token."""
+    """Return a JSON string token."""
     return dumps(text)
 
 
 def escaped(letter: str) -> str:
-    """A character, written with ASCII only and no control character."""
+    """Escape a character with printable ASCII only."""
     import json
 
     return json.dumps(letter)[1:-1] if letter != "\x7f" else "\\u007f"
 
 
 def unquote(token: str) -> str:
-    """The text that a JSON string token stands for."""
+    """Decode a JSON string token."""
     if "\\" not in token:
         return token[1:-1]
     try:
         return str(orjson.loads(token))
-    except orjson.JSONDecodeError:  # half a character, or a control character as it is
+    except orjson.JSONDecodeError:  # a lone surrogate, or an unescaped control character
         import json
 
         return str(json.loads(token, strict=False))
 
 
 def is_well_formed(text: str) -> bool:
-    """Whether a text is JSON, found without recursion: for what is nested too deep to parse."""
-    stack: list[str] = []  # per open container: what may follow a value in it
+    """Return whether a text is JSON, without recursion: for what is nested too deep to parse."""
+    stack: list[str] = []  # per open container, the tokens that may follow a value
     expected, at = _VALUE, 0
     for token in TOKEN.finditer(text):
         kind = _kind(token[0], expected)
@@ -179,17 +177,17 @@ def is_well_formed(text: str) -> bool:
 
 
 def walk(text: str, root: _State, down: Callable[[_State, str | int], _State | None]) -> Iterator[_Found[_State]]:
-    """Each value in a valid JSON text with its state and span, containers when they close.
+    """Yield each value in a valid JSON text with its state and span, containers when they close.
 
-    `root` is the state of the text itself, `down` makes that of a value from the state of what it lies within and its
-    key or index; None: it does not matter, nor does what lies within it. Iterative, so that nesting is no limit, and
-    without paths, which written out for each value of a deep text would take quadratic time.
+    `root` is the state of the outermost value; `down` derives that of an inner value from its container's state and its
+    key or index, or None to skip the value and all within it. Iterative, so that nesting is no limit; without paths, as
+    those of a deep text would take quadratic time.
     """
     starts: list[int] = []  # of the open containers
     states: list[_State | None] = []
-    steps: list[int | None] = []  # how far a list is; None for an object
+    steps: list[int | None] = []  # index within a list; None for an object
     here: _State | None = root
-    key: tuple[int, int] | None = None  # a string in an object: a key or a value, the next token tells
+    key: tuple[int, int] | None = None  # a string in an object, a key if a colon follows
     for token in TOKEN.finditer(text):
         start, end = token.span()
         first = text[start]
@@ -223,30 +221,30 @@ def walk(text: str, root: _State, down: Callable[[_State, str | int], _State | N
 
 
 def values(text: str, depth: int) -> Iterator[_Found[Path]]:
-    """Each value that lies no deeper than this, with its path and span."""
+    """Yield each value down to a depth, with its path and span."""
     return walk(text, (), lambda path, step: (*path, step) if len(path) < depth else None)
 
 
 class Places:
-    """Numbers for the paths of a walk, the same for equal paths: 0 for the text itself."""
+    """Numbers for the paths of a walk, equal for equal paths: 0 for the outermost value."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[int, str | int], int] = {}
         self._steps: list[tuple[int, str | int]] = [(0, "")]
 
     def down(self, within: int, step: str | int) -> int:
-        """The place of what lies here."""
+        """Return the place of an inner value."""
         number = self._numbers.setdefault((within, step), len(self._steps))
         if number == len(self._steps):
             self._steps.append((within, step))
         return number
 
     def last(self, place: int) -> tuple[int, str | int]:
-        """What a place lies within, and its key or index there."""
+        """Return the place of the container, and the key or index in it."""
         return self._steps[place]
 
     def path(self, place: int) -> Path:
-        """The whole path."""
+        """Return the path of a place."""
         steps: list[str | int] = []
         while place:
             place, step = self._steps[place]
@@ -255,18 +253,18 @@ class Places:
 
 
 def find(text: str, path: Path) -> tuple[int, int] | None:
-    """The span of the value at a path; of duplicate keys the last, as parsers do."""
+    """Return the span of the value at a path; the last of duplicate keys counts, as for parsers."""
     found = None
     for at, start, end in values(text, len(path)):
         if at == path:
             found = (start, end)
         elif found and start > found[0] and at == path[: len(at)]:
-            found = None  # a second value for one of the keys on the way replaced it
+            found = None  # superseded by a duplicate of a key on the way
     return found
 
 
 def element_spans(text: Any) -> list[tuple[int, int]]:
-    """The spans of an array's elements, in characters or, of bytes, in bytes; none where it is no such text."""
+    """Return the spans of an array's elements, in units of the text; none if it is malformed."""
     source = text.decode("latin-1") if isinstance(text, bytes) else text  # a character for each byte
     try:
         return [(start, end) for path, start, end in values(source, 1) if path]
@@ -275,7 +273,7 @@ def element_spans(text: Any) -> list[tuple[int, int]]:
 
 
 def splice(text: str, splices: Iterable[Splice]) -> str:
-    """The text with spans replaced; where one span lies within another, the outer one counts."""
+    """Replace spans of a text; of two nested spans the outer one counts."""
     out: list[str] = []
     done = 0
     for start, end, new in sorted(splices, key=lambda item: (item[0], -item[1])):
@@ -288,12 +286,12 @@ def splice(text: str, splices: Iterable[Splice]) -> str:
 
 
 def number_text(value: float) -> str:
-    """A number by its value: `1` and `1.0` are one."""
+    """Return a number by its value: `1` and `1.0` are equal."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else repr(value)
 
 
 def _kind(token: str, expected: str) -> str:
-    """A punctuation mark, `k` for a key, `s` for a scalar, or `!` for what is none of them."""
+    """Classify a token: itself if it is punctuation, `k` for a key, `s` for a scalar, `!` for anything else."""
     if token[0] in "{}[],:":
         return token
     try:
@@ -308,16 +306,16 @@ def _number(text: str) -> Any:
 
     value = float(text)
     if value in (float("inf"), float("-inf")):
-        return f"number {text}"  # no double holds it: compared by its digits
+        return f"number {text}"  # no double holds it: compared by digits
     try:
         exact = Decimal(text)
-    except InvalidOperation:  # an exponent that not even decimals have: as good as nothing
+    except InvalidOperation:  # an exponent beyond decimals: as good as zero
         return value
     return int(exact) if exact == exact.to_integral_value() else value
 
 
 def _integer(text: str) -> Any:
-    # Python refuses to convert thousands of digits (a quadratic cost): compared by its digits then.
+    # Python refuses to convert thousands of digits, which takes quadratic time: compared by digits then.
     return int(text) if len(text) < 4000 else f"number {text}"
 
 

@@ -1,8 +1,44 @@
-"""What follows from the order of messages: which answer belongs to which request, which message to
-which exchange, and what each of the server's messages waits for when the tape is played.
+"""Answers, exchanges and cues, derived from the order of the messages of a session.
 
-The playing rule's first half. Derived while recording, so that replay finds by an index what is due
-next. Id spaces are per direction: everything is keyed by (sender, id).
+Theory of operation
+-------------------
+The ledger reads the frames of one session in order, as they are recorded or when a cassette is rebuilt, and gives each
+message an entry: the request it answers, the exchange it belongs to, and its cue. They are stored as indexed columns,
+so that a replay finds what is due next without parsing the tape. Nothing is ever looked up ahead: an entry follows from
+the frames before it alone. The one exception is a request that turns out to be a failed try: it is marked when the
+next try shows that.
+
+Answers. JSON-RPC leaves ids to the sender of a request, so each direction has its own id space: request 1 of the client
+and request 1 of the server may be in flight at once. `_exchanges` holds the client's open requests by channel and id,
+as several HTTP clients may share a session; `_asked` holds the server's.
+
+Exchanges. An exchange is opened by a request of the client and closed by the response. A message of the server
+belongs, in this order, to the exchange that
+  1. its response id answers;
+  2. the server's request that it cancels was part of;
+  3. its subscription id names, on the listen streams of the modern era;
+  4. its progress token names;
+  5. was opened most recently on its channel and is still open, neither cancelled nor a listen. On stdio that is any; a
+     POST stream carries what belongs to the request posted; on a GET stream a request of the server may serve any open
+     exchange, and a notification belongs to none.
+A message of the client belongs to the exchange that it opens, to that of the server's request it answers or reports
+progress on, or to the one that it cancels.
+
+Cues. When the tape is played, each message of the server waits for its cue, the seq of a client message: within an
+exchange the newest client message of that exchange, and nothing outside it, so that no order of a client's requests can
+deadlock a replay; outside of exchanges, and on a listen stream after its first message, the newest client message of
+the session. The second half of this rule, playing, is replay/deck.py.
+
+HTTP. `_Streams` keeps what control frames state of channels: statuses, which GET resumes which stream by Last-Event-ID,
+and whether HTTP+SSE shares one stream among all. A refusal answers every request on its channel. A request that the
+client repeats, because it was to authenticate, came too early, got 404 for an expired session or never reached the
+server, loses its place: only the last try is found by a replay.
+
+https://www.jsonrpc.org/specification
+https://modelcontextprotocol.io/specification/2025-11-25/basic (requests, responses, notifications)
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports (POST and GET streams, resuming, sessions)
+https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress
+https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
 """
 
 from __future__ import annotations
@@ -11,7 +47,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from . import channels, frames, framing, jsontext, match, protocol
+from . import channels, frames, framing, match, protocol
 from .frames import Entry, Frame, Message
 
 _NOISE = Message("noise", None, None, None, None, {})
@@ -21,15 +57,15 @@ _REMEMBERED = 10_000  # event ids; a client resumes behind one of the last
 
 @dataclass(slots=True)
 class _Exchange:
-    """An open request of the client."""
+    """An exchange whose response is still to come."""
 
     seq: int
     rpc_id: str
     method: str | None
     token: str | None
     channel: str
-    last_client: int  # its newest message from the client
-    before: int  # what the client said before it
+    last_client: int  # newest message of the client in it
+    before: int  # the client message before its request
     key: bytes | None = None
     listen: bool = False
     acknowledged: bool = False
@@ -37,16 +73,16 @@ class _Exchange:
 
 
 class Ledger:
-    """Derives entries from the frames of one session, in order."""
+    """Derive the entries of one session from its frames, in order."""
 
     def __init__(self) -> None:
-        # The client's open requests by channel and id, oldest first: over HTTP several clients may share a session.
+        # Open requests of the client, by channel and id, oldest first.
         self._exchanges: dict[tuple[str, str], _Exchange] = {}
-        self._asked: dict[str, tuple[int, str | None, _Exchange | None, str | None]] = {}  # the server's
+        self._asked: dict[str, tuple[int, str | None, _Exchange | None, str | None]] = {}  # open requests of the server
         self._streams = _Streams()
-        self._refused: dict[bytes, list[int]] = {}  # by key, requests that the client may make again
+        self._refused: dict[bytes, list[int]] = {}  # by key, refused requests that the client may repeat
         self._last_client = self._before = 0
-        self._forgotten: dict[int, int] = {}  # requests that never reached the server, and what the client said before
+        self._forgotten: dict[int, int] = {}  # failed tries, and the client message before each
         self.exchanges = 0
         self.facts: dict[str, str] = {}
 
@@ -55,26 +91,26 @@ class Ledger:
         return len(self._exchanges) + len(self._asked)
 
     def is_unanswered(self, channel: str) -> bool:
-        """Whether a request that came on this channel waits, and was not just taken in to be answered elsewhere."""
+        """Return whether a request on this channel waits for a response that will not come on another stream."""
         return not self._streams.is_accepted(channel) and any(e.channel == channel for e in self._exchanges.values())
 
     def derive(self, frame: Frame) -> list[Entry]:
-        """The entries of a frame that is on a cassette."""
+        """Return the entries of a frame that is on a cassette."""
         return self.enter(frame, frames.parse(frame.text)[1] if frame.kind in ("message", "batch") else [], frame.text)
 
     def enter(self, frame: Frame, messages: list[Message], matched: bytes) -> list[Entry]:
-        """One entry per message; `matched` is the text that keys are made of."""
+        """Return one entry per message; `matched` is the text that keys are made of."""
         if frame.kind == "control":
             return self._happened(frame)
         if frame.sender == "server":
             if frame.head is not None:
                 if not frame.eol:
-                    return []  # a fragment, which reached nobody
+                    return []  # a fragment, which no client acts on
                 self._streams.see(frame)
             elif frame.channel in self._streams.statuses:
                 return self._body(frame, messages)
             if frame.kind == "noise":
-                return [self._of_server(frame, _NOISE, None)]  # it plays in its place too
+                return [self._of_server(frame, _NOISE, None)]  # noise is played in its place, too
         keyed = messages if matched is frame.text else frames.parse(matched)[1]
         place = self._of_client if frame.sender == "client" else self._of_server
         return [
@@ -85,8 +121,8 @@ class Ledger:
     # -- HTTP
 
     def _happened(self, frame: Frame) -> list[Entry]:
-        """A fact of HTTP may settle requests: those that the client makes again do not count."""
-        facts = _facts(frame.text)
+        """Settle requests by a fact of HTTP: those that the client repeats do not count."""
+        facts = frames.facts(frame.text)
         self._streams.learn(frame, facts)
         waiting = [exchange for exchange in self._exchanges.values() if exchange.channel == frame.channel]
         event = facts.get("event")
@@ -107,24 +143,24 @@ class Ledger:
         return []
 
     def _forget(self, exchange: _Exchange) -> None:
-        """Nothing waits for what is not on the tape: what comes now waits for what the client said before."""
+        """Let nothing wait for a failed try: what comes next waits for the client message before it."""
         self._forgotten[exchange.seq] = exchange.before
         while self._last_client in self._forgotten:
             self._last_client = self._forgotten[self._last_client]
 
     def _resume(self, channel: str) -> None:
-        """The client came back to a stream: it had not cancelled what it asked there."""
+        """Reopen the exchanges of a stream that the client resumes: leaving it had not cancelled them."""
         for exchange in self._exchanges.values():
             if exchange.channel == channel:
                 exchange.cancelled = False
 
     def _body(self, frame: Frame, messages: list[Message]) -> list[Entry]:
-        """The body of an HTTP response. One that names none of the requests refuses them all."""
+        """Return the entries of an HTTP response; a body that answers none of the requests refuses them all."""
         if any((frame.channel, message.rpc_id) in self._exchanges for message in messages):
             return [self._of_server(frame, message, None) for message in messages]
         waiting = [exchange for exchange in self._exchanges.values() if exchange.channel == frame.channel]
         if not waiting or self._streams.is_accepted(frame.channel):
-            return [Entry(message, None, None, None, None) for message in messages]  # about HTTP: never played
+            return [Entry(message, None, None, None, None) for message in messages]  # concerns HTTP alone: never played
         if self._streams.asks_again(frame.channel):
             for exchange in waiting:
                 self._refused.setdefault(exchange.key or b"", []).append(exchange.seq)
@@ -136,7 +172,7 @@ class Ledger:
 
     def _of_client(self, frame: Frame, message: Message, key: bytes | None) -> Entry:
         answers, exchange = None, None
-        if frame.seq != self._last_client:  # all messages of a batch have one number
+        if frame.seq != self._last_client:  # the messages of a batch share a seq
             self._before, self._last_client = self._last_client, frame.seq
         self._learn(message.method, message)
         if message.kind == "request" and message.rpc_id is not None:
@@ -151,7 +187,7 @@ class Ledger:
                 self.exchanges += 1
                 answers, _, exchange, _ = asked
         else:
-            exchange = self._told(frame, message)
+            exchange = self._named_by(frame, message)
         if exchange is not None:
             exchange.last_client = frame.seq
         return Entry(message, answers, key, exchange.seq if exchange else None, None)
@@ -169,15 +205,14 @@ class Ledger:
             self._learn(exchange.method, message)
         return Entry(message, answers, key, exchange.seq if exchange else None, cue)
 
-    def _told(self, frame: Frame, message: Message) -> _Exchange | None:
-        """The exchange that a notification of the client names, by its id or its token."""
-        params = message.body.get("params")
+    def _named_by(self, frame: Frame, message: Message) -> _Exchange | None:
+        """Return the exchange that a notification of the client names, by id or by token."""
         if message.method == protocol.CANCELLED:
-            exchange = self._open(frame.channel, _json(protocol.member(params, "requestId")))
+            exchange = self._open(frame.channel, frames.cancelled(message))
             if exchange is not None:
                 exchange.cancelled = True
             return exchange
-        token = _json(protocol.member(params, "progressToken"))
+        token = frames.progressed(message)
         return next((e for _, _, e, asked in self._asked.values() if token and asked == token), None)
 
     def _exchange_of(self, frame: Frame, message: Message) -> _Exchange | None:
@@ -187,22 +222,22 @@ class Ledger:
             return own if own or channels.is_post(channel) else self._open(channel, message.rpc_id)
         params = message.body.get("params")
         if message.method == protocol.CANCELLED:
-            asked = self._asked.get(_json(protocol.member(params, "requestId")) or "")
+            asked = self._asked.get(frames.cancelled(message) or "")
             if asked is not None:
                 return asked[2]
-        subscription = _json(protocol.subscription_id(message.body))
+        subscription = frames.id_text(protocol.subscription_id(message.body))
         if subscription is not None:
             return self._open(channel, subscription)
         if message.kind == "notification" and isinstance(params, dict) and "progressToken" in params:
-            token = _json(params["progressToken"])
+            token = frames.progressed(message)
             return self._newest(channel, lambda e: e.token == token) or self._newest(None, lambda e: e.token == token)
-        # A server may ask on its GET stream what a call needs; what it tells there belongs to none.
+        # On its GET stream a server may request what a call needs; its notifications there belong to none.
         anywhere = self._streams.is_shared(channel) or message.kind == "request"
         within = self._newest(channel, _takes_all)
         return within or (self._newest(None, _takes_all) if anywhere and channel != channels.STDIO else None)
 
     def _open(self, channel: str, rpc_id: str | None) -> _Exchange | None:
-        """The open request with this id: of the same channel, else, over HTTP, the newest of any."""
+        """Return the open exchange with this id: of the same channel or, over HTTP, the newest of any."""
         found = self._exchanges.get((channel, rpc_id or ""))
         return found if found or channel == channels.STDIO else self._newest(None, lambda e: e.rpc_id == rpc_id)
 
@@ -221,38 +256,38 @@ class Ledger:
 
 
 class _Streams:
-    """The HTTP streams of one session. Says nothing of stdio."""
+    """What control frames state of the HTTP channels of one session."""
 
     def __init__(self) -> None:
-        self._resumed: dict[str, str] = {}  # a stream, and the one it goes on with
-        self._events: dict[str, str] = {}  # by event id, the stream it came on
+        self._resumed: dict[str, str] = {}  # by channel, the one that it resumes
+        self._events: dict[str, str] = {}  # by event id, the channel it came on
         self._shared: set[str] = set()
-        self._in_session: set[str] = set()  # requests that named a session
+        self._in_session: set[str] = set()  # channels whose request named a session
         self.statuses: dict[str, int] = {}
 
     def origin(self, channel: str) -> str:
-        """The stream that this one resumes; itself, mostly."""
+        """Return the channel that this one resumes; itself, mostly."""
         return self._resumed.get(channel, channel)
 
     def is_shared(self, channel: str) -> bool:
-        """Whether everything that the server says comes on this channel, as on stdio."""
+        """Return whether all messages of the server come on this channel, as on stdio."""
         return channel == channels.STDIO or channel in self._shared
 
     def is_accepted(self, channel: str) -> bool:
-        """Whether the response only said that the answer will come on another stream."""
+        """Return whether the HTTP response only promised an answer on another stream."""
         status = self.statuses.get(channel, 0)
         return status == 202 or (bool(self._shared) and 200 <= status < 300)
 
     def asks_again(self, channel: str) -> bool:
-        """Whether the client was told to make its request again: later, elsewhere, with credentials."""
+        """Return whether the client was asked to repeat its request: later, elsewhere, with credentials."""
         return self.statuses.get(channel) in protocol.RETRY_STATUSES
 
     def has_ended(self, channel: str, facts: dict[str, Any]) -> bool:
-        """Whether the session of a request is over: it is to be made again in another."""
+        """Return whether the session of a request has expired: it is to be repeated in another."""
         return facts.get("status") == 404 and channel in self._in_session
 
     def learn(self, frame: Frame, facts: dict[str, Any]) -> None:
-        """A control frame."""
+        """Take in a control frame."""
         event, channel = facts.get("event"), frame.channel
         headers = facts.get("headers")
         if event == "request" and isinstance(headers, dict):
@@ -270,7 +305,7 @@ class _Streams:
             self._in_session.discard(channel)
 
     def see(self, frame: Frame) -> None:
-        """An event of the server: a client may ask for what follows it."""
+        """Take in an event of the server, behind which a client may resume."""
         number = framing.field(frame.head, b"id") if frame.head else None
         if number:
             self._events[number] = self.origin(frame.channel)
@@ -279,24 +314,10 @@ class _Streams:
 
 
 def _retried(seq: int) -> Entry:
-    """The client made this request again: only the last try is to be found."""
+    """Return the entry that marks a request as repeated: only the last try is to be found."""
     return Entry(_RETRY, seq, None, None, None)
 
 
 def _takes_all(exchange: _Exchange) -> bool:
-    """Whether what names no exchange may belong to this one."""
+    """Return whether a message that names no exchange may belong to this one."""
     return not exchange.listen and not exchange.cancelled
-
-
-def _facts(text: bytes) -> dict[str, Any]:
-    """The facts of a control frame; none where a stranger wrote something else."""
-    try:
-        facts = jsontext.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return facts if isinstance(facts, dict) else {}
-
-
-def _json(value: Any) -> str | None:
-    """An id or a token as JSON text, or None where there is none."""
-    return frames.id_text(value)

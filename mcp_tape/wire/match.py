@@ -1,8 +1,8 @@
-"""Which recorded request a live one is equal to: keys, the rules that change them, and why two differ."""
+"""Match keys: which recorded request a live one equals; rules that narrow them, and differences between two."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -11,7 +11,7 @@ from .frames import Message
 from .jsontext import Path
 from .secret_names import MARK, PLACEHOLDER
 
-# The interpreter's own, by its name in this version: loading OpenSSL's takes longer than this package.
+# The interpreter's own module, by its name in this version: loading OpenSSL takes longer than this package.
 for _module in ("_sha2", "_sha256", "hashlib"):
     try:
         _sha256: Callable[[bytes], Any] = __import__(_module).sha256
@@ -24,27 +24,27 @@ _HIDDEN = "[redacted]"
 _PLACE = MARK + "path:"
 _ABSENT = object()
 
-Rule = Callable[[Path], bool]  # whether what stands at this path counts
+Rule = Callable[[Path], bool]  # whether the value at a path counts
 
 
 def request_key(method: str, params: Any) -> bytes:
-    """The same 16 bytes for every request that asks for the same thing."""
+    """Return the 16 bytes that equal requests have in common."""
     return _digest(method, asked(method, params))
 
 
 def asked(method: str, params: Any) -> Any:
-    """What a request asks for, secrets made equal: what keys are made of."""
+    """Return what identifies a request, with secrets made equal: what keys are made of."""
     what = protocol.identifying(method, params)
     return what if _is_plain(what) else _without_secrets(what)
 
 
 def message_key(message: Message, text: bytes, part: int = 0) -> bytes:
-    """The key of a request whose text is at hand: numbers count by their exact value."""
+    """Return the key of a request whose text is at hand: numbers count by their exact value."""
     return request_key(message.method or "", exact_params(message, text, part))
 
 
 def exact_params(message: Message, text: bytes, part: int = 0) -> Any:
-    """The params of a message, numbers by their exact value."""
+    """Return the params of a message, with exact numbers."""
     params = message.body.get("params")
     if _is_plain(params) or not _has_float(params):
         return params
@@ -59,11 +59,11 @@ def _exact(text: bytes) -> Any:
     return jsontext.loads_exact(text.decode("utf-8", "replace"))
 
 
-_exact_batch = lru_cache(1)(_exact)  # its messages are asked for one after the other
+_exact_batch = lru_cache(1)(_exact)  # the messages of a batch are looked up one after the other
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value has no float and no secret key, as nearly all have."""
+    """Return whether a value has neither floats nor secret keys, as most have."""
     for key, item in value.items() if type(value) is dict else enumerate(value) if type(value) is list else ():
         kind = type(item)
         if kind is str or kind is list:
@@ -81,21 +81,38 @@ def _has_float(value: Any) -> bool:
     return type(value) is float or any(map(_has_float, inner))
 
 
+def rule(ignore: Sequence[str], match_on: Sequence[str]) -> Rule | None:
+    """Compile `--ignore` and `--match-on`: all counts but what is ignored, or only what is named; None without both."""
+    if not ignore and not match_on:
+        return None
+    from .jsonpath import compile_path  # most replays need none
+
+    ignored = [compile_path(source) for source in ignore]
+    named = [compile_path(source) for source in match_on]
+
+    def counts(path: Path) -> bool:
+        if any(place.covers(path) for place in ignored):
+            return False
+        return not named or any(place.covers(path) for place in named)
+
+    return counts
+
+
 def key_under(counts: Rule, method: str, params: Any) -> bytes:
-    """A key made only of what the rule lets count."""
+    """Return a key made only of what counts."""
     return _digest(method, counted(counts, asked(method, params)))
 
 
 def counted(counts: Rule, what: Any) -> Any:
-    """Of what a request asks for, what counts; paths start at the message, as in `$.params.name`."""
+    """Return the part of a request's identity that counts; paths start at the message, as in `$.params.name`."""
     kept = _kept(what, ("params",), counts)
     return {} if kept is _ABSENT else kept
 
 
 def fits_redacted(recorded: Any, live: Any) -> bool:
-    """Whether a live value is the recorded one, each placeholder standing for any text that is not empty.
+    """Return whether a live value equals the recorded one, where a placeholder stands for any text but an empty one.
 
-    That of a place stands for any value: whatever stood there was hidden, also what is no text.
+    The placeholder of a path stands for any value: whatever was there was hidden, strings or not.
     """
     if isinstance(recorded, dict):
         return (
@@ -112,7 +129,7 @@ def fits_redacted(recorded: Any, live: Any) -> bool:
 
 
 def _fits(pieces: list[str], live: str) -> bool:
-    """Whether a text consists of these pieces with something between each two of them, in linear time."""
+    """Return whether a text consists of these pieces with something between them, in linear time."""
     first, *inner, last = pieces
     if not live.startswith(first) or not live.endswith(last):
         return False
@@ -126,7 +143,7 @@ def _fits(pieces: list[str], live: str) -> bool:
 
 
 def differences(recorded: Any, live: Any, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
-    """Each leaf where two values differ: path, recorded, live; ABSENT where one has nothing."""
+    """Yield each leaf where two values differ: path, recorded value, live value (see is_absent)."""
     if isinstance(recorded, dict) and isinstance(live, dict):
         for key in [*recorded, *(k for k in live if k not in recorded)]:
             yield from differences(recorded.get(key, _ABSENT), live.get(key, _ABSENT), (*path, key))
@@ -149,12 +166,12 @@ def _digest(method: str, what: Any) -> bytes:
     try:
         meaning = jsontext.canonical(what)
     except RecursionError:
-        meaning = repr(what).encode("utf-8", "surrogatepass")  # deeper than anything can encode
+        meaning = repr(what).encode("utf-8", "surrogatepass")  # too deep to encode
     return bytes(_sha256(method.encode("utf-8", "surrogatepass") + b"\0" + meaning).digest()[:16])
 
 
 def _without_secrets(value: Any) -> Any:
-    """Any value under a secret key counts as one constant, so that a redacted recording matches."""
+    """Replace strings under secret keys by one constant, so that a redacted recording matches."""
     if isinstance(value, dict):
         return {k: _hidden(v) if _is_secret(k) else _without_secrets(v) for k, v in value.items()}
     if isinstance(value, list):
@@ -163,14 +180,14 @@ def _without_secrets(value: Any) -> Any:
 
 
 def _hidden(value: Any) -> Any:
-    """A string, or those directly in a list, as redaction treats them."""
+    """Replace a string, or those directly in a list, as redaction does."""
     if isinstance(value, list):
         return [_hidden(item) for item in value]
     return (_HIDDEN if value else value) if isinstance(value, str) else _without_secrets(value)
 
 
 def _kept(value: Any, path: Path, counts: Rule) -> Any:
-    """A copy with only the leaves that count, and nothing left of a container that has none of them."""
+    """Return a copy of the leaves that count, without containers that have none."""
     if isinstance(value, dict) and value:
         inner = {k: _kept(v, (*path, k), counts) for k, v in value.items()}
         return {k: v for k, v in inner.items() if v is not _ABSENT} or _ABSENT

@@ -1,8 +1,8 @@
-"""The only file that knows MCP: its methods, revisions and headers, what identifies a call, what must stay opaque.
+"""The only file that knows MCP: methods, revisions, headers, list kinds, what identifies a call, what stays opaque.
 
-No method is ever required to be known: messages are told apart by their shape alone.
+No method is ever required to be known: messages are classified by their shape alone (frames.py).
 
-The specification: https://modelcontextprotocol.io/specification/2025-11-25
+https://modelcontextprotocol.io/specification/2025-11-25 is the last revision of the legacy era.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from .jsontext import Path
 
-# Requests, by what they are about.
+# Requests, by subject.
 INITIALIZE, DISCOVER, PING = "initialize", "server/discover", "ping"
 TOOLS, CALL = "tools/list", "tools/call"
 PROMPTS, GET_PROMPT = "prompts/list", "prompts/get"
@@ -21,18 +21,18 @@ SUBSCRIBE, UNSUBSCRIBE, LISTEN = "resources/subscribe", "resources/unsubscribe",
 SET_LEVEL, COMPLETE = "logging/setLevel", "completion/complete"
 TASK_PREFIX, TASKS, TASK, TASK_RESULT = "tasks/", "tasks/list", "tasks/get", "tasks/result"
 TASK_CANCEL, TASK_UPDATE = "tasks/cancel", "tasks/update"
-ROOTS, SAMPLE, ELICIT = "roots/list", "sampling/createMessage", "elicitation/create"  # a server's
+ROOTS, SAMPLE, ELICIT = "roots/list", "sampling/createMessage", "elicitation/create"  # sent by servers
 
 # Notifications.
 NOTIFICATION_PREFIX = "notifications/"
-INITIALIZED, BARE_INITIALIZED = "notifications/initialized", "initialized"  # some clients say just that
+INITIALIZED, BARE_INITIALIZED = "notifications/initialized", "initialized"  # some clients send the bare name
 INITIALIZED_NAMES = (INITIALIZED, BARE_INITIALIZED)
 CANCELLED, PROGRESS, LOGGED = "notifications/cancelled", "notifications/progress", "notifications/message"
 TOOLS_CHANGED, PROMPTS_CHANGED = "notifications/tools/list_changed", "notifications/prompts/list_changed"
 RESOURCES_CHANGED, RESOURCE_UPDATED = "notifications/resources/list_changed", "notifications/resources/updated"
 ROOTS_CHANGED, ACKNOWLEDGED = "notifications/roots/list_changed", "notifications/subscriptions/acknowledged"
 
-# Revisions. The legacy era begins with a handshake; the modern one has none, and no sessions over HTTP.
+# Revisions. A legacy session begins with a handshake; the modern era has neither handshakes nor HTTP sessions.
 LEGACY_VERSIONS = ("2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 LAST_LEGACY_VERSION, MODERN_VERSION = LEGACY_VERSIONS[-1], "2026-07-28"
 
@@ -41,7 +41,7 @@ META = "io.modelcontextprotocol/"
 META_VERSION, META_SUBSCRIPTION, META_TASK = META + "protocolVersion", META + "subscriptionId", META + "related-task"
 META_CLIENT, META_SERVER = META + "clientInfo", META + "serverInfo"
 
-# Error codes: https://www.jsonrpc.org/specification#error_object, and those of MCP and of its SDKs.
+# Error codes of JSON-RPC (https://www.jsonrpc.org/specification#error_object), then those of MCP and its SDKs.
 NOT_JSON, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32601, -32602, -32603
 SERVER_ERROR, NO_SESSION, RESOURCE_NOT_FOUND = -32000, -32001, -32002
 
@@ -49,13 +49,13 @@ SERVER_ERROR, NO_SESSION, RESOURCE_NOT_FOUND = -32000, -32001, -32002
 class Kind(NamedTuple):
     """A kind of thing that servers list."""
 
-    what: str  # as people call it
-    subject: str
+    what: str  # plural, as people call it
+    subject: str  # singular
     method: str
     member: str  # of the result
     key: str  # of an item
     capability: str
-    changed: str  # the notification of another list
+    changed: str  # the notification that announces another list
 
 
 KINDS = (
@@ -65,13 +65,13 @@ KINDS = (
          RESOURCES_CHANGED),
     Kind("prompts", "prompt", PROMPTS, "prompts", "name", "prompts", PROMPTS_CHANGED),
 )  # fmt: skip
-# What may be asked again, and the notification after which that is worth while.
+# Requests that may be repeated, and the notification after which that is worth while.
 CHANGED_BY = {kind.method: kind.changed for kind in KINDS} | {READ: RESOURCE_UPDATED}
 CHANGES = frozenset(CHANGED_BY.values())
-# What a client sends to find out whom it talks to: never a miss, and no conversation.
+# What a client sends to find out whom it talks to: never a miss, and no conversation of its own.
 PROBES = (DISCOVER, PING)
 _HOUSEKEEPING = frozenset({PING, INITIALIZE, DISCOVER, SET_LEVEL, COMPLETE, READ})
-# The parameter that names what a request is about.
+# The parameter that names the subject of a request.
 _NAMED_BY = dict.fromkeys((CALL, GET_PROMPT), "name") | dict.fromkeys((READ, SUBSCRIBE, UNSUBSCRIBE), "uri")
 _NAMED_BY |= dict.fromkeys((TASK, TASK_RESULT, TASK_CANCEL), "taskId")
 
@@ -84,20 +84,21 @@ NAMING: tuple[Path, ...] = (
     ("result", "_meta", META_SUBSCRIPTION),
 )
 
-# HTTP. Headers are kept on the tape where they matter to what is said; others may be anything, secrets too.
+# HTTP. Headers with a meaning for the conversation are kept on the tape; others may hold anything, secrets too.
+# https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
 SESSION_HEADER, VERSION_HEADER = "mcp-session-id", "mcp-protocol-version"
 METHOD_HEADER, NAME_HEADER = "mcp-method", "mcp-name"
 RESUME_HEADER = "last-event-id"
-PARAM_HEADER = "mcp-param-"  # and the name of a parameter
+PARAM_HEADER = "mcp-param-"  # followed by the name of a parameter
 _KEPT_HEADERS = frozenset(
     "accept accept-encoding allow authorization cache-control content-encoding content-length content-type cookie "
     "last-event-id location origin retry-after set-cookie user-agent www-authenticate".split()
 )
-# The client is to try again, elsewhere, later or with credentials: it has no answer yet.
+# Statuses that ask the client to try again, elsewhere, later or with credentials: no answer yet.
 RETRY_STATUSES = frozenset({301, 302, 303, 307, 308, 401, 407, 408, 425, 429, 503})
 
-# Values that the protocol itself needs, by their path without list indexes. A redaction here would
-# break the replay: clients echo them, and routing depends on them.
+# Paths, without list indexes, of values that the protocol itself needs. A redaction there would break the replay:
+# clients echo them, and routing depends on them.
 UNTOUCHED: frozenset[Path] = frozenset(
     [
         ("jsonrpc",), ("id",), ("method",),
@@ -114,7 +115,7 @@ UNTOUCHED: frozenset[Path] = frozenset(
 # Below these keys stands a JSON Schema: its property names are words, not secrets.
 SCHEMA_KEYS = frozenset({"inputSchema", "outputSchema", "requestedSchema"})
 
-# Parameters of the handshake that describe the client and not the request.
+# Parameters of the handshake that describe the client, not the request.
 _CLIENT_FACTS = frozenset({"clientInfo", "capabilities", "protocolVersion"})
 # Where absent, null and {} mean the same.
 _EMPTY_IS_ABSENT = ("arguments", "cursor")
@@ -122,7 +123,7 @@ _OFTEN_LEFT_OUT = frozenset({"_meta", "inputResponses"})
 
 
 def call_name(method: str, params: Any) -> str | None:
-    """The tool, prompt, resource or task that a request is about."""
+    """Return the tool, prompt, resource or task that a request is about."""
     name = params.get(_NAMED_BY.get(method)) if isinstance(params, dict) else None
     return name if isinstance(name, str) else None
 
@@ -138,17 +139,17 @@ def without_meta(params: Any) -> Any:
 
 
 def is_housekeeping(method: str) -> bool:
-    """Asked as often as a client likes: when its answers are played out, the last one is repeated."""
+    """True for requests that clients repeat as they like: once played out, the last answer is repeated."""
     return method in _HOUSEKEEPING or method.endswith("/list")
 
 
 def notification_names(method: str) -> tuple[str, ...]:
-    """The names under which a notification may have been recorded: some clients just say `initialized`."""
+    """Names under which a notification may have been recorded: some clients send a bare `initialized`."""
     return INITIALIZED_NAMES if method in INITIALIZED_NAMES else (method,)
 
 
 def identifying(method: str, params: Any) -> Any:
-    """What of the params tells one request from another."""
+    """The part of the params that distinguishes one request from another."""
     if params is None or params == {}:
         return {}
     if not isinstance(params, dict):
@@ -166,22 +167,22 @@ def identifying(method: str, params: Any) -> Any:
 
 
 def member(value: Any, name: str) -> Any:
-    """A member of what may be an object."""
+    """Return a member of a value that may be an object."""
     return value.get(name) if isinstance(value, dict) else None
 
 
 def progress_token_asked(body: dict[str, Any]) -> Any:
-    """The token under which a request wants to hear of progress."""
+    """Progress token of a request: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress"""
     return member(member(body.get("params"), "_meta"), "progressToken")
 
 
 def subscription_id(body: dict[str, Any]) -> Any:
-    """The listen request that a message of the modern era belongs to."""
+    """Id of the listen request that a message of the modern era belongs to."""
     return member(member(body.get("params"), "_meta"), META_SUBSCRIPTION)
 
 
 def result_status(result: Any) -> str:
-    """How a result ended: ok, tool-error (the call was made and failed) or input-required."""
+    """Status of a result: ok, tool-error (the call was made and failed) or input-required."""
     if isinstance(result, dict):
         if result.get("isError") is True:
             return "tool-error"
@@ -191,23 +192,23 @@ def result_status(result: Any) -> str:
 
 
 def meta_version(body: dict[str, Any]) -> Any:
-    """The protocol version that a request of the modern era names."""
+    """Protocol version in a request of the modern era."""
     return member(member(body.get("params"), "_meta"), META_VERSION)
 
 
 def kept_header(name: str) -> bool:
-    """Whether an HTTP header belongs on the tape."""
+    """Return whether an HTTP header belongs on the tape."""
     return name in _KEPT_HEADERS or name.startswith("mcp-")
 
 
 def is_modern(body: dict[str, Any], version: str | None = None) -> bool:
-    """Whether a request without a session is of the modern era: it tells its protocol version itself, or its header
-    names one that has no sessions."""
+    """Return whether a request without a session is of the modern era: it carries its protocol version, or its header
+    names one without sessions."""
     return meta_version(body) is not None or (version is not None and version not in LEGACY_VERSIONS)
 
 
 def tools_that_read(body: dict[str, Any]) -> Iterator[str]:
-    """The tools of a list that are said to change nothing. One that says nothing may."""
+    """Names of listed tools annotated as read-only; without the annotation a tool may change things."""
     tools = member(body.get("result"), "tools")
     for tool in tools if isinstance(tools, list) else []:
         name = member(tool, "name")
@@ -216,13 +217,13 @@ def tools_that_read(body: dict[str, Any]) -> Iterator[str]:
 
 
 def client_meta(version: str, info: dict[str, Any]) -> dict[str, Any]:
-    """What every request of the modern era tells about its client."""
-    told = {"protocolVersion": version, "clientInfo": info, "clientCapabilities": {}}
-    return {"_meta": {META + name: value for name, value in told.items()}}
+    """The `_meta` by which every request of the modern era describes its client."""
+    facts = {"protocolVersion": version, "clientInfo": info, "clientCapabilities": {}}
+    return {"_meta": {META + name: value for name, value in facts.items()}}
 
 
 def session_facts(method: str | None, body: dict[str, Any]) -> dict[str, str]:
-    """What a message tells about its session: versions and names of both sides.
+    """Versions and names of both sides, as far as a message states them.
 
     `method` is the message's own or, for a response, that of the request it answers.
     """
@@ -236,7 +237,7 @@ def session_facts(method: str | None, body: dict[str, Any]) -> dict[str, str]:
         if method in (INITIALIZE, DISCOVER):
             facts |= _named("server", result.get("serverInfo"))
             facts["protocol_version"] = result.get("protocolVersion")
-        # In the modern era every result may say whose it is.
+        # In the modern era every result may name its server.
         facts |= _named("server", member(result.get("_meta"), META_SERVER))
     return {k: v for k, v in facts.items() if isinstance(v, str)}
 

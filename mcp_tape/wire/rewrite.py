@@ -1,30 +1,30 @@
-"""Recorded text made to fit the live conversation: ids and tokens spliced in, all else as it was."""
+"""Recorded text fitted to the live conversation: ids and tokens spliced in, all else verbatim; JSON-RPC responses."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from . import frames, jsonpath, jsontext, match, protocol
+from . import frames, jsontext, match, protocol
 from .frames import Message
 from .jsontext import Path
 
-# The id of most messages stands right behind the version: found without reading on.
+# In most messages the id directly follows the version: found without scanning the rest.
 _LEADING_ID = re.compile(rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*("[^"\\]*"|-?\d+)(?=\s*[,}])')
 REFUSED = protocol.SERVER_ERROR
-_SHOWN = 1_000  # characters of what a server said that is no message
+_SHOWN = 1_000  # characters of a body that is no message
 _SUBSCRIPTION = ("_meta", protocol.META_SUBSCRIPTION)
 
 
 def with_id(text: bytes, recorded: str | None, live: str) -> bytes:
-    """The text with another id."""
+    """Return the text with another id."""
     if recorded == live:
         return text
     leading = _LEADING_ID.match(text)
     if leading:
         start, end = leading.span(1)
         new = text[:start] + live.encode() + text[end:]
-        # Of two ids parsers take the last. Most texts have the name nowhere else, spelled out or escaped.
+        # Parsers take the last of duplicate ids. Most texts have the name nowhere else, spelled out or escaped.
         if (text.find(b'"id"', end) < 0 and text.find(b"\\u006", end) < 0) or _id_of(new) == live:
             return new
     return with_values(text, {("id",): live})
@@ -36,7 +36,7 @@ def _id_of(text: bytes) -> str | None:
 
 
 def answer(text: bytes, recorded: str | None, live: str) -> bytes:
-    """An answer for a live request; of a listen, the subscription it names is that request too."""
+    """Fit a response to a live request; that to a listen names it as its subscription, too."""
     if recorded == live:
         return text
     text = with_id(text, recorded, live)
@@ -44,17 +44,17 @@ def answer(text: bytes, recorded: str | None, live: str) -> bytes:
 
 
 def refusal(text: bytes, live: str) -> bytes:
-    """A body that an HTTP server sent instead of an answer, as an error that answers the live request."""
+    """Return the error response for a live request whose recorded answer was an HTTP body without one."""
     messages = frames.parse(text)[1]
-    told = messages[0].body.get("error") if messages else None
-    if not isinstance(told, dict):
+    found = messages[0].body.get("error") if messages else None
+    if not isinstance(found, dict):
         body = text.decode("utf-8", "replace")
-        told = {"code": REFUSED, "message": "the recorded server refused this request", "data": body[:_SHOWN]}
-    return f'{{"jsonrpc":"2.0","id":{live},"error":{jsontext.dumps(told)}}}'.encode("utf-8", "surrogatepass")
+        found = {"code": REFUSED, "message": "the recorded server refused this request", "data": body[:_SHOWN]}
+    return response(live, "error", jsontext.dumps(found))
 
 
 def notification(text: bytes, method: str | None, call_id: str | None, token: str | None) -> bytes | None:
-    """A notification for a live call, or None when this client did not ask for it."""
+    """Fit a notification to a live call; None if this client did not ask for it."""
     if method == protocol.PROGRESS and call_id is not None:
         if token is None or _has_token(text, token.encode("utf-8", "surrogatepass")):
             return None if token is None else text
@@ -65,32 +65,32 @@ def notification(text: bytes, method: str | None, call_id: str | None, token: st
 
 
 def _has_token(text: bytes, token: bytes) -> bool:
-    """Whether the one progress token in a text is this, seen without reading the rest."""
+    """Return whether the only progress token in a text is this one, without parsing it."""
     name, _, rest = text.partition(b'"progressToken":')
     return rest.startswith((token + b",", token + b"}")) and b"progressToken" not in name + rest
 
 
 def with_values(text: bytes, values: dict[Path, str]) -> bytes:
-    """The text with other values at these paths, where it has them."""
+    """Return the text with other values at these paths, where it has them."""
     source = text.decode("utf-8", "surrogateescape")
     splices = []
     for path, new in values.items():
         try:
             span = jsontext.find(source, path)
         except (IndexError, ValueError):
-            return text  # a stranger's, and no JSON
+            return text  # not ours, and no JSON
         if span is not None and source[slice(*span)] != new:
             splices.append((*span, new))
     return jsontext.splice(source, splices).encode("utf-8", "surrogateescape") if splices else text
 
 
 def elements(text: bytes) -> list[bytes]:
-    """The messages of a batch, each verbatim."""
+    """Return the messages of a batch, each verbatim."""
     return [text[start:end] for start, end in jsontext.element_spans(text)]
 
 
 def with_elements(text: bytes, new: list[bytes]) -> bytes:
-    """A batch with other messages at the same places."""
+    """Return a batch with its messages replaced."""
     out, done = [], 0
     for (start, end), part in zip(jsontext.element_spans(text), new, strict=True):
         out += [text[done:start], part]
@@ -99,13 +99,13 @@ def with_elements(text: bytes, new: list[bytes]) -> bytes:
 
 
 def may_be_noteworthy(live: Message) -> bool:
-    """Whether people would want to know how a request that matches differs all the same."""
+    """Return whether a difference of a request that matches is worth a remark."""
     asked = live.body.get("params")
     return live.method == protocol.INITIALIZE or protocol.member(asked, "inputResponses") is not None
 
 
 def noteworthy(live: Message, then: Any) -> str | None:
-    """How it does, if it does."""
+    """Describe such a difference, if there is one."""
     now = live.body.get("params")
     if live.method == protocol.INITIALIZE:
         old, new = (protocol.member(params, "protocolVersion") for params in (then, now))
@@ -118,24 +118,36 @@ def noteworthy(live: Message, then: Any) -> str | None:
 
 
 def different_answer(live: Message, recorded: Message) -> str | None:
-    """How a live answer differs from the recorded one, in a few words."""
+    """Describe how a live answer differs from the recorded one, in a few words."""
     then, now = recorded.body, live.body
     if ("error" in then) != ("error" in now):
         return "with an error" if "error" in now else "without the error"
     member = "error" if "error" in now else "result"
     first = next(match.differences(then.get(member), now.get(member), (member,)), None)
-    return None if first is None else f"{jsonpath.path_text(first[0])} differs"
+    if first is None:
+        return None
+    from .jsonpath import path_text  # most answers are equal
+
+    return f"{path_text(first[0])} differs"
 
 
 def single_line(text: bytes) -> bytes:
-    """Text for stdio: line breaks between tokens, as HTTP allows them, become spaces."""
+    """Return text for stdio: line breaks between tokens, which HTTP allows, become spaces."""
     if b"\n" not in text and b"\r" not in text:
         return text
     return text.replace(b"\r", b" ").replace(b"\n", b" ")
 
 
+def response(rpc_id: str | None, member: str, value: str) -> bytes:
+    """Return a JSON-RPC response: https://www.jsonrpc.org/specification#response_object
+
+    All arguments are JSON text; `member` is `result` or `error`, an id of None is null.
+    """
+    return f'{{"jsonrpc":"2.0","id":{rpc_id or "null"},"{member}":{value}}}'.encode("utf-8", "surrogatepass")
+
+
 def error(code: int, message: str, data: Any = None) -> str:
-    """A JSON-RPC error object."""
+    """Return a JSON-RPC error object: https://www.jsonrpc.org/specification#error_object"""
     body: dict[str, Any] = {"code": code, "message": message}
     if data is not None:
         body["data"] = data
@@ -143,6 +155,6 @@ def error(code: int, message: str, data: Any = None) -> str:
 
 
 def tool_error(text: str, body: dict[str, Any]) -> str:
-    """The result of a call that was made and failed, as the era of the request has it."""
+    """Return the result of a tool call that failed, in the form of the request's era."""
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}
     return jsontext.dumps({"resultType": "complete"} | result if protocol.is_modern(body) else result)

@@ -1,15 +1,15 @@
-"""What looks secret: key names, environment names, and the values given to them. Tables and judgements only.
+"""Names and values that look secret, and the placeholder that replaces one. Tables and predicates only.
 
-Hiding what only looks secret breaks a recording, so names are compared whole, and in running text plain
-words, references and code are left alone. Most patterns are strings, which `re` compiles when they are first
-needed: matching imports this module for a few names only.
+Hiding what only looks secret breaks a recording, so names are compared whole, and in running text plain words,
+references and code are left alone. Most patterns are strings, which `re` compiles when first used: match.py imports
+this module for a few names only.
 """
 
 from __future__ import annotations
 
 import re
 
-# What stands in a secret's place names where it was known from: `[redacted:env:GITHUB_TOKEN]`, `[redacted:shape:jwt]`.
+# A placeholder names the source that its secret was known from: `[redacted:env:GITHUB_TOKEN]`, `[redacted:shape:jwt]`.
 MARK = "[redacted:"
 PLACEHOLDER = re.compile(re.escape(MARK) + r"[^\]\r\n]{0,200}\]")
 
@@ -43,8 +43,8 @@ ENDINGS = tuple(
     subscriptionkey connectionstring authorization sessioncookie
     """.split()
 )
-# Hidden too, but no part of match keys, which stay as they were made (match.KEY_VERSION): a placeholder on the tape
-# stands for any text, so such requests still match.
+# Hidden too, but not made equal in match keys, which must not change (match.KEY_VERSION): such requests still match, as
+# a placeholder on the tape stands for any text.
 MORE_KEYS = frozenset("codeverifier devicecode secretkeybase".split())
 MORE_ENDINGS = tuple(
     """
@@ -55,7 +55,7 @@ MORE_ENDINGS = tuple(
     accesskey accountkey openaikey anthropickey geminikey mistralkey groqkey coherekey deepseekkey stripekey sendgridkey
     """.split()
 )
-# `reset_password`, `hasApiKey`, `invalid_access_token` name a deed or a state.
+# First words that make a name that of an action or a state: `reset_password`, `hasApiKey`, `invalid_access_token`.
 _NOT_FIRST = frozenset(
     """
     get set reset forgot change update show hide has is no not use uses with without require requires required
@@ -64,11 +64,11 @@ _NOT_FIRST = frozenset(
     """.split()
 )
 _NUMBERED = r"[-_. ]?\d{1,2}\Z"  # `api_key_1`, `password2`
-_COUNTED = frozenset(("token", "tokens"))  # of a text, each with its number
+_COUNTED = frozenset(("token", "tokens"))  # numbered, they are those of a text
 _FIRST_WORD = r"[^A-Za-z]*([A-Z]+(?![a-z])|[A-Z]?[a-z]+)"
 _SEPARATORS = str.maketrans("", "", "-_. ")
 
-# Every secret name, folded, holds one of these.
+# Every folded secret name contains one of these.
 _STEMS = ("token", "secret", "pass", "auth", "cookie", "credential", "jwt", "pwd", "bearer", "bpat", "connectionstring")
 _KEY_STEMS = (
     "(?:api|access|private|signing|encryption|master|hmac|ssh|account|subscription|license|service|session|role"
@@ -91,7 +91,7 @@ _NOT_ENV_NAME = (
 
 _PLAIN_WORD = r"(?:[A-Za-z]?[a-z]+|[A-Z]+|[A-Z]?[a-z]+(?:[A-Z][a-z]+)+)"
 _PLAIN = rf"{_PLAIN_WORD}(?:[-_. :/]{_PLAIN_WORD}){{0,2}}|[\d.,:/ TZ+-]+"
-# What stands where a secret would: references, masks, `your-api-key`.
+# What is written instead of a secret: references, masks, `your-api-key`.
 _STAND_IN = (
     r"\$\{[^}]*\}|\$\([^)]*\)|\$?\{\{[^}]*\}\}|<[A-Za-z _|/-]*>|%[A-Z_]+%|[*•.]+|[xX]{3,}"
     r"|(?i:none|null|nil|undefined|true|false|string|str|text|required|optional|n/a)"
@@ -111,27 +111,27 @@ _FLAG = r"(?:--[A-Za-z][\w.-]*|-[A-Za-z][A-Za-z_.-]*)(?:=.*)?\Z"
 
 
 def placeholder(source: str) -> str:
-    """The text in a secret's place, without a check of the source."""
+    """Return the placeholder for a secret from a source, which must fit on one line."""
     return f"{MARK}{source}]"
 
 
 def source_of(placeholder: str) -> str:
-    """The source that a placeholder names."""
+    """Return the source that a placeholder names."""
     return placeholder[len(MARK) : -1]
 
 
 def fold(name: str) -> str:
-    """A name without case and separators."""
+    """Return a name without case and separators."""
     return name.translate(_SEPARATORS).lower()
 
 
 def fold_quickly(text: bytes) -> str:
-    """The same of a whole text, a character for a byte, as `in` is several times faster on str. ASCII only."""
+    """Fold the ASCII letters of a whole text, a character per byte, as `in` is several times faster on str."""
     return text.translate(_FOLDED, b"-_. ").decode("latin-1")
 
 
 def is_secret_key(name: str) -> bool:
-    """Whether any string under this key is secret, by the key's whole name."""
+    """Return whether any string under a key is secret, by the whole name of the key."""
     if not name.isascii() or len(name) > 100:
         return False
     folded = fold(name)
@@ -143,7 +143,7 @@ def is_secret_key(name: str) -> bool:
 
 
 def is_hidden_key(name: str) -> bool:
-    """Whether strings under this key are hidden: they are secret, or the name was not known to be a secret's before."""
+    """Return whether strings under a key are hidden: the key is secret, or one of those known later."""
     if is_secret_key(name):
         return True
     if not name.isascii() or len(name) > 100:
@@ -156,24 +156,24 @@ def is_hidden_key(name: str) -> bool:
 
 
 def _names_a_thing(name: str) -> bool:
-    """Whether the name of a secret does not begin with a verb or an adjective."""
+    """Return whether a secret name begins with neither a verb nor an adjective."""
     first = re.match(_FIRST_WORD, name)
     return first is not None and first[1].lower() not in _NOT_FIRST
 
 
 def is_ambiguous_key(name: str) -> bool:
-    """Whether a string under this key is secret only if it looks it."""
+    """Return whether a string under a key is secret only if it looks so."""
     return fold(name) in AMBIGUOUS_KEYS
 
 
 def is_secret_env(name: str) -> bool:
-    """Whether an environment variable of this name holds a secret."""
+    """Return whether an environment variable of this name holds a secret."""
     name = name.upper()
     return re.search(_ENV_NAME, name) is not None and re.search(_NOT_ENV_NAME, name) is None
 
 
 def may_name_secrets(text: bytes) -> bool:
-    """Whether a secret name can occur in a text: quick, and never wrong when it says no."""
+    """Return whether a text may contain a secret name: fast, with false positives only."""
     folded = fold_quickly(text.replace(b'"progressToken"', b""))
     for stem in _STEMS:
         if stem in folded:
@@ -184,29 +184,29 @@ def may_name_secrets(text: bytes) -> bool:
 
 
 def is_distinctive(value: str) -> bool:
-    """Whether a value is long and odd enough to be hidden wherever it turns up: no plain words, no number."""
+    """Return whether a value is distinctive enough to be hidden wherever it occurs: no plain words, no number."""
     return len(value) >= 8 and not _is_plain(value) and not is_stand_in(value)
 
 
 def is_stand_in(value: str) -> bool:
-    """Whether a value only stands where a secret would: `${TOKEN}`, `<token>`, `your-api-key`, `***`."""
+    """Return whether a value is written instead of a secret: `${TOKEN}`, `<token>`, `your-api-key`, `***`."""
     return len(value) <= 100 and re.fullmatch(_STAND_IN, value) is not None
 
 
 def is_path(value: str) -> bool:
-    """Whether a value names a file. Some services issue keys that start with a slash, so the rest counts too."""
+    """Return whether a value is a path; some services issue keys with a leading slash, so the rest counts too."""
     if not value.startswith(("/", "./", "../", "~/")) and not re.match(_DRIVE, value):
         return False
     return not any(map(_looks_random, re.split(_STEP, value)))
 
 
 def is_env_value(value: str) -> bool:
-    """Whether the value of a secret-looking variable is one: paths, numbers and words are not."""
+    """Return whether the value of a secret variable is a secret: paths, numbers and words are not."""
     return is_distinctive(value) and not is_path(value)
 
 
 def looks_issued(value: str) -> bool:
-    """Whether what follows `Bearer` and the like is a secret, and not a word, a reference or code."""
+    """Return whether the text behind `Bearer` and the like is a secret: neither a word, a reference nor code."""
     value = value.rstrip("=")
     if len(value) < 6 or len(value) > 1000:
         return len(value) > 1000
@@ -214,14 +214,14 @@ def looks_issued(value: str) -> bool:
 
 
 def looks_assigned(value: str) -> bool:
-    """Whether what a text gives to a secret name is a secret: it also has to be odd or long."""
+    """Return whether the value assigned to a secret name in a text is a secret: it also has to be odd or long."""
     if not looks_issued(value):
         return False
     return len(value) > 1000 or re.search(_ODD, value) is not None or (len(value) >= 20 and not value.islower())
 
 
 def is_flag(word: str) -> bool:
-    """Whether a word of a command line is an option: some tokens begin with a dash, too."""
+    """Return whether a word of a command line is an option: some tokens begin with a dash, too."""
     return re.match(_FLAG, word) is not None and not (len(word) > 2 and _looks_random(word.partition("=")[0]))
 
 

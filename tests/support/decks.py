@@ -13,10 +13,11 @@ from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.record.tape import Tape
 from mcp_tape.replay.deck import Deck, Fact
-from mcp_tape.replay.finder import Finder, Repeats, rule
+from mcp_tape.replay.finder import Finder, Repeats
 from mcp_tape.replay.selection import Selection, select
 from mcp_tape.verify.deck import ClientDeck
 from mcp_tape.wire.frames import Side
+from mcp_tape.wire.match import rule
 
 FACTS = {"transport": "stdio", "target": {"command": ["server"]}, "recorder": "tests", "note": None, "run": None}
 Said = tuple[Side, str]
