@@ -12,7 +12,7 @@ from urllib.parse import urljoin, urlsplit
 from ..wire import frames, protocol
 from ..wire.channels import HTTP, SSE
 from ..wire.frames import Side
-from ..wire.framing import Events
+from ..wire.framing import Events, is_event_stream
 from .tape import Tape
 
 Step = Callable[[Tape], None]
@@ -106,7 +106,7 @@ class Sessions:
             return endpoint or (None if number is None else self._of_id(number, waiting))
         if event == "response" and number is not None:
             return self._of_id(number, waiting)
-        if event == "response" and waiting.opens and not waiting.body and _is_stream(headers):
+        if event == "response" and waiting.opens and not waiting.body and is_event_stream(headers.get("content-type")):
             return None  # its first event tells
         return self._of_run(waiting)
 
@@ -137,10 +137,6 @@ def endpoint_path(base: str, endpoint: str) -> str:
     except ValueError:
         return endpoint  # nobody will post there
     return parts.path + (f"?{parts.query}" if parts.query else "")
-
-
-def _is_stream(headers: dict[str, str]) -> bool:
-    return headers.get("content-type", "").lower().startswith("text/event-stream")
 
 
 def _begins_session(body: bytes) -> bool:

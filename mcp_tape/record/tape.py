@@ -17,12 +17,11 @@ from ..wire import frames
 from ..wire.channels import STDERR, is_post
 from ..wire.compression import Decoder, TooLargeError
 from ..wire.frames import LEFT_OUT, Entry, Frame, FrameKind, Message, Side
-from ..wire.framing import Event, Events, Lines, Whole
+from ..wire.framing import Event, Events, Lines, Whole, is_event_stream
 from ..wire.ledger import Ledger
 
 Sink = Callable[[Frame, list[Entry]], None]
 TOO_LARGE = b"[left out: too large when decompressed]"
-_EVENT_STREAM = "text/event-stream"
 _FIELDS = (b"id:", b"event:", b"retry:")
 
 
@@ -89,7 +88,7 @@ class Tape:
     def _begin_body(self, side: Side, channel: str, headers: dict[str, str]) -> None:
         if side == "client" and not is_post(channel):
             return
-        events = headers.get("content-type", "").lower().startswith(_EVENT_STREAM)
+        events = is_event_stream(headers.get("content-type"))
         self._framings[side, channel] = Events() if side == "server" and events else Whole()
         coding = headers.get("content-encoding", "identity")
         if coding.lower() != "identity":

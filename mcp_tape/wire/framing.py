@@ -14,6 +14,8 @@ _LIMIT = 256 << 20
 _BREAK = re.compile(rb"\r\n|\r|\n")
 _BOM = b"\xef\xbb\xbf"
 
+EVENT_STREAM = "text/event-stream"
+
 
 class Lines:
     """Newline framing of one byte stream, split on b"\\n" only: the bytes come out as they went in.
@@ -205,6 +207,11 @@ class Events:
         if data is None and any(not line.startswith(b":") for line in _BREAK.split(head) if line):
             data = [b""]  # an id or a retry on its own
         return Event(head, None if data is None else b"\n".join(data), eol)
+
+
+def is_event_stream(content_type: str | None) -> bool:
+    """True if a body of this type is a stream of events."""
+    return (content_type or "").lower().startswith(EVENT_STREAM)
 
 
 def encode(head: bytes, text: bytes, eol: bytes) -> bytes:

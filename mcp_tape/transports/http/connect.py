@@ -9,7 +9,6 @@ import asyncio
 import concurrent.futures
 import contextlib
 import queue
-import re
 import threading
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from typing import Any
@@ -20,12 +19,11 @@ import httpx2
 from ...errors import ServerError
 from ...wire import frames, protocol, rewrite
 from ...wire.frames import Message
-from ...wire.framing import Events, Whole
 from ...wire.jsontext import Path
 from ..stdio.connect import Ended
 from . import headers as mcp_headers
 from .addresses import is_loopback
-from .upstream import origin_of, trust, why
+from .upstream import Incoming, Mark, origin_of, trust, why, within
 
 _CONNECT = 30.0  # seconds
 _POSTED = 10.0  # seconds for what is only told to be accepted
@@ -132,13 +130,12 @@ class Http:
         waiting = {message.rpc_id for message in messages if message.kind == "request" and message.rpc_id}
         try:
             async with self._request("POST", text, headers) as response:
-                if response.status_code >= 400:
-                    self._refuse(response.status_code, await response.aread(), waiting)
+                incoming = await self._hear(response, waiting)
+                if incoming.is_error:
+                    self._refuse(incoming.status, incoming.error, waiting)
                     waiting.clear()
                 else:
-                    self._session = self._session or response.headers.get(protocol.SESSION_HEADER)
-                    mark = await self._hear(response, waiting)
-                    await self._resume(mark, waiting)
+                    await self._resume(incoming.mark, waiting)
             if not self._sse and response.status_code != 202:
                 self._make_up(waiting, "the response ended before the answer")
         except httpx2.HTTPError as error:
@@ -146,45 +143,38 @@ class Http:
         except Exception as error:  # of a library, or ours: an answer that never comes would tell nobody
             self._make_up(waiting, f"the answer cannot be read: {type(error).__name__}: {error}")
 
-    async def _resume(self, mark: _Mark, waiting: set[str]) -> None:
+    async def _resume(self, mark: Mark, waiting: set[str]) -> None:
         """Some servers close a stream and want it to be taken up again."""
         for _ in range(_MOST_RESUMED):
             if not waiting or not mark.last:
                 return
             await asyncio.sleep(min(mark.retry, _CONNECT))
             async with self._request("GET", b"", {protocol.RESUME_HEADER: mark.last}) as response:
-                if response.status_code >= 400:
+                if (await self._hear(response, waiting, mark)).is_error:
                     return
-                mark = await self._hear(response, waiting, mark)
 
     async def _listen(self) -> None:
         with contextlib.suppress(httpx2.HTTPError):
             async with self._request("GET", b"", {}) as response:
                 self._heard.set()
-                if response.status_code < 400:
-                    await self._hear(response, set())
+                await self._hear(response, set())
 
     async def _open_old(self) -> None:
         """The stream on which everything will come, and where to post to."""
         endpoint: asyncio.Future[str] = self._loop.create_future()
         self._begin(self._listen_old(endpoint))
         named = await endpoint
-        try:
-            self._posts_to = urljoin(self._url, named)
-            is_here = origin_of(self._posts_to) == origin_of(self._url)
-        except ValueError:
-            raise ServerError(f"{self._url} wants messages at {named!r}, which is no URL") from None
-        if not is_here:
-            raise ServerError(f"{self._url} wants messages at another server, {self._posts_to}")
+        posts_to = within(self._url, named)
+        if posts_to is None:
+            raise ServerError(f"{self._url} wants messages at {_elsewhere(self._url, named)}")
+        self._posts_to = posts_to
 
     async def _listen_old(self, endpoint: asyncio.Future[str]) -> None:
         reason = "the server has closed its stream"
         try:
             async with self._request("GET", b"", {}) as response:
-                if response.status_code >= 400:
+                if (await self._hear(response, set(), endpoint=endpoint)).is_error:
                     reason = f"{self._url} answers with HTTP status {response.status_code}"
-                else:
-                    await self._hear(response, set(), endpoint=endpoint)
         except httpx2.HTTPError as error:
             reason = f"cannot reach {self._url}: {why(error)}"
         self._gone = Ended(None, (), reason)
@@ -228,26 +218,22 @@ class Http:
         self,
         response: httpx2.Response,
         waiting: set[str],
-        mark: _Mark | None = None,
+        mark: Mark | None = None,
         endpoint: asyncio.Future[str] | None = None,
-    ) -> _Mark:
-        """Each message of a response, as it comes; where the stream could be taken up again."""
-        mark = mark or _Mark()
-        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-            whole = Whole()
-            body = [unit async for piece in response.aiter_bytes() for unit in whole.feed(piece)]
-            for text, _ in [*body, *whole.close()]:
-                self._put(text, waiting)
-            return mark
-        events = Events()
-        async for piece in response.aiter_bytes():
-            for event in events.feed(piece):
-                mark.see(event.field(b"id"), event.field(b"retry"))
-                if event.field(b"event") == "endpoint" and endpoint is not None and not endpoint.done():
-                    endpoint.set_result((event.text or b"").decode("utf-8", "replace").strip())
-                elif event.text:
-                    self._put(event.text, waiting)
-        return mark
+    ) -> Incoming:
+        """Each message of a response, as it comes."""
+        incoming = Incoming(response.status_code, response.headers.raw, mark)
+        if response.request.method == "POST" and not incoming.is_error:
+            self._session = self._session or incoming.session
+        async for piece in response.aiter_raw():
+            for text, event in incoming.feed(piece):
+                if event == "endpoint" and endpoint is not None and not endpoint.done():
+                    endpoint.set_result(text.decode("utf-8", "replace").strip())
+                else:
+                    self._put(text, waiting)
+        for text, _ in incoming.close():
+            self._put(text, waiting)
+        return incoming
 
     def _put(self, text: bytes, waiting: set[str]) -> None:
         for message in frames.parse(text)[1]:
@@ -318,15 +304,8 @@ class Http:
             future.cancel()
 
 
-class _Mark:
-    """How far a stream was heard, and how long to wait before it is taken up again."""
-
-    def __init__(self) -> None:
-        self.last = ""
-        self.retry = 1.0
-
-    def see(self, number: str | None, retry: str | None) -> None:
-        self.last = number or self.last
-        # "If the field value consists of only ASCII digits"; no stream is waited for as long as eight of them say.
-        # https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
-        self.retry = int(retry) / 1000 if retry and re.fullmatch("[0-9]{1,7}", retry) else self.retry
+def _elsewhere(url: str, endpoint: str) -> str:
+    try:
+        return f"another server, {urljoin(url, endpoint)}"
+    except ValueError:
+        return f"{endpoint!r}, which is no URL"

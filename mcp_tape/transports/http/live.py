@@ -6,16 +6,14 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, MutableMapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urljoin, urlsplit
 
 from ...replay.live import Episodes, ToLive
 from ...replay.sends import Refuse
 from ...wire import protocol, rewrite
-from ...wire.framing import Event, Events, Whole
-from .listen import Headers, Scope, header
+from .listen import Headers, Receive, Scope
 from .serve import MAX_BODY, Server
 from .streams import Conversation
-from .upstream import origin_of
+from .upstream import Incoming, path_and_query, within
 
 if TYPE_CHECKING:
     from ...replay.calls import Call
@@ -28,7 +26,6 @@ _SESSION = protocol.SESSION_HEADER.encode()
 # Of the client's headers those are left out that are about its own connection, its own session, or ours to say.
 _OURS = (b"content-length", b"transfer-encoding", b"accept-encoding", b"accept", b"host", _SESSION)
 _ACCEPTS = {"POST": b"application/json, text/event-stream", "GET": b"text/event-stream"}
-_REDIRECTS = (307, 308)
 _MOST_REDIRECTS = 3
 
 
@@ -211,27 +208,42 @@ class Through:
         """One request; each message of the response is heard. `left`: set when the client leaves."""
         path = self.path
         for _ in range(_MOST_REDIRECTS):
-            response = _Response(hear)
-            await self._proxy(self._scope(verb, path, headers, body), _receive(body, left), response.send)
-            self.session = self.session or response.session
-            if response.redirect is None:
-                return response.refused
-            here = self.path_here(path, response.redirect)
+            response = await self._responded(self._scope(verb, path, headers, body), _receive(body, left), hear)
+            if response is None:
+                return None
+            if response.is_error:
+                return Refused(response.status, response.content_type, response.error)
+            if response.location is None:
+                return None
+            here = self.path_here(path, response.location)
             if here is None:
-                return _elsewhere(response.redirect)
+                return _elsewhere(response.location)
             path = here
         return _refused(f"the server redirects more than {_MOST_REDIRECTS} times")
 
+    async def _responded(self, scope: Scope, receive: Receive, hear: Hear) -> Incoming | None:
+        """The response, all of which was heard; None if there was none."""
+        response: Incoming | None = None
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            nonlocal response
+            if message["type"] == "http.response.start":
+                response = Incoming(message["status"], message["headers"])
+                self.session = self.session or (response.session.encode() if response.session else None)
+                return
+            assert response is not None
+            for heard in response.feed(message["body"]):
+                hear(*heard)
+            for heard in () if message.get("more_body") else response.close():
+                hear(*heard)
+
+        await self._proxy(scope, receive, send)
+        return response
+
     def path_here(self, path: bytes, location: str) -> bytes | None:
         """Where a redirect, or an endpoint, leads within the server; None where it leads to another."""
-        try:
-            url = urljoin(self._proxy.origin + path.decode("latin-1"), location)
-            if origin_of(url) != origin_of(self._proxy.origin):
-                return None
-        except ValueError:
-            return None
-        parts = urlsplit(url)
-        return f"{parts.path}?{parts.query}".rstrip("?").encode("latin-1", "replace")
+        found = within(self._proxy.origin, location, path.decode("latin-1"))
+        return None if found is None else path_and_query(found).encode("latin-1", "replace")
 
     def _scope(self, verb: str, path: bytes, headers: Headers, body: bytes) -> Scope:
         own = [(b"accept", _ACCEPTS[verb])]
@@ -258,43 +270,6 @@ def _elsewhere(location: str) -> Refused:
 def _refused(reason: str) -> Refused:
     error = rewrite.error(rewrite.REFUSED, f"mcp-tape: {reason}")
     return Refused(502, "application/json", f'{{"jsonrpc":"2.0","id":null,"error":{error}}}'.encode())
-
-
-class _Response:
-    """Takes a response apart as it comes."""
-
-    def __init__(self, hear: Hear) -> None:
-        self._hear = hear
-        self._framing: Events | Whole = Whole()
-        self.session: bytes | None = None
-        self.redirect: str | None = None
-        self.refused: Refused | None = None
-
-    async def send(self, message: MutableMapping[str, Any]) -> None:
-        if message["type"] == "http.response.start":
-            self._begin(message["status"], message["headers"])
-            return
-        if self.refused is not None:
-            self.refused = self.refused._replace(body=self.refused.body + message["body"])
-            return
-        units: list[Any] = [*self._framing.feed(message["body"])]
-        for unit in units if message.get("more_body") else [*units, *self._framing.close()]:
-            if isinstance(unit, Event):
-                if unit.text:
-                    self._hear(unit.text, unit.field(b"event"))
-            else:
-                self._hear(unit[0], None)
-
-    def _begin(self, status: int, headers: Headers) -> None:
-        session, location = header(headers, _SESSION), header(headers, b"location")
-        self.session = session.encode() if session else None
-        if status in _REDIRECTS and location:
-            self.redirect = location
-        content_type = header(headers, b"content-type") or ""
-        if status >= 400:
-            self.refused = Refused(status, content_type, b"")
-        elif content_type.lower().startswith("text/event-stream"):
-            self._framing = Events()
 
 
 def _receive(body: bytes, left: asyncio.Event | None) -> Callable[[], Any]:

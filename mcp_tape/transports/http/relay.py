@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from ...errors import ServerError
 from ...redaction.diagnostics import hidden
 from ...wire import frames, jsontext, protocol
-from ...wire.framing import Events
+from ...wire.framing import Events, is_event_stream
 from .listen import Headers, Receive, Scope, Send, abort, answer, header
 from .upstream import Failed, Upstream, end_to_end, why
 
@@ -151,7 +151,7 @@ class Proxy:
     def _endpoint(self, scope: Scope, headers: Headers, tap: Tap) -> Callable[[bytes], bytes]:
         """What to do with each piece of a response: only a stream of HTTP+SSE is looked into."""
         session = header(scope["headers"], protocol.SESSION_HEADER.encode())
-        is_stream = (header(headers, b"content-type") or "").lower().startswith("text/event-stream")
+        is_stream = is_event_stream(header(headers, b"content-type"))
         if scope["method"] != "GET" or tap.recorder is None or session or not is_stream:
             return lambda piece: piece
         return _Endpoint(lambda uri: self._ours(uri, scope["raw_path"], tap) or uri).rewritten

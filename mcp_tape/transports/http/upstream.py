@@ -1,21 +1,26 @@
-"""The server at the other end of HTTP, asked once for each request that we get."""
+"""The server at the other end of HTTP: requests sent on to it, and its responses read."""
 
 from __future__ import annotations
 
+import re
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
 from ...errors import ServerError
-from ...wire.compression import readable
-from .listen import Headers
+from ...wire import protocol
+from ...wire.compression import Decoder, TooLargeError, readable
+from ...wire.framing import Event, Events, Line, Whole, is_event_stream
+from .listen import Headers, header
 
 Failed = httpx2.HTTPError
 _CONNECT = 30.0  # seconds; reading may take for ever
 _IDLE = 2.0  # seconds that a connection is kept: less than servers keep theirs, so that none is closed under us
 _AS_CAME = "mcp_tape.headers"
+_REDIRECTS = (307, 308)  # those that keep the method and the body
 # About one connection only, and never passed on.
 _HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding "
@@ -28,7 +33,6 @@ class Upstream:
 
     def __init__(self, url: str, headers: Sequence[tuple[str, str]] = (), cacert: str | None = None) -> None:
         self.url = httpx2.URL(url)
-        self.origin = origin_of(url)
         self.shown = str(self.url.copy_with(userinfo=b"", query=None))  # without what may be secret
         self._given = [(name.lower().encode(), value.encode()) for name, value in headers]
         self._client = httpx2.AsyncClient(
@@ -63,14 +67,8 @@ class Upstream:
 
     def path_of(self, url: str, base: bytes) -> str | None:
         """Path and query of a URL, if it is of this server; it may be relative to a path."""
-        try:
-            whole = urljoin(str(self.url), urljoin(base.decode("latin-1"), url.strip()))
-            parts = urlsplit(whole)
-            if origin_of(whole) != self.origin:
-                return None
-        except ValueError:
-            return None
-        return parts.path + (f"?{parts.query}" if parts.query else "")
+        found = within(str(self.url), url.strip(), base.decode("latin-1"))
+        return found and path_and_query(found)
 
     def _sent_on(self, verb: str, headers: Headers) -> Headers:
         dropped = {b"host", b"accept-encoding", *(name for name, _ in self._given)}
@@ -98,6 +96,92 @@ def end_to_end(headers: Headers, without: set[bytes] | frozenset[bytes] = frozen
     return [(key.lower(), value) for key, value in headers if key.lower() not in dropped]
 
 
+class Heard(NamedTuple):
+    """A message, or what stands in its place, and the name of the event that brought it."""
+
+    text: bytes
+    event: str | None = None
+
+
+class Mark:
+    """How far a stream was heard, and how long to wait before it is taken up again."""
+
+    def __init__(self) -> None:
+        self.last = ""
+        self.retry = 1.0
+
+    def see(self, number: str | None, retry: str | None) -> None:
+        self.last = number or self.last
+        # "If the field value consists of only ASCII digits"; no stream is waited for as long as eight of them say.
+        # https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
+        self.retry = int(retry) / 1000 if retry and re.fullmatch("[0-9]{1,7}", retry) else self.retry
+
+
+class Incoming:
+    """A response of a server, read piece by piece: a JSON body, a stream of events, an error, or a redirect.
+
+    https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
+    """
+
+    def __init__(self, status: int, headers: Headers, mark: Mark | None = None) -> None:
+        """`mark`: where a stream is that this response goes on with."""
+        headers = [(name.lower(), value) for name, value in headers]
+        self.status = status
+        self.content_type = header(headers, b"content-type") or ""
+        self.session = header(headers, protocol.SESSION_HEADER.encode())
+        self.location = header(headers, b"location") if status in _REDIRECTS else None
+        self.mark = mark or Mark()
+        self._error = bytearray()
+        self._framing: Events | Whole = Events() if is_event_stream(self.content_type) else Whole()
+        coding = header(headers, b"content-encoding") or "identity"
+        self._decoder = Decoder(coding) if coding.lower() != "identity" else None
+
+    @property
+    def is_error(self) -> bool:
+        return self.status >= 400
+
+    @property
+    def error(self) -> bytes:
+        """The body of an error, as far as it was read."""
+        return bytes(self._error)
+
+    def feed(self, data: bytes) -> Iterator[Heard]:
+        """The messages that are whole with this piece of the body."""
+        for piece in self._plain(data):
+            if self.is_error:
+                self._error += piece
+            elif self.location is None:
+                yield from self._heard(self._framing.feed(piece))
+
+    def close(self) -> Iterator[Heard]:
+        """The messages that the end of the body makes whole."""
+        if (
+            isinstance(self._framing, Whole) and self.location is None
+        ):  # of events, "any pending data must be discarded"
+            yield from self._heard(self._framing.close())
+
+    def _heard(self, units: Iterable[Event | Line]) -> Iterator[Heard]:
+        for unit in units:
+            if not isinstance(unit, Event):
+                yield Heard(unit[0])
+                continue
+            self.mark.see(unit.field(b"id"), unit.field(b"retry"))
+            if unit.text:
+                yield Heard(unit.text, unit.field(b"event"))
+
+    def _plain(self, data: bytes) -> list[bytes]:
+        """The data decompressed; as it is if that cannot be done, nothing if it is too much."""
+        if self._decoder is None:
+            return [data]
+        try:
+            return list(self._decoder.feed(data))
+        except TooLargeError:
+            return []
+        except ValueError:
+            self._decoder = None
+            return [data]
+
+
 def why(error: Exception) -> str:
     """What went wrong, in words."""
     cause: BaseException | None = error
@@ -120,6 +204,20 @@ def trust(cacert: str | None) -> ssl.SSLContext | bool:
         return ssl.create_default_context(cafile=cacert)
     except (OSError, ssl.SSLError) as error:
         raise ServerError(f"--cacert {cacert}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def within(server: str, url: str, base: str = "") -> str | None:
+    """A URL that is relative to a path of a server, or to its own URL; None if it leads to another server."""
+    try:
+        whole = urljoin(server, urljoin(base, url))
+        return whole if origin_of(whole) == origin_of(server) else None
+    except ValueError:
+        return None  # no URL
+
+
+def path_and_query(url: str) -> str:
+    parts = urlsplit(url)
+    return parts.path + (f"?{parts.query}" if parts.query else "")
 
 
 def origin_of(url: str) -> tuple[str, str | None, int | None]:

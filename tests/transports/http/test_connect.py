@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.errors import ServerError
-from mcp_tape.transports.http import connect
 from mcp_tape.transports.http.connect import Http
-from mcp_tape.transports.http.upstream import origin_of
+from mcp_tape.transports.http.upstream import Mark, origin_of
 from tests.end_to_end.use.test_use_url import taped
 from tests.end_to_end.verify.test_http import small
 from tests.replay.test_deck import call
@@ -141,7 +140,7 @@ def test_a_live_server_beside_a_tape_with_an_endpoint_elsewhere_leaves_no_call_u
 
 @pytest.mark.parametrize("retry", ["²", "-1", "9" * 5_000, "soon", ""])
 def test_a_wait_that_is_no_number_is_left_aside(retry: str) -> None:
-    mark = connect._Mark()
+    mark = Mark()
     mark.see(None, "250")
     mark.see("7", retry)
     assert (mark.retry, mark.last) == (0.25, "7")

@@ -1,0 +1,81 @@
+"""Responses of a server, read in one place whatever they are and in whichever pieces they come."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from mcp_tape.transports.http.upstream import Heard, Incoming, Mark, path_and_query, within
+from tests.replay.test_deck import result
+
+BODY = result(1, "é").encode()
+EVENTS = b": hello\n\nid: 7\nretry: 250\n\nevent: endpoint\ndata: /x\n\nid: 8\ndata: " + BODY + b"\n\ndata: cut o"
+STREAM = [(b"Content-Type", b"Text/Event-Stream; charset=utf-8")]
+JSON = [(b"content-type", b"application/json")]
+GZIP = (b"Content-Encoding", b"gzip")
+
+
+def read(incoming: Incoming, body: bytes, size: int) -> list[Heard]:
+    pieces = [body[at : at + size] for at in range(0, len(body), size)]
+    return [*(heard for piece in pieces for heard in incoming.feed(piece)), *incoming.close()]
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+@pytest.mark.parametrize("coded", [False, True])
+def test_a_body_is_one_message_and_a_stream_several(size: int, coded: bool) -> None:
+    more = [GZIP] if coded else []
+    whole, stream = (gzip.compress(body) if coded else body for body in (BODY + b"\n", EVENTS))
+    assert read(Incoming(200, [*JSON, *more]), whole, size) == [Heard(BODY)]
+    incoming = Incoming(200, [*STREAM, *more])
+    assert read(incoming, stream, size) == [Heard(b"/x", "endpoint"), Heard(BODY)]  # what is cut off is discarded
+    assert (incoming.mark.last, incoming.mark.retry) == ("8", 0.25)
+
+
+def test_an_error_keeps_its_body_and_is_no_message() -> None:
+    incoming = Incoming(404, [*JSON, GZIP, (b"mcp-session-id", b"S")])
+    assert read(incoming, gzip.compress(BODY), 5) == []
+    assert (incoming.is_error, incoming.error, incoming.session) == (True, BODY, "S")
+    assert incoming.content_type == "application/json"
+
+
+@pytest.mark.parametrize(("status", "location"), [(307, "/b"), (308, "/b"), (303, None), (200, None)])
+def test_only_a_redirect_that_keeps_the_message_is_one(status: int, location: str | None) -> None:
+    incoming = Incoming(status, [*JSON, (b"Location", b"/b")])
+    assert incoming.location == location
+    assert bool(read(incoming, BODY, 5)) is (location is None)
+
+
+def test_what_cannot_be_decompressed_is_taken_as_it_is() -> None:
+    for coding in (b"gzip", b"br", b"gzip, br"):
+        assert read(Incoming(200, [*JSON, (b"content-encoding", coding)]), BODY, 10_000) == [Heard(BODY)]
+
+
+def test_what_decompresses_to_too_much_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    incoming = Incoming(200, [*JSON, GZIP])
+    monkeypatch.setattr(incoming._decoder, "_left", 10)
+    assert read(incoming, gzip.compress(BODY * 100), 10_000) == []
+
+
+def test_a_stream_that_is_resumed_goes_on_where_it_was() -> None:
+    mark = Mark()
+    read(Incoming(200, STREAM, mark), b"id: 3\ndata: x\n\n", 100)
+    read(Incoming(200, STREAM, mark), b"data: y\n\n", 100)
+    assert mark.last == "3"
+
+
+@pytest.mark.parametrize(
+    ("url", "base", "path"),
+    [
+        ("/b?x=1", "", "/b?x=1"),
+        ("b", "/a/c", "/a/b"),
+        ("http://h:80/b#f", "/a", "/b"),
+        ("https://h/b", "/a", None),
+        ("//other/b", "/a", None),
+        ("http://[::1", "/a", None),
+        ("http://h:99999/", "/a", None),
+    ],
+)
+def test_a_url_within_a_server(url: str, base: str, path: str | None) -> None:
+    found = within("http://h/mcp", url, base)
+    assert (found and path_and_query(found)) == path
