@@ -16,6 +16,7 @@ from time import clock_gettime, monotonic, monotonic_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..options import MAX_DECODED
+from ..wire.channels import STDIO
 
 if TYPE_CHECKING:
     from ..wire.frames import Side
@@ -36,7 +37,7 @@ class Options(NamedTuple):
     """How to record."""
 
     target: dict[str, Any]
-    transport: str = "stdio"
+    transport: str = STDIO
     note: str | None = None
     run: str | None = None
     extends: int | None = None  # the session that this one adds to
@@ -102,8 +103,9 @@ class Recorder:
 
     def close(self) -> Summary:
         """Wait until the writer has stored everything, as long as it shows signs of life."""
-        if self._let_go():
-            self._pulse.beat()
+        with self._lock:
+            if self._close_pipe():
+                self._pulse.beat()
         while self._listener.is_alive() and self._pulse.is_there(_MUCH_TOO_LONG):
             self._listener.join(0.1)
         if self._listener.is_alive():
@@ -151,18 +153,15 @@ class Recorder:
         return rest
 
     def _abandon(self, why: str) -> None:
-        os.close(self._pipe)
-        self._pipe = -1
+        self._close_pipe()
         self._trouble(why)
 
-    def _let_go(self) -> bool:
-        """End the pipe; whether the writer was still taking from it."""
-        with self._lock:
-            was_open = self._pipe >= 0
-            if was_open:
-                os.close(self._pipe)
-                self._pipe = -1
-            return was_open
+    def _close_pipe(self) -> bool:
+        """Return whether the writer was still taking from it."""
+        pipe, self._pipe = self._pipe, -1
+        if pipe >= 0:
+            os.close(pipe)
+        return pipe >= 0
 
     def _trouble(self, why: str) -> None:
         if self._summary.incomplete is None:
@@ -186,10 +185,9 @@ class Recorder:
             self._trouble("the recording process has died")
 
     def _finish(self, rest: str) -> None:
-        frames, exchanges, still_open, redactions, why = rest.split(" ", 4)
+        *counts, why = rest.split(" ", 4)
         summary = self._summary
-        summary.frames, summary.exchanges = int(frames), int(exchanges)
-        summary.still_open, summary.redactions = int(still_open), int(redactions)
+        summary.frames, summary.exchanges, summary.still_open, summary.redactions = map(int, counts)
         summary.incomplete = summary.incomplete or why or None
         self._done = True
 
@@ -245,6 +243,13 @@ def _grow(pipe: int) -> None:
             pass  # over this user's allowance: a small pipe is slower, not wrong
 
 
+def point_at_null(descriptor: int) -> None:
+    """Close it, but never leave its number free, or the next file opened would be our stdout."""
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, descriptor)
+    os.close(null)
+
+
 def close_descriptors_but(keep: set[int]) -> None:
     """Let go of everything inherited: a pipe that stays open here never ends for others."""
     for name in os.listdir("/dev/fd"):
@@ -260,9 +265,8 @@ def _run_writer(reader: int, status: int, write: Callable[[int, int], None]) -> 
     code = 1
     try:
         os.setsid()
-        null = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
-            os.dup2(null, descriptor)
+            point_at_null(descriptor)
         close_descriptors_but({0, 1, 2, reader, status})
         os.write(status, b"\n")
         os.nice(10)  # recording stays out of the way of what is recorded

@@ -16,7 +16,6 @@ What to do about it is fetched as values: `to_live` for the live server, `to_cli
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ServerError
@@ -108,7 +107,7 @@ class Episodes:
             if answer is not None:
                 self._send(ToLive(answer, self._origin))
             return answer is not None
-        is_last = message.method in protocol.notification_names("initialized")
+        is_last = message.method in protocol.INITIALIZED_NAMES
         if message.kind == "notification" and self._live:
             named = frames.cancelled(message)
             is_cancel = message.method == protocol.CANCELLED
@@ -250,10 +249,9 @@ class Questions:
         return None if theirs is None else rewrite.with_id(text, message.rpc_id, theirs)
 
     def _free_id(self, theirs: str) -> str:
-        names = (f'"live-{number}"' for number in count(1))
-        live = next(name for name in names if name not in self._asked and not self._is_asking(name))
+        live = rewrite.free_id(self._is_used, form=lambda number: f'"live-{number}"')
         self._asked[live] = theirs
         return live
 
-    def _is_asking(self, name: str) -> bool:
-        return self._deck is not None and self._deck.is_asking(name)
+    def _is_used(self, name: str) -> bool:
+        return name in self._asked or (self._deck is not None and self._deck.is_asking(name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import count, groupby
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..wire import frames, protocol, rewrite
@@ -160,8 +160,7 @@ class Playback:
 
     def _free_id(self, rpc_id: str) -> str:
         """As recorded, unless that is in flight; an answer to what was taken back may still be on its way."""
-        used = {*self.asked, *self.taken_back}
-        return rpc_id if rpc_id not in used else next(free for free in map(str, count(1)) if free not in used)
+        return rewrite.free_id({*self.asked, *self.taken_back}.__contains__, rpc_id)
 
 
 NOT_FOUND, MISS = -32601, -32010

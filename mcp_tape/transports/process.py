@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ..errors import ServerError
 from ..record.recorder import close_descriptors_but
+from ..record.recorder import point_at_null as point_at_null
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
@@ -107,7 +108,7 @@ def _open_standard_streams() -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            _null()  # takes the lowest free number, which is this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
 
 
 def _die_with_parent() -> Callable[[], None] | None:
@@ -139,14 +140,3 @@ def _not_started(name: str, error: OSError) -> str:
     if isinstance(error, PermissionError):
         return f"cannot start the server: {name!r} is not executable; try: chmod +x {name}"
     return f"cannot start the server {name!r}: {error.strerror}"
-
-
-def _null() -> int:
-    return os.open(os.devnull, os.O_RDWR)
-
-
-def point_at_null(descriptor: int) -> None:
-    """Close it, but never leave its number free, or the next file opened would be our stdout."""
-    null = _null()
-    os.dup2(null, descriptor)
-    os.close(null)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from itertools import chain
 from typing import Any, NamedTuple
 
 from ..compare.minted import spots
@@ -180,8 +179,7 @@ class ClientDeck:
     def _with_free_id(self, row: Recorded, text: bytes, now: float) -> bytes:
         """As recorded, unless that is in flight: over HTTP several clients may share a session."""
         own = row.rpc_id or "null"
-        names = chain([own], (f'"mcp-tape-{number}"' for number in range(len(self._in_flight) + 1)))
-        live = next(name for name in names if name not in self._in_flight)
+        live = rewrite.free_id(self._in_flight.__contains__, own, form=lambda n: f'"mcp-tape-{n}"', first=0)
         self._in_flight[live] = row, now
         return rewrite.with_id(text, own, live)
 

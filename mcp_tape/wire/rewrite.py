@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from itertools import chain, count
 from typing import Any
 
 from . import frames, jsontext, match, protocol
@@ -14,6 +16,11 @@ _LEADING_ID = re.compile(rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*("[^
 REFUSED = protocol.SERVER_ERROR
 _SHOWN = 1_000  # characters of a body that is no message
 _SUBSCRIPTION = ("_meta", protocol.META_SUBSCRIPTION)
+
+
+def free_id(is_used: Callable[[str], bool], *wanted: str, form: Callable[[int], str] = str, first: int = 1) -> str:
+    """The first id that is not in use: of those wanted, else of the numbers in some form."""
+    return next(name for name in chain(wanted, map(form, count(first))) if not is_used(name))
 
 
 def with_id(text: bytes, recorded: str | None, live: str) -> bytes:

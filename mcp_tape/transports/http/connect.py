@@ -6,11 +6,12 @@ One event loop in a thread of its own does what HTTP needs; to callers it looks 
 from __future__ import annotations
 
 import asyncio
+import base64
 import concurrent.futures
 import contextlib
 import queue
 import threading
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -19,9 +20,9 @@ import httpx2
 from ...errors import ServerError
 from ...wire import frames, protocol, rewrite
 from ...wire.frames import Message
+from ...wire.framing import EVENT_STREAM
 from ...wire.jsontext import Path
 from ..stdio.connect import Ended
-from . import headers as mcp_headers
 from .addresses import is_loopback
 from .upstream import Incoming, Mark, origin_of, trust, why, within
 
@@ -31,7 +32,8 @@ _HEARD = 0.5  # seconds for a stream to be opened
 _LEAVING = 5.0
 _MOST_RESUMED = 100  # times that a stream is taken up again
 _MOST_REDIRECTS = 20
-_ACCEPT = "application/json, text/event-stream"
+_ACCEPTS = {"POST": "application/json, text/event-stream", "GET": EVENT_STREAM, "DELETE": EVENT_STREAM}
+_NAMED = (protocol.CALL, protocol.GET_PROMPT, protocol.READ)  # requests that name what they are about in a header
 
 
 class Http:
@@ -90,8 +92,8 @@ class Http:
         messages = frames.parse(text)[1]
         body = messages[0].body if len(messages) == 1 else {}
         params = self._params.get(messages[0].name or "", {}) if body else {}
-        own = dict(headers) | mcp_headers.of_message(body, params)
-        is_legacy = any(message.method in protocol.notification_names("initialized") for message in messages)
+        own = dict(headers) | headers_of_message(body, params)
+        is_legacy = any(message.method in protocol.INITIALIZED_NAMES for message in messages)
         if is_legacy and self._listens and not self._late:
             self._open_stream()  # before it is told: some servers speak up at once
         posting = self._post(text, messages, own)
@@ -183,7 +185,7 @@ class Http:
 
     @contextlib.asynccontextmanager
     async def _request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> AsyncIterator[httpx2.Response]:
-        own = {"accept": _ACCEPT if verb == "POST" else "text/event-stream", "accept-encoding": "identity"}
+        own = {"accept": _ACCEPTS[verb], "accept-encoding": "identity"}
         own |= {"content-type": "application/json"} if verb == "POST" else {}
         own |= {protocol.SESSION_HEADER: self._session} if self._session else {}
         own |= {protocol.VERSION_HEADER: self._version} if self._version else {}
@@ -248,7 +250,7 @@ class Http:
         if protocol.member(result, "serverInfo") is not None and self._version is None:
             version = protocol.member(result, "protocolVersion")
             self._version = version if isinstance(version, str) else None
-        self._params |= mcp_headers.tool_headers(body)
+        self._params |= tool_headers(body)
 
     def _refuse(self, status: int, body: bytes, waiting: set[str]) -> None:
         """An error of HTTP answers the requests that it was for."""
@@ -309,3 +311,64 @@ def _elsewhere(url: str, endpoint: str) -> str:
         return f"another server, {urljoin(url, endpoint)}"
     except ValueError:
         return f"{endpoint!r}, which is no URL"
+
+
+# The headers that go with a message, made from the message itself ----------------------------------------
+
+
+def headers_of_message(body: dict[str, Any], params: Mapping[Path, str]) -> dict[str, str]:
+    """The headers that repeat a message of the modern era.
+
+    Version, method, what the request is about, and the arguments that have a header.
+    """
+    if not protocol.is_modern(body):
+        return {}
+    method, asked = str(body.get("method")), body.get("params")
+    name = protocol.call_name(method, asked)
+    headers = {
+        protocol.VERSION_HEADER: str(protocol.member(protocol.member(asked, "_meta"), protocol.META_VERSION)),
+        protocol.METHOD_HEADER: _encoded(method),
+    }
+    if name is not None and (method in _NAMED or method.startswith(protocol.TASK_PREFIX)):
+        headers[protocol.NAME_HEADER] = _encoded(name)
+    return headers | _of_arguments(protocol.member(asked, "arguments"), params)
+
+
+def tool_headers(body: dict[str, Any]) -> dict[str, dict[Path, str]]:
+    """By tool, which arguments have a header: as a result of tools/list tells it."""
+    tools = protocol.member(body.get("result"), "tools")
+    found = {}
+    for tool in tools if isinstance(tools, list) else ():
+        name, schema = protocol.member(tool, "name"), protocol.member(tool, "inputSchema")
+        if isinstance(name, str):
+            found[name] = dict(_marked(schema, ()))
+    return found
+
+
+def _encoded(value: str) -> str:
+    """The value of a header: as it is where that can be told from an encoded one."""
+    if value.isascii() and value.isprintable() and value == value.strip() and not value.startswith("=?"):
+        return value
+    return f"=?base64?{base64.b64encode(value.encode('utf-8', 'surrogatepass')).decode()}?="
+
+
+def _marked(schema: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    properties = protocol.member(schema, "properties")
+    for name, inner in properties.items() if isinstance(properties, dict) else ():
+        token = protocol.member(inner, "x-mcp-header")
+        if isinstance(token, str):
+            yield (*path, name), token
+        elif len(path) < 10:
+            yield from _marked(inner, (*path, name))
+
+
+def _of_arguments(arguments: Any, params: Mapping[Path, str]) -> dict[str, str]:
+    headers = {}
+    for path, token in params.items():
+        value = arguments
+        for step in path:
+            value = protocol.member(value, str(step))
+        if isinstance(value, (str, int, float)):
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            headers[protocol.PARAM_HEADER + token.lower()] = _encoded(text)
+    return headers

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...replay.live import Episodes, ToLive
 from ...replay.sends import Refuse
 from ...wire import protocol, rewrite
+from ...wire.channels import SSE
 from .listen import Headers, Receive, Scope
 from .serve import MAX_BODY, Server
 from .streams import Conversation
@@ -79,7 +80,7 @@ class _Link:
         self.episodes = Episodes(self._begin, note, conversation.deck.overhear, strays=False)
         self.episodes.attach(conversation.deck)
         controls, sessions = conversation.selection.controls, conversation.selection.sessions
-        self._is_old = controls.transport(sessions[0]) == "sse"
+        self._is_old = controls.transport(sessions[0]) == SSE
         self._endpoint: asyncio.Future[bytes] | None = None  # where HTTP+SSE wants its messages
         self._ready: asyncio.Task[None] | None = None  # what has to be through before anything else is sent
         self._listens = False

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from ...errors import ServerError
 from ...redaction.diagnostics import hidden
 from ...wire import frames, jsontext, protocol
+from ...wire.channels import http_channel
 from ...wire.framing import Events, is_event_stream
 from .listen import Headers, Receive, Scope, Send, abort, answer, header
 from .upstream import Failed, Upstream, end_to_end, why
@@ -80,7 +81,7 @@ class Proxy:
         if _bare(scope["raw_path"]) not in self._paths:
             return Tap(None, "")
         self._numbers[verb] += 1
-        return Tap(self._recorder, f"{verb.lower()}-{self._numbers[verb]}")
+        return Tap(self._recorder, http_channel(verb, self._numbers[verb]))
 
     async def _pass(self, scope: Scope, body: _Body, send: Send, tap: Tap) -> None:
         """One request and its response."""

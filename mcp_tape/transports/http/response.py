@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...replay.sends import Hangup, Refuse, Reset, Send
 from ...wire import frames, framing, protocol, rewrite
+from ...wire.channels import is_http
 from . import shortcut
 from .listen import Headers, Receive, Scope, abort, answer, reset
 from .listen import Send as Reply
@@ -195,7 +196,7 @@ def _as_recorded(conversation: Conversation, send: Send) -> tuple[int, bytes]:
     recorded = send.recorded
     if recorded is not None and recorded.status not in ("error", "refused"):
         return 200, JSON
-    if recorded is not None and recorded.channel not in (None, "stdio"):
+    if recorded is not None and recorded.channel is not None and is_http(recorded.channel):
         controls = conversation.selection.controls
         status, content = controls.response(recorded.session, recorded.channel or "", recorded.seq)
         return status, content.encode("latin-1", "replace") if recorded.status == "refused" else JSON

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, quote
 from ...errors import CassetteError
 from ...values import size_text
 from ...wire import frames, framing, protocol, rewrite
+from ...wire.channels import SSE, http_channel
 from . import shortcut
 from .listen import OPENED, Headers, Receive, Scope, answer, header
 from .listen import Send as Reply
@@ -140,7 +141,7 @@ class Server:
         plain = conversation.deck.plain_of(messages[0], request.body) if self._is_alone else None
         if plain is not None:
             return plainly(conversation, *plain)
-        channel = f"post-{next(self._numbers)}"
+        channel = http_channel("POST", next(self._numbers))
         stream = conversation.open(channel, (messages[0].rpc_id or "null",), False)
         self._take(conversation, request.headers, request.body, channel)
         return at_once(conversation, stream) or (conversation, stream)
@@ -161,7 +162,7 @@ class Server:
         if isinstance(conversation, str):
             await _refuse(send, 404 if conversation is _NO_SESSION else 400, conversation)
             return
-        channel = f"post-{next(self._numbers)}"
+        channel = http_channel("POST", next(self._numbers))
         asked = [message for message in messages if message.kind == "request"]
         if not asked:
             self._take(conversation, scope["headers"], body, channel)
@@ -190,8 +191,10 @@ class Server:
         """A new session: the first has the recorded id, others that with a number."""
         player, deck = self._stage.deck(self._pass_on, legacy=True, shortcuts=False)
         first = deck.selection.controls.session_id(deck.selection.sessions[0])
-        ids = (f"{first}-{n}" if n > 1 else first for n in count(1)) if first else (f"tape-{n}" for n in count(1))
-        number = next(one for one in ids if one not in self._conversations)
+        wanted, start = ([first], 2) if first else ([], 1)
+        number = rewrite.free_id(
+            self._conversations.__contains__, *wanted, form=lambda n: f"{first or 'tape'}-{n}", first=start
+        )
         self._conversations[number] = Conversation(player, deck, number)
         return self._conversations[number]
 
@@ -204,7 +207,7 @@ class Server:
             await _refuse(send, 404, _NO_SESSION)
         elif event := header(scope["headers"], protocol.RESUME_HEADER.encode()):
             stream = conversation.resume(
-                f"get-{next(self._numbers)}", event.encode("latin-1").decode("utf-8", "replace")
+                http_channel("GET", next(self._numbers)), event.encode("latin-1").decode("utf-8", "replace")
             )
             if stream is None:
                 await _refuse(send, 400, _NO_EVENT)
@@ -213,7 +216,7 @@ class Server:
         elif conversation.refuses_listeners:
             await answer(send, 405, "mcp-tape: as recorded, there is no GET stream\n")
         else:
-            stream = conversation.listen(f"get-{next(self._numbers)}")
+            stream = conversation.listen(http_channel("GET", next(self._numbers)))
             await Response(conversation, stream, scope, receive, send, self._hang_up).run()
 
     async def _delete(self, scope: Scope, send: Reply) -> None:
@@ -228,7 +231,7 @@ class Server:
 
     async def _sse(self, scope: Scope, receive: Receive, send: Reply) -> None:
         conversation = self._begin()
-        conversation.everything = stream = conversation.listen("sse")
+        conversation.everything = stream = conversation.listen(SSE)
         conversation.flush()
         endpoint = f"{MESSAGES_PATH}?sessionId={quote(conversation.number, safe='')}"
         opening = framing.encode(b"event: endpoint\n", endpoint.encode(), b"\n")
@@ -245,7 +248,7 @@ class Server:
             await _refuse(send, 400, _NOT_JSON)
         elif body is not None:
             await answer(send, 202, "Accepted")
-            self._take(conversation, scope["headers"], body, "sse")
+            self._take(conversation, scope["headers"], body, SSE)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
         """A request's body; None where the client left before it was whole."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...replay.sends import Action, Hangup, Refuse, Reset, Send
 from ...wire import frames, framing, rewrite
+from ...wire.channels import STDIO, is_listen_stream
 
 if TYPE_CHECKING:
     from ...replay.calls import Call
@@ -234,7 +235,7 @@ class Conversation:
                 self._lose(action.lost)
             return
         recorded = action.recorded
-        if recorded is not None and recorded.kind == "noise" and recorded.channel == "stdio":
+        if recorded is not None and recorded.kind == "noise" and recorded.channel == STDIO:
             return  # nothing on HTTP is like a line that is no message
         if self.everything is not None:
             if recorded is None or recorded.kind != "noise":
@@ -268,7 +269,7 @@ class Conversation:
 
     def _was_elsewhere(self, recorded: Recorded | None) -> bool:
         """Whether a message came on a GET stream although it belongs to a request."""
-        if recorded is None or not (recorded.channel or "").startswith("get-"):
+        if recorded is None or not is_listen_stream(recorded.channel or ""):
             return False
         return not self.selection.controls.is_shared(recorded.session)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import ServerError
 from ...replay.live import Episodes
+from ...wire.channels import STDERR, STDIO
 from ...wire.framing import Lines
 from .. import process as processes
 from . import relay
@@ -42,9 +43,9 @@ class Live:
         self.episodes.attach(deck)
         self._process: subprocess.Popen[bytes] | None = None
         self._lines = Lines()
-        self._to_server = recorder.stream("client", "stdio")
-        self._from_server = recorder.stream("server", "stdio")
-        self._stderr = recorder.stream("server", "stderr")
+        self._to_server = recorder.stream("client", STDIO)
+        self._from_server = recorder.stream("server", STDIO)
+        self._stderr = recorder.stream("server", STDERR)
         self._left_at: float | None = None
         self._pushes: list[tuple[float, Callable[[], object]]] = []
         self.watched: dict[int, Callable[[], None]] = {}
@@ -132,7 +133,7 @@ class Live:
                 push()
                 patience = _PATIENCE
         code = process.wait()
-        self._recorder.control("server", "stdio", event="exit", code=code if code >= 0 else 128 - code)
+        self._recorder.control("server", STDIO, event="exit", code=code if code >= 0 else 128 - code)
 
     def _read_output(self) -> None:
         assert self._process and self._process.stdout

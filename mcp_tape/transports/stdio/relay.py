@@ -16,6 +16,7 @@ from queue import Empty, Queue
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
+from ...wire.channels import STDERR, STDIO
 from ..process import SIGNALS, GroupWatch, Server, point_at_null
 
 if TYPE_CHECKING:  # start-up is the feature: a Protocol alone costs a millisecond
@@ -54,10 +55,10 @@ class _Relay:
         assert server.stdin and server.stdout and server.stderr
         to_server, from_server = server.stdin.fileno(), server.stdout.fileno()
         self._outputs = {
-            _Pump(from_server, 1, recorder.stream("server", "stdio"), lambda: point_at_null(1), self._events),
-            _Pump(server.stderr.fileno(), 2, recorder.stream("server", "stderr"), None, self._events),
+            _Pump(from_server, 1, recorder.stream("server", STDIO), lambda: point_at_null(1), self._events),
+            _Pump(server.stderr.fileno(), 2, recorder.stream("server", STDERR), None, self._events),
         }
-        self._input = _Pump(0, to_server, recorder.stream("client", "stdio"), server.stdin.close, self._events)
+        self._input = _Pump(0, to_server, recorder.stream("client", STDIO), server.stdin.close, self._events)
         self._code: int | None = None
         self._told_to_stop = False
         self._signalled: list[int] = []  # received, not yet passed on
@@ -76,7 +77,7 @@ class _Relay:
         self._group.close()
         code: int = self._server.returncode
         code = code if code >= 0 else 128 - code
-        self._recorder.control("server", "stdio", event="exit", code=code)
+        self._recorder.control("server", STDIO, event="exit", code=code)
         self._code = code
         return code
 

@@ -15,6 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from ...replay.sends import Hangup, Refuse, Reset, Send
+from ...wire.channels import STDIO
 from ...wire.framing import Lines
 from ...wire.rewrite import single_line
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from ...replay.sends import Player
 
 CHUNK = 1 << 16
-CHANNEL = "stdio"
 _READING = 0.5  # seconds at the most to wait for a client to read; a busy machine needs some of it
 _LOOK_AGAIN, _LOOK_SELDOM = 0.0002, 0.01  # seconds; at first the one, in the end the other
 _PIPE_BUF = 4096  # what a pipe takes without blocking, once it says that it is writable
@@ -111,7 +111,7 @@ class _Session:
                 if answer is not None:
                     actions.append(answer)
                     continue
-                self._player.receive(text, CHANNEL, now)
+                self._player.receive(text, STDIO, now)
                 actions += self._player.due(now)  # after each frame, whatever else came with it
             if not data:
                 self._player.leave(now)
@@ -222,7 +222,7 @@ class _Session:
 def _line(send: Send) -> bytes:
     """What was recorded over HTTP may have line breaks, and events that are no messages."""
     recorded = send.recorded
-    if recorded is None or recorded.channel == CHANNEL:
+    if recorded is None or recorded.channel == STDIO:
         return send.text
     if recorded.kind == "noise":
         return b""
