@@ -6,8 +6,10 @@ built aside and renamed into place, so that runs at the same time neither wait f
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
+import functools
 import hashlib
 import os
 import shutil
@@ -17,6 +19,8 @@ import sysconfig
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from tests.support import warm
 
 TESTS = Path(__file__).resolve().parents[1]
 CACHE = TESTS.parent / ".cache"
@@ -34,6 +38,10 @@ SERVERS = {
 # Those that are reached by a URL, and its path: `/sse` is the old HTTP+SSE, `/mcp` Streamable HTTP.
 HTTP_SERVERS = {"everything-http": "/mcp", "everything-sse": "/sse", "fast": "/mcp"}
 FASTMCP = "fastmcp>=4,<5"
+# What the programs of an interpreter load, in whichever order.
+SDK = ("httpx2", "mcp", "mcp.client.sse", "mcp.client.streamable_http", "mcp_server_git", "mcp_server_time")
+SDK_1 = ("httpx", "mcp", "mcp.client.sse", "mcp.client.streamable_http")
+FASTMCP_SDK = ("httpx2", "fastmcp", "fastmcp.client.transports")
 
 
 def chromium() -> str | None:
@@ -54,19 +62,19 @@ def client(name: str) -> list[str]:
     """The command of a client program, to which the server's command or URL is appended."""
     program = TESTS / "clients"
     if name == "mcp1":
-        return [str(venv("mcp>=1.26,<2")), str(program / "mcp1.py")]
+        return warm.command(str(venv("mcp>=1.26,<2")), program / "mcp1.py", SDK_1)
     if name == "fastmcp4":
-        return [str(venv(FASTMCP)), str(program / "fastmcp4.py")]
+        return warm.command(str(venv(FASTMCP)), program / "fastmcp4.py", FASTMCP_SDK)
     if name.startswith("ts"):
         node_modules()
         return [_node(), str(NODE / f"{name.partition('-')[0]}.mjs")]
-    return [sys.executable, str(program / "mcp2.py"), name.partition("-")[2]]
+    return [*warm.command(sys.executable, program / "mcp2.py", SDK), name.partition("-")[2]]
 
 
 def http_server(name: str) -> list[str]:
     """The command of a server that listens on loopback, and prints `http://` and where once it does."""
     if name == "fast":
-        return [str(venv(FASTMCP)), str(TESTS / "servers" / "fast.py")]
+        return warm.command(str(venv(FASTMCP)), TESTS / "servers" / "fast.py", FASTMCP_SDK)
     program = node_modules() / ".bin" / "mcp-server-everything"
     transport = "sse" if name == "everything-sse" else "streamableHttp"
     return [_node(), "--import", str(NODE / "loopback.mjs"), str(program), transport]
@@ -79,8 +87,18 @@ def alone(codes: Path) -> list[str]:
 
 def environment() -> dict[str, str]:
     """The environment in which all of them are found by their bare names."""
-    places = [sysconfig.get_path("scripts"), str(NODE / "node_modules" / ".bin"), os.environ.get("PATH", os.defpath)]
-    return os.environ | {"PATH": os.pathsep.join(places)}
+    scripts, path = sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)
+    return os.environ | {"PATH": os.pathsep.join([_warm_servers(), scripts, str(NODE / "node_modules" / ".bin"), path])}
+
+
+@functools.cache
+def _warm_servers() -> str:
+    """A directory of those servers that Python runs."""
+    place = tempfile.TemporaryDirectory(prefix="warm-")
+    atexit.register(place.cleanup)
+    for name in ("mcp-server-time", "mcp-server-git"):
+        warm.script(Path(place.name), sys.executable, Path(sysconfig.get_path("scripts"), name), SDK)
+    return place.name
 
 
 def nowhere(path: Path) -> dict[str, str]:
