@@ -18,7 +18,6 @@ import shlex
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +25,7 @@ from typing import Any
 
 from tests.suite.listening import Listening, listening
 from tests.suite.official import Checks, check_client, check_server, client_scenarios, command
+from tests.support import provision, warm
 from tests.support.running import MCP_TAPE, run
 
 REVISIONS = ("2025-11-25", "2026-07-28")
@@ -33,7 +33,6 @@ MODES = ("server", "client")
 COLUMNS = ("direct", "recorded", "replayed")
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = [sys.executable, "-m", "tests.servers.conformance"]
-CLIENT = [sys.executable, str(ROOT / "tests" / "clients" / "conformance.py")]
 
 
 @dataclass
@@ -100,6 +99,10 @@ class Comparison:
         }
 
 
+def client() -> list[str]:
+    return warm.command(sys.executable, ROOT / "tests" / "clients" / "conformance.py", provision.SDK)
+
+
 def named(checks: Checks) -> list[str]:
     return [f"{name} ({status})" for name, status in sorted(checks.elements())]
 
@@ -129,7 +132,7 @@ def compare_client(revision: str, place: Path) -> Comparison:
     """The suite as the server, scenario by scenario; the last time the suite is gone."""
     done = Comparison("client", revision)
     scenarios = client_scenarios(revision)
-    with ThreadPoolExecutor(2) as pool:  # they wait more than they work
+    with ThreadPoolExecutor(3) as pool:  # they wait more than they work
         rows = pool.map(lambda scenario: play_client(scenario, revision, place), scenarios)
         for scenario, (direct, recorded, difference, player) in zip(scenarios, rows, strict=True):
             replayed: Checks = Counter() if difference else recorded
@@ -143,11 +146,11 @@ def compare_client(revision: str, place: Path) -> Comparison:
 def play_client(scenario: str, revision: str, place: Path) -> tuple[Checks, Checks, str, Listening]:
     """What the suite found direct and recorded, how the replay differs from that, and the player."""
     cassette = place / f"{scenario}.db"
-    through = shlex.join([*CLIENT, "--record", str(cassette)])
-    direct, _ = check_client(shlex.join(CLIENT), scenario, revision, place / "direct")
+    through = shlex.join([*client(), "--record", str(cassette)])
+    direct, _ = check_client(shlex.join(client()), scenario, revision, place / "direct")
     recorded, printed = check_client(through, scenario, revision, place / "recorded")
     with listening(replay(cassette)) as player:
-        again = run([*CLIENT, player.url], env=suite_environment(scenario, revision, printed))
+        again = run([*client(), player.url], env=suite_environment(scenario, revision, printed))
     if again.returncode == 0 and again.stdout.decode() == printed:
         return direct, recorded, "", player
     told = f"recorded\n{printed}\nreplayed with exit code {again.returncode}\n"
@@ -161,13 +164,9 @@ def suite_environment(scenario: str, revision: str, printed: str) -> dict[str, s
     return os.environ | told | ({"MCP_CONFORMANCE_CONTEXT": context} if context else {})
 
 
-def compare(mode: str, revisions: Sequence[str]) -> list[Comparison]:
-    """One mode, one revision after another."""
-    done = []
-    for revision in revisions:
-        with tempfile.TemporaryDirectory() as place:
-            done.append((compare_server if mode == "server" else compare_client)(revision, Path(place)))
-    return done
+def compare(mode: str, revision: str) -> Comparison:
+    with tempfile.TemporaryDirectory() as place:
+        return (compare_server if mode == "server" else compare_client)(revision, Path(place))
 
 
 def main() -> int:
@@ -176,10 +175,10 @@ def main() -> int:
     parser.add_argument("--mode", action="append", choices=MODES, help="what is tested; both when none is named")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
-    command()  # set up the suite once, before several want it
+    command(), client()  # set up once, before several want it
+    pairs = [(mode, revision) for mode in options.mode or MODES for revision in options.requirements or REVISIONS]
     with ThreadPoolExecutor() as pool:  # as a client the suite waits most of the time, as a server the clients work
-        jobs = pool.map(lambda mode: compare(mode, options.requirements or REVISIONS), options.mode or MODES)
-        done = [comparison for job in jobs for comparison in job]
+        done = list(pool.map(lambda pair: compare(*pair), pairs))
     if options.json:
         print(json.dumps([comparison.as_json() for comparison in done], indent=2))
     else:
