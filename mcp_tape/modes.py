@@ -152,8 +152,11 @@ def is_whole(path: str, say: Say) -> bool:
 
 def is_recorded(path: str) -> bool:
     """Whether there is a whole session, be it one in which nothing was asked."""
-    closed = "SELECT 1 FROM sessions WHERE extends IS NULL AND ended_at IS NOT NULL LIMIT 1"
-    return _is_true_of(path, lambda cassette: bool(cassette.rows(closed)))
+
+    def has_closed(cassette: Cassette) -> bool:
+        return any(s.extends is None and s.ended_at is not None for s in cassette.each_session())
+
+    return _is_true_of(path, has_closed)
 
 
 def _is_true_of(path: str, holds: Callable[[Cassette], bool]) -> bool:
@@ -177,35 +180,26 @@ def _record(path: str, server: Command | Url, options: Options, say: Say) -> Out
 def _rewrite(path: str, server: Command | Url, options: Options, say: Say) -> Outcome:
     """Into a file beside the cassette, which takes its place only if the run ended as it should."""
     from .cassette import replace
+    from .cassette.change import merge
 
     api.check_writable(path)
     api.make_directory(path)
-    target = os.path.realpath(path)  # a link stays one
-    with replace.beside(target) as beside:
-        outcome = _record(beside, server, options, say)
-        why = _unfit(beside, outcome)
+    with replace.beside(path) as part:
+        outcome = _record(part.file, server, options, say)
+        why = _unfit(part.file, outcome)
         if why:
             say(f"{unchanged(path)}: {why}")
             return Outcome(outcome.code)
-        if _goes_on(target, options.run, say):
-            _add(beside, target)  # another connection of this run was quicker
+        if _goes_on(part.path, options.run, say):
+            merge.add(part.file, part.path)  # another connection of this run was quicker
         else:
-            replace.put(beside, target)
+            part.put()
         return outcome
-
-
-def _add(part: str, path: str) -> None:
-    """Put what was recorded onto a cassette that has others of the same run."""
-    from .cassette import replace
-    from .cassette.change.merge import merge
-
-    with replace.beside(path) as both:
-        merge([path, part], both)
-        replace.put(both, path)
 
 
 def _unfit(beside: str, outcome: Outcome) -> str | None:
     """Why a recording must not take the old one's place."""
+    from .cassette.query import filters
     from .cassette.reader import Cassette
     from .replay.choosing import finished
 
@@ -219,7 +213,8 @@ def _unfit(beside: str, outcome: Outcome) -> str | None:
     with Cassette(beside) as cassette:
         if not any(finished(cassette)):
             return "nothing was asked in this run"
-        left = cassette.rows("SELECT 1 FROM frames WHERE kind = 'control' AND sender = 'client'")
+        leaving = filters.parse("kind:control from:client")
+        left = any(True for session in cassette.each_session() for _ in filters.seqs(cassette, session.id, leaving))
     # Many servers end only when they are killed: what counts is that the client had finished.
     return None if left or outcome.code == 0 else f"the server ended with {outcome.code} before the client did"
 

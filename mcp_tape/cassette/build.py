@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -94,30 +93,15 @@ class Builder:
             return str(self._row["started_at"])
 
 
-@contextlib.contextmanager
-def building(path: str, name: str | None = None) -> Iterator[Builder]:
-    """A builder of the file at `path`, which is whole at the end, or gone. `name`: what an error calls it."""
+@contextmanager
+def building(path: str, name: str) -> Iterator[Builder]:
+    """Make a new file, which is whole at the end; one that failed is left to the caller. `name`: for errors."""
     try:
-        builder = Builder(path)
-        try:
+        with closing(Builder(path)) as builder:
             yield builder
             builder.end()
-        finally:
-            builder.close()
-        with open(path, "rb") as file:
-            os.fsync(file.fileno())
-    except BaseException as error:
-        remove(path)
-        if isinstance(error, sqlite3.Error):
-            raise CassetteError(f"cannot write {name or path}: {error}") from None
-        raise
-
-
-def remove(path: str) -> None:
-    """A file of SQLite's, and what lies beside it."""
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path + suffix)
+    except sqlite3.Error as error:
+        raise CassetteError(f"cannot write {name}: {error}") from None
 
 
 def _with_keys(entries: list[Entry], keys: Mapping[int, bytes]) -> list[Entry]:

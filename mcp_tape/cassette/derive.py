@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
 from typing import Any
 
-from ..errors import CassetteError
 from ..wire import match
 from ..wire.frames import Entry, Frame
 from ..wire.ledger import Ledger
-from . import file, writer
+from . import file, replace, writer
 from .reader import FRAME_TYPES, MESSAGE_TYPES, Cassette, frame_of
 
 # By the number of a frame, the keys of its requests by part.
@@ -39,20 +37,11 @@ def rebuild(frames: Iterable[Frame], ledger: Ledger | None = None) -> Iterator[t
 
 def rebuild_cassette(path: str, sessions: Iterable[int] | None = None, *, keep_keys: bool = True) -> None:
     """Make the messages of a cassette anew, of all sessions or of these, in one transaction."""
-    try:
-        with closing(file.connect(path)) as db:
-            file.guard(db)
-            file.check(db, path)
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                for session in list(all_sessions(db) if sessions is None else sessions):
-                    rebuild_session(db, session, keep_keys=keep_keys)
-                db.execute("COMMIT")
-            finally:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-    except sqlite3.Error as error:
-        raise CassetteError(f"{path} stays as it was: {error}") from None
+    with replace.opened(path) as db:
+        db.execute("BEGIN IMMEDIATE")
+        for session in list(all_sessions(db) if sessions is None else sessions):
+            rebuild_session(db, session, keep_keys=keep_keys)
+        db.execute("COMMIT")
 
 
 def rebuild_session(db: sqlite3.Connection, session: int, *, keep_keys: bool = True) -> None:

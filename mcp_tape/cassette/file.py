@@ -157,8 +157,8 @@ def may_write(path: str) -> bool:
     return os.access(path, os.W_OK) and os.access(os.path.dirname(path) or ".", os.W_OK)
 
 
-def identity(path: str) -> tuple[int, int] | None:
-    """Which file a path leads to."""
+def identity(path: str | int) -> tuple[int, int] | None:
+    """Which file a path or a descriptor leads to."""
     try:
         file = os.stat(path)
     except OSError:

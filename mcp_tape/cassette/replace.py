@@ -1,7 +1,13 @@
-"""Putting a file in another's place: the one way to do it.
+"""Changing and replacing files: the one way to do it, whether or not they are in use.
 
-The new file is made in a private directory beside the old one, under a name that nobody can know before, and renamed
-when it is whole. The directory is locked while its maker lives: what a killed one has left, the next removes.
+A new file is made in a private directory beside the old one, under a name that nobody can know before, and renamed
+over it when it is whole: `beside`, then `Part.put`. The directory is locked while its maker lives, so that the next
+one removes what a killed one has left.
+
+`changed` makes such a file of a cassette that nobody uses: a copy, changed, and written anew from what is left in it,
+so that no page holds what was taken out. While it is made, nobody can record into the cassette. Where somebody records
+or reads, a new file would part them from theirs: then the cassette is changed in its place, in transactions, and all
+of its pages are written anew. `opened` changes some rows in their place, without writing the rest anew.
 """
 
 from __future__ import annotations
@@ -9,65 +15,89 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shutil
 import sqlite3
 import stat
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from time import monotonic, sleep
 
-from ..errors import CassetteError, unchanged
+from ..errors import CassetteError, pasted, unchanged
 from . import file
 
 _ENDING = ".part"
+_PATIENCE = 30.0  # seconds
+_A_MOMENT = 0.1  # seconds
+_SPARE = 16 << 20  # bytes, for what is recorded meanwhile
+
+Check = Callable[[sqlite3.Connection, str], None]  # refuses what must not be changed
+
+
+class InUseError(CassetteError):
+    """Somebody records into the cassette, or reads it."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} is in use, so it stays as it was; end what records or reads it, then try again")
+
+
+class NoChange(Exception):  # noqa: N818 - it is none
+    """Raised within `changed`: leave the cassette as it is."""
+
+
+class Part:
+    """A file in the making, and the path at which it is to be."""
+
+    def __init__(self, file: str, path: str) -> None:
+        self.file = file
+        self.path = path
+        self.is_handed_over = False
+
+    def put(self, like: str | None = None) -> None:
+        """Take the place, whole or not at all, with the mode of what was there, or of another file."""
+        _expect_no_journal(self.path)
+        try:
+            with suppress(FileNotFoundError):
+                os.chmod(self.file, stat.S_IMODE(os.stat(like or self.path).st_mode))
+            _sync(self.file)
+            os.replace(self.file, self.path)
+        except OSError as error:
+            raise CassetteError(f"{unchanged(self.path)}: {error.strerror}") from None
+        with suppress(OSError):  # not every file system can
+            _sync(os.path.dirname(self.path))  # the new name is kept, too, should the machine stop now
+
+    def hand_over(self) -> str:
+        """Leave it to another process, which makes a `Part` of it again. To everybody else it is a leftover."""
+        self.is_handed_over = True
+        return self.file
+
+    def drop(self) -> None:
+        """Remove its private directory, with all that is left there."""
+        directory = os.path.dirname(self.file)
+        if directory.endswith(_ENDING):
+            _remove_directory(directory)
 
 
 @contextmanager
-def beside(path: str) -> Iterator[str]:
-    """Where to make what is to take the place of a file. Whatever is not put there is gone at the end."""
+def beside(path: str, *, follow: bool = True) -> Iterator[Part]:
+    """Make a place for what is to be at a path, or where a link there leads. All that is not put there is removed."""
+    path = os.path.realpath(path) if follow else path
     try:
         directory, lock = _made(path)
     except OSError as error:
         raise CassetteError(f"cannot write {path}: {error.strerror}; choose another place") from None
+    part = Part(os.path.join(directory, os.path.basename(path)), path)
     try:
         _remove_leftovers(path)
-        yield os.path.join(directory, os.path.basename(path))
+        yield part
     finally:
-        _remove(directory)
+        if not part.is_handed_over:
+            part.drop()
         os.close(lock)
 
 
-def put(part: str, path: str, like: str | None = None) -> None:
-    """The file takes its place, all of it or none, with the mode of what was there, or of another file."""
-    _expect_no_journal(path)
-    try:
-        with suppress(FileNotFoundError):
-            os.chmod(part, stat.S_IMODE(os.stat(like or path).st_mode))
-        _sync(part)
-        os.replace(part, path)
-    except OSError as error:
-        raise CassetteError(f"{unchanged(path)}: {error.strerror}") from None
-    with suppress(OSError):  # not every file system can
-        _sync(os.path.dirname(path))  # the new name is kept, too, should the machine stop now
-
-
-def set_aside(part: str, path: str) -> str:
-    """Leave what is to take a place to another process: where it is now. To the next one it is a leftover."""
-    directory, lock = _made(path)
-    os.close(lock)
-    waiting = os.path.join(directory, os.path.basename(path))
-    os.replace(part, waiting)
-    return waiting
-
-
-def drop(part: str) -> None:
-    """Remove what was set aside, if it is still there."""
-    directory = os.path.dirname(part)
-    if directory.endswith(_ENDING):
-        _remove(directory)
-
-
-def copy(path: str, part: str) -> None:
-    """A copy of a cassette, whole even if somebody is adding to it."""
-    source, target = file.connect_to_read(path), file.connect(part)
+def copy(path: str, to: str) -> None:
+    """Copy a cassette, whole even if somebody is adding to it."""
+    source, target = file.connect_to_read(path), file.connect(to)
     with closing(source), closing(target):
         source.backup(target)
 
@@ -89,35 +119,17 @@ def _has_journal(path: str) -> bool:
 
 
 def _made(path: str) -> tuple[str, int]:
-    """The directory, and a descriptor that keeps it locked."""
+    """Make a private directory; its path, and a descriptor that keeps it locked."""
     place, name = os.path.split(path)
     while True:
         directory = os.path.join(place, f".{name}.{os.urandom(4).hex()}{_ENDING}")
         os.mkdir(directory, 0o700)
         with suppress(FileNotFoundError):  # somebody took it for a leftover before it was locked
-            return directory, _locked(directory, fcntl.LOCK_EX)
-
-
-def _locked(directory: str, how: int) -> int:
-    """A descriptor of a directory that is there and ours; OSError where it is not."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        try:
-            fcntl.flock(descriptor, how)
-        except OSError:
-            # A directory of some network mounts cannot be locked: what is left there stays.
-            if how != fcntl.LOCK_EX:
-                raise
-        if not os.path.samestat(os.fstat(descriptor), os.lstat(directory)):
-            raise FileNotFoundError(directory)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+            return directory, _locked(directory, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX)
 
 
 def _remove_leftovers(path: str) -> None:
-    """What killed commands have left beside a file. Those that live keep theirs locked."""
+    """Remove what killed commands have left beside a file. Those that live keep theirs locked."""
     place, name = os.path.split(path)
     pattern = re.compile(re.escape(f".{name}.") + "[0-9a-f]{8}" + re.escape(_ENDING))
     entries: list[str] = []
@@ -126,14 +138,14 @@ def _remove_leftovers(path: str) -> None:
     for entry in filter(pattern.fullmatch, entries):
         with suppress(OSError):
             directory = os.path.join(place, entry)
-            lock = _locked(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock = _locked(directory, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX | fcntl.LOCK_NB)
             try:
-                _remove(directory)
+                _remove_directory(directory)
             finally:
                 os.close(lock)
 
 
-def _remove(directory: str) -> None:
+def _remove_directory(directory: str) -> None:
     with suppress(OSError):
         for entry in os.listdir(directory):
             os.unlink(os.path.join(directory, entry))
@@ -146,3 +158,242 @@ def _sync(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+class _GoneError(FileNotFoundError):
+    """Its last owner removed it while it was being locked."""
+
+
+def lock(path: str) -> int | None:
+    """Lock a file that is made for that; a descriptor for `unlock`, or None while another process has it."""
+    while True:
+        try:
+            return _locked(path, os.O_WRONLY | os.O_CREAT, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except _GoneError:
+            continue
+        except BlockingIOError:
+            return None
+
+
+def unlock(path: str, descriptor: int) -> None:
+    """Remove the file of a lock, and with it the lock."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    os.close(descriptor)
+
+
+def _locked(path: str, flags: int, how: int) -> int:
+    """Lock what is at a path, but no link; OSError where it cannot be, or is no longer there."""
+    descriptor = os.open(path, flags | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, how)
+        except OSError:
+            # A directory of some network mounts cannot be locked: what is left there stays.
+            if how != fcntl.LOCK_EX:
+                raise
+        if file.identity(descriptor) != file.identity(path):
+            raise _GoneError(path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def only_ours(db: sqlite3.Connection, path: str) -> None:
+    """Refuse a cassette with tables of others, such as a full-text index: what is taken out may be in there, too."""
+    file.check(db, path)
+    others = [name for kind, name, _ in file.objects(db) if kind == "table" and not file.is_ours(name)]
+    if others:
+        raise CassetteError(
+            f"{path} stays as it was: its table {others[0]} is none of a cassette's, and may hold what is to go; "
+            f"if you do not need it: sqlite-utils drop-table {path} {others[0]}"
+        )
+
+
+@contextmanager
+def changed(path: str, check: Check = only_ours, *, also_in_use: bool = True) -> Iterator[sqlite3.Connection]:
+    """Connect to what is to be changed. Of a cassette in use, each transaction counts at once: keep them short."""
+    path = os.path.realpath(path)
+    with ExitStack() as stack:
+        try:
+            db = stack.enter_context(_in_a_copy(path, check))
+        except InUseError:
+            if not also_in_use:
+                raise
+            db = stack.enter_context(_in_place(path, check))
+        yield db
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Wait for others who write. What goes wrong in it closes the connection, and with that nothing of it counts."""
+    _is_done(lambda: db.execute("BEGIN IMMEDIATE"))
+    yield
+    db.execute("COMMIT")
+
+
+def still_open(db: sqlite3.Connection) -> set[int]:
+    """Sessions that somebody may be recording: none of a copy, which is made where nobody uses the cassette."""
+    if db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        return set()
+    return {number for (number,) in db.execute("SELECT id FROM sessions WHERE ended_at IS NULL")}
+
+
+@contextmanager
+def opened(path: str) -> Iterator[sqlite3.Connection]:
+    """Connect to a cassette some rows of which are to be changed in their place, in one transaction."""
+    try:
+        with closing(file.connect(path)) as db:
+            file.guard(db)
+            file.check(db, path)
+            db.execute("PRAGMA secure_delete = ON")  # what is taken out may be a secret
+            yield db
+    except sqlite3.Error as error:
+        raise CassetteError(f"{path} stays as it was: {error}") from None
+    file.tidy(path)
+
+
+@contextmanager
+def private(path: str) -> Iterator[sqlite3.Connection]:
+    """Connect to a file that nobody else knows; at the end, it is written anew without the pages that are not used."""
+    with closing(file.connect(path)) as db:
+        file.guard(db)
+        db.execute("PRAGMA journal_mode = OFF")  # a journal would hold what is taken out
+        db.execute("PRAGMA synchronous = OFF")
+        db.execute("PRAGMA secure_delete = ON")
+        yield db
+        if db.in_transaction:
+            db.execute("COMMIT")
+        db.execute("VACUUM")
+
+
+@contextmanager
+def _in_a_copy(path: str, check: Check) -> Iterator[sqlite3.Connection]:
+    """Connect to a copy. When all went well, what is left in it is the cassette."""
+    if not file.may_write(path):
+        raise CassetteError(f"{path} cannot be changed: it, or its directory, may not be written")
+    try:
+        with closing(_held(path, check)), beside(path) as part:
+            # Not by the connection that holds the cassette, for which SQLite would wait.
+            copy(path, part.file)
+            held = file.identity(path)
+            with private(part.file) as db:
+                yield db
+            if file.identity(path) != held:  # somebody put another file in its place
+                raise InUseError(path)
+            part.put()
+    except NoChange:
+        pass
+    except sqlite3.Error as error:
+        raise CassetteError(f"{path} stays as it was: {error}") from None
+    except OSError as error:
+        raise CassetteError(f"{path} stays as it was: {error.strerror or error}") from None
+
+
+def _held(path: str, check: Check) -> sqlite3.Connection:
+    """Keep everybody else from writing to the cassette while this is connected."""
+
+    def hold(db: sqlite3.Connection) -> None:
+        file.settle(db)
+        if file.header_says_wal(path):
+            raise InUseError(path)
+        try:
+            db.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            raise (InUseError(path) if file.is_locked(error) else error) from None
+
+    if os.path.exists(f"{path}-journal"):
+        with suppress(sqlite3.Error):  # somebody writes
+            file.drop_journal(path)
+    return _connected(path, check, hold)
+
+
+def _connected(path: str, check: Check, claim: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
+    """Connect to a cassette, and claim it. What somebody puts in its place until then is not what is connected."""
+    before = file.identity(path)
+    db = file.connect(path)
+    try:
+        file.guard(db)
+        check(db, path)
+        claim(db)
+        if file.identity(path) != before:
+            raise InUseError(path)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+@contextmanager
+def _in_place(path: str, check: Check) -> Iterator[sqlite3.Connection]:
+    """Connect beside others. For as long as this is connected, nobody can make the cassette anew."""
+
+    def share(db: sqlite3.Connection) -> None:
+        if not file.switch_to_wal(db):
+            raise InUseError(path)
+        db.execute("SELECT 1 FROM sessions").fetchone()
+
+    try:
+        with closing(_connected(path, check, share)) as db:
+            _expect_room(db, path)
+            db.execute("PRAGMA secure_delete = ON")
+            with suppress(NoChange):  # one that was stopped may have left something in the pages
+                yield db
+            _write_anew(db, path)
+    except sqlite3.Error as error:
+        raise CassetteError(f"{path}: {error}; what is not changed yet stays as it was, so try again") from None
+    finally:
+        file.tidy(path)  # whoever used it may have left meanwhile
+
+
+def _expect_room(db: sqlite3.Connection, path: str) -> None:
+    """A full disk would stop the recorder, too. SQLite writes a file anew elsewhere, and then into its journal."""
+    size = db.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").fetchone()[0]
+    free, needed = shutil.disk_usage(os.path.dirname(path)).free, 2 * size + _SPARE
+    if free < needed:
+        raise CassetteError(
+            f"{path} stays as it was: to change it while it is in use, {needed:,} bytes must be free beside it, "
+            f"and {free:,} are; make room, or end what uses it, then try again"
+        )
+
+
+def _write_anew(db: sqlite3.Connection, path: str) -> None:
+    """No page of the file, and none of its journal, may hold what was taken out."""
+    said = f"it is gone from what {path} says, but may still be in its file"
+    try:
+        _is_done(lambda: db.execute("VACUUM"))
+        is_read = not _is_done(lambda: _is_checkpointed(db))
+    except sqlite3.Error as error:
+        with suppress(sqlite3.Error):
+            _is_checkpointed(db)  # the journal may have filled the disk
+        hint = f"when that is mended, run: sqlite3 {pasted(path)} VACUUM"
+        raise CassetteError(f"{said}, which could not be written anew ({error}); {hint}") from None
+    if is_read:
+        hint = f"sqlite3 {pasted(path)} 'PRAGMA wal_checkpoint(TRUNCATE)'"
+        raise CassetteError(
+            f"{said}, as somebody is reading old pages of it; they go when those who read and record have ended.\n"
+            f"To be sure of it, as soon as nobody reads: {hint}"
+        )
+
+
+def _is_checkpointed(db: sqlite3.Connection) -> bool:
+    """True if the journal is empty. Who waits for readers keeps recorders waiting, so each try is short."""
+    db.execute(f"PRAGMA busy_timeout = {round(_A_MOMENT * 1000)}")
+    return not db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+
+
+def _is_done(act: Callable[[], object]) -> bool:
+    """Try until others leave room for it, or for as long as a person waits. `act` gives False where it has to wait."""
+    end = monotonic() + _PATIENCE
+    while True:
+        is_last = monotonic() >= end
+        try:
+            if act() is not False:
+                return True
+        except sqlite3.OperationalError as error:
+            if is_last or not file.is_locked(error):
+                raise
+        if is_last:
+            return False
+        sleep(_A_MOMENT)

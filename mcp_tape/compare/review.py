@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from .. import api
-from ..cassette import replace
 from ..cassette.change import edit
 from ..cassette.reader import Cassette
 from ..errors import CassetteError, TapeError, pasted
@@ -24,7 +23,6 @@ ENDING = ".new"
 Decision = Literal["accept", "reject", "ignore"]
 Decisions = Mapping[str, Decision]  # by fingerprint
 _SKIPPED_DIRECTORIES = ("node_modules", "__pycache__")
-_BESIDE = ("", "-wal", "-shm", "-journal")
 # What is found only where something breaks.
 _FOLLOWING = ("server-version-not-bumped", "server-version-decreased", "server-major-not-bumped")
 
@@ -69,19 +67,19 @@ def compared(cassette: str, settings: Settings) -> Pending:
     from .versions import compare, of_sessions
 
     with Cassette(cassette) as one, Cassette(cassette + ENDING) as other:
-        looks = _looks(other)
+        digests = _digests(other)
         with _told(cassette):
-            edit.expect(one, looks, cassette)
-        old, new = (of_sessions(tape, list(looks), settings.ignore_paths) for tape in (one, other))
+            edit.expect(one, digests, cassette)
+        old, new = (of_sessions(tape, list(digests), settings.ignore_paths) for tape in (one, other))
         return Pending(cassette, compare(old, new, settings))
 
 
-def _looks(new: Cassette) -> dict[int, str]:
-    """What was noted."""
-    looks = edit.noted(new)
-    if not looks:
+def _digests(new: Cassette) -> dict[int, str]:
+    """Digests of the sessions that were verified."""
+    digests = edit.proposed(new)
+    if not digests:
         raise TapeError(f"{new.path} does not say which sessions were verified\n{_again(new.path)}")
-    return looks
+    return digests
 
 
 @contextlib.contextmanager
@@ -131,7 +129,7 @@ def settle(pending: Pending, decisions: Decisions, ignore_path: str, *, whole: b
         lines += [(change.fingerprint, f"accepted: {change.rule}") for change in accepted]
     project.ignore(ignore_path, lines)
     if not undecided and not grave:
-        _forget(pending.cassette + ENDING)
+        edit.withdraw(pending.cassette + ENDING)
     return Settled(pending.cassette, outcome, len(accepted), len(rejected), len(ignored), undecided, grave)
 
 
@@ -141,21 +139,15 @@ def _outcome(rejected: bool, waits: bool) -> Literal["replaced", "rejected", "pe
 
 def _replace(cassette: str) -> None:
     """Put the new sessions in their place. It may have been changed while somebody decided."""
-    new, path = cassette + ENDING, os.path.realpath(cassette)  # a link stays one
+    new = cassette + ENDING
     if os.path.exists(f"{new}-wal"):
         raise CassetteError(f"{new} is in use; end what records it, then try again")
-    api.check_writable(path)
+    api.check_writable(os.path.realpath(cassette))
     with Cassette(new) as tape:
-        looks = _looks(tape)
-    anew = {number: (new, number) for number in looks}
-    with _told(cassette), edit.beside(path, anew, f"{cassette} stays as it was", looks) as part:
-        replace.put(part, path)
-
-
-def _forget(new: str) -> None:
-    for leftover in _BESIDE:
-        if os.path.exists(new + leftover):
-            os.unlink(new + leftover)
+        digests = _digests(tape)
+    anew = {number: (new, number) for number in digests}
+    with _told(cassette):
+        edit.replace_sessions(cassette, anew, f"{cassette} stays as it was", digests)
 
 
 def _below() -> list[str]:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import orjson
 
-from ..cassette.derive import Keys
 from ..cassette.reader import Session
 from ..errors import CassetteError
 from ..wire import jsontext, match
@@ -23,6 +22,7 @@ from .pretty import json_line
 
 if TYPE_CHECKING:
     from ..cassette.build import Builder
+    from ..cassette.derive import Keys
 
 FORMAT = 1  # of the lines; a reader refuses what is newer
 _LARGEST = 1 << 63

@@ -1,4 +1,8 @@
-"""A session as text to be edited, and back. A frame that nobody touched stays byte for byte what it was.
+"""A session as text to be edited, and back onto its cassette, in one transaction or not at all.
+
+A frame that nobody touched stays byte for byte what it was. Other sessions are not touched, so somebody may go on
+recording them. The session itself may be recorded, too: what came since it was written out stays, and as the recorder
+goes on counting, the frames before keep their numbers.
 
 `@5 server` begins frame 5. Below it stands its text: JSON laid out; or free text behind `| `; or, where that could
 not be typed, a JSON string or `base64:`. Lines that begin with `#` are for the reader.
@@ -8,21 +12,29 @@ from __future__ import annotations
 
 import binascii
 import json
+import os
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from itertools import takewhile
+from typing import NamedTuple, TextIO
 
-from ..cassette.query.rows import Label
+from ..cassette import derive, file, replace
+from ..cassette.build import Builder, building
+from ..cassette.change import edit
+from ..cassette.query.rows import Label, labelled
+from ..cassette.reader import Cassette, Session
 from ..wire import jsontext
 from ..wire.channels import PIPES, STDIO
 from ..wire.frames import Frame, Message
+from ..wire.ledger import Ledger
 from .jsonl import kind_of
 from .pretty import in_one_line, laid_out
 
 _HEAD = re.compile(r"@(\d{1,18}|new)\s+(client|server)(?:\s+(?!control\b)([\w.-]+))?(\s+control)?\s*(?:#.*)?")
 _PLAIN_CHANNEL = re.compile(r"[\w.-]+")
 _CODED = "base64:"
+_NOT_WHILE_OPEN = "the session may still be recorded: frames can be changed and deleted, but not added or moved"
 
 HELP = """\
 # {title}
@@ -40,6 +52,27 @@ class SheetError(ValueError):
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(f"line {line}: {message}")
+
+
+class Edit(NamedTuple):
+    """How many frames of a session were edited."""
+
+    changed: int
+    added: int
+    removed: int
+
+    @property
+    def is_nothing(self) -> bool:
+        return self == (0, 0, 0)
+
+
+class Written(NamedTuple):
+    """A session that was written out, and the digest by which it is later known to be the same."""
+
+    session: Session
+    last: int  # of its frames; more may come while it is open
+    is_open: bool
+    digest: str
 
 
 class Row(NamedTuple):
@@ -62,8 +95,70 @@ class _Block(NamedTuple):
     body: list[str]
 
 
-def write(frames: Iterable[tuple[Frame, list[Label]]]) -> Iterator[str]:
-    """The text of frames."""
+def write(path: str, number: int | None, out: TextIO) -> Written:
+    """Write a session, the newest without a number, as text."""
+    with Cassette(path) as cassette:
+        session = cassette.session(number)
+        is_open = session.ended_at is None and file.header_says_wal(path)
+        last = edit.last_seq(cassette, session.id)
+        server = " ".join(filter(None, (session.server_name, session.server_version)))
+        title = f"Session {session.id} of {os.path.basename(path)}, {server or session.transport}"
+        out.write(HELP.format(title=title.encode("ascii", "backslashreplace").decode().replace("\n", " ")))
+        out.writelines(_texts(labelled(cassette, session.id, _until(last, cassette.frames(session.id)))))
+        return Written(session, last, is_open, edit.digest(_until(last, cassette.frames(session.id))))
+
+
+def put_back(path: str, written: Written, lines: Iterable[str]) -> Edit:
+    """Replace the session by what the lines say; SheetError or CassetteError says why not, and nothing changes."""
+    session, last = written.session.id, written.last if written.is_open else None
+    with replace.beside(path) as part:
+        with building(part.file, path) as builder:
+            done, untold = _build(path, written, lines, builder)
+        if not done.is_nothing:
+            edit.put_back(path, session, part.file, written.digest, last, untold)
+    return done
+
+
+def _build(path: str, written: Written, lines: Iterable[str], builder: Builder) -> tuple[Edit, set[str]]:
+    """Make the session anew; how it was edited, and what its frames no longer say of it."""
+    session, last = written.session, written.last
+    with Cassette(path) as cassette:
+        keys = derive.hidden_keys(cassette, session.id)
+        builder.begin(session._asdict())
+        seen: set[int] = set()
+        changed = added = 0
+        for row in read(lines, lambda seq: cassette.frame(session.id, seq) if seq <= last else None):
+            if written.is_open and row.frame.seq != row.seq:
+                raise SheetError(row.line, _NOT_WHILE_OPEN)
+            builder.add(row.frame, row.messages, None if row.edited or row.seq is None else keys.get(row.seq))
+            if row.seq is None or row.seq in seen:
+                added += 1
+                continue
+            seen.add(row.seq)
+            changed += row.changed
+        removed = edit.count_until(cassette, session.id, last) - len(seen)
+        untold = builder.untold()
+        if untold:
+            untold &= _facts(_until(last, cassette.frames(session.id)))
+            builder.forget(untold)
+    if removed and not builder.frames:  # an editor that was cut short, more likely than a wish
+        raise SheetError(1, f"no frame is left; to remove the session: mcp-tape rm --session {session.id} FILE")
+    return Edit(changed, added, removed), untold
+
+
+def _facts(frames: Iterable[Frame]) -> set[str]:
+    """Names of the facts that frames give of their session: the names of both sides, and so on."""
+    ledger = Ledger()
+    for frame in frames:
+        ledger.derive(frame)
+    return set(ledger.facts)
+
+
+def _until(last: int, frames: Iterable[Frame]) -> Iterator[Frame]:
+    return takewhile(lambda frame: frame.seq <= last, frames)
+
+
+def _texts(frames: Iterable[tuple[Frame, list[Label]]]) -> Iterator[str]:
     for frame, labels in frames:
         channel = f" {frame.channel}" if frame.channel != STDIO and _is_plain(frame.channel) else ""
         words = ", ".join(filter(None, (label.words() for label in labels))) or frame.kind

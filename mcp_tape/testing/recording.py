@@ -46,8 +46,8 @@ class Recording(UsedCassette):
         self._owner = owner
         self._run = uuid.uuid4().hex
         self._beside = contextlib.ExitStack()
-        self._target = os.path.realpath(self.path)  # a link stays one
-        self._part: str = owner._part if owner else self._make_place()
+        self._place: replace.Part = owner._place if owner else self._make_place()
+        self._part = self._place.file
         self._report = f"{self._part}.{next(_numbers)}.report"
         plays = settings.replay.session if settings.mode == "new_episodes" else None
         self._source = happened.Source(self._part, self._report, frozenset({self._run}), plays)
@@ -62,14 +62,14 @@ class Recording(UsedCassette):
         else:
             owner._source = owner._source._replace(runs=owner._source.runs | {self._run})
 
-    def _make_place(self) -> str:
+    def _make_place(self) -> replace.Part:
         """Where to record until it is known to be kept."""
         schema.check_header(self.path)
         try:
-            os.makedirs(os.path.dirname(self._target), exist_ok=True)
+            os.makedirs(os.path.dirname(os.path.realpath(self.path)), exist_ok=True)
         except OSError as error:
             raise CassetteError(f"cannot write {self.path}: {error.strerror}") from None
-        return self._beside.enter_context(replace.beside(self._target))
+        return self._beside.enter_context(replace.beside(self.path))
 
     def _begin(self) -> tuple[int, ...] | None:
         """Copy what is to be added to; how the cassette looks now."""
@@ -244,9 +244,9 @@ class Recording(UsedCassette):
         elif not sessions:
             return
         if self.put is not None:
-            self.put(self._part, self.path)
+            self.put(self._place, self.path)
         else:
-            replace.put(self._part, self._target)
+            self._place.put()
 
     def _stop(self, recorder: subprocess.Popen[bytes]) -> None:
         recorder.terminate()

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import TapeError, unchanged
 from .settings import refuse
 
 if TYPE_CHECKING:
+    from ..cassette.replace import Part
     from .use import UsedCassette
 
 # In which the tests that record one cassette may differ: always, and where only the live server answers.
@@ -49,7 +48,7 @@ class Recordings:
         self._open_tape = open_tape
         self._is_alone = is_alone
         self._shared: dict[str, Shared] = {}
-        self._locks: dict[str, IO[str]] = {}
+        self._locks: dict[str, int] = {}
         self.parts: list[tuple[str, str]] = []  # what is to be kept: the cassette's path, and where it is
         self.unfit: set[str] = set()  # the cassettes of which a test has failed, or was refused
 
@@ -86,11 +85,9 @@ class Recordings:
         self._shared.clear()
         return told
 
-    def _hand_over(self, part: str, path: str) -> None:
+    def _hand_over(self, part: Part, path: str) -> None:
         """Leave it beside the cassette, for the controller."""
-        from ..cassette import replace
-
-        self.parts.append((path, replace.set_aside(part, os.path.realpath(path))))
+        self.parts.append((path, part.hand_over()))
 
     def _open_locked(self, path: Path, options: dict[str, Any]) -> UsedCassette:
         """Once more, as somebody else may have recorded it meanwhile."""
@@ -111,9 +108,9 @@ class Recordings:
     def unlock(self, path: Path | str) -> None:
         lock = self._locks.pop(str(path), None)
         if lock is not None:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(lock.name)
-            lock.close()
+            from ..cassette import replace
+
+            replace.unlock(_lock_of(path), lock)
 
 
 def put_together(parts: Sequence[tuple[str, str]], unfit: set[str], *, stopped: bool) -> list[str]:
@@ -124,48 +121,34 @@ def put_together(parts: Sequence[tuple[str, str]], unfit: set[str], *, stopped: 
 
     told, by_path = [], defaultdict(list)
     for path, part in parts:
-        by_path[path].append(part)
+        by_path[path].append(replace.Part(part, os.path.realpath(path)))
     for path, found in by_path.items():
         try:
             if len(found) == 1 and path not in unfit and not stopped:
-                replace.put(found[0], os.path.realpath(path))
+                found[0].put()
             else:
                 why = "the run was stopped" if stopped else f"not all tests that use it ran in one process; {_TOGETHER}"
                 told.append(f"{unchanged(path)}, as {why}")
         except (TapeError, OSError) as error:
             told.append(str(error))
-        for part in found:
-            replace.drop(part)
+        for made in found:
+            made.drop()
     return told
 
 
-def _lock(path: Path) -> IO[str] | None:
-    """Two that record one cassette would each throw the other's away."""
+def _lock(path: Path) -> int | None:
+    """Lock what is recorded: two would each throw the other's away. None where another process has it."""
+    from ..cassette import replace
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    while True:
-        lock = _opened(f"{path}.lock")
-        if not _is_free(lock):
-            lock.close()
-            return None
-        if _is_there(lock):
-            return lock
-        lock.close()  # its last owner had removed it between our two steps
-
-
-def _opened(path: str) -> IO[str]:
-    """The file of a lock, held until the recording is done. A link of that name is not followed."""
     try:
-        return open(path, "w", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600))
+        return replace.lock(_lock_of(path))
     except OSError as error:
-        refuse(f"cannot write {path}: {error.strerror}; remove it, then try again")
+        refuse(f"cannot write {_lock_of(path)}: {error.strerror}; remove it, then try again")
 
 
-def _is_free(lock: IO[str]) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+def _lock_of(path: Path | str) -> str:
+    return f"{path}.lock"
 
 
 def finish(tape: UsedCassette, *, keep: bool) -> list[str]:
@@ -175,10 +158,3 @@ def finish(tape: UsedCassette, *, keep: bool) -> list[str]:
     except (TapeError, OSError) as error:
         return [str(error)]
     return []
-
-
-def _is_there(lock: IO[str]) -> bool:
-    try:
-        return os.path.samestat(os.fstat(lock.fileno()), os.stat(lock.name))
-    except FileNotFoundError:
-        return False

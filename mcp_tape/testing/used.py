@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ..cassette.reader import Cassette
+    from ..cassette.replace import Part
     from ..replay.misses import Advice
     from ..replay.selection import Position, Selection
 
@@ -67,7 +68,7 @@ class UsedCassette(ABC):
         self._ended = False
         self.path = settings.path
         self.mode = settings.mode
-        self.put: Callable[[str, str], None] | None = None  # what takes a recording instead of the cassette's place
+        self.put: Callable[[Part, str], None] | None = None  # what takes a recording instead of the cassette's place
         self.rewound = 0  # how often
         self.is_of_nothing = False  # whether what was kept is that nothing was asked
         self.words: Callable[[Advice], str] = self._argument  # how reports of misses put their advice

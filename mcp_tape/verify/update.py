@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Sequence
 
-from ..cassette import replace
 from ..cassette.change import edit
 from ..cassette.reader import Cassette
 from ..compare.review import ENDING
@@ -18,29 +16,20 @@ from .findings import Verified
 def update(path: str, played: Sequence[Verified]) -> None:
     """Replace the verified sessions of a cassette by what was recorded of them; CassetteError says why not."""
     otherwise = f"{os.path.abspath(path)} stays as it was"
-    target = os.path.realpath(path)  # a link stays one
-    with edit.beside(target, _fit_to_replace(played, otherwise), otherwise) as part:
-        replace.put(part, target)
-        forget(path)
+    edit.replace_sessions(path, _fit_to_replace(played, otherwise), otherwise)
+    forget(path)
 
 
 def keep(path: str, played: Sequence[Verified]) -> None:
     """Put the same beside the cassette instead, to be reviewed."""
     path = os.path.abspath(path)
     otherwise = "the new recording was not kept"
-    new = _fit_to_replace(played, otherwise)
-    with Cassette(path) as cassette:
-        looks = {number: edit.look(cassette, number) for number in new}
-    # A link of that name is not followed: nobody but us has made it.
-    with edit.beside(path, new, otherwise, to=path + ENDING) as part:
-        edit.note(part, looks)
-        replace.put(part, path + ENDING, like=path)
+    edit.propose(path, _fit_to_replace(played, otherwise), otherwise, path + ENDING)
 
 
 def forget(path: str) -> None:
     """Nothing waits to be reviewed any more."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path + ENDING)
+    edit.withdraw(path + ENDING)
 
 
 def _fit_to_replace(played: Sequence[Verified], otherwise: str) -> edit.New:

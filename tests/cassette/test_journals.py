@@ -16,13 +16,13 @@ import pytest
 from mcp_tape import api
 from mcp_tape.cassette import file, writer
 from mcp_tape.cassette.change import edit, remove
-from mcp_tape.cassette.changing import changed
 from mcp_tape.cassette.reader import Cassette
+from mcp_tape.cassette.replace import changed
 from mcp_tape.cli import cli
 from mcp_tape.cli.commands.ls import _list_all as list_all
 from mcp_tape.errors import CassetteError
-from mcp_tape.formats import editing
 from mcp_tape.formats import jsonl as _jsonl  # noqa: F401  (loaded here, as another user may not be able to)
+from mcp_tape.formats import sheet
 from mcp_tape.modes import can_play
 from mcp_tape.verify.update import forget as _forget  # noqa: F401
 from tests.cassette.test_reader import as_another_user
@@ -179,10 +179,10 @@ def test_an_edit_writes_one_file_only(tape: Path, monkeypatch: pytest.MonkeyPatc
         seen.append("taken over")
 
     monkeypatch.setattr(edit, "take_over", watched)
-    with open(tape.parent / "sheet", "w+") as sheet:
-        written = editing.write(str(tape), 1, sheet)
-        sheet.seek(0)
-        editing.put_back(str(tape), written, sheet.read().replace('"add"', '"sum"').splitlines(keepends=True))
+    with open(tape.parent / "sheet", "w+") as text:
+        written = sheet.write(str(tape), 1, text)
+        text.seek(0)
+        sheet.put_back(str(tape), written, text.read().replace('"add"', '"sum"').splitlines(keepends=True))
     assert seen == ["taken over"]
     assert any(b'"sum"' in text for text in texts(tape))
 

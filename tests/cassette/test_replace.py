@@ -26,8 +26,8 @@ MAKING = """
 import sys
 from mcp_tape.cassette import file, replace
 with replace.beside(sys.argv[1]) as part:
-    open(part, "w").write("half of it")
-    print(part, flush=True)
+    open(part.file, "w").write("half of it")
+    print(part.file, flush=True)
     sys.stdin.read()
 """
 
@@ -44,9 +44,9 @@ def mode_of(path: str | Path) -> int:
 def test_what_is_made_beside_a_file_is_private_and_goes_if_it_is_not_put_there(tape: Path) -> None:
     before = tape.read_bytes()
     with replace.beside(str(tape)) as part:
-        make_cassette(Path(part), OLD)
-        Path(f"{part}-wal").write_text("its journal")
-        assert mode_of(os.path.dirname(part)) == 0o700
+        make_cassette(Path(part.file), OLD)
+        Path(f"{part.file}-wal").write_text("its journal")
+        assert mode_of(os.path.dirname(part.file)) == 0o700
         assert [*cassettes_in(str(tape.parent))] == [str(tape)]
     assert os.listdir(tape.parent) == ["tape.db"] and tape.read_bytes() == before
 
@@ -54,8 +54,8 @@ def test_what_is_made_beside_a_file_is_private_and_goes_if_it_is_not_put_there(t
 def test_the_mode_stays_what_it_was(tape: Path) -> None:
     tape.chmod(0o640)
     with replace.beside(str(tape)) as part:
-        Path(part).write_text("new")
-        replace.put(part, str(tape))
+        Path(part.file).write_text("new")
+        part.put()
     assert (tape.read_text(), mode_of(tape)) == ("new", 0o640)
     assert os.listdir(tape.parent) == ["tape.db"]
 
@@ -81,9 +81,9 @@ def test_what_a_killed_one_left_goes_and_what_one_that_lives_makes_stays(tape: P
 
 def expect_in_use(path: Path) -> None:
     with replace.beside(str(path)) as part:
-        make_cassette(Path(part), OLD)
+        make_cassette(Path(part.file), OLD)
         with pytest.raises(CassetteError, match="is in use, so it was not replaced"):
-            replace.put(part, str(path))
+            part.put()
 
 
 @pytest.mark.parametrize("ending", ["-wal", "-journal"])

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.formats import editing, sheet
+from mcp_tape.formats import sheet
 from tests.end_to_end.test_command_line import on_terminal
 from tests.end_to_end.test_golden_cassettes import GOLDEN
 from tests.support.decks import alter
@@ -66,7 +66,7 @@ def text_of(path: Path, session: int | None = None) -> str:
     from io import StringIO
 
     out = StringIO()
-    editing.write(str(path), session, out)
+    sheet.write(str(path), session, out)
     return out.getvalue()
 
 

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcp_tape.cassette import build
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.formats import jsonl
@@ -61,6 +60,11 @@ FRAMES = st.lists(
 )  # fmt: skip
 
 
+def clear(path: Path) -> None:
+    for left in path.parent.glob(f"{path.name}*"):
+        left.unlink()
+
+
 @pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(FRAMES)
@@ -69,7 +73,7 @@ def test_whatever_was_recorded_comes_back(tmp_path: Path, said: list[Any]) -> No
     from mcp_tape.wire.ledger import Ledger
 
     path = tmp_path / "any.db"
-    build.remove(str(path))
+    clear(path)
     writer, ledger = Writer(str(path)), Ledger()
     session = writer.begin(STARTED | FACTS)
     kept = []
@@ -80,7 +84,7 @@ def test_whatever_was_recorded_comes_back(tmp_path: Path, said: list[Any]) -> No
     writer.append(kept, {})
     writer.finish(session, {"ended_at": "2026-01-01T00:00:01Z"})
     writer.close()
-    build.remove(str(tmp_path / "loaded.db"))
+    clear(tmp_path / "loaded.db")
     assert everything(loaded(tmp_path, tape("export", path).stdout_bytes)) == everything(path)
 
 

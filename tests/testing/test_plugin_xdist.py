@@ -115,10 +115,11 @@ def test_each_cassette_is_recorded_by_one_process(suite: Suite) -> None:
     assert len(sessions(suite.path / "cassettes/together.db")) == 3
 
 
-def left_aside(tmp_path: Path, path: Path) -> str:
+def left_aside(path: Path) -> str:
     """What a process of the run leaves to the one that decides."""
-    made = make_cassette(tmp_path / "made.db", [("client", "{}")])
-    return replace.set_aside(str(made), str(path))
+    with replace.beside(str(path)) as part:
+        make_cassette(Path(part.file), [("client", "{}")])
+        return part.hand_over()
 
 
 @pytest.mark.parametrize(("parts", "unfit", "stopped"), [(2, False, False), (1, True, False), (1, False, True)])
@@ -127,7 +128,7 @@ def test_a_cassette_that_not_one_process_has_recorded_alone_is_not_kept(
 ) -> None:
     """One that came later may have found nothing recorded yet."""
     path = tmp_path / "shared.db"
-    found = [(str(path), left_aside(tmp_path, path)) for _ in range(parts)]
+    found = [(str(path), left_aside(path)) for _ in range(parts)]
     (told,) = put_together(found, {str(path)} if unfit else set(), stopped=stopped)
     assert told.startswith(f"{path} was not made, as ")
     assert list(tmp_path.iterdir()) == []
@@ -135,7 +136,7 @@ def test_a_cassette_that_not_one_process_has_recorded_alone_is_not_kept(
 
 def test_what_one_process_has_recorded_alone_takes_the_place_of_the_cassette(tmp_path: Path) -> None:
     path = make_cassette(tmp_path / "shared.db", [])
-    part = left_aside(tmp_path, path)
+    part = left_aside(path)
     new = Path(part).read_bytes()
     assert put_together([(str(path), part)], {"other.db"}, stopped=False) == []
     assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("shared.db", new)]

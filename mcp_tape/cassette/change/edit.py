@@ -1,4 +1,8 @@
-"""A copy of a cassette in which some sessions are replaced by others. Their numbers stay, so that names of them do."""
+"""Sessions of a cassette replaced by others. Their numbers stay, so that names of them do.
+
+Either as a whole, in a copy that takes the cassette's place (`replace_sessions`) or waits beside it for a review
+(`propose`); or one of them in its place, in a transaction (`put_back`), whoever uses the cassette.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,11 @@ import contextlib
 import hashlib
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ...errors import CassetteError, TapeError
-from .. import file, replace
+from ...wire.frames import Frame
+from .. import derive, file, journals, replace, writer
 from ..reader import Cassette, Session
 
 # A session keeps what places it among the others; all else is the new recording's.
@@ -17,82 +22,126 @@ _KEPT = ("id", "extends", "run", "note")
 _TAKEN = ", ".join(name for name in Session._fields if name not in _KEPT)
 _FRAME = "seq, at, sender, channel, kind, head, eol, redactions, text"
 _MESSAGE = "part, seq, sender, kind, method, rpc_id, name, status, answers, key, exchange, cue"
-
+_NOTED = "CREATE TABLE verified (session INTEGER PRIMARY KEY, look TEXT NOT NULL)"
+_WAITS = "the request in frame {} waits for its answer; edit it when that has come"
 
 New = Mapping[int, tuple[str, int]]  # by session, the cassette that has the one to take its place, and its number
-Looks = Mapping[int, str]  # by session, what it holds
+Digests = Mapping[int, str]  # by session
 
 
 class ChangedError(TapeError):
     """A session is not what it was when it was to be replaced."""
 
 
-def look(cassette: Cassette, session: int) -> str:
-    """A digest of all that a session holds."""
-    digest = hashlib.sha256(repr(cassette.session(session)).encode())
-    for frame in cassette.frames(session):
-        digest.update(repr(frame).encode())
-    return digest.hexdigest()
+def digest(frames: Iterable[Frame], of: str = "") -> str:
+    """Digest of frames, and of what is said of them."""
+    found = hashlib.sha256(of.encode())
+    for frame in frames:
+        found.update(repr(frame).encode())
+    return found.hexdigest()
 
 
-def expect(cassette: Cassette, looks: Looks, name: str) -> None:
+def session_digest(cassette: Cassette, session: int) -> str:
+    """Digest of all that a session holds."""
+    return digest(cassette.frames(session), repr(cassette.session(session)))
+
+
+def last_seq(cassette: Cassette, session: int) -> int:
+    """Number of the last frame of a session; 0 where it has none."""
+    return int(cassette.rows("SELECT coalesce(max(seq), 0) FROM frames WHERE session = ?", (session,))[0][0])
+
+
+def count_until(cassette: Cassette, session: int, last: int) -> int:
+    """Count the frames of a session up to one."""
+    sql = "SELECT count(*) FROM frames WHERE session = ? AND seq <= ?"
+    return int(cassette.rows(sql, (session, last))[0][0])
+
+
+def expect(cassette: Cassette, digests: Digests, name: str) -> None:
     """Refuse a cassette whose sessions are not those that are known."""
     there = {session.id for session in cassette.each_session()}
-    gone = [f"session {number} is gone" for number in looks if number not in there]
+    gone = [f"session {number} is gone" for number in digests if number not in there]
     other = [
         f"session {number} is not what it was"
-        for number, known in looks.items()
-        if number in there and look(cassette, number) != known
+        for number, known in digests.items()
+        if number in there and session_digest(cassette, number) != known
     ]
     if gone or other:
         raise ChangedError(f"{name} has changed since it was verified: {', '.join([*gone, *other])}")
 
 
-def note(path: str, looks: Looks) -> None:
-    """Write into a new recording which sessions it has anew, and what they were."""
-    with contextlib.closing(file.connect(path)) as db:
-        db.execute("CREATE TABLE verified (session INTEGER PRIMARY KEY, look TEXT NOT NULL)")
-        db.executemany("INSERT INTO verified VALUES (?, ?)", looks.items())
+def replace_sessions(path: str, new: New, otherwise: str, digests: Digests | None = None) -> None:
+    """Put others in the place of sessions that are still what is known. `otherwise` is what an error begins with."""
+    path = os.path.realpath(path)
+    with replace.beside(path) as part:
+        _make(path, part.file, new, otherwise, digests)
+        part.put()
 
 
-def noted(cassette: Cassette) -> dict[int, str]:
-    """What was noted on a recording; nothing where it is no new one."""
-    tables = cassette.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'verified'")
-    return dict(cassette.rows("SELECT session, look FROM verified ORDER BY session")) if tables else {}
+def propose(path: str, new: New, otherwise: str, to: str) -> None:
+    """Put the cassette that it would be beside it instead, with a note of what it was."""
+    with Cassette(path) as cassette:
+        digests = {number: session_digest(cassette, number) for number in new}
+    # A link of that name is not followed: nobody but us has made it.
+    with replace.beside(to, follow=False) as part:
+        _make(path, part.file, new, otherwise)
+        with contextlib.closing(file.connect(part.file)) as db:
+            db.execute(_NOTED)
+            db.executemany("INSERT INTO verified VALUES (?, ?)", digests.items())
+        part.put(like=path)
 
 
-@contextlib.contextmanager
-def beside(path: str, new: New, otherwise: str, looks: Mapping[int, str] = {}, to: str | None = None) -> Iterator[str]:
-    """The copy, beside the cassette or what it is put `to`. `otherwise` is what an error begins with."""
+def proposed(new: Cassette) -> dict[int, str]:
+    """Digests of what the sessions of a proposal are to replace; none where it is no proposal."""
+    noted = new.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'verified'")
+    return dict(new.rows("SELECT session, look FROM verified ORDER BY session")) if noted else {}
+
+
+def withdraw(new: str) -> None:
+    """Remove a proposal, if it is there."""
+    for ending in ("", *journals.ENDINGS):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new + ending)
+
+
+def _make(path: str, part: str, new: New, otherwise: str, digests: Digests | None = None) -> None:
+    """Write a copy with other sessions. Who changes the cassette meanwhile would lose that."""
     with Cassette(path):
         pass  # opening it tidies up what a killed recorder left
-    with replace.beside(to or path) as part:
-        before = file.look(path)
-        _make(path, part, new, looks)
-        if file.look(path) != before:
-            raise CassetteError(f"{otherwise}: somebody else has changed {path} meanwhile")
-        yield part
-
-
-def _make(path: str, part: str, new: New, looks: Mapping[int, str]) -> None:
-    """Write the copy to `part`. `looks`: what must not have changed."""
+    before = file.look(path)
     try:
         replace.copy(path, part)
-        if looks:
+        if digests:
             with Cassette(part) as copy:
-                expect(copy, looks, os.path.relpath(path))
-        with contextlib.closing(file.connect(part)) as db:
-            db.execute("PRAGMA trusted_schema = OFF")
+                expect(copy, digests, os.path.relpath(path))
+        with replace.private(part) as db:
             for session, (source, number) in new.items():
-                _swap(db, session, source, number)
-            db.execute("VACUUM")
+                with attached(db, source):
+                    take_over(db, session, number)
     except sqlite3.Error as error:
         raise CassetteError(f"{path} stays as it was: {error}") from None
+    if file.look(path) != before:
+        raise CassetteError(f"{otherwise}: somebody else has changed {path} meanwhile")
 
 
-def _swap(db: sqlite3.Connection, session: int, source: str, number: int) -> None:
-    with attached(db, source):
-        take_over(db, session, number)
+def put_back(path: str, session: int, new: str, known: str, last: int | None, untold: Iterable[str]) -> None:
+    """Put a session as `new` has it in its place, if it is still the one that has this digest.
+
+    `last`: of its frames, where it is still being recorded; what came since then stays. `untold`: what its frames no
+    longer say of it.
+    """
+    with replace.opened(path) as db, attached(db, new):
+        if digest(derive.stored_frames(db, session, last)) != known:
+            raise CassetteError(f"{path} stays as it was: somebody else has changed session {session} meanwhile")
+        if last is None:
+            take_over(db, session, session)
+            return
+        waiting = _amend(db, session, last)
+        if waiting:
+            raise CassetteError(f"{path} stays as it was: {_WAITS.format(waiting[0])}")
+        if untold:
+            writer.update_session(db, session, dict.fromkeys(untold))
+        derive.rebuild_session(db, session)
 
 
 @contextlib.contextmanager
@@ -131,7 +180,7 @@ def take_over(db: sqlite3.Connection, session: int, number: int) -> None:
     )
 
 
-def amend(db: sqlite3.Connection, session: int, last: int) -> list[int]:
+def _amend(db: sqlite3.Connection, session: int, last: int) -> list[int]:
     """Make the frames of a session those that `new` has of it, each in its place, up to the last; their messages go.
 
     More may be recorded behind them meanwhile, so none gets another number. Gives back which of the changed ones hold a

@@ -6,20 +6,19 @@ import os
 import sqlite3
 from collections import deque
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
-from hashlib import sha256
+from contextlib import ExitStack
 from itertools import groupby
 from typing import NamedTuple
 
 from ...errors import CassetteError, TapeError
 from .. import file as database
-from .. import journals, remaking, replace, schema
+from .. import journals, replace, schema
 from ..reader import Cassette, Session
 from ..writer import Writer
-from .edit import attached, take_over
+from .edit import attached, digest, take_over
 
 _Place = tuple[int, int]  # which of the files, and the session's number there
-_Kind = tuple[_Place | None, bytes]
+_Kind = tuple[_Place | None, str]
 _KEPT = ", ".join(name for name in Session._fields if name not in ("id", "extends"))
 
 
@@ -62,6 +61,15 @@ class _Found(NamedTuple):
 def merge(paths: Sequence[str], output: str, *, overwrite: bool = False) -> list[Merged]:
     """Make a cassette of the sessions of others. One that is on several of them, copied, is taken once."""
     _check_place(paths, output, overwrite)
+    return _merged(paths, output)
+
+
+def add(source: str, path: str) -> None:
+    """Add the sessions of one cassette to another."""
+    _merged([path, source], path)
+
+
+def _merged(paths: Sequence[str], output: str) -> list[Merged]:
     output = os.path.realpath(output)
     try:
         with ExitStack() as stack:
@@ -70,11 +78,10 @@ def merge(paths: Sequence[str], output: str, *, overwrite: bool = False) -> list
             found = [_Found(file, tape, session) for file, tape in enumerate(tapes) for session in tape.sessions()]
             origins = _origins(found)
             taken = sorted((entry for entry in found if origins[entry.place] == entry.place), key=_in_time)
-            Writer(part).close()
-            with closing(remaking.changeable(part)) as db:
+            Writer(part.file).close()
+            with replace.private(part.file) as db:
                 _fill(db, taken, origins)
-                remaking.finish(db)
-            replace.put(part, output)
+            part.put()
     except sqlite3.Error as error:
         raise CassetteError(f"{output} was not made: {error}") from None
     except OSError as error:
@@ -152,18 +159,10 @@ class _Copies:
 
     def _kind(self, entry: _Found, alone: bool) -> _Kind:
         """What copies have in common besides their look: what they extend, where that is known, and their frames."""
-        return None if alone else self._extended(entry), _digest(entry)
+        return None if alone else self._extended(entry), digest(entry.tape.frames(entry.session.id))
 
     def _extended(self, entry: _Found) -> _Place | None:
         return None if entry.base is None else self.origins.get(entry.base, entry.base)
-
-
-def _digest(entry: _Found) -> bytes:
-    """Tells the frames of sessions apart: one of two may have been edited, or redacted."""
-    digest = sha256()
-    for frame in entry.tape.frames(entry.session.id):
-        digest.update(repr(frame).encode("utf-8", "surrogatepass"))
-    return digest.digest()
 
 
 def _fill(db: sqlite3.Connection, taken: Sequence[_Found], origins: dict[_Place, _Place]) -> None:

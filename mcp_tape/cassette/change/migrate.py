@@ -15,7 +15,7 @@ from sqlite_utils import Database, Migrations
 from ...errors import CassetteError
 from .. import file, schema
 from ..reader import Cassette
-from ..remaking import remade
+from ..replace import changed
 
 STEPS = Migrations("mcp-tape")  # each has the name of the version that it starts from, as in @STEPS(name="1")
 
@@ -30,7 +30,7 @@ def migrate(path: str, steps: Migrations = STEPS, target: int = schema.VERSION) 
         schema.check_version(path, version)
         with Cassette(path):
             return [version]  # it can be read
-    with remade(path, _check) as db:
+    with changed(path, _check, also_in_use=False) as db:
         _apply(steps, Database(db), path, range(version, target))
         db.execute(f"PRAGMA user_version = {target}")
         file.check(db, path)

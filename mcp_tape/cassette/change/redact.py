@@ -16,9 +16,8 @@ from ...redaction.redactor import FAILED, Redactor
 from ...wire import frames, match, protocol
 from ...wire.frames import LEFT_OUT, Message
 from .. import derive, file, writer
-from ..changing import changed, still_open, transaction
 from ..reader import Cassette
-from ..remaking import NoChange
+from ..replace import NoChange, changed, still_open, transaction
 from .secrets import Change, Fact, Progress, Stored, added, blocks, changes, facts, stored_frames
 
 _ROUNDS = 3  # what was recorded or edited during one is in the next; without an end, a fast recorder would be ahead

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...errors import TapeError, pasted
-from ..changing import changed, still_open, transaction
 from ..reader import Cassette
+from ..replace import changed, still_open, transaction
 
 _SHOWN = 20  # sessions that a message names
 

@@ -14,9 +14,8 @@ from hashlib import sha256
 import click
 
 from ...errors import CassetteError, TapeError, count
-from ...formats import editing
-from ...formats.editing import Edit, Written
-from ...formats.sheet import SheetError
+from ...formats import sheet
+from ...formats.sheet import Edit, SheetError, Written
 from .. import say
 from ..options import cassette_argument, session_option
 from ..output import Progress, echo_json
@@ -69,7 +68,7 @@ def _stem(file: str) -> str:
 def _edited(file: str, session: int | None, editor: str, text: str) -> tuple[int, Edit]:
     try:
         with open(text, "w", encoding="utf-8", errors="surrogateescape", newline="\n") as out:
-            written = editing.write(file, session, out)
+            written = sheet.write(file, session, out)
     except OSError as error:
         raise TapeError(f"cannot write {text}: {error.strerror}; nothing was changed") from None
     number = written.session.id
@@ -83,7 +82,7 @@ def _edited(file: str, session: int | None, editor: str, text: str) -> tuple[int
                 open(text, encoding="utf-8", errors="surrogateescape", newline="\n") as lines,
                 Progress(f"putting session {number} back", os.path.getsize(text)) as progress,
             ):
-                return number, editing.put_back(file, written, _told(lines, progress))
+                return number, sheet.put_back(file, written, _told(lines, progress))
         except SheetError as error:
             say(f"{text}, {error}")
             if not _wants_to_go_on():

@@ -57,12 +57,11 @@ def command(file: str, output: str, force: bool, as_json: bool) -> None:
 
 def load(file: str, output: str) -> jsonl.Loaded:
     """Beside the cassette, which it replaces only when it is whole."""
-    output = os.path.realpath(output)  # a link stays one
     try:
         with replace.beside(output) as part:
-            with _lines(file) as lines, build.building(part, output) as builder:
+            with _lines(file) as lines, build.building(part.file, part.path) as builder:
                 loaded = jsonl.load(lines, "stdin" if file == "-" else file, builder, _defaults())
-            replace.put(part, output)
+            part.put()
     except OSError as error:
         raise CassetteError(f"cannot write {output}: {error.strerror}") from None
     return loaded
