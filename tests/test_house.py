@@ -94,10 +94,9 @@ def test_the_commands_are_the_files_of_their_folder() -> None:
 NOT_YET: dict[str, set[str]] = {
     "protocol": {"replay"},
     "channels": {"replay"},
-    "sql": {"replay", "cli", "formats", "modes"},
+    "sql": {"replay", "cli"},
     "posix": {"cli", "redaction.environment", "testing"},
-    "replace": {"cassette.replace"},
-    "folders": {"cassette", "replay", "testing", "wire"},
+    "folders": {"replay", "testing", "wire"},
 }
 
 
@@ -166,7 +165,7 @@ def test_what_only_posix_has_is_called_where_processes_and_files_are_handled() -
 def test_a_file_is_put_in_the_place_of_another_in_one_way() -> None:
     calls = [name for name, tree in TREES.items() for call in calls_of_os(tree) if call in ("os.replace", "os.rename")]
     assert set(calls) == {"cassette.replace"}
-    assert len(calls) == 1 or "replace" in NOT_YET
+    assert len(calls) == 1
 
 
 # Sizes and names ----------------------------------------------------------------------------------------
