@@ -1,7 +1,7 @@
-"""What can go wrong, and the exit code each kind stands for.
+"""Errors with their exit codes, and the words that messages share.
 
     TapeError                 1
-    ├── SettingsError         2   a file with a project's settings means nothing
+    ├── SettingsError         2   a project's settings are malformed
     ├── CassetteError         3   the file is not a readable cassette
     └── ServerError           4   the server could not be started or reached
 
@@ -15,13 +15,13 @@ from collections.abc import Callable
 
 
 class TapeError(Exception):
-    """Anything mcp-tape refuses to do, said so that a person can act on it."""
+    """Anything mcp-tape refuses to do, in words that a person can act on."""
 
     exit_code = 1
 
 
 class SettingsError(TapeError):
-    """What a project's file says cannot be meant."""
+    """A project's settings are malformed."""
 
     exit_code = 2
 
@@ -39,12 +39,12 @@ class ServerError(TapeError):
 
 
 def unchanged(path: str) -> str:
-    """What becomes of a cassette that was to be recorded, where that went wrong."""
+    """Describe what became of a cassette that could not be recorded."""
     return f"{path} stays as it was" if os.path.exists(path) else f"{path} was not made"
 
 
 def pasted(path: str) -> str:
-    """A path in a command that a message says to try, as it can be pasted into a shell."""
+    """Quote a path for a shell, in a command that a message suggests."""
     import shlex  # only where something went wrong
 
     return shlex.quote(path)

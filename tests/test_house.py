@@ -95,7 +95,7 @@ NOT_YET: dict[str, set[str]] = {
     "protocol": {"replay"},
     "channels": {"replay"},
     "sql": {"replay", "cli"},
-    "posix": {"cli", "redaction.environment", "testing"},
+    "posix": {"cli", "testing"},
     "folders": {"replay", "testing", "wire"},
 }
 

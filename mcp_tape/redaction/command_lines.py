@@ -1,4 +1,4 @@
-"""Where secrets stand on command lines: behind options and variables that name one, and in what some programs take.
+"""Secrets on command lines: values of options and variables with secret names, and of options of known programs.
 
 Options mean what their program wants: `-p` is a port, a path, a project or a password. Where only the name is known,
 the value decides.
@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from ..wire import secret_names
 
-# Options that take a secret, or something else: the value decides.
+# Options that may take a secret: the value decides.
 _MAYBE = frozenset("auth pat credential credentials creds cred pass pwd pw".split())
-_SELDOM = frozenset(("p", "key"))  # the value must look like nothing else
+_SELDOM = frozenset(("p", "key"))  # the value must look like nothing but a secret
 _USERS = frozenset("-u -U --user --proxy-user --userpwd --auth --basic-auth --credentials --creds".split())
 # Programs whose -p is a password, with or without a space before it.
 _TAKE_P = frozenset("mysql mysqldump mysqladmin mysqlsh mariadb mariadb-dump mongo mongosh mongodump sshpass".split())
@@ -23,18 +23,18 @@ _LOGIN = "login"  # docker login -p, helm registry login -p
 _TAKE_A = "redis-cli"
 _USER = re.compile(r"[\w.@+%-]{1,64}:")
 _NAME = re.compile(r"-{0,2}[\w./:-]+")
-_NAMES = 4  # within each other, as in --env=TOKEN=V, that are looked at
+_NAMES = 4  # nested, as in --env=TOKEN=V, at the most
 
 
 class Secret(NamedTuple):
-    """What of a word is a secret's value: all from this place on, and the name that it stands under."""
+    """The secret at the end of a word: where it starts, and its name."""
 
     at: int
     name: str
 
 
 def found(words: Sequence[str], is_secret: Callable[[str], bool]) -> Iterator[Secret | None]:
-    """For each word the secret that it is, or ends with."""
+    """Yield for each word the secret that it ends with, or None."""
     before, programs = "", set[str]()
     for word in words:
         flag = before if secret_names.is_flag(before) and "=" not in before else ""
@@ -45,7 +45,7 @@ def found(words: Sequence[str], is_secret: Callable[[str], bool]) -> Iterator[Se
 
 
 def _behind(flag: str, word: str, is_secret: Callable[[str], bool], programs: set[str]) -> Secret | None:
-    """A word that is an option's value."""
+    """Return the secret in a word that is an option's value."""
     name = flag.lstrip("-")
     if is_secret(name):
         return Secret(0, name)
@@ -57,7 +57,7 @@ def _behind(flag: str, word: str, is_secret: Callable[[str], bool], programs: se
 
 
 def _within(word: str, is_secret: Callable[[str], bool], programs: set[str]) -> Secret | None:
-    """A word that has its own name: `--api-key=V`, `TOKEN=V`, `-eTOKEN=V`, `--env=TOKEN=V`, `--set=a.password=V`."""
+    """Return the secret in a word that names it: `--api-key=V`, `TOKEN=V`, `-eTOKEN=V`, `--env=TOKEN=V`."""
     at = 0
     for _ in range(_NAMES):
         end = word.find("=", at)
@@ -77,7 +77,7 @@ def _within(word: str, is_secret: Callable[[str], bool], programs: set[str]) -> 
 
 
 def _names(text: str) -> Iterator[str]:
-    """What a word may call its value: all of it, its last part, and what is glued to an option of one letter."""
+    """Yield names that a value may have: all of the text, its last part, and what is glued to a one-letter option."""
     name = text.lstrip("-")
     yield name
     yield re.split(r"[./:]", name)[-1]
@@ -86,14 +86,14 @@ def _names(text: str) -> Iterator[str]:
 
 
 def _is_password(value: str) -> bool:
-    """Whether what follows `user:` is one, and no group, path or port."""
+    """Return whether the text behind `user:` is a password, and no group, path or port."""
     return (
         secret_names.looks_issued(value) and not value.startswith("//") and not re.fullmatch(r"[\w-]{1,12}:\S*", value)
     )
 
 
 def _may_be(name: str, value: str) -> bool:
-    """Whether the value of an option that may take a secret is one."""
+    """Return whether the value of an option that may take a secret is one."""
     folded = secret_names.fold(name)
     if folded in _MAYBE:
         return len(value) >= 8 and secret_names.looks_assigned(value)
@@ -101,7 +101,7 @@ def _may_be(name: str, value: str) -> bool:
 
 
 def _is_surely(value: str) -> bool:
-    """Whether no port, path or name looks like this: of three kinds of letters, digits and signs."""
+    """Return whether a value cannot be a port, path or name: three of lower, upper, digits and signs occur in it."""
     kinds = (r"[a-z]", r"[A-Z]", r"\d", r"[!@#$%^&*+=?]")
     several = sum(re.search(kind, value) is not None for kind in kinds) >= 3
     return several and len(value) >= 8 and secret_names.looks_assigned(value) and not re.search(r"[\\/:]", value)

@@ -1,7 +1,7 @@
-"""What is said of live traffic, without its secrets: by the same rules that a recording of it has.
+"""Redacted diagnostics of live traffic, by the rules of a recording of it.
 
-All that reaches a person, a report or a client's error goes through here. Redaction is loaded when there is something
-to say, as most replays have nothing.
+All that reaches a person, a report or a client's error goes through here. The redactor is loaded when there is
+something to report, as most replays have nothing.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from .redactor import Redactor
 
 FAILED = placeholder("failed")
-_REMEMBERED, _LONGEST = 256, 1 << 16  # messages that are learnt from when something is to be said, and bytes of each
+_REMEMBERED, _LONGEST = 256, 1 << 16  # messages kept to learn secrets from, and bytes of each
 
 
 class Rules(NamedTuple):
-    """What is to be hidden besides names and shapes: a user's own rules, and values that are known to be secret."""
+    """Rules besides those of names and shapes: a user's own, and values known to be secret."""
 
     keys: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class Asked(Protocol):
 
 
 def redactor(rules: Rules, most_seen: int | None = None) -> Redactor:
-    """What hides by these rules."""
+    """Return a redactor with these rules."""
     from ..values import named_function
     from .redactor import Redactor
 
@@ -58,12 +58,12 @@ def redactor(rules: Rules, most_seen: int | None = None) -> Redactor:
 
 
 def hidden(text: str) -> str:
-    """A text without what is known to be secret here: for errors that name a URL, or say what a server said."""
+    """Redact a text by our own environment: for errors that quote a URL or a server."""
     return Discreet(Rules(environ=os.environ)).text(text)
 
 
 class Discreet:
-    """Hides in texts what a recorder of the same conversation would hide. It never raises: it fails closed."""
+    """Hides what a recorder of the same conversation would hide. Never raises: it fails closed."""
 
     def __init__(self, rules: Rules = _NONE) -> None:
         self._rules = rules
@@ -71,41 +71,41 @@ class Discreet:
         self._redactor: Redactor | None = None
 
     def hear(self, text: bytes) -> None:
-        """A live message: what stands under secret names in it is not repeated elsewhere."""
+        """Receive a live message, whose values under secret names are hidden elsewhere."""
         if len(text) <= _LONGEST:
             self._heard.append(text)
 
     def text(self, text: str) -> str:
-        """A remark, a name."""
+        """Redact a remark or a name."""
         try:
             return self._loaded().remark(text.encode("utf-8", "replace").decode())
         except Exception:  # fails closed, also where a function of the user's raises
             return FAILED
 
     def line(self, line: bytes) -> str:
-        """A line of a server's stderr, behind those before it: a private key is printed over several."""
+        """Redact the next line of a server's stderr: private keys span several."""
         try:
             return self.text(self._loaded().redact(line, STDERR).text.decode("utf-8", "replace"))
         except Exception:
             return FAILED
 
     def command(self, words: Sequence[str]) -> str:
-        """A command line."""
+        """Redact a command line."""
         try:
             return " ".join(self._loaded().arguments(words))
         except Exception:
             return FAILED
 
     def remark(self, text: str) -> str:
-        """The same on one line: a name with a line break must not write lines of its own, such as a CI's commands."""
+        """Redact a text for one line: a name with a line break must not write lines of its own, such as CI commands."""
         return " ".join(self.text(text).split())
 
     def call(self, asked: Asked) -> str:
-        """The method and name of a request, on one line."""
+        """Redact the method and name of a request, on one line."""
         return self.remark(" ".join(filter(None, (asked.method, asked.name))))
 
     def document(self, value: Any) -> Any:
-        """A JSON value with its secrets hidden, or a placeholder in its place."""
+        """Redact a JSON value; a placeholder if that fails."""
         try:
             text = jsontext.dumps(value).encode("utf-8", "surrogateescape")
             return jsontext.loads(self._loaded().redact(text).text.decode("utf-8", "surrogateescape"))

@@ -1,6 +1,6 @@
-"""Secrets that a recorder cannot find in its own environment: where else they are read from.
+"""Secret variables of others: of .env files and, on Linux, of other processes.
 
-SDK clients pass on a handful of variables only, so a recorder that such a client starts knows nothing of the rest.
+SDK clients pass only a handful of variables to the commands they start, so a recorder does not know the rest.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from ..errors import TapeError
 
 Pairs = tuple[tuple[str, str], ...]  # names and values
 
-# What the clients of the official SDKs pass on, and what Python and shells add by themselves.
+# Variables that clients of the official SDKs pass on, and those that Python and shells add by themselves.
 _PASSED_ON = frozenset("HOME LOGNAME PATH SHELL TERM USER".split())
 _ADDED = frozenset("LC_CTYPE PWD OLDPWD SHLVL _ __CF_USER_TEXT_ENCODING".split())
-# A line of an .env file. In quotes a value may have several lines; outside of them ` #` begins a comment.
+# A line of an .env file. A quoted value may span lines; outside of quotes ` #` begins a comment.
 _ASSIGNED = re.compile(
     r"""^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][\w.-]*)[ \t]*=[ \t]*"""
     r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>[^']*)'|(?P<bare>[^\r\n]*?)(?=[ \t]+\#|[ \t]*$))""",
@@ -26,19 +26,19 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def secrets(environ: Mapping[str, str]) -> Pairs:
-    """The variables whose values are hidden, or a part of them is."""
+    """Return the variables whose values are hidden, wholly or in part."""
     from .redactor import hidden_part
 
     return tuple((name, value) for name, value in environ.items() if hidden_part(name, value))
 
 
 def looks_stripped(environ: Iterable[str]) -> bool:
-    """Whether there is nothing in an environment but what clients pass on."""
+    """Return whether an environment has nothing but what clients pass on."""
     return not set(environ) - _PASSED_ON - _ADDED
 
 
 def from_file(path: str) -> Pairs:
-    """The variables of an .env file, secret or not."""
+    """Return the variables of an .env file, secret or not."""
     try:
         with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
             text = file.read()
@@ -56,7 +56,7 @@ def _assigned(text: str) -> Iterator[tuple[str, str]]:
 
 
 def from_process(which: str) -> Pairs:
-    """The secret variables of a process, `pid:N`, or of those that started this one, `parents`; ValueError: neither."""
+    """Return the secret variables of a process, `pid:N`, or of our ancestors, `parents`; ValueError for neither."""
     if which != "parents" and not re.fullmatch(r"pid:\d+", which):
         raise ValueError(f"{which!r} is neither parents nor pid:N, as in pid:4711")
     if not os.path.isdir("/proc/self"):
@@ -64,15 +64,15 @@ def from_process(which: str) -> Pairs:
     if which != "parents":
         return _of(which.removeprefix("pid:"))
     found: list[tuple[str, str]] = []
-    process = str(os.getppid())
+    process = parent = _parent("self")
     while process not in ("0", "1"):
         try:
             found += _of(process)
             process = _parent(process)
         except (TapeError, OSError):
-            if process == str(os.getppid()):
+            if process == parent:
                 raise
-            break  # those above are somebody else's
+            break  # the ancestors above are another user's
     return tuple(dict.fromkeys(found))
 
 
@@ -87,5 +87,6 @@ def _of(process: str) -> Pairs:
 
 
 def _parent(process: str) -> str:
+    """See proc_pid_stat(5): the command in parentheses may contain anything, so read behind the last one."""
     with open(f"/proc/{process}/stat") as file:
-        return file.read().rpartition(")")[2].split()[1]  # the name before it may hold anything
+        return file.read().rpartition(")")[2].split()[1]

@@ -1,7 +1,7 @@
-"""Hides known secrets before anything is written anywhere.
+"""The redactor: hides known secrets before anything is written anywhere.
 
-Secrets are found on decoded strings and replaced in the verbatim text by the string's span, so all
-else stays as it crossed the wire. It fails closed: what cannot be redacted is not kept.
+Secrets are found in decoded strings and replaced in the verbatim text by the span of the string, so that all else stays
+as it crossed the wire. It fails closed: what cannot be redacted is not kept.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .strings import Names, StringValue, StringValues, is_json, json_within, rep
 from .values import Literals
 
 FAILED = mark("failed").encode()
-# Values found under secret keys that are looked for later: so many, the newest, and none that is longer.
+# Values seen under secret keys and hidden later: the newest so many, and none that is longer.
 _MOST_SEEN, _LONGEST_SEEN = 256, 8192
 _MOST_ENVIRON = 1000
 _LONG = 1 << 16
-_SHORTEST = 6  # no rule finds anything in less, but for those of the user
+_SHORTEST = 6  # characters that a rule needs, except those of the user
 _PAYLOAD = re.compile(r"(?:data:[\w/+.;=-]{0,100},)?[A-Za-z0-9+/]{1000,}={0,2}")
 _PAYLOADS = re.compile(rb'"[A-Za-z0-9+/]{1000,}={0,2}"')
 _ESCAPED_ASCII = re.compile(rb"(?<!\\)\\+(?:u00([2-7][0-9A-Fa-f])|/)")
@@ -36,7 +36,7 @@ _LONGEST_LABEL = 100
 
 @dataclass(frozen=True, slots=True)
 class Redacted:
-    """Text to store, the text that match keys are made of, and how many values were hidden."""
+    """Text to store, text that match keys are made of, and number of values hidden."""
 
     text: bytes
     matched: bytes
@@ -44,17 +44,17 @@ class Redacted:
 
 
 class _Look(NamedTuple):
-    """The rules worth applying to one text, in their order; inside a JSON Schema names mean nothing."""
+    """The rules worth applying to one text, in order; inside a JSON Schema names mean nothing."""
 
     rules: tuple[Rule, ...]
     in_schema: tuple[Rule, ...]
 
 
-_SEEN_ONLY = _Look((), ())  # a text with nothing to find but what was seen before
+_SEEN_ONLY = _Look((), ())  # nothing to find but values seen before
 
 
 class _SecretNames(dict[str, bool]):
-    """Remembers which names are secret: traffic repeats the same few keys."""
+    """A cache of which names are secret: traffic repeats the same few keys."""
 
     def __init__(self, more: frozenset[str]) -> None:
         self._more = more
@@ -68,7 +68,7 @@ class _SecretNames(dict[str, bool]):
 
 
 class Redactor:
-    """Redacts the frames of one session: what it saw under a secret key, it hides later too."""
+    """Redacts the frames of one session; values seen under secret keys are hidden wherever they occur later."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Redactor:
         most_seen: int | None = None,
         known: Iterable[tuple[str, str]] = (),
     ) -> None:
-        """`known`: variables that are not in the environment, or have another value there."""
+        """`known`: variables that the environment does not have, or with another value."""
         self._own = OwnRules(keys, paths, values, functions)
         self._names = _SecretNames(self._own.names)
         self._environ = _environment((*environ.items(), *known))
@@ -94,7 +94,7 @@ class Redactor:
         self._private_keys = shapes.PrivateKeys()
 
     def redact(self, text: bytes, channel: str = "", session: int = 0) -> Redacted:
-        """The text without its secrets. `session`: where one redactor is for several."""
+        """Redact a frame's text. `session`: its number, if one redactor serves several."""
         if self._private_keys and self._private_keys.holds(text, (session, channel)):
             hidden = mark("shape:private-key").encode()
             return Redacted(hidden, hidden, 1)
@@ -113,25 +113,25 @@ class Redactor:
         return Redacted(kept, kept if stored is static else _bytes(static), count)
 
     def learn(self, text: bytes, channel: str = "") -> None:
-        """See what stands under secret names, to hide it elsewhere. Own paths and patterns teach nothing."""
+        """Remember the values of secret names in a text, to hide them elsewhere; paths and patterns are not applied."""
         look = self._look(text, names_only=True)
         if look is not None:
             self._hidden(text.decode("utf-8", "surrogateescape"), look, channel)
 
     def text(self, text: str) -> str:
-        """A remark, a diagnostic: any text without its secrets."""
+        """Redact a diagnostic, or any other text."""
         hidden = self.redact(_bytes(text)).text.decode("utf-8", "surrogateescape")
-        self._private_keys.leave((0, ""))  # the next text is another, and no line of a key that began here
+        self._private_keys.leave((0, ""))  # the next text does not continue this one
         return hidden
 
     def remark(self, text: str) -> str:
-        """A text to be shown, and not to be parsed by anybody: in JSON within it, keys are hidden too."""
+        """Redact a text to be shown, not parsed: in JSON within it, keys are hidden too."""
         text = self.text(text)
         look = self._look(_bytes(text))
         return self._seen.hide(rules.settle(text, look.rules)) if look else text
 
     def arguments(self, command: Iterable[str]) -> list[str]:
-        """A command line without its secrets: `--api-key V`, `--api-key=V`, `K=V`, and whatever a word holds."""
+        """Redact a command line: `--api-key V`, `--api-key=V`, `K=V`, and whatever a word contains."""
         words = list(command)
         out = []
         for word, secret in zip(words, command_lines.found(words, self._names.__getitem__), strict=True):
@@ -140,17 +140,17 @@ class Redactor:
         return out
 
     def target(self, target: Mapping[str, Any]) -> dict[str, Any]:
-        """What was recorded: a command line or a URL."""
+        """Redact the target of a recording: a command line or a URL."""
         hidden = {name: self.text(value) if isinstance(value, str) else value for name, value in target.items()}
         return hidden | ({"command": self.arguments(target["command"])} if "command" in target else {})
 
     def _look(self, text: bytes, names_only: bool = False) -> _Look | None:
-        """What to look for; None, and that quickly, where there is nothing to find. Of own rules, all or the names."""
+        """Return what to look for; None, and that fast, where there is nothing. Of a user's rules, all or the names."""
         probe = _PAYLOADS.sub(b'""', text) if len(text) > _LONG else text
         literal = self._environ.occur(text)
         if b"\\" in probe:
             probe = _ESCAPED_ASCII.sub(_unescaped, probe)
-            # An escaped backslash: nobody writes that, and nobody shall hide behind it.
+            # An escape that decodes to another escape: nobody writes that, and nobody shall hide behind it.
             if _ESCAPED_ASCII.search(probe):
                 return self._rules(shapes.ALL, True)
             literal = literal or self._environ.occur(probe)
@@ -164,19 +164,19 @@ class Redactor:
         return _SEEN_ONLY if self._seen.occur(text) or (probe is not text and self._seen.occur(probe)) else None
 
     def _rules(self, found: Iterable[shapes.Shape], named: bool) -> _Look:
-        # What hides more comes first: a token within a cookie must not cut the cookie in two.
+        # What hides more goes first: a token within a cookie must not split the cookie.
         by_name = [rules.shape_rule(shape) for shape in found if shape in shapes.NAMED]
         by_shape = [rules.shape_rule(shape) for shape in found if shape not in shapes.NAMED]
         exact = (self._environ.hide, *self._own.rules, *by_shape)
         return _Look((*by_name, *([self._assignments] if named else ()), *exact), (*by_name, *exact))
 
     def _hidden(self, source: str, look: _Look, channel: str) -> tuple[str, bool]:
-        """A text without what it alone tells to be secret, and whether it is JSON."""
+        """Return a text without the secrets that it reveals by itself, and whether it is JSON."""
         static = self._static(source, look, _within(channel))
         return (static, True) if static is not None else (self._free_text(source, look, _within(channel)), False)
 
     def _static(self, source: str, look: _Look, within: Names) -> str | None:
-        """A JSON text without what it alone tells to be secret; None if it is no JSON."""
+        """Return a JSON text without the secrets that it reveals by itself; None if it is no JSON."""
         if not is_json(source):
             return None
         if look is _SEEN_ONLY:
@@ -205,14 +205,14 @@ class Redactor:
         return self._free_text(value, _Look(look.in_schema, look.in_schema) if in_schema else look, named)
 
     def _under(self, name: str, value: str) -> str:
-        """What is kept of a value that stands under a secret name."""
+        """Return what is kept of a value under a secret name."""
         if not value or rules.is_mark(value) or secret_names.is_stand_in(value):
             return value
         self._see(value, name)
         return mark(f"key:{name}")
 
     def _free_text(self, text: str, look: _Look, named: Names) -> str:
-        """Text, and JSON within it, until nothing more is found."""
+        """Redact free text and JSON within it, until nothing more is found."""
         before = None
         while text != before:
             before = text
@@ -227,7 +227,7 @@ class Redactor:
         return text
 
     def _labelled(self, source: str, values: Iterable[StringValue]) -> dict[int, str]:
-        """Where values start that a neighbour names: {"name": N, "value": V}, ["--flag", V], [N, V]."""
+        """Return the starts of values named by a neighbour: {"name": N, "value": V}, ["--flag", V], [N, V]."""
         if not self._may_label(source, values):
             return {}
         places, labels = Places(), dict[int, str]()
@@ -248,7 +248,7 @@ class Redactor:
         return {start: labels[place] for place, start, _ in spans if place in labels}
 
     def _may_label(self, source: str, values: Iterable[StringValue]) -> bool:
-        """Whether one of the strings names a neighbour: quick, and never wrong when it says no."""
+        """Return whether a string may name a neighbour: fast, with false positives only."""
         for start, end, names, listed in values:
             may = (listed or names[-1] in _LABELS) and end - start <= _LONGEST_LABEL
             if may and self._names[jsontext.unquote(source[start:end]).lstrip("-")]:
@@ -267,9 +267,9 @@ class Redactor:
             self._seen.add(value, f"key:{name}")
 
     def _hide_seen(self, source: str, within: Names, document: bool) -> str:
-        """Storage only, never part of a match key: it depends on what the session held before."""
+        """Hide values seen before, in stored text only: match keys must not depend on the frames before."""
         hide = self._seen.hide
-        # What is escaped may be any character: the strings themselves tell.
+        # An escape may be any character: the decoded strings decide.
         if not self._seen or not ((document and "\\" in source) or self._seen.occur(_bytes(source))):
             return source
         if not document:
@@ -278,7 +278,7 @@ class Redactor:
 
 
 def _within(channel: str) -> Names:
-    return (STDERR,) if channel == STDERR else ()  # nothing on stderr is the protocol's own
+    return (STDERR,) if channel == STDERR else ()  # no path on stderr is the protocol's own
 
 
 def _environment(variables: Iterable[tuple[str, str]]) -> Literals:
@@ -291,7 +291,7 @@ def _environment(variables: Iterable[tuple[str, str]]) -> Literals:
 
 
 def hidden_part(name: str, value: str) -> str | None:
-    """What of a variable's value is secret: all of it by the variable's name, or the password in a URL."""
+    """Return the secret part of a variable's value: all of it, by the name, or the password in a URL."""
     if secret_names.is_secret_env(name) and secret_names.is_env_value(value):
         return value
     password = _URL_PASSWORD.search(value)

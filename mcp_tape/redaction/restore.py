@@ -1,4 +1,4 @@
-"""Secrets that a recording hides, put back where the live server needs them."""
+"""Placeholders of a recording replaced by secrets of the environment, for a live server that needs them."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from .strings import StringValues
 
 PREFIX = "MCP_TAPE_SECRET_"
 _NO_NAME = re.compile(r"[^A-Za-z0-9]+")
-# Characters of a secret that is recognised within a text: what the server says may hold a short one by chance.
+# Characters of a secret to be recognised within a text: a text of the server may contain a short one by chance.
 _SHORTEST: dict[Side, int] = {"client": 4, "server": 8}
 
 
 def variable(source: str) -> str:
-    """The environment variable that a placeholder's secret is taken from."""
+    """Return the environment variable that holds the secret of a source."""
     kind, _, name = source.partition(":")
     return name if kind == "env" and name else PREFIX + _NO_NAME.sub("_", name or kind).strip("_").upper()
 
 
 def hidden(text: bytes) -> set[str]:
-    """What a recorded text hides, as its placeholders tell."""
+    """Return the sources of the placeholders in a recorded text."""
     return set(map(source_of, PLACEHOLDER.findall(text.decode("utf-8", "replace")))) if MARK.encode() in text else set()
 
 
 def restored(text: bytes, environ: Mapping[str, str]) -> bytes:
-    """A recorded text with its secrets, each spliced in as the JSON around it needs it."""
+    """Return a recorded text with its secrets spliced in, escaped as the JSON around them requires."""
     if MARK.encode() not in text:
         return text
     return _document(text.decode("utf-8", "surrogateescape"), environ).encode("utf-8", "surrogateescape")
 
 
 def exposed(said: Iterable[tuple[Side, Any]], secrets: Mapping[str, str]) -> str | None:
-    """The name of a secret that stands in what was recorded; None if there is none."""
+    """Return the name of a secret that occurs in recorded messages, if any does."""
     for sender, body in said:
         for text in _strings(body):
             for name, value in secrets.items():

@@ -1,6 +1,6 @@
-"""Rules that hide secrets in plain text: each takes a text and gives it back with placeholders.
+"""Rules that hide secrets: functions from text to text with placeholders, and the rules of a user.
 
-Knows no JSON and no MCP. A placeholder is never looked into again, so that hiding twice changes nothing.
+Text within a placeholder is never matched again, so that hiding twice changes nothing.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from .shapes import Shape
 from .strings import json_within, strings
 
 Rule = Callable[[str], str]
-# Hiding one secret may show that the next one begins there. A text of nothing else would take a pass for each of them.
+# Hiding one secret may expose the beginning of the next: a text of nothing else would take a pass for each.
 _MOST_PASSES = 100
 _NOT_IN_MARKS = re.compile(r"[\]\r\n]")
 
 _ESCAPED = r"(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})"  # in text that is still escaped
-# `name = `, `name: `, `"name": `, `<name>`, and `--name `: what stands before a value. The name may have two words.
+# What precedes a value: `name = `, `name: `, `"name": `, `<name>`, `--name `. The name may have two words.
 _NAMED = re.compile(
     rf"(?:(?<![\w.\\-])|{_ESCAPED})-{{0,2}}(?P<name>[A-Za-z_][\w.-]{{1,63}}(?: [A-Za-z]{{3,16}})?)"
     r"(?:(?:\\{0,7}[\"'`])?(?:[ \t](?:is|was))?[ \t]{0,3}(?:=>|:=|=(?!=)|:(?![:/])|%3[ADad])[ \t]{0,3}"
@@ -32,12 +32,12 @@ _NAMED = re.compile(
     r"|(?<![\w-])--?(?P<option>[A-Za-z][\w-]{1,63})[ \t]{1,3}(?!-)",
     re.ASCII,
 )
-# What has no second quote was cut off: whoever wrote it has crashed.
+# Without a closing quote the text was cut off, as by a crash.
 _VALUE = re.compile(
     r"(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'`]))(?!(?P=quote))(?P<quoted>[^\r\n]{1,4096}?)(?:(?<!\\)(?P=quote)|\Z)"
     r"|(?P<bare>[^\s\"'&,;<>()\[\]{}\\|`]{6,})(?P<next>[(\[{]?)"
 )
-# A line of an .env file: the value goes on to the end of the line, whatever is in it.
+# A line of an .env file: the value extends to the end of the line, whatever is in it.
 _ENV_LINE = re.compile(
     r"^[ \t]*(?:export |set |ENV |-e |- )?(?P<name>[A-Z][A-Z0-9_]{2,63})=(?P<bare>[^\s\"'`][^\s]{5,})$", re.M
 )
@@ -45,7 +45,7 @@ _CALL = re.compile(r"[\w.]+[(\[].*[)\]]")
 
 
 def mark(source: str) -> str:
-    """The placeholder that names where a secret was known from."""
+    """Return the placeholder that names the source of a secret."""
     return _mark(source[:150])
 
 
@@ -55,12 +55,12 @@ def _mark(source: str) -> str:
 
 
 def is_mark(text: str) -> bool:
-    """Whether a text is one placeholder."""
+    """Return whether a text is one placeholder."""
     return PLACEHOLDER.fullmatch(text) is not None
 
 
 def settle(text: str, rules: Sequence[Rule]) -> str:
-    """The text when no rule finds any more in it. What no pass ends in time is hidden as a whole."""
+    """Apply rules until none finds anything more; a text that needs too many passes is hidden as a whole."""
     for _ in range(_MOST_PASSES):
         before = text
         for rule in rules:
@@ -71,7 +71,7 @@ def settle(text: str, rules: Sequence[Rule]) -> str:
 
 
 def outside_marks(text: str, rule: Rule) -> str:
-    """Apply a rule to what stands between the placeholders."""
+    """Apply a rule to the text between placeholders."""
     if MARK not in text:
         return rule(text)
     out: list[str] = []
@@ -84,7 +84,7 @@ def outside_marks(text: str, rule: Rule) -> str:
 
 
 def shape_rule(shape: Shape) -> Rule:
-    """Hides what has the shape of a token."""
+    """Return the rule that hides what has the shape of a token."""
     pattern, hidden_by = shapes.compiled(shape), mark(f"shape:{shape.name}")
 
     def hidden(found: re.Match[str]) -> str:
@@ -101,13 +101,13 @@ def shape_rule(shape: Shape) -> Rule:
 
 
 def pattern_rule(pattern: re.Pattern[str]) -> Rule:
-    """Hides what the user's own pattern finds; an empty match is none."""
+    """Return the rule that hides what a user's pattern matches; empty matches do not count."""
     hidden_by = mark("value")
     return lambda text: pattern.sub(lambda found: hidden_by if found.group() else "", text)
 
 
 def assignment_rule(is_secret: Callable[[str], bool], see: Callable[[str, str], None]) -> Rule:
-    """Hides what a text gives to a secret name: `K=V`, `"k": "v"`, `--k V`; `see` is told of each."""
+    """Return the rule that hides values of secret names: `K=V`, `"k": "v"`, `--k V`; `see` receives each."""
 
     def hide(text: str) -> str:
         text = _without(text, _assigned(text, is_secret), see)
@@ -141,7 +141,7 @@ def _assigned(text: str, is_secret: Callable[[str], bool]) -> Iterator[tuple[int
 
 
 def _value_span(text: str, at: int) -> tuple[int, int]:
-    """Where a secret value stands that starts here; an empty span if it is none."""
+    """Return the span of the secret value that starts here; an empty one if it is none."""
     value = _VALUE.match(text, at)
     if value is None:
         return at, at
@@ -154,7 +154,7 @@ def _value_span(text: str, at: int) -> tuple[int, int]:
 
 
 def _secret_name(name: str, is_secret: Callable[[str], bool]) -> str:
-    """The name, or its last part (`config.token`, `the password`), if that is a secret's; else nothing."""
+    """Return the name, or its last part (`config.token`, `the password`), if it is secret; else an empty text."""
     last = re.split(r"[. ]", name)[-1]
     return name if is_secret(name) else last if is_secret(last) else ""
 
@@ -164,14 +164,14 @@ def _is_env_line(line: re.Match[str], is_secret: Callable[[str], bool]) -> bool:
 
 
 def _is_real(value: str) -> bool:
-    """`user:password@host` in a manual is no secret."""
+    """Return whether a value is no example: `user:password@host` in a manual is no secret."""
     return not (secret_names.is_stand_in(value) or secret_names.is_hidden_key(value) or value in ("pass", "pw", "pwd"))
 
 
-# -- tables of text, as databases and Markdown have them: `| password | V |`, or a column of that name
+# -- tables in text, as databases and Markdown have them: `| password | V |`, or a column of that name
 
 _CELL = re.compile(r"[^|]+")
-_DIVIDER = re.compile(r"[\s|:+-]+")  # between a head and its rows, with dashes
+_DIVIDER = re.compile(r"[\s|:+-]+")  # the dashes between a head and its rows
 _SPACE = re.compile(r"\s")
 _AROUND = " \t\r\n`*\"'"
 
@@ -182,7 +182,7 @@ class _Cell(NamedTuple):
 
 
 def _secret_cells(text: str, is_secret: Callable[[str], bool]) -> Iterator[tuple[int, int, str]]:
-    """Where values of secret names stand, and the names: under the name of a column, or behind the cell with a name."""
+    """Yield the spans of secret values, each with its name: that of the column, or in the cell before."""
     head: list[_Cell] = []
     before: list[_Cell] = []
     at = 0
@@ -192,7 +192,7 @@ def _secret_cells(text: str, is_secret: Callable[[str], bool]) -> Iterator[tuple
             head, cells = (before or head), []
         elif not cells:
             head = []
-        is_row = line.strip()[:1] == line.strip()[-1:] == "|"  # and no types, as in `str | None`
+        is_row = line.strip()[:1] == line.strip()[-1:] == "|"  # not types, as in `str | None`
         for name, value in zip(head, cells, strict=False) if head else pairwise(cells) if is_row else ():
             if is_secret(name.text) and secret_names.looks_assigned(value.text) and not _SPACE.search(value.text):
                 yield value.start, value.start + len(value.text), name.text
@@ -207,17 +207,18 @@ def _cells(line: str, at: int) -> Iterator[_Cell]:
             yield _Cell(at + found.start() + text.index(bare), bare)
 
 
-# -- what a user wants hidden besides known secrets: names, places, patterns, functions
+# -- rules of a user: names, paths, patterns, functions. The redactor applies them string by string, which is slow; most
+# texts contain nothing for them, and here that is found fast, with false positives only.
 
 _LONGEST_PATH = max(map(len, protocol.UNTOUCHED))
 _QUICK_NAME = re.compile(r"[a-z0-9]{1,100}")
 _QUICK_STEP = re.compile(r"[\w $./-]{1,100}", re.ASCII)
-# The one letter beyond ASCII that is one of ASCII in lower case: escaped and not, as they look when folded quickly.
+# KELVIN SIGN, whose lower case is the letter k: escaped and not, as secret_names.fold_quickly leaves it.
 _KELVIN = ("\\u212a", "\u212a".encode().decode("latin-1"))
 
 
 class Place(NamedTuple):
-    """Where a value stands: under which names, as far as they matter, and how far along each of the paths."""
+    """The place of a value: the keys above it, as far as they matter, and the state of each path."""
 
     names: tuple[str, ...]
     states: tuple[int, ...]
@@ -225,7 +226,7 @@ class Place(NamedTuple):
 
 
 class OwnRules:
-    """The rules of one user."""
+    """The rules of a user."""
 
     def __init__(
         self,
@@ -249,7 +250,7 @@ class OwnRules:
         return bool(self._paths)
 
     def within(self, place: Place, step: str | int) -> Place:
-        """The place of what lies there. That of a message in a batch is the same as without it."""
+        """Return the place of an inner value; a message in a batch is placed as if it were alone."""
         if isinstance(step, int) and place.outermost:
             return place._replace(outermost=False)
         names = (*place.names, step)[: _LONGEST_PATH + 1] if isinstance(step, str) else place.names
@@ -257,12 +258,12 @@ class OwnRules:
         return Place(names, tuple(path.down(state, step) for path, state in states), False)
 
     def hidden_at(self, place: Place) -> str | None:
-        """What is kept of a value that stands at a place to be hidden."""
+        """Return the placeholder for the value at a place; None if no path ends there."""
         marks = zip(self._marks, self._paths, place.states, strict=True)
         return next((mark for mark, path, state in marks if path.ends(state)), None)
 
     def may_name(self, probe: bytes) -> bool:
-        """Whether one of the names can occur in a text; `probe` is the text without its escapes of ASCII."""
+        """Return whether a text may contain one of the names; `probe` is the text with escapes of ASCII decoded."""
         if not self.names:
             return False
         if not self._quick_names:
@@ -271,13 +272,13 @@ class OwnRules:
         return any(word in folded for word in self._folded)
 
     def may_hide(self, text: bytes, probe: bytes) -> bool:
-        """Whether any rule can find something in a text."""
+        """Return whether a text may contain anything to hide."""
         if self.may_name(probe) or any(all(step in probe for step in steps) for steps in self._steps):
             return True
         return bool(self.rules) and self._finds_in(text.decode("utf-8", "surrogateescape"))
 
     def _finds_in(self, source: str) -> bool:
-        """Whether a pattern or a function finds something: asked of the same strings as when it is to hide them."""
+        """Return whether a pattern or a function finds something, in the same strings as when it hides them."""
         if source.lstrip(" \t\r\n").startswith(("{", "[")):
             try:
                 jsontext.loads(source)
@@ -297,6 +298,6 @@ class OwnRules:
 
 
 def _quick_steps(path: str) -> list[bytes]:
-    """Names that a text must hold to have a place; none if only a closer look can tell."""
+    """Return names that a text with such a path must contain; none if only a closer look decides."""
     names = names_of(path)
     return [name.encode() for name in names] if all(map(_QUICK_STEP.fullmatch, names)) else []

@@ -1,8 +1,8 @@
-r"""The shapes of tokens that services issue: what to look for, and a cheap sign that it may be there.
+r"""Shapes of tokens that services issue: a pattern for each, and a cheap sign that it may occur.
 
-A pattern starts with fixed text where it can, which `re` finds fastest; what may stand before it is
-asked afterwards. No pattern may take more than linear time: an open repetition is never followed by
-something that can fail, and what looks ahead has a bound.
+A pattern starts with fixed text where it can, which `re` finds fastest, and checks what precedes it afterwards. No
+pattern may take more than linear time: an unbounded repetition is never followed by something that can fail, and each
+lookahead is bounded.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import NamedTuple
 from ..wire import protocol
 from .strings import is_json
 
-# The long words of the protocol itself, which are in every other message.
+# Long words of the protocol itself, which occur in every other message.
 _NOTIFICATION, _META = (f'"{word}'.encode() for word in (protocol.NOTIFICATION_PREFIX, protocol.META))
 
 
 class Shape(NamedTuple):
-    """`signs`: literal texts, one of which every match holds. A group `hide` is the part to replace, else all;
+    """`signs`: literal texts, one of which every match contains. A group `hide` is the part to replace, else all;
     a group `maybe` is replaced only if it does not look like a word or a stand-in."""
 
     name: str
@@ -28,7 +28,7 @@ class Shape(NamedTuple):
 
 
 def _free(width: int) -> str:
-    """The `width` characters just read do not continue a word; the letter of an escape (`\\n`) is none."""
+    """Assert that the last `width` characters do not continue a word; the letter of an escape (`\\n`) is none."""
     before = rf".{{{width}}})"
     return (
         rf"(?:(?<![A-Za-z0-9]{before}|(?<=\\[nrtbf]{before}"
@@ -39,7 +39,7 @@ def _free(width: int) -> str:
 _END = r"(?![A-Za-z0-9])"
 _DIGIT = r"(?=[\w-]{0,60}\d)"  # slugs have the prefix too, but no digits
 _UPPER = r"(?=[\w-]{0,60}[A-Z])"
-# Two capitals or digits: what somebody wrote behind a prefix has none, and 20 random characters nearly always have.
+# Two capitals or digits: words behind a prefix have none, and 20 random characters nearly always have.
 _MIXED = r"(?=(?:[a-z_-]{0,60}[A-Z\d]){2})"
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _OPENED = r"\\{0,7}[\"']?:\s{0,4}\\{0,7}[\"']?"
@@ -47,7 +47,7 @@ _NO_CALL = r"(?![\w.~+/:-]{1,100}\()"  # base64(user:password) in a manual
 _LOGIN = r"login[ \t]{1,4}\S{1,100}\s{1,8}password[ \t]{1,4}"
 _PEM = r"(?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?"
 
-# Each match holds a secret name: `private key`, `bearer`, `authorization`, `cookie`, `password`.
+# Each match contains a secret name: `private key`, `bearer`, `authorization`, `cookie`, `password`.
 NAMED = (
     Shape("private-key", "PRIVATE", rf"----[- ]BEGIN {_PEM} ?----[\s\S]*?(?:----[- ]END {_PEM} ?-----?|\Z)"),
     Shape("bearer", "earer EARER", rf"(?:[Bb]earer|BEARER)(?:\s{{1,4}}|%20|\+){_NO_CALL}(?P<maybe>[\w.~+/-]{{8,}}=*)"),
@@ -64,7 +64,7 @@ NAMED = (
     Shape("connection-string", "wd= WD=", r";\s{0,4}(?:[Pp]wd|PWD)=(?P<maybe>[^;\s\"'{}\\]{6,200})"),
 )
 
-# Found by one sign each, rare enough to be looked for in every text.
+# One sign each, rare enough to be searched in every text.
 SHORT = (
     Shape("url-password", "://", r":(?:\\{0,7}/){2}[^/\s:@\"'?#\\]{0,200}:(?P<hide>[^/\s\"'?#\\<>]{3,500})@"),
     Shape("url-token", "://", r":(?:\\{0,7}/){2}(?P<maybe>[\w.~+-]{20,200})@"),
@@ -77,7 +77,7 @@ SHORT = (
     Shape("azure", "Q~", r"[\w~.-]{3}\dQ~[\w~.-]{31,}"),
 )
 
-# Each match holds RUN or more of `A-Za-z0-9_+/=-` in a row.
+# Each match contains a run of 20 or more of `A-Za-z0-9_+/=-`.
 LONG = (
     Shape("jwt", "eyJ", rf"eyJ{_free(3)}[\w-]{{8,2000}}\.eyJ[\w-]{{8,}}\.[\w-]{{20,}}"),
     Shape("jwe", "eyJ", rf"eyJ{_free(3)}[\w-]{{8,2000}}\.[\w-]{{0,1000}}\.[\w-]{{16}}\.[\w-]{{8,}}\.[\w-]{{22}}"),
@@ -191,8 +191,8 @@ _RUN_CHARACTERS = bytes(ord("a") if re.match(rb"[A-Za-z0-9_+/=-]", bytes([byte])
 
 
 def hinted(text: bytes, named: bool) -> list[Shape]:
-    """The shapes that may be in a text; `named`: it may hold a secret name. Quick, and never leaves one out."""
-    wire = text.decode("latin-1")  # a character for a byte, as `in` is several times faster on str
+    """Return the shapes that a text may contain; `named`: it may contain a secret name. False positives only."""
+    wire = text.decode("latin-1")  # a character per byte, as `in` is several times faster on str
     found = [shape for shape in SHORT if shape.signs in wire]
     if named:
         found += [shape for shape in NAMED if any(sign in wire for sign in shape.signs.split())]
@@ -204,7 +204,7 @@ def hinted(text: bytes, named: bool) -> list[Shape]:
 
 @cache
 def compiled(shape: Shape) -> re.Pattern[str]:
-    """Compiled when first needed: most sessions need none of them."""
+    """Compile a shape when first needed: most sessions need none."""
     return re.compile(shape.pattern, re.ASCII)
 
 
@@ -214,13 +214,13 @@ def _without_long_words(text: bytes) -> bytes:
 
 @cache
 def _signed(sign: str) -> list[int]:
-    """Which of the long shapes may be where a sign is: one sign may begin with another."""
+    """Return the long shapes that a sign hints at: one sign may begin with another."""
     return [number for number, shape in enumerate(LONG) if sign.startswith(tuple(shape.signs.split()))]
 
 
 @cache
 def _any_sign() -> re.Pattern[str]:
-    """One pattern that finds the longest sign at each place. Grouped by first letters, as `re` tries each branch."""
+    """Return one pattern for the longest sign at each position, grouped by first letters, as `re` tries each branch."""
     tails: dict[str, list[str]] = {}
     for sign in sorted({sign for shape in LONG for sign in shape.signs.split()}, key=len, reverse=True):
         tails.setdefault(sign[0], []).append(re.escape(sign[1:]))
@@ -228,9 +228,9 @@ def _any_sign() -> re.Pattern[str]:
     return re.compile(f"(?=({grouped}))")
 
 
-# -- a private key printed over several lines: each line is a frame, and only the first says what they are
+# -- private keys printed over several lines: each line is a frame, and only the first one identifies them
 
-# Of PEM and PGP, and of PuTTY.
+# PEM (https://www.rfc-editor.org/rfc/rfc7468) and PGP, and PuTTY.
 _EDGE = re.compile(
     r"----[- ](?:(?P<begin>BEGIN)|END) (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY"
     r"|Private-(?:(?P<lines>Lines): \d|MAC: [0-9a-f])"
@@ -242,26 +242,26 @@ Origin = tuple[int, str]  # a session and a channel
 
 
 class PrivateKeys:
-    """The channels that are within a private key."""
+    """The channels within a private key."""
 
     def __init__(self) -> None:
-        self._left: dict[Origin, int] = {}  # lines
+        self._left: dict[Origin, int] = {}  # lines, at the most
 
     def __bool__(self) -> bool:
         return bool(self._left)
 
     def watch(self, source: str, place: Origin) -> None:
-        """A text that is no JSON: a key may begin in it."""
+        """Notice the beginning of a key in a text that is no JSON."""
         edges = _edges(source)
         if edges and edges[-1]:
             self._left[place] = _MOST_LINES
 
     def leave(self, place: Origin) -> None:
-        """Nothing of a key that began there will follow."""
+        """Forget a key that began there."""
         self._left.pop(place, None)
 
     def holds(self, text: bytes, place: Origin) -> bool:
-        """Whether the next text of a channel is a line of a key."""
+        """Return whether the next text of a channel is a line of a key."""
         left = self._left.pop(place, 0)
         source = text.decode("utf-8", "surrogateescape")
         edges = _edges(source)
@@ -271,5 +271,5 @@ class PrivateKeys:
 
 
 def _edges(source: str) -> list[bool]:
-    """The edges of keys in a text: whether each is a beginning."""
+    """Return for each edge of a key in a text whether it is a beginning."""
     return [bool(edge["begin"] or edge["lines"]) for edge in _EDGE.finditer(source)]

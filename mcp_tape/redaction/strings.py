@@ -1,4 +1,4 @@
-"""The strings of a JSON text, and JSON that stands within a string: what redaction looks at, and replaces."""
+"""Strings of a JSON text with the keys above them, and JSON within a string: what redaction reads and replaces."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from ..wire.jsontext import Splice
 _BYTES = re.compile("[\udc80-\udcff]")
 _STRING = re.compile(jsontext.STRING, re.S)
 _GAP = r"[ \t\r\n]*"
-# A string by itself, a key, or a key and the string under it: that many groups. Or a bracket, in a group if it opens.
+# A string in a list, a key, or a key with its string: the last group says which. Or a bracket, grouped if it opens.
 _PIECE = re.compile(
     rf"({jsontext.STRING})(?:{_GAP}(:){_GAP}({jsontext.STRING})?)?|([{{\[])|[}}\]]", re.S
 )  # fmt: skip
 _IN_LIST, _UNDER_KEY, _OPENED = 1, 3, 4
-_LONG = 1 << 15  # of which no list of strings is made
+_LONG = 1 << 15  # characters of a text whose strings are not kept in a list
 
-_MOST_NAMES = 8  # more than those of any path that the protocol needs
+_MOST_NAMES = 8  # more than any path that the protocol needs has
 
-# The keys that a value stands under. Of more than _MOST_NAMES the first ones and the last, and between them the one
-# that says that a JSON Schema is around the value, if one does: all that matters, at no cost for each level.
+# The keys above a value. Beyond _MOST_NAMES only the first ones and the last are kept, and between them the key of a
+# JSON Schema around the value, if there is one: all that matters, at a bounded cost per level.
 Names = tuple[str, ...]
-Hide = Callable[[str, int, Names], str]  # a value, where it starts, and the keys it stands under
+Hide = Callable[[str, int, Names], str]  # of a value, its start and the keys above it
 
-# A string that is a value: where its token starts and ends, the keys it stands under, and whether it is in a list.
+# A string that is a value: start and end of its token, the keys above it, and whether it is in a list.
 StringValue = tuple[int, int, Names, bool]
 
 
 class StringValues:
-    """The strings that are values in a valid JSON text, in their order. They can be gone through several times.
+    """The strings that are values in a valid JSON text, in order; may be iterated several times.
 
-    They are what jsontext.walk tells of strings, in less time: each document that may hold a secret is gone through.
+    They are those that jsontext.walk yields, in less time, as each document that may hold a secret is scanned.
     """
 
     def __init__(self, source: str) -> None:
@@ -45,10 +45,10 @@ class StringValues:
 
 
 def _unescaped(source: str) -> Iterator[StringValue]:
-    """Of a text without any backslash: each quotation mark begins or ends a string."""
+    """Scan a text without backslashes: each quotation mark begins or ends a string."""
     parts = iter(source.split('"'))
-    within: Names = ()  # the keys that the open container stands under
-    under: Names = ()  # those of the value that comes next
+    within: Names = ()  # the keys above the open container
+    under: Names = ()  # those above the next value
     outer: list[Names] = []
     end, gap = 0, next(parts)
     for text in parts:
@@ -68,7 +68,7 @@ def _unescaped(source: str) -> Iterator[StringValue]:
 
 
 def _escaped(source: str) -> Iterator[StringValue]:
-    """Of any text."""
+    """Scan any text."""
     within: Names = ()
     under: Names = ()
     outer: list[Names] = []
@@ -88,7 +88,7 @@ def _escaped(source: str) -> Iterator[StringValue]:
 
 
 def _joined(names: Names, name: str) -> Names:
-    """The keys of what stands under one more."""
+    """Return the keys above a value under one more key."""
     if len(names) < _MOST_NAMES:
         return (*names, name)
     *first, between, last = names
@@ -96,12 +96,12 @@ def _joined(names: Names, name: str) -> Names:
 
 
 def strings(source: str) -> Iterator[str]:
-    """Each string of a JSON text, keys too."""
+    """Yield each string of a JSON text, keys included."""
     return map(jsontext.unquote, _STRING.findall(source))
 
 
 def replace_strings(source: str, values: Iterable[StringValue], within: Names, hide: Hide) -> str:
-    """The JSON text with its strings replaced, but for those that the protocol needs."""
+    """Return a JSON text with its strings replaced, except those that the protocol needs."""
     splices: list[Splice] = []
     for start, end, names, _ in values:
         named = within + names if within else names
@@ -115,7 +115,7 @@ def replace_strings(source: str, values: Iterable[StringValue], within: Names, h
 
 
 def _quote(text: str, token: str) -> str:
-    """A string in the place of a token. Bytes that are no UTF-8 stay; here they are halves of characters."""
+    """Return the token of a string that replaces another; invalid UTF-8, here lone surrogates, is not escaped."""
     if _BYTES.search(token):
         import json
 
@@ -124,7 +124,7 @@ def _quote(text: str, token: str) -> str:
 
 
 def json_within(text: str) -> tuple[int, int]:
-    """Where a JSON object, or a text that is an array, stands in a text."""
+    """Return the span of a JSON object in a text, or of a text that is an array; an empty span without either."""
     if text.startswith("[") and is_json(text, deep=False):
         return 0, len(text)
     start, end = text.find("{"), text.rfind("}") + 1
@@ -132,7 +132,7 @@ def json_within(text: str) -> tuple[int, int]:
 
 
 def is_json(source: str, deep: bool = True) -> bool:
-    """Whether a text is a JSON object or array. `deep`: also one that is too deep to be parsed."""
+    """Return whether a text is a JSON object or array. `deep`: also one nested too deep to parse."""
     if not source.lstrip(" \t\r\n").startswith(("{", "[")):
         return False
     try:

@@ -1,7 +1,7 @@
-"""Exact values to hide, however a text spells them: the environment's, and those seen under secret keys.
+"""Known values to hide, in all their spellings: those of the environment, and those seen under secret keys.
 
-Thousands may be known, and nearly every text holds none. So texts are first compared with the beginnings of all
-values at once, eight bytes at a time: that a text may hold one can be wrong, that it holds none must never be.
+Thousands may be known, and nearly every text contains none. So a text is first compared with the beginnings of all
+values at once, eight bytes at a time: fast, with false positives only.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from .rules import mark, outside_marks
 
 SHORTEST = 8  # characters of a value
 _FEW = 40  # spellings that are tried one by one
-_WORD, _WIDEST = 8, 4  # bytes that are compared as one number, and how far apart texts are looked at
+_WORD, _WIDEST = 8, 4  # bytes compared as one integer, and the widest step between two of them
 _CHUNK = 1 << 16
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~-")
 _IN_URL = [chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in range(256)]
 
 
 class _Spelling(NamedTuple):
-    """One way to write a value to be hidden."""
+    """One spelling of a value to hide."""
 
     text: str
-    wire: str  # the same as bytes, a character for a byte
+    wire: str  # as UTF-8, a character per byte
     placeholder: str
     value: str
-    order: int  # of being added
+    order: int  # in which values were added
 
 
 class Literals:
-    """Values to hide, none shorter than SHORTEST; of too many the newest count."""
+    """Values to hide, none shorter than SHORTEST; beyond `most` the oldest are forgotten."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._known: dict[str, list[_Spelling]] = {}
-        self._spelled: list[_Spelling] = []  # while they are few, longest first: one value may hold another
-        self._index: _Index | None = None  # when they are many; it may hold some that are no longer known
+        self._spelled: list[_Spelling] = []  # if few, longest first: one value may contain another
+        self._index: _Index | None = None  # if many; it may contain forgotten ones
         self._added = self._forgotten = 0
         self._changed = False
         self._escapable = False
@@ -52,20 +52,20 @@ class Literals:
             del self._known[next(iter(self._known))]
             self._forgotten += 1
         self._added += 1
-        told = mark(source), value, self._added
-        self._known[value] = new = [_Spelling(how, _on_the_wire(how), *told) for how in _spellings(value)]
+        facts = mark(source), value, self._added
+        self._known[value] = new = [_Spelling(how, _on_the_wire(how), *facts) for how in _spellings(value)]
         self._escapable = self._escapable or not (_is_plain(value) or json.dumps(value) == f'"{value}"')
         if self._index is None or self._forgotten > self._most or not self._index.add(new):
             self._changed = True
 
     def occur(self, text: bytes) -> bool:
-        """Whether one may be in a text: quick, and never wrong when it says no."""
+        """Return whether a text may contain a value: fast, with false positives only."""
         if not self._known:
             return False
         index = self._prepared()
         if index is not None:
             return index.may_be_in(text) or (self._escapable and b"\\" in text)
-        wire = text.decode("latin-1")  # as `in` is several times faster on str
+        wire = text.decode("latin-1")  # `in` is several times faster on str
         for spelling in self._spelled:
             if spelling.wire in wire:
                 return True
@@ -78,7 +78,7 @@ class Literals:
         return text
 
     def _worth_trying(self, text: str) -> list[_Spelling]:
-        """Those that may be in a text, longest first."""
+        """Return the spellings that a text may contain, longest first."""
         if len(text) < SHORTEST or not self._known:
             return []
         index = self._prepared()
@@ -97,17 +97,17 @@ class Literals:
 
 
 class _Beginning(NamedTuple):
-    """The spellings that begin with the same characters: their lengths, and they themselves by their texts."""
+    """Spellings that begin with the same characters: their lengths, and themselves by text."""
 
     lengths: set[int]
     spelled: dict[str, list[_Spelling]]
 
 
 class _Index:
-    """Many spellings, by how they begin.
+    """Many spellings, by their beginnings.
 
-    A text is looked at in steps, a word at each: whatever spelling of at least a word and a step stands anywhere in it,
-    one of the first words of that spelling, as many as a step is wide, is among those.
+    A text is sampled a word at each step. The index has the words at the first offsets of each spelling, as many as a
+    step is wide, so wherever a spelling occurs in a text, one of them is sampled.
     """
 
     def __init__(self, spelled: list[_Spelling]) -> None:
@@ -118,7 +118,7 @@ class _Index:
         self.add(spelled)
 
     def add(self, spelled: Iterable[_Spelling]) -> bool:
-        """Whether all found a place: none is too short for the steps."""
+        """Add spellings; return False if one is too short for the step."""
         needed = _WORD + self._step - 1
         for how in spelled:
             if len(how.wire) < needed:
@@ -146,7 +146,7 @@ class _Index:
         try:
             if not self.may_be_in(text.encode()):
                 return ()
-        except UnicodeEncodeError:  # bytes that are no UTF-8, halves of characters
+        except UnicodeEncodeError:  # lone surrogates
             pass
         found: set[str] = set()
         for start in range(0, len(text), _CHUNK):
@@ -156,7 +156,7 @@ class _Index:
 
 
 def _continued(text: str, first: str, beginning: _Beginning) -> Iterable[_Spelling]:
-    """Of the spellings that begin so, those that are in a text; all, where that is as quick to find by trying."""
+    """Return the spellings with a beginning that occur in a text; all, where trying each is as fast."""
     lengths, spelled = beginning
     if text.count(first) * len(lengths) >= len(spelled):
         return [how for hows in spelled.values() for how in hows]
@@ -175,12 +175,12 @@ def _rank(spelling: _Spelling) -> tuple[int, int]:
 
 
 def _is_plain(value: str) -> bool:
-    """Whether JSON writes a value as it is."""
+    """Return whether JSON does not escape a value."""
     return value.isascii() and value.isprintable() and '"' not in value and "\\" not in value
 
 
 def _spellings(value: str) -> Iterable[str]:
-    """As it is, escaped once or twice as in JSON in a text, and as in a URL."""
+    """Return a value as it is, escaped once or twice as JSON, and percent-encoded."""
     hows = [value, value.replace("/", "\\/"), "".join([_IN_URL[byte] for byte in _encoded(value)])]
     if not _is_plain(value):
         once = json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1]
@@ -195,5 +195,5 @@ def _on_the_wire(text: str) -> str:
 def _encoded(text: str) -> bytes:
     try:
         return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # half a character, which only an escape can spell
+    except UnicodeEncodeError:  # a lone surrogate, which only an escape can spell
         return text.encode("utf-8", "surrogatepass")

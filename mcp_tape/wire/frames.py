@@ -195,7 +195,7 @@ def _id(value: Any, text: bytes, at: jsontext.Path) -> str | None:
 
 
 def _exact(value: Any, text: str | bytes, path: jsontext.Path) -> Any:
-    """Return the value, or for a number beyond what doubles tell apart its text."""
+    """Return the value, or for a number that no double holds exactly its text."""
     if type(value) is not float or abs(value) < 2**53:
         return value
     if isinstance(path[0], int):

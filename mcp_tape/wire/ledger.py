@@ -256,7 +256,7 @@ class Ledger:
 
 
 class _Streams:
-    """What control frames state of the HTTP channels of one session."""
+    """State of the HTTP channels of one session, from its control frames."""
 
     def __init__(self) -> None:
         self._resumed: dict[str, str] = {}  # by channel, the one that it resumes

@@ -134,7 +134,7 @@ def call_title(method: str, name: str | None) -> str:
 
 
 def without_meta(params: Any) -> Any:
-    """Params without what the two programs tell each other besides."""
+    """Return params without `_meta`."""
     return {k: v for k, v in params.items() if k != "_meta"} if isinstance(params, dict) else params
 
 
