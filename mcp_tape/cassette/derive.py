@@ -13,14 +13,13 @@ from typing import Any
 from ..wire import match
 from ..wire.frames import Entry, Frame
 from ..wire.ledger import Ledger
-from . import file, replace, writer
-from .reader import FRAME_TYPES, MESSAGE_TYPES, Cassette, frame_of
+from . import replace, writer
+from .reader import FRAME_COLUMNS, MESSAGE_TYPES, Cassette, frame_of
 
 # By the number of a frame, the keys of its requests by part.
 Keys = Mapping[int, Mapping[int, bytes]]
 
-_FRAMES = """SELECT id, seq, at, sender, channel, kind, text, eol, head, redactions
-             FROM frames WHERE session = ? ORDER BY seq"""
+_FRAMES = f"SELECT id, {FRAME_COLUMNS} FROM frames WHERE session = ? ORDER BY seq"
 _WITH_HIDDEN = """FROM messages m JOIN frames f ON f.id = m.frame
     WHERE m.session = ? AND m.key IS NOT NULL AND f.redactions > 0"""
 
@@ -63,7 +62,7 @@ def _rows(db: sqlite3.Connection, session: int, ledger: Ledger, again: list[int]
     """The rows of the messages of a session; `again` is told which requests were to be made again."""
     # Frames are read one by one while rows go into another table: SQLite allows that, and memory stays small.
     for number, *values in db.execute(_FRAMES, (session,)):
-        frame = _frame(values)
+        frame = frame_of(values)
         entries = ledger.derive(frame)
         again += writer.to_be_retried(entries)
         yield from writer.message_rows(number, session, frame, entries)
@@ -73,7 +72,7 @@ def stored_frames(db: sqlite3.Connection, session: int, last: int | None = None)
     """The frames of a session, all or up to one, within the caller's transaction."""
     sql = _FRAMES.replace("ORDER", "AND seq <= coalesce(?, seq) ORDER")
     for _, *values in db.execute(sql, (session, last)):
-        yield _frame(values)
+        yield frame_of(values)
 
 
 def all_sessions(db: sqlite3.Connection) -> list[int]:
@@ -97,8 +96,3 @@ def _kept_keys(db: sqlite3.Connection, session: int) -> list[tuple[bytes, int, i
             AND (SELECT key_version FROM sessions WHERE id = m.session) = ?""",
         (session, match.KEY_VERSION),
     ).fetchall()
-
-
-def _frame(values: list[Any]) -> Frame:
-    file.expect_types(values, FRAME_TYPES, "frames")
-    return frame_of(values)

@@ -1,12 +1,17 @@
-"""Cassettes on disk, for reading. Never writes; what a killed recorder left is tidied up first."""
+"""Cassettes on disk, for reading. Never writes; what a killed recorder left is tidied up first.
+
+`Session` and `MessageRow` are the columns of their tables; those of `frames` are the fields of `Frame`. SELECT lists
+are made of them (`columns`), and so are checks (`types_of`, `row_maker`): SQLite takes any type in any column, and a
+stranger may have put it there. What may be too much for memory is read by `Cassette.pages`.
+"""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..errors import CassetteError, pasted
 from ..wire import jsontext
@@ -16,18 +21,31 @@ from . import file, functions, schema
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
-_BEFORE_ALL = -(1 << 63)
-_BLOCK_FRAMES, _BLOCK_BYTES = 1_000, 4 << 20
-_BLOCK_SESSIONS = 500
-_UNREADABLE = (sqlite3.Error, OverflowError)  # the latter of a number beyond SQLite's, reckoned from one on the tape
+T = TypeVar("T")
+Types = tuple[type, ...]  # that a value may be of
+Row = Sequence[Any]
+
+FAILED = ("error", "tool-error", "refused")  # statuses of an answer
+_BY_NAME: dict[str, type] = {"int": int, "str": str, "bytes": bytes, "None": type(None)}
+_DATA = (str, bytes)  # a text, whether or not it is UTF-8
+_PAGE_SESSIONS = 500
+_UNREADABLE = (sqlite3.Error, OverflowError)  # the latter of a number beyond SQLite's, computed from one on the tape
 
 
 class EmptyError(CassetteError):
     """Nothing was ever recorded into the file, or not even its tables were made."""
 
 
+class OddRowError(sqlite3.DatabaseError):
+    """A row that no recorder has written."""
+
+    def __init__(self, table: str | None = None) -> None:
+        which = f"a row of its table {table}" if table else "one of its rows"
+        super().__init__(f"{which} holds what does not belong there")
+
+
 class Session(NamedTuple):
-    """One recorded connection, as its row says."""
+    """One recorded connection: a row of `sessions`."""
 
     id: int
     started_at: str
@@ -48,8 +66,27 @@ class Session(NamedTuple):
     key_version: int
 
 
+class MessageRow(NamedTuple):
+    """A row of `messages`. A request always has a method."""
+
+    frame: int
+    part: int
+    session: int
+    seq: int
+    sender: str
+    kind: str
+    method: str | None
+    rpc_id: str | None
+    name: str | None
+    status: str | None
+    answers: int | None
+    key: bytes | None
+    exchange: int | None
+    cue: int | None
+
+
 class Counts(NamedTuple):
-    """How much a session holds, and when its last frame came."""
+    """The size of a session, and the time of its last frame."""
 
     frames: int = 0
     exchanges: int = 0
@@ -58,35 +95,61 @@ class Counts(NamedTuple):
     microseconds: int | None = None
 
 
-Types = tuple[type, ...]  # that a value may be of
+def columns(fields: Sequence[str], table: str = "") -> str:
+    """A SELECT list."""
+    return ", ".join(f"{table}.{name}" if table else name for name in fields)
 
-_TEXT, _NUMBER, _DATA, _NONE = (str,), (int,), (str, bytes), type(None)
-FRAME_TYPES = (_NUMBER, _NUMBER, _TEXT, _TEXT, _TEXT, _DATA, _TEXT, (*_DATA, _NONE), _NUMBER)  # as they are read here
-_SESSION_TYPES = tuple(
-    ((int,) if name in ("id", "exit_code", "extends", "key_version") else (str,))
-    + (() if name in ("id", "started_at", "transport", "target", "recorder", "key_version") else (_NONE,))
-    for name in Session._fields
-)
-_NUMBER_OR_NONE, _TEXT_OR_NONE = (int, _NONE), (str, _NONE)
-# Those of a message's columns. A request always has a method.
-MESSAGE_TYPES: dict[str, Types] = {
-    **dict.fromkeys(("frame", "part", "session", "seq"), _NUMBER),
-    **dict.fromkeys(("sender", "kind"), _TEXT),
-    **dict.fromkeys(("method", "rpc_id", "name", "status"), _TEXT_OR_NONE),
-    **dict.fromkeys(("answers", "exchange", "cue"), _NUMBER_OR_NONE),
-    "key": (bytes, _NONE),
-}
+
+def types_of(row_type: type) -> tuple[Types, ...]:
+    """The types that each field of a row type may be of, by its annotations."""
+    # get_type_hints would take a hundred times as long, and start-up counts.
+    annotations = (hint.__forward_arg__ for hint in row_type.__annotations__.values())
+    return tuple(tuple(_BY_NAME[name] for name in text.split(" | ")) for text in annotations)
+
+
+def row_maker(row_type: type[T], table: str | None = None) -> Callable[[Row], T]:
+    """A function that makes a row of a type from its values, and refuses values of other types."""
+    types, make = types_of(row_type), row_type._make  # type: ignore[attr-defined]
+
+    def made(values: Row) -> T:
+        if not all(map(isinstance, values, types)):
+            raise OddRowError(table)
+        return make(values)  # type: ignore[no-any-return]
+
+    return made
+
+
+MESSAGE_TYPES = dict(zip(MessageRow._fields, types_of(MessageRow), strict=True))
+_FRAME_TYPES = (int,), (int,), (str,), (str,), (str,), _DATA, (str,), (*_DATA, type(None)), (int,)
+FRAME_COLUMNS = columns(Frame._fields)
+
+
+def frame_of(values: Row) -> Frame:
+    """The frame of a row with `FRAME_COLUMNS`."""
+    if not all(map(isinstance, values, _FRAME_TYPES)):
+        raise OddRowError("frames")
+    seq, at, sender, channel, kind, text, eol, head, redactions = values
+    before = None if head is None else _bytes(head)
+    return Frame(seq, at, sender, channel, kind, _bytes(text), _bytes(eol), before, redactions)
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
+
+
 _EXCHANGE_TYPES = (
     *(MESSAGE_TYPES[name] for name in ("session", "seq", "sender", "method", "name", "rpc_id")),
-    *(_NUMBER_OR_NONE, (*_DATA, _NONE), _NUMBER, (*_DATA, _NONE), _NUMBER_OR_NONE),
+    *((int, type(None)), (*_DATA, type(None)), (int,), (*_DATA, type(None)), (int, type(None))),
 )
-
+_FRAMES = f"SELECT {FRAME_COLUMNS} FROM frames WHERE session = ?"
+_SESSIONS = f"SELECT {columns(Session._fields)} FROM sessions WHERE "
+_session = row_maker(Session, "sessions")
 # A request that was made again has lost its key: it does not count, whatever it was answered with.
-_COUNTS = """WITH again AS (SELECT session, seq FROM messages
+_COUNTS = f"""WITH again AS (SELECT session, seq FROM messages
         WHERE session BETWEEN :first AND :last AND kind = 'request' AND key IS NULL)
     SELECT session, count(CASE WHEN kind = 'request' AND key IS NOT NULL THEN 1 END),
     count(CASE WHEN answers IS NOT NULL AND status <> 'retry' AND (session, answers) NOT IN again THEN 1 END),
-    count(CASE WHEN status IN ('error', 'tool-error', 'refused') THEN 1 END)
+    count(CASE WHEN status IN {FAILED} THEN 1 END)
     FROM messages WHERE session BETWEEN :first AND :last GROUP BY session"""
 # In SQLite, `at` is then that of the frame with the greatest number.
 _SIZES = """SELECT session, count(*), max(seq), at FROM frames
@@ -137,30 +200,22 @@ class Cassette:
         return list(self.each_session())
 
     def each_session(self) -> Iterator[Session]:
-        """The same for those who need one at a time."""
+        """Every session, for those who need one at a time."""
         return chain.from_iterable(self.session_blocks())
 
     def session_blocks(self) -> Iterator[list[Session]]:
-        """The same, some at a time: there may be very many."""
-        last = _BEFORE_ALL
-        while block := self._sessions("id > ? ORDER BY id LIMIT ?", (last, _BLOCK_SESSIONS)):
-            yield block
-            self.expect_onward(last, block[-1].id)
-            last = block[-1].id
+        """Sessions, some at a time: there may be very many."""
+        return self.pages(f"{_SESSIONS} 1", (), {"id": 0}, _session, most=_PAGE_SESSIONS)
 
     def session(self, number: int | None = None) -> Session:
         """One session; without a number the newest."""
         # As text: it may be beyond SQLite's numbers.
         which, values = ("1", ()) if number is None else ("id = ?", (str(number),))
-        found = self._sessions(f"{which} ORDER BY id DESC LIMIT 1", values)
+        found: list[Session] = self.rows(f"{_SESSIONS} {which} ORDER BY id DESC LIMIT 1", values, _session)
         if found:
             return found[0]
         which = "a session" if number is None else f"session {number}"
         raise CassetteError(f"{self.path} does not hold {which}; see: mcp-tape ls {pasted(self.path)}")
-
-    def _sessions(self, which: str, values: tuple[Any, ...]) -> list[Session]:
-        rows = self.rows(f"SELECT {', '.join(Session._fields)} FROM sessions WHERE {which}", values)
-        return [Session(*row) for row in self.expected(rows, _SESSION_TYPES, "sessions")]
 
     def counts(self, session: int) -> dict[str, int]:
         """Frames, exchanges, open requests and errors of a session."""
@@ -189,79 +244,54 @@ class Cassette:
         ]
 
     def frames(self, session: int) -> Iterator[Frame]:
-        """Every frame of a session, in order, verbatim.
-
-        Read in blocks: a query left open while its reader takes its time would lock recorders out.
-        """
-        last = _BEFORE_ALL
-        while block := self._block(session, last):
-            yield from block
-            self.expect_onward(last, block[-1].seq)
-            last = block[-1].seq
+        """Every frame of a session, in order, verbatim."""
+        text = Frame._fields.index("text")
+        return chain.from_iterable(self.pages(_FRAMES, (session,), {"seq": 0}, frame_of, text=text))
 
     def frame(self, session: int, seq: int) -> Frame | None:
         """One frame of a session, if it has it."""
-        found = self._block(session, max(seq - 1, _BEFORE_ALL), 1)
-        return found[0] if found and found[0].seq == seq else None
+        return next(iter(self.rows(f"{_FRAMES} AND seq = ?", (session, seq), frame_of)), None)
 
-    def _block(self, session: int, after: int, most: int = _BLOCK_FRAMES) -> list[Frame]:
-        sql = """SELECT seq, at, sender, channel, kind, text, eol, head, redactions
-                 FROM frames WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"""
-        block: list[Frame] = []
-        size = 0
-        for row in self._rows(sql, (session, after, most)):
-            if not all(map(isinstance, row, FRAME_TYPES)):
-                raise self.odd("frames")
-            seq, at, sender, channel, kind, text, eol, head, redactions = row
-            block.append(
-                Frame(
-                    seq,
-                    at,
-                    sender,
-                    channel,
-                    kind,
-                    _bytes(text),
-                    _bytes(eol),
-                    None if head is None else _bytes(head),
-                    redactions,
-                )
-            )
-            size += len(text)
-            if size >= _BLOCK_BYTES:
-                break
-        return block
+    def pages(
+        self, sql: str, values: Sequence[Any], key: Mapping[str, int], make: Callable[[Row], T], **bounds: Any
+    ) -> Iterator[list[T]]:
+        """The rows of a query, some at a time: see `pages.pages`."""
+        from .pages import pages  # never needed to begin a replay
+
+        try:
+            yield from pages(self._db, sql, values, key, make, **bounds)
+        except _UNREADABLE as error:
+            raise self._unreadable(error) from None
 
     def expected(self, rows: list[Any], types: Sequence[Types], table: str = "messages") -> list[Any]:
-        """The same rows: SQLite takes any type in any column, and a stranger may have put it there."""
+        """The rows, if each of their values is of one of these types."""
         for row in rows:
             if not all(map(isinstance, row, types)):
                 raise self.odd(table)
         return rows
 
-    def odd(self, table: str = "messages") -> CassetteError:
-        """What to raise of a row that no recorder has written."""
-        return CassetteError(f"cannot read {self.path}: a row of its table {table} holds what does not belong there")
+    def odd(self, table: str | None = "messages") -> CassetteError:
+        """The error of a row that no recorder has written."""
+        return self._unreadable(OddRowError(table))
 
     def expect_onward(self, before: Any, now: Any) -> None:
         """Refuse a file whose blocks of rows do not follow each other, for those who read by them."""
         try:
             file.expect_onward(before, now)
         except sqlite3.Error as error:
-            raise CassetteError(file.unreadable(self.path, error)) from None
+            raise self._unreadable(error) from None
 
-    def rows(self, sql: str, values: Any = ()) -> list[Any]:
-        """The rows of a query, as plain tuples."""
+    def rows(self, sql: str, values: Any = (), make: Callable[[Row], Any] | None = None) -> list[Any]:
+        """The rows of a query, as plain tuples or as what is made of them."""
         try:
-            return self._db.execute(sql, values).fetchall()
+            found = self._db.execute(sql, values).fetchall()
+            return found if make is None else list(map(make, found))
         except _UNREADABLE as error:
-            raise CassetteError(file.unreadable(self.path, error)) from None
+            raise self._unreadable(error) from None
 
-    def _rows(self, sql: str, values: Any) -> Iterator[tuple[Any, ...]]:
-        try:
-            for row in self._db.execute(sql, values):  # noqa: UP028 - a closed reader must not reach the cursor
-                yield row
-        except _UNREADABLE as error:
-            raise CassetteError(file.unreadable(self.path, error)) from None
+    def _unreadable(self, error: Exception) -> CassetteError:
+        odd = isinstance(error, OddRowError)
+        return CassetteError(f"cannot read {self.path}: {error}" if odd else file.unreadable(self.path, error))
 
     def _open(self) -> sqlite3.Connection:
         if not file.is_settled(self.path):
@@ -316,14 +346,3 @@ def _check_readable(path: str, name: str) -> None:
     if os.path.isfile(path) and not os.path.getsize(path):
         raise EmptyError(f"{name} is empty; record into it with: mcp-tape record -o {pasted(name)} -- SERVER")
     schema.check_header(path)
-
-
-def frame_of(row: Sequence[Any]) -> Frame:
-    """The frame of a row whose types were checked."""
-    seq, at, sender, channel, kind, text, eol, head, redactions = row
-    before = None if head is None else _bytes(head)
-    return Frame(seq, at, sender, channel, kind, _bytes(text), _bytes(eol), before, redactions)
-
-
-def _bytes(value: Any) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")

@@ -261,7 +261,6 @@ def _faulty(options: Replay) -> Faulty | None:
 
 
 def _say_incomplete(cassette: Cassette, sessions: Sequence[int], say: Callable[[str], None]) -> None:
-    played = set(sessions)
-    for session in cassette.sessions():
-        if session.id in played and session.incomplete:
+    for session in map(cassette.session, sorted(set(sessions))):  # a look at all would take longer the more there are
+        if session.incomplete:
             say(f"session {session.id} is incomplete: {session.incomplete}")

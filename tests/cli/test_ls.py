@@ -64,7 +64,7 @@ def test_very_many_sessions_are_counted_some_at_a_time(tmp_path: Path, monkeypat
     counted = [tuple(row[name] for name in Counts._fields) for row in listed]
     whole = (2, 1, 0, 0, 1_234_000)
     assert counted == [whole, (0, 0, 0, 0, None), (1, 0, 1, 0, counted[2][4]), whole, whole]
-    monkeypatch.setattr(reader, "_BLOCK_SESSIONS", 2)
+    monkeypatch.setattr(reader, "_PAGE_SESSIONS", 2)
     assert objects("ls", path) == listed
 
 

@@ -27,7 +27,7 @@ from tests.support.running import MCP_TAPE, python, receive, receive_line, run, 
 
 # What has a public name only for other modules, as docs/api.md does not have it.
 UNDOCUMENTED = set(
-    "connection counts_of each_session expect_onward expected frame odd rows session_blocks source".split()
+    "connection counts_of each_session expect_onward expected frame odd pages rows session_blocks source".split()
 )
 UNDOCUMENTED |= {"put", "rewound", "words"}
 

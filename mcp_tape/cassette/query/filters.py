@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...values import UNITS
 from ...wire import jsontext, protocol
 from ..functions import answer_of, question_of, text_of
+from ..reader import FAILED
 
 if TYPE_CHECKING:
     from ...wire.frames import Frame
@@ -55,9 +58,8 @@ STATUS = f"""CASE WHEN m.kind IS NOT 'request' THEN m.status WHEN a.status IS NO
 _SO_FAR = STATUS.replace("'unanswered'", "NULL")
 
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "/": "\\/", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_FAILED = ("error", "tool-error", "refused")
 _STATUSES = {
-    "ok": ("ok",), "error": _FAILED, "rpc-error": ("error",), "tool-error": ("tool-error",), "refused": ("refused",),
+    "ok": ("ok",), "error": FAILED, "rpc-error": ("error",), "tool-error": ("tool-error",), "refused": ("refused",),
     "input-required": ("input-required",), "retry": ("retry",), "cancelled": ("cancelled",),
     "unanswered": ("unanswered",),
 }  # fmt: skip
@@ -151,14 +153,10 @@ def frames(cassette: Cassette, session: int, kept: Filter = EVERYTHING) -> Itera
 
 
 def seqs(cassette: Cassette, session: int, kept: Filter) -> Iterator[int]:
-    """The numbers of those frames. Read in blocks, as a query left open would lock recorders out."""
+    """The numbers of those frames."""
     where, values = kept.sql()
-    sql = f"SELECT DISTINCT f.seq FROM {ROWS} WHERE f.session = ? AND f.seq > ? AND {where} ORDER BY f.seq LIMIT 1000"
-    last = -(1 << 63)
-    while block := cassette.rows(sql, (session, last, *values)):
-        yield from (seq for (seq,) in block)
-        cassette.expect_onward(last, block[-1][0])
-        last = block[-1][0]
+    sql = f"SELECT DISTINCT f.seq FROM {ROWS} WHERE f.session = ? AND {where}"
+    return chain.from_iterable(cassette.pages(sql, (session, *values), {"f.seq": 0}, itemgetter(0)))
 
 
 def _skip(text: str, at: int) -> int:

@@ -6,23 +6,24 @@ Owns how rows are read, in blocks and never more of a text than is shown. Knows 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 
-from ...errors import CassetteError
 from ...wire import jsontext
 from ...wire.channels import PIPES, STDERR, STDIO, is_http
 from ...wire.frames import Frame
 from ..functions import question_of, text_of
-from ..reader import Cassette
+from ..pages import BEFORE_ALL
+from ..reader import FAILED, Cassette, row_maker
 from . import filters
 from .filters import EVERYTHING, Filter
 
 EXCERPT = 4096  # characters of a text that are read for one line
 _FACTS = 1 << 20  # of what happened, which is short
-ERRORS = ("error", "tool-error", "refused")
-_BEFORE_ALL = -(1 << 63)
-_FIRST_BLOCK, _BLOCK, _BLOCK_BYTES = 100, 1_000, 4 << 20
-_BLOCK_FRAMES = 500
+_FIRST = 100  # rows of the first page: people want to see something at once
+_OF_ONE_FRAME = 1_000
+_ALL_PARTS = 1 << 62
+_LABELLED, _LABELLED_BYTES = 500, 4 << 20  # frames at a time
 _A_LITTLE = 10  # frames
 
 
@@ -63,7 +64,7 @@ class Row(NamedTuple):
         if self.kind == "request":
             return self.status == "unanswered"
         if self.kind == "response":
-            return self.status in ERRORS
+            return self.status in FAILED
         return self.frame_kind in ("noise", "stderr") and self.channel in PIPES
 
 
@@ -71,55 +72,57 @@ _COLUMNS = f"""f.session, f.seq, m.part, f.at, f.sender, f.channel, f.kind, m.ki
     m.rpc_id, {filters.STATUS}, {filters.MICROSECONDS}, m.answers, m.exchange, {filters.SIZE},
     CASE WHEN typeof(f.text) NOT IN ('text', 'blob') THEN f.text
     WHEN f.kind = 'control' THEN substr(f.text, 1, {_FACTS}) ELSE substr({filters.TEXT}, 1, {EXCERPT}) END, f.id"""
-_NONE = type(None)
-_NUMBER, _TEXT, _SOME_NUMBER, _SOME_TEXT = (int,), (str,), (int, _NONE), (str, _NONE)
-_TYPES = (
-    _NUMBER, _NUMBER, _SOME_NUMBER, _NUMBER, _TEXT, _TEXT, _TEXT, _SOME_TEXT, _SOME_TEXT, _SOME_TEXT,
-    _SOME_TEXT, _SOME_TEXT, _SOME_NUMBER, _SOME_NUMBER, _SOME_NUMBER, _NUMBER, (str, bytes), _NUMBER,
-)  # fmt: skip
-_PAGE = "f.seq >= ? AND (f.seq > ? OR coalesce(m.part, 0) > ?)"
+_SELECT = f"SELECT {_COLUMNS} FROM {filters.ROWS} WHERE "
+_SEQ, _PART, _FRAME = map(Row._fields.index, ("seq", "part", "frame"))
+_row = row_maker(Row)
 
 
-def rows(cassette: Cassette, session: int, kept: Filter = EVERYTHING, after: int = _BEFORE_ALL) -> Iterator[Row]:
+def rows(cassette: Cassette, session: int, kept: Filter = EVERYTHING, after: int = BEFORE_ALL) -> Iterator[Row]:
     """What the filter keeps of a session, in order, behind a frame."""
     where, values = kept.sql()
-    sql = f"""SELECT {_COLUMNS} FROM {filters.ROWS} WHERE f.session = ? AND {_PAGE} AND {where}
-        ORDER BY f.seq, m.part LIMIT ?"""
-    page, size = (after, after, 1 << 62), _FIRST_BLOCK
-    while block := _block(cassette, sql, (session, *page, *values, size)):
-        yield from block
-        cassette.expect_onward(page[1:], (block[-1].seq, block[-1].part or 0))
-        page, size = (block[-1].seq, block[-1].seq, block[-1].part or 0), _BLOCK
+    key = {"f.seq": _SEQ, "m.part": _PART}
+    pages = cassette.pages(
+        f"{_SELECT} f.session = ? AND {where}", (session, *values), key, _row, after=(after, _ALL_PARTS), first=_FIRST
+    )
+    return _once(chain.from_iterable(pages))
 
 
 def exchange_rows(cassette: Cassette, session: int, root: int) -> Iterator[Row]:
     """The messages of an exchange, in order; `root` is the request that opened it."""
-    sql = f"""SELECT {_COLUMNS} FROM {filters.ROWS} WHERE m.session = ? AND m.%s = ?
-        AND m.frame >= ? AND (m.frame > ? OR m.part > ?) ORDER BY m.frame, m.part LIMIT ?"""
     opened = row_of(cassette, session, root)
-    if opened is None or opened.sender == "client":
-        yield from _by_frame(cassette, sql % "exchange", session, root)
-        return
-    yield opened  # a server's request outside of any exchange
-    yield from _by_frame(cassette, sql % "answers", session, root)
+    member = "exchange"
+    if opened is not None and opened.sender != "client":
+        yield opened  # a server's request outside of any exchange
+        member = "answers"
+    sql = f"{_SELECT} m.session = ? AND m.{member} = ?"
+    pages = cassette.pages(sql, (session, root), {"m.frame": _FRAME, "m.part": _PART}, _row)
+    yield from _once(chain.from_iterable(pages))
 
 
-def _by_frame(cassette: Cassette, sql: str, session: int, root: int) -> Iterator[Row]:
-    page = (_BEFORE_ALL, _BEFORE_ALL, 0)
-    while block := _block(cassette, sql, (session, root, *page, _BLOCK)):
-        yield from block
-        cassette.expect_onward(page[1:], (block[-1].frame, block[-1].part or 0))
-        page = (block[-1].frame, block[-1].frame, block[-1].part or 0)
+def end_of_exchange(cassette: Cassette, session: int, root: int, sender: str) -> int | None:
+    """The last answer to a side's request; None where there is none."""
+    sql = "SELECT max(seq) FROM messages WHERE session = ? AND answers = ? AND sender <> ?"
+    ((last,),) = cassette.rows(sql, (session, root, sender))
+    return last if isinstance(last, int) else None
 
 
 def rows_of(cassette: Cassette, session: int, seq: int) -> list[Row]:
-    """What one frame holds; nothing where there is no such frame."""
-    sql = f"SELECT {_COLUMNS} FROM {filters.ROWS} WHERE f.session = ? AND f.seq = ? ORDER BY m.part LIMIT ?"
-    return _block(cassette, sql, (session, seq, _BLOCK))
+    """The first of the rows that one frame has; none where there is no such frame."""
+    sql = f"{_SELECT} f.session = ? AND f.seq = ? ORDER BY m.part LIMIT {_OF_ONE_FRAME}"
+    return list(_once(cassette.rows(sql, (session, seq), _row)))
 
 
 def row_of(cassette: Cassette, session: int, seq: int) -> Row | None:
     return next(iter(rows_of(cassette, session, seq)), None)
+
+
+def _once(rows: Iterable[Row]) -> Iterator[Row]:
+    """Each message once: a stranger may have answered one request twice."""
+    last = None
+    for row in rows:
+        if (row.seq, row.part) != last:
+            yield row
+        last = row.seq, row.part
 
 
 def around(cassette: Cassette, session: int, first: int, last: int | None, channel: str) -> Iterator[Row]:
@@ -161,16 +164,6 @@ def is_plumbing(row: Row, told: dict[str, Any]) -> bool:
     return False
 
 
-def _block(cassette: Cassette, sql: str, values: tuple[Any, ...]) -> list[Row]:
-    found: dict[tuple[int, int | None], Row] = {}  # a stranger may have answered one request twice
-    for values_of_row in cassette.rows(sql, values):
-        if not all(map(isinstance, values_of_row, _TYPES)):
-            raise CassetteError(f"cannot read {cassette.path}: one of its rows holds what does not belong there")
-        row = Row._make(values_of_row)
-        found.setdefault((row.seq, row.part), row)
-    return list(found.values())
-
-
 def plain(text: Any) -> str:
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
 
@@ -203,31 +196,22 @@ class Label(NamedTuple):
         return " ".join(filter(None, (self.method or unknown, self.name, self.status)))
 
 
-_LABEL_TYPES = (_NUMBER, _NUMBER, _TEXT, _TEXT, *(_SOME_TEXT,) * 4, _SOME_NUMBER, _SOME_NUMBER)
-
-
-def _label(cassette: Cassette, row: tuple[Any, ...]) -> Label:
-    """SQLite takes any type in any column, and a stranger may have put it there."""
-    if not all(map(isinstance, row, _LABEL_TYPES)):
-        raise CassetteError(
-            f"cannot read {cassette.path}: a row of its table messages holds what does not belong there"
-        )
-    return Label(*row)
+_label = row_maker(Label, "messages")
 
 
 def labelled(cassette: Cassette, session: int, frames: Iterable[Frame]) -> Iterator[tuple[Frame, list[Label]]]:
     """Frames in their order, each with the labels of its messages."""
     for block in _blocks(frames):
         found: dict[int, list[Label]] = {}
-        for row in cassette.rows(_OF_FRAMES, (session, block[0].seq, block[-1].seq)):
-            found.setdefault(row[0], []).append(_label(cassette, row))
+        for label in cassette.rows(_OF_FRAMES, (session, block[0].seq, block[-1].seq), _label):
+            found.setdefault(label.seq, []).append(label)
         for frame in block:
             yield frame, found.get(frame.seq, [])
 
 
 def of_exchange(cassette: Cassette, session: int, exchange: int) -> list[Label]:
     """Every message that belongs to an exchange, in order."""
-    return [_label(cassette, row) for row in cassette.rows(_OF_EXCHANGE, (session, exchange))]
+    return cassette.rows(_OF_EXCHANGE, (session, exchange), _label)
 
 
 def happened(frame: Frame) -> tuple[str, str]:
@@ -249,7 +233,7 @@ def _blocks(frames: Iterable[Frame]) -> Iterator[list[Frame]]:
     for frame in frames:
         block.append(frame)
         size += len(frame.text)
-        if len(block) >= _BLOCK_FRAMES or size >= _BLOCK_BYTES:
+        if len(block) >= _LABELLED or size >= _LABELLED_BYTES:
             yield block
             block, size = [], 0
     if block:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ...errors import TapeError
 from ..functions import readable
+from ..pages import BEFORE_ALL
 from ..reader import Cassette
 
 _TERM = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
@@ -22,8 +24,7 @@ _WORD = re.compile(r"[^\W_]+")  # as FTS5 sees words: letters and digits
 _ASCII = re.compile(r"[0-9A-Za-z]+")
 _START, _END = "\x02", "\x03"  # around a hit
 _NO_MARKS = str.maketrans({_START: " ", _END: " "})
-_BEFORE_ALL = -(1 << 63)
-_SPAN, _BLOCK, _BLOCK_BYTES = 10_000, 500, 4 << 20
+_SPAN, _INDEXED = 10_000, 500  # frames looked at by one query, and indexed at once
 _BEFORE_HIT, _EXCERPT, _LONG = 40, 4_000, 1 << 16  # characters
 
 Matcher = Callable[[list[str]], dict[int, str]]  # which of some texts fit, with marks around the hits
@@ -94,46 +95,32 @@ def has_fts5(db: sqlite3.Connection) -> bool:
 
 def _spans(cassette: Cassette, session: int) -> Iterator[tuple[int, int, int]]:
     """The frames of a session in pieces, each over after a moment: from behind a seq, up to one, and how many."""
-    sql = """SELECT max(seq), count(*) FROM
-        (SELECT seq FROM frames WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?)"""
-    first = _BEFORE_ALL
-    while (found := cassette.rows(sql, (session, first, _SPAN))[0])[0] is not None:
-        last, size = found
-        cassette.expect_onward(first, last)
-        yield first, last, size
-        first = last
+    first = BEFORE_ALL
+    sql = "SELECT seq FROM frames WHERE session = ?"
+    for seqs in cassette.pages(sql, (session,), {"seq": 0}, itemgetter(0), most=_SPAN):
+        yield first, seqs[-1], len(seqs)
+        first = seqs[-1]
 
 
 def _candidates(
     cassette: Cassette, terms: list[Term], session: int, first: int, last: int
-) -> Iterator[tuple[int, Any]]:
+) -> Iterator[list[tuple[int, str]]]:
     """The frames that may have the terms: those with the letters, and those that may have them in other ways."""
     needles = [f"%{max(runs, key=len)}%" for term in terms if (runs := _ASCII.findall(term.text))]
     likely = " AND ".join(["text LIKE ?"] * len(needles)) or "1"
-    sql = f"""SELECT seq, text FROM frames WHERE session = ? AND seq > ? AND seq <= ?
-        AND (({likely}) OR typeof(text) <> 'text' OR instr(text, '\\u00')) ORDER BY seq LIMIT ?"""
-    while block := cassette.rows(sql, (session, first, last, *needles, _BLOCK)):
-        yield from block
-        cassette.expect_onward(first, block[-1][0])
-        first = block[-1][0]
+    sql = f"""SELECT seq, text FROM frames WHERE session = ? AND seq <= ?
+        AND (({likely}) OR typeof(text) <> 'text' OR instr(text, '\\u00'))"""
+    return cassette.pages(sql, (session, last, *needles), {"seq": 0}, _candidate, after=(first,), most=_INDEXED, text=1)
 
 
-def _hits(session: int, candidates: Iterator[tuple[int, Any]], fits: Matcher) -> Iterator[Hit]:
-    for block in _blocks(candidates):
+def _candidate(row: Sequence[Any]) -> tuple[int, str]:
+    return row[0], _readable(row[1])
+
+
+def _hits(session: int, candidates: Iterator[list[tuple[int, str]]], fits: Matcher) -> Iterator[Hit]:
+    for block in candidates:
         for n, marked in sorted(fits([text for _, text in block]).items()):
             yield Hit(session, block[n][0], *_excerpt(marked))
-
-
-def _blocks(candidates: Iterator[tuple[int, Any]]) -> Iterator[list[tuple[int, str]]]:
-    block: list[tuple[int, str]] = []
-    size = 0
-    for seq, text in candidates:
-        block.append((seq, _readable(text)))
-        size += len(block[-1][1])
-        if len(block) >= _BLOCK or size >= _BLOCK_BYTES:
-            yield block
-            block, size = [], 0
-    yield block
 
 
 def _readable(text: Any) -> str:

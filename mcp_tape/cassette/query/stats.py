@@ -9,20 +9,18 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any, NamedTuple
+from itertools import chain, pairwise
+from typing import NamedTuple
 
-from ...errors import CassetteError
 from ...wire import protocol
 from ..functions import text_of
-from ..reader import Cassette
+from ..reader import FAILED, Cassette, row_maker
 from . import filters
 from .filters import EVERYTHING, Filter
 
-_BLOCK = 10_000
+_PAGE = 10_000  # calls
 _MOST_GROUPS = 10_000  # a stranger may have called everything by its own name
 _NAMED = (protocol.CALL, protocol.GET_PROMPT)  # the rest is told apart by its method alone
-_ERRORS = ("error", "tool-error", "refused")
 _MOST_BARS = 12
 
 Group = tuple[str, str | None, str | None]  # who asked, the method, the tool
@@ -31,12 +29,24 @@ _OTHERS: Group = ("client", "(others)", None)
 # A request that was made again has lost its key: it does not count.
 _CALLS = f"""SELECT f.seq, m.part, m.sender, m.method, m.name, a.status, {filters.MICROSECONDS},
     {filters.SIZE}, coalesce(length(CAST({text_of("af", "a.part")} AS BLOB)), 0)
-    FROM {filters.ROWS} WHERE f.session = ? AND f.seq >= ? AND (f.seq > ? OR m.part > ?)
-    AND m.kind = 'request' AND m.key IS NOT NULL AND %s ORDER BY f.seq, m.part LIMIT {_BLOCK}"""
-_TEXT, _NUMBER, _NONE = (str,), (int,), type(None)
-_TYPES = (
-    _NUMBER, _NUMBER, _TEXT, (str, _NONE), (str, _NONE), (str, _NONE), (int, _NONE), _NUMBER, _NUMBER,
-)  # fmt: skip
+    FROM {filters.ROWS} WHERE f.session = ? AND m.kind = 'request' AND m.key IS NOT NULL AND """
+
+
+class _Call(NamedTuple):
+    """A request, and the time and size of its answer."""
+
+    seq: int
+    part: int
+    sender: str
+    method: str | None
+    name: str | None
+    status: str | None
+    microseconds: int | None
+    asked: int
+    answered: int
+
+
+_call = row_maker(_Call)
 
 
 @dataclass(slots=True)
@@ -69,31 +79,25 @@ def tallies(cassette: Cassette, sessions: Iterable[int], kept: Filter = EVERYTHI
     """The calls of some sessions that the filter keeps, by who asked, method and tool."""
     found: dict[Group, Tally] = {}
     for session in sessions:
-        for sender, method, name, status, took, asked, answered in _calls(cassette, session, kept):
-            group = (sender, method, name if method in _NAMED else None)
+        for call in _calls(cassette, session, kept):
+            group = (call.sender, call.method, call.name if call.method in _NAMED else None)
             if group not in found:
                 group = group if len(found) < _MOST_GROUPS else _OTHERS
             tally = found.setdefault(group, Tally())
             tally.calls += 1
-            tally.bytes += asked + answered
-            if status is None or took is None:
+            tally.bytes += call.asked + call.answered
+            if call.status is None or call.microseconds is None:
                 tally.unanswered += 1
             else:
-                tally.errors += status in _ERRORS
-                tally.durations.append(took)
+                tally.errors += call.status in FAILED
+                tally.durations.append(call.microseconds)
     return found
 
 
-def _calls(cassette: Cassette, session: int, kept: Filter) -> Iterator[tuple[Any, ...]]:
+def _calls(cassette: Cassette, session: int, kept: Filter) -> Iterator[_Call]:
     where, values = kept.sql()
-    page = (-(1 << 63), -(1 << 63), -1)
-    while block := cassette.rows(_CALLS % where.replace("%", "%%"), (session, *page, *values)):
-        for row in block:
-            if not all(map(isinstance, row, _TYPES)):
-                raise CassetteError(f"cannot read {cassette.path}: one of its rows holds what does not belong there")
-            yield row[2:]
-        cassette.expect_onward(page[1:], block[-1][:2])
-        page = (block[-1][0], block[-1][0], block[-1][1])
+    key = {"f.seq": 0, "m.part": 1}
+    return chain.from_iterable(cassette.pages(_CALLS + where, (session, *values), key, _call, most=_PAGE))
 
 
 def figures(found: dict[Group, Tally]) -> list[Figures]:

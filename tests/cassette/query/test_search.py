@@ -162,7 +162,7 @@ def test_parts_of_a_long_session_are_searched_one_after_the_other(
         frames.client(call(number, "x", q=f"word{number % 7}"))
     tape = make(tmp_path / "tape.db", frames)
     monkeypatch.setattr(searching, "_SPAN", 8)
-    monkeypatch.setattr(searching, "_BLOCK", 3)
+    monkeypatch.setattr(searching, "_INDEXED", 3)
     seen: list[int] = []
     with Cassette(tape) as cassette:
         hits = list(searching.search(cassette, [Term("word3")], [1], seen.append))

@@ -1,0 +1,80 @@
+"""The one way to read more rows than memory should hold: page by page, each by a query of its own.
+
+A query is never left open while the consumer takes its time: outside of WAL mode it would lock recorders out, see
+https://www.sqlite.org/lockingv3.html. `Cassette.pages` reports errors as those of a cassette.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+Row = Sequence[Any]
+
+BEFORE_ALL = -(1 << 63)  # SQLite's least number
+_PAGE_ROWS, _PAGE_BYTES = 1_000, 4 << 20
+
+
+def pages(
+    db: sqlite3.Connection,
+    sql: str,
+    values: Sequence[Any],
+    key: Mapping[str, int],
+    make: Callable[[Row], T],
+    *,
+    after: Sequence[int] = (),
+    most: int = _PAGE_ROWS,
+    first: int | None = None,
+    text: int | None = None,
+) -> Iterator[list[T]]:
+    """The rows of a query, some at a time, each page by a query of its own that is over when the page is given out.
+
+    `sql` ends with its WHERE condition. `key`: the columns of whole numbers that order its rows, and their places in a
+    row; NULL is before all. `after`: the key to go on behind. A page has at most `most` rows (the first one `first`),
+    and with `text`, the place of a column, ends when its values have some megabytes. Rows that are written meanwhile
+    are read, too, if they come behind. Refuses a file whose rows do not go on: reading it would never end.
+    """
+    last = tuple(after) or (BEFORE_ALL,) * len(key)
+    sql = f"{sql} AND {_behind(tuple(key))} ORDER BY {', '.join(key)} LIMIT ?"
+    size = first or most
+    while True:
+        cursor = db.execute(sql, (*values, *_behind_values(last), size))
+        page, now = _page(cursor, make, tuple(key.values()), text)
+        if not page:
+            return
+        yield page
+        del page  # before there is another
+        if not all(type(value) is int for value in now) or now <= last:
+            raise sqlite3.DatabaseError("its rows are out of order")
+        last, size = now, most
+
+
+def _page(
+    cursor: sqlite3.Cursor, make: Callable[[Row], T], key: tuple[int, ...], text: int | None
+) -> tuple[list[T], tuple[Any, ...]]:
+    """Rows, and the key of the last of them."""
+    page: list[T] = []
+    row: Row = ()
+    size = 0
+    with closing(cursor):
+        for row in cursor:
+            page.append(make(row))
+            if text is not None:
+                size += len(row[text]) if isinstance(row[text], (str, bytes)) else 0
+                if size >= _PAGE_BYTES:
+                    break
+    return page, tuple(BEFORE_ALL if row[place] is None else row[place] for place in key if page)
+
+
+def _behind(key: tuple[str, ...]) -> str:
+    """The condition of rows behind a key. Not as a row value, for which SQLite finds no index across two tables."""
+    column, *more = key
+    return f"{column} >= ? AND ({column} > ? OR {_behind(tuple(more))})" if more else f"{column} > ?"
+
+
+def _behind_values(key: tuple[int, ...]) -> tuple[int, ...]:
+    value, *more = key
+    return (value, value, *_behind_values(tuple(more))) if more else key

@@ -1,0 +1,140 @@
+"""Rows read page by page: bounds, keys, others who write meanwhile, and tables that do not go on."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from mcp_tape.cassette import pages as paging
+from mcp_tape.cassette.pages import BEFORE_ALL, pages
+from mcp_tape.cassette.reader import Cassette, row_maker
+from mcp_tape.cassette.writer import Writer
+from mcp_tape.errors import CassetteError
+from tests.support.decks import FACTS
+from tests.support.reading import Frames, call, make, said
+
+NUMBERS = "SELECT n, text FROM numbers WHERE 1"
+KEY = {"n": 0}
+
+
+@pytest.fixture
+def db() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        db.execute("CREATE TABLE numbers (n INTEGER, part, text)")
+        yield db
+
+
+def fill(db: sqlite3.Connection, *rows: Sequence[Any]) -> sqlite3.Connection:
+    db.executemany("INSERT INTO numbers VALUES (?, ?, ?)", ((*row, None, None)[:3] for row in rows))
+    return db
+
+
+def numbers(db: sqlite3.Connection, **bounds: Any) -> list[list[int]]:
+    return [[n for n, _ in page] for page in pages(db, NUMBERS, (), KEY, tuple, **bounds)]
+
+
+def test_pages_have_at_most_so_many_rows(db: sqlite3.Connection) -> None:
+    fill(db, *((n,) for n in range(7)))
+    assert numbers(db, most=3) == [[0, 1, 2], [3, 4, 5], [6]]
+    assert numbers(db, most=3, first=1) == [[0], [1, 2, 3], [4, 5, 6]]
+    assert numbers(db, most=3, after=(4,)) == [[5, 6]]
+    assert [len(page) for page in numbers(db)] == [7]
+
+
+def test_no_rows_are_no_page(db: sqlite3.Connection) -> None:
+    assert numbers(db) == []
+
+
+def test_pages_end_after_so_many_bytes(db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paging, "_PAGE_BYTES", 10)
+    texts = "a" * 4, b"b" * 4, "c" * 4, None, 5, "d" * 100, "e"
+    fill(db, *((n, 0, text) for n, text in enumerate(texts)))
+    assert numbers(db, text=1) == [[0, 1, 2], [3, 4, 5], [6]]  # at least one, however long it is
+    assert len(numbers(db)) == 1
+
+
+def test_a_key_of_several_columns_goes_on_within_the_first(db: sqlite3.Connection) -> None:
+    rows = [(n, part) for n in (BEFORE_ALL, -1, 0, (1 << 63) - 1) for part in (None, -5, 0, 3)]
+    fill(db, *rows)
+    sql = "SELECT part, n, rowid FROM numbers WHERE n IS NOT ?"
+    for most in range(1, 6):
+        found = pages(db, sql, (None,), {"n": 1, "part": 0, "rowid": 2}, tuple, most=most)
+        # Rows before all are behind nothing: no recorder has them.
+        assert [(n, part) for page in found for part, n, _ in page] == rows[1:]
+
+
+def test_columns_may_repeat_within_a_page(db: sqlite3.Connection) -> None:
+    fill(db, (1,), (1,), (2,))
+    assert numbers(db) == [[1, 1, 2]]
+
+
+@pytest.mark.parametrize("odd", [None, "text", 1.5, b"data"])
+def test_a_key_that_is_no_number_is_refused(odd: Any) -> None:
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.execute("CREATE TABLE numbers (n, part, text)")
+        fill(db, (1,), (odd,))
+        with pytest.raises(sqlite3.DatabaseError, match="out of order"):
+            list(pages(db, "SELECT n, text FROM numbers WHERE 1", (), {"coalesce(n, 9)": 0}, tuple))
+
+
+def test_a_table_that_does_not_go_on_is_refused_and_not_read_for_ever(db: sqlite3.Connection) -> None:
+    fill(db, (1,), (2,))
+    # As where an index and its table say different things.
+    endless = pages(db, "SELECT 1, text FROM numbers WHERE 1", (), {"n": 0}, tuple, most=1)
+    assert next(endless) == [(1, None)]
+    assert next(endless) == [(1, None)]
+    with pytest.raises(sqlite3.DatabaseError, match="its rows are out of order"):
+        next(endless)
+
+
+def test_no_query_is_open_while_a_page_is_looked_at(tmp_path: Path) -> None:
+    """Without WAL, a recorder could not commit."""
+    path = tmp_path / "numbers.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as db, closing(sqlite3.connect(path, timeout=0)) as other:
+        db.execute("CREATE TABLE numbers (n INTEGER, part, text)")
+        fill(db, *((n, 0, "x" * 10) for n in range(10)))
+        seen = []
+        for page in pages(db, NUMBERS, (), KEY, tuple, most=2):
+            seen += [n for n, _ in page]
+            if len(seen) < 6:
+                fill(other, (len(seen) + 100,))
+                other.commit()
+        assert seen == [*range(10), 102, 104]
+
+
+class Pair(NamedTuple):
+    number: int
+    text: str | None
+
+
+# Cassettes ----------------------------------------------------------------------------------------------
+
+
+def test_frames_recorded_meanwhile_are_read_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paging, "_PAGE_BYTES", 1)
+    writer = Writer(str(tmp_path / "tape.db"))
+    session = writer.begin(FACTS | {"started_at": "2026-01-02T03:04:05Z"})
+    frames = Frames().client(call(1, "add")).server(said(1, "2")).client(call(2, "add"))
+    writer.append([(session, frame, []) for frame in frames[:2]], {})
+    with Cassette(tmp_path / "tape.db") as cassette:
+        reading = cassette.frames(session)
+        found = [next(reading)]
+        writer.append([(session, frames[2], [])], {})
+        assert [*found, *reading] == frames
+    writer.close()
+
+
+def test_errors_of_pages_are_those_of_the_cassette(tmp_path: Path) -> None:
+    path = make(tmp_path / "tape.db", Frames().client(call(1, "add")))
+    with Cassette(path) as cassette:
+        with pytest.raises(CassetteError, match=r"cannot read .*: one of its rows holds what does not belong there$"):
+            list(cassette.pages("SELECT seq, seq FROM frames WHERE 1", (), {"seq": 0}, row_maker(Pair)))
+        with pytest.raises(CassetteError, match="out of order; if it is damaged, try"):
+            list(cassette.pages("SELECT 'x' FROM frames WHERE 1", (), {"seq": 0}, tuple))
+        with pytest.raises(CassetteError, match="no such table"):
+            list(cassette.pages("SELECT n FROM numbers WHERE 1", (), {"n": 0}, tuple))

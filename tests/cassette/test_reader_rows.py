@@ -1,0 +1,51 @@
+"""Row types: the columns of their tables, and the types that belong there."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, NamedTuple
+
+import pytest
+
+from mcp_tape.cassette import schema
+from mcp_tape.cassette.reader import MessageRow, OddRowError, Session, row_maker, types_of
+from mcp_tape.wire.frames import Frame
+
+
+@pytest.fixture
+def db() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(schema.SCHEMA)
+        yield db
+
+
+@pytest.mark.parametrize(
+    ("table", "fields"),
+    [("sessions", Session._fields), ("messages", MessageRow._fields), ("frames", {"id", "session", *Frame._fields})],
+)
+def test_row_types_have_the_columns_of_the_schema(db: sqlite3.Connection, table: str, fields: Any) -> None:
+    found = [name for (name,) in db.execute(f"SELECT name FROM pragma_table_info('{table}') ORDER BY cid")]
+    assert (set(found) if isinstance(fields, set) else tuple(found)) == fields
+
+
+@pytest.mark.parametrize(("table", "row_type"), [("sessions", Session), ("messages", MessageRow)])
+def test_what_may_not_be_null_is_never_none(db: sqlite3.Connection, table: str, row_type: Any) -> None:
+    needed = db.execute(f"SELECT name, \"notnull\" OR pk FROM pragma_table_info('{table}')").fetchall()
+    allowed = {name: type(None) not in types for name, types in zip(row_type._fields, types_of(row_type), strict=True)}
+    assert allowed == {name: bool(must) for name, must in needed}
+
+
+class Pair(NamedTuple):
+    number: int
+    text: str | bytes | None
+
+
+def test_a_value_of_another_type_is_refused() -> None:
+    made = row_maker(Pair, "pairs")
+    assert [made((1, text)) for text in ("a", b"a", None)] == [(1, "a"), (1, b"a"), (1, None)]
+    with pytest.raises(OddRowError, match="a row of its table pairs holds what does not belong there"):
+        made(("1", "a"))
+    with pytest.raises(OddRowError, match="one of its rows"):
+        row_maker(Pair)((1, 2.5))
