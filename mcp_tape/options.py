@@ -1,7 +1,7 @@
 """The table of options: those of record, replay and use, which `use_cassette`, marks and recorders share.
 
 Every shape that an option takes is made from its row: click's (cli/options.py), the keyword of `use_cassette` and of
-marks with its check (testing/use.py), and the words on the command line of a recorder (`words`). Each command loads
+marks with its check (testing/use.py), and the words on the command line of a recorder (`words_for`). Each command loads
 this file when it starts, so it imports nothing of the package, and is below all of it: a row *names* the function that
 reads or checks its value, which is loaded with the first value that was given.
 """
@@ -24,8 +24,8 @@ JSON_PATH = "wire.jsonpath:compile_path"
 
 _Row = namedtuple(
     "_Row",
-    "name flag help metavar kind multiple default keyword parse check noun join counts hidden short",
-    defaults=(None, "text", False, None, None, None, None, None, None, None, False, None),
+    "name flag help metavar kind multiple default keyword parse check noun functions join counts hidden short",
+    defaults=(None, "text", False, None, None, None, None, None, None, None, None, False, None),
 )
 
 
@@ -39,6 +39,7 @@ class Option(_Row):
     parse     module:function that makes the value of a text; ValueError says why it makes none
     check     module:function that refuses a text with a ValueError, or a part of what was parsed
     noun      for a text that is refused as a keyword's
+    functions name of those that may stand beside the texts of a keyword
     join      between the parts of a value on a command line
     counts    url: only with the URL of a server; listening: only where clients come over HTTP
     hidden    from help: for recorders that a test starts
@@ -53,14 +54,15 @@ class Option(_Row):
         return tuple(map(self._read, given)) if self.multiple else self._read(given)
 
     def _read(self, text: str) -> Any:
-        value = _named(self.parse)(text) if self.parse else text
-        for part in (value if self.parse else (text,)) if self.check else ():
-            self.refuse(part)
-        return value
+        if not self.parse:
+            return self.checked(text)
+        value = _named(self.parse)(text)
+        return tuple(map(self.checked, value)) if self.check else value
 
-    def refuse(self, text: str) -> None:
-        """Raise ValueError for a text that its check refuses."""
+    def checked(self, text: str) -> str:
+        """Return a text that its check does not refuse with a ValueError."""
         _named(self.check)(text)
+        return text
 
 
 def _named(name: str) -> Callable[[str], Any]:
@@ -71,7 +73,7 @@ def _named(name: str) -> Callable[[str], Any]:
     return found
 
 
-def words(rows: Iterable[Option], given: Mapping[str, Any]) -> list[str]:
+def words_for(rows: Iterable[Option], given: Mapping[str, Any]) -> list[str]:
     """Return the words of a command line that give these values, by name. A default need not be given."""
     found: list[str] = []
     for row in rows:
@@ -161,7 +163,7 @@ REPLAYING = (
     Option("ignore", "--ignore", "Leave this out when requests are compared, e.g. '$.params.arguments.now'.",
            "JSONPATH", multiple=True, keyword="ignore", check=JSON_PATH),
     Option("match_on", "--match-on", "Compare only these, e.g. '$.params.name'.", "JSONPATH,...",
-           keyword="match_on", parse="wire.jsonpath:split_paths", check=JSON_PATH, join=","),
+           keyword="match_on", parse="wire.jsonpath:split_paths", check=JSON_PATH, functions="rules", join=","),
     Option("repeats", "--repeats", "More requests than recorded: a miss, the last answer, or start over. Default: "
            "error; cycle for clients of the modern era over HTTP, who share one tape.",
            kind=("error", "last", "cycle"), keyword="repeats"),
@@ -170,7 +172,7 @@ REPLAYING = (
     Option("speed", "--speed", "0: never wait. 1: as slow as it was. 2: twice as fast.",
            kind="number", default=0.0, keyword="speed"),
     Option("faults", "--fault", "Break an answer, e.g. 'tools/call:search@2=error:-32000'.", "TARGET=FAULT",
-           multiple=True, keyword="faults", check="replay.faults:parse", noun="fault"),
+           multiple=True, keyword="faults", check="replay.faults:parse", noun="fault", functions="choosers"),
     Option("seed", "--seed", "For faults that happen by chance.", kind="integer", default=0, keyword="seed"),
     Option("strict", "--strict", "Recorded requests that nobody made are a finding too (exit 1).", kind="flag"),
     Option("report", "--report", "Append what happens, as JSON lines.", "FILE", check="values:check_appendable"),

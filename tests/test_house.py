@@ -96,7 +96,7 @@ NOT_YET: dict[str, set[str]] = {
     "channels": {"replay"},
     "sql": {"replay", "cli"},
     "posix": {"cli", "testing"},
-    "folders": {"replay", "testing", "wire"},
+    "folders": {"replay"},
 }
 
 

@@ -13,15 +13,16 @@ from datetime import datetime, timezone
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
-from .. import api, modes
+from .. import api, modes, options
 from ..cassette import file, replace, schema
 from ..cassette.reader import Cassette, EmptyError
 from ..errors import CassetteError, ServerError, TapeError, unchanged
 from ..redaction import environment
 from ..redaction.diagnostics import hidden
+from ..values import name_of
 from ..wire.channels import STDIO
 from ..wire.frames import Exchange
-from . import happened, recorders
+from . import happened
 from .handover import Handover
 from .happened import Happened
 from .used import Function, Miss, Settings, UsedCassette
@@ -42,7 +43,7 @@ class Recording(UsedCassette):
     def __init__(self, settings: Settings, owner: Recording | None = None) -> None:
         """With an owner, into its file."""
         super().__init__(settings)
-        self._options = recorders.options(settings)
+        self._options = _recorder_options(settings)
         self._owner = owner
         self._run = uuid.uuid4().hex
         self._beside = contextlib.ExitStack()
@@ -97,9 +98,8 @@ class Recording(UsedCassette):
         web = self._settings.web
         if not web.url:
             raise TapeError(f"{self.path} is recorded from a command: give the client tape.command, not tape.url")
-        headers = [word for name, value in web.headers for word in ("--header", f"{name}: {value}")]
-        trust = ["--cacert", web.cacert] if web.cacert else []
-        words = [*self._mcp_tape(), "--url", web.url, *headers, *trust, "--listen", "127.0.0.1:0"]
+        given = self._settings.given | {"listen": ("127.0.0.1", 0)}
+        words = [*self._mcp_tape(), *options.words_for((*options.WEB, options.LISTEN), given)]
         recorder = subprocess.Popen(words, stdout=subprocess.PIPE)
         self._started.callback(self._stop, recorder)
         assert recorder.stdout is not None
@@ -257,6 +257,19 @@ class Recording(UsedCassette):
             self._code = recorder.wait()
         if recorder.stdout is not None:
             recorder.stdout.close()
+
+
+def _recorder_options(settings: Settings) -> list[str]:
+    """The settings, as options of a recorder's command line."""
+    try:
+        named = {"redact_with": [name_of(function) for function in settings.given["redactions"]]}
+    except ValueError as error:
+        raise TapeError(str(error)) from None
+    if settings.mode != "new_episodes":
+        return options.words_for(options.RECORDING, settings.given | named)
+    if settings.replay.rules or settings.replay.choosers:
+        raise TapeError("in mode new_episodes another process plays: rules and faults must be texts, not functions")
+    return options.words_for((*options.RECORDING, *options.REPLAYING), settings.given | named)
 
 
 def _record_nothing(part: str, run: str) -> None:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, get_args
+from typing import Any, NamedTuple, NoReturn
 
 import pytest
+
+from ..options import MODES, UNPLAYED, USE
 
 _LONGEST = 80  # characters of a file's name, before its ending
 _DIRECTORY = "cassettes"
 _DEFAULTS = {"mode": "none", "unplayed": "ignore", "block_live": False}
 _INI = {"mode": "mcp_record", "unplayed": "mcp_unplayed", "block_live": "mcp_block_live", "dir": "mcp_tape_dir"}
-_UNPLAYED = ("ignore", "warn", "error")
 _LIVE = {"server": "command", "command": "command", "url": "url"}  # one of them is the live server
 _OUTER = (pytest.Session, pytest.Directory, pytest.File)
 _REPETITION = "__pytest_repeat_step_number"
 _OURS = {"name", "dir", "unplayed", "live"}  # not of use_cassette
+_KEYWORDS = {row.keyword for row in USE if row.keyword} | {"block_live"}  # of use_cassette
 
 
 class Setting(NamedTuple):
@@ -165,16 +166,13 @@ def _with_live(given: Any) -> dict[str, Any]:
 
 
 def _check(chosen: dict[str, Setting]) -> None:
-    from .. import use_cassette
-    from ..modes import Mode
-
-    known = {*inspect.signature(use_cassette).parameters, *_OURS, *_LIVE} - {"path"}
+    known = {*_KEYWORDS, *_OURS, *_LIVE}
     unknown = sorted(chosen.keys() - known)
     if unknown:
         refuse(f"mcp_tape has no option {', '.join(unknown)}; it has {', '.join(sorted(known - {'live'}))}")
     if not isinstance(chosen["name"].value, str | os.PathLike | None):
         refuse(f"the name of a cassette is a text, not {chosen['name'].value!r}")
-    for name, choices in (("mode", get_args(Mode)), ("unplayed", _UNPLAYED)):
+    for name, choices in (("mode", MODES), ("unplayed", UNPLAYED)):
         value, source = chosen[name]
         if value not in choices:
             refuse(f"{name} is {value!r} ({source}); it may be one of {', '.join(choices)}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import TapeError, unchanged
+from ..options import REPLAYING
 from .settings import refuse
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 # In which the tests that record one cassette may differ: always, and where only the live server answers.
 _OF_PLAYING = {"faults", "speed", "order", "seed"}
-_OF_MATCHING = {"ignore", "match_on", "repeats", "session"}
+_OF_REPLAY = {row.keyword for row in REPLAYING}
 _TOGETHER = "those that record one cassette must run in one process: without -n, or from one file with --dist loadfile"
 
 
@@ -32,7 +33,7 @@ class Shared:
     def join(self, test: str, options: dict[str, Any]) -> UsedCassette:
         """The tape of one more test."""
         self.tests.add(test)
-        free = _OF_PLAYING | (set() if self.tape.mode == "new_episodes" else _OF_MATCHING)
+        free = _OF_PLAYING if self.tape.mode == "new_episodes" else _OF_REPLAY
         names = {*self._options, *options} - free
         other = sorted(name for name in names if self._options.get(name) != options.get(name))
         if other:

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..options import UNPLAYED
 from .marks import by_scope
 
 if TYPE_CHECKING:
     import pytest
 
 _MOST = 10  # requests that are told one by one
-_LEVELS = ("ignore", "warn", "error")
 
 Call = tuple[int, int, str]  # session, seq, what
 
@@ -38,7 +38,7 @@ class Summary:
         """What somebody has left unplayed; what others have played does not count."""
         calls = set(left)
         self._left[path] = self._left.get(path, calls) & calls
-        self._levels[path] = max(level, self._levels.get(path, "ignore"), key=_LEVELS.index)
+        self._levels[path] = max(level, self._levels.get(path, "ignore"), key=UNPLAYED.index)
 
     def grew(self, path: str, stale: int) -> None:
         """A live server has answered what was not on a cassette, and `stale` answers after that were the cassette's."""

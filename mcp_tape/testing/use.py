@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import api, modes
 from ..errors import CassetteError, TapeError
-from ..redaction.diagnostics import Discreet, Rules
-from .checking import check, check_server, check_session
+from ..options import MODE, REDACT, REPLAYING, USE, Option
+from ..redaction.diagnostics import Discreet, Rules, hidden
 from .used import Miss, Settings, UsedCassette
 
 if TYPE_CHECKING:
@@ -51,40 +51,23 @@ def use_cassette(
     live request and returns None or how they differ; a fault gets the live request and returns what strikes it, as in
     "delay:250", or None. `redactions` are functions of a text that give it back without its secrets.
     """
-    check_server(command, url)
-    replay = api.Replay(
-        session=str(session),
-        ignore=tuple(ignore),
-        match_on=tuple(rule for rule in match_on if isinstance(rule, str)),
-        rules=tuple(rule for rule in match_on if not isinstance(rule, str)),
-        repeats=repeats,
-        in_recorded_order=order == "recorded",
-        speed=speed,
-        faults=tuple(fault for fault in faults if isinstance(fault, str)),
-        choosers=tuple(fault for fault in faults if not isinstance(fault, str)),
-        seed=seed,
-        redact_keys=tuple(redact_keys),
-        redact_paths=tuple(redact_paths),
-        redact_values=tuple(redact_values),
-        redactions=tuple(redactions),
-        headers=tuple((headers or {}).items()),
-    )
-    check(mode, replay, order, redact_paths, redact_values)
+    given = dict(locals())  # before another name is bound
+    _check_server(command, url)
+    for row in (MODE, *REPLAYING, *REDACT):
+        if row.keyword == row.name:
+            _check(row, given[row.name])
+    given = _by_name(given)
+    path = os.path.abspath(path)
     settings = Settings(
-        path=os.path.abspath(path),
-        mode=_effective(os.path.abspath(path), mode, can_record=not block_live and bool(command or url)),
+        path=path,
+        mode=_effective(path, mode, can_record=not block_live and bool(command or url)),
         command=tuple(command),
-        web=api.Web(url=url or "", headers=tuple((headers or {}).items()), cacert=cacert),
-        replay=replay,
-        note=note,
-        redact=redact,
-        redact_keys=tuple(redact_keys),
-        redact_paths=tuple(redact_paths),
-        redact_values=tuple(redact_values),
-        redactions=tuple(redactions),
+        web=api.Web(url=url or "", headers=given["headers"], cacert=cacert),
+        replay=api.replay_options(given),
+        given=given,
     )
     if settings.mode == "none":
-        check_session(settings.path, replay.session)
+        _check_session(path, settings.replay.session)
         from .playing import Playing
 
         return Playing(settings)
@@ -92,6 +75,63 @@ def use_cassette(
     from .recording import Recording
 
     return Recording(settings)
+
+
+def _by_name(keywords: dict[str, Any]) -> dict[str, Any]:
+    """Return values by the names of the table, as a command line gives them; functions apart from texts."""
+    given = {row.name: keywords[row.name] for row in USE if row.keyword == row.name}
+    for row in USE:
+        if row.functions:
+            given[row.functions] = tuple(each for each in given[row.name] if not isinstance(each, str))
+            given[row.name] = tuple(each for each in given[row.name] if isinstance(each, str))
+        elif row.multiple and row.name in given:
+            given[row.name] = tuple(given[row.name] or ())
+    headers = tuple((keywords["headers"] or {}).items())
+    apart = {"no_redact": not keywords["redact"], "redactions": tuple(keywords["redactions"])}
+    return given | apart | {"session": str(keywords["session"]), "headers": headers}
+
+
+def _check(row: Option, value: Any) -> None:
+    """Refuse at once what would fail only when a client comes, perhaps in another thread or process."""
+    if isinstance(row.kind, tuple):
+        if value not in row.kind and (value, row.default) != (None, None):
+            raise TapeError(f"there is no {row.name} {value!r}: choose one of {', '.join(row.kind)}")
+    elif row.kind == "number" and not value >= 0:
+        raise TapeError(f"{row.name} {value} is less than 0")
+    elif row.check and not (row.multiple or row.parse):
+        _try(row, str(value), row.name)
+    elif row.check:
+        if isinstance(value, str):
+            raise TapeError(f"{value!r} must be in a list")
+        what = f"no {row.noun}" if row.noun else f"nothing for {row.name}"
+        for source in value:
+            if isinstance(source, str) or not row.functions:
+                _try(row, source, f"{source!r} is {what}:")
+            elif not callable(source):
+                raise TapeError(f"{source!r} is neither a text nor a function")
+
+
+def _try(row: Option, source: str, refused: str) -> None:
+    try:
+        row.checked(source)
+    except (ValueError, TypeError) as error:
+        raise TapeError(f"{refused} {error.__cause__ or error}") from None
+
+
+def _check_server(command: Sequence[str], url: str | None) -> None:
+    if isinstance(command, str):
+        raise TapeError(f"the command must be a list of words, as in {command.split()!r}")
+    if command and url:
+        raise TapeError(f"either the command {command[0]} or the URL {hidden(url)}, not both")
+
+
+def _check_session(path: str, session: str) -> None:
+    """Refuse a session that is not there."""
+    if session.isdecimal():
+        from ..cassette.reader import Cassette
+
+        with Cassette(path) as cassette:
+            cassette.session(int(session))
 
 
 def _effective(path: str, mode: modes.Mode, *, can_record: bool) -> modes.Mode:

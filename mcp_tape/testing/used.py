@@ -48,12 +48,7 @@ class Settings(NamedTuple):
     command: tuple[str, ...]
     web: api.Web
     replay: api.Replay
-    note: str | None = None
-    redact: bool = True
-    redact_keys: tuple[str, ...] = ()
-    redact_paths: tuple[str, ...] = ()
-    redact_values: tuple[str, ...] = ()
-    redactions: tuple[Callable[[str], str], ...] = ()
+    given: dict[str, Any]  # by the names of the table of options: what recorders are given
 
 
 class UsedCassette(ABC):

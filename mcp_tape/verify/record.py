@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from ..api import mcp_tape
 from ..cassette.reader import Cassette
 from ..errors import ServerError
+from ..options import LISTEN, WEB, words_for
 from ..redaction.diagnostics import hidden
 from ..transports.stdio.connect import Stdio
 from ..wire.channels import SSE
@@ -44,9 +45,7 @@ def recorded(
 def _at_url(server: Server, plan: Plan, words: list[str], listen: bool, late: bool) -> Iterator[Connection]:
     from ..transports.http.connect import Http
 
-    headers = [word for name, value in server.headers for word in ("--header", f"{name}: {value}")]
-    trust = ["--cacert", server.cacert] if server.cacert else []
-    listening = ["--url", server.url, *headers, *trust, "--listen", "127.0.0.1:0"]
+    listening = words_for((*WEB, LISTEN), server._asdict() | {"listen": ("127.0.0.1", 0)})
     with Stdio([*words, *listening], storing=_STORING) as recorder:
         url = (recorder.receive(_STARTING) or b"").decode("utf-8", "replace")
         if not url:

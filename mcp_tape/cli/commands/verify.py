@@ -12,7 +12,7 @@ import click
 
 from ...compare.judging import Comparison
 from ...errors import TapeError, count, pasted
-from ...options import NO_REDACT, NOTE, RECORDING, REDACT, WEB, words
+from ...options import NO_REDACT, NOTE, RECORDING, REDACT, WEB, words_for
 from .. import say
 from ..compare import AfterDashes, diff_options, fails, is_text, project_from, show
 from ..options import files as of_files
@@ -238,4 +238,4 @@ def _options(given: dict[str, Any]) -> Options:
     if session not in ("latest", "all") and not session.isdigit():
         raise click.UsageError(f"--session: {session!r} is neither latest, all nor a session's number")
     writes: Any = "allow" if given["allow_writes"] else "skip" if given["skip_writes"] else "refuse"
-    return Options(session, writes, given["timeout"], tuple(words((NOTE, *REDACT, NO_REDACT), given)))
+    return Options(session, writes, given["timeout"], tuple(words_for((NOTE, *REDACT, NO_REDACT), given)))

@@ -1,0 +1,253 @@
+"""Every option of the table comes to the same value in each of its shapes; a bad one is refused for the same reason.
+
+The shapes: a command line, a keyword of `use_cassette`, a mark, and the command line of a recorder that a test starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import re
+import shutil
+import ssl
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+import pytest
+
+from mcp_tape import TapeError, api, modes, options, pytest_plugin, use_cassette
+from mcp_tape.cli import cli
+from mcp_tape.options import Option
+from mcp_tape.record.recorder import Options
+from mcp_tape.testing import settings
+from mcp_tape.testing.handover import Handover
+from tests.support.promises import CASSETTES
+
+COMMANDS = {"record": options.RECORD, "replay": options.REPLAY, "use": options.USE}
+ROWS = {row.name: row for rows in COMMANDS.values() for row in rows}
+KEYWORDS = [row for row in ROWS.values() if row.keyword]
+NEEDED = {"record": [], "replay": ["tape.db"], "use": ["tape.db"]}  # words besides an option
+
+
+def redact(text: str) -> str:
+    """A function that another process can import."""
+    return text.replace("Bern", "…")
+
+
+SECRET = (("TOKEN", "s3cret"),)
+NAMED = f"{redact.__module__}:redact"
+# Texts on a command line, the value that they come to, and what a keyword is given for it, if that is another.
+SAMPLES: dict[str, tuple[list[str], Any] | tuple[list[str], Any, Any]] = {
+    "output": (["other.db"], "other.db"),
+    "mode": (["new_episodes"], "new_episodes"),
+    "url": (["https://example.com/mcp"], "https://example.com/mcp"),
+    "headers": (["X-Key: a:b", "Y:"], (("X-Key", "a:b"), ("Y", "")), {"X-Key": "a:b", "Y": ""}),
+    "cacert": (["CERTIFICATES"], "CERTIFICATES"),
+    "listen": (["127.0.0.1:0"], ("127.0.0.1", 0)),
+    "allow_remote": ([], True),
+    "head_timeout": (["2.5"], 2.5),
+    "max_body": (["800k"], 800_000),
+    "note": (["-before 2.0"], "-before 2.0"),
+    "redact_keys": (["pin", "a b"], ("pin", "a b"), ["pin", "a b"]),
+    "redact_paths": (["$.params.pin", "$.a[0]"], ("$.params.pin", "$.a[0]"), ["$.params.pin", "$.a[0]"]),
+    "redact_values": (["a+", "x{2}"], ("a+", "x{2}"), ["a+", "x{2}"]),
+    "redact_with": ([NAMED], (NAMED,), [redact]),
+    "of_files": (["ENV"], (SECRET,)),
+    "of_processes": (["pid:SELF"], None),
+    "of_test": (["SOCKET"], SECRET),
+    "max_decoded": (["1.5k"], 1_500),
+    "no_redact": ([], True, False),
+    "session": (["1"], "1", 1),
+    "ignore": (["$.params.now", "$.a['b,c']"], ("$.params.now", "$.a['b,c']"), ["$.params.now", "$.a['b,c']"]),
+    "match_on": (["$.params.name,$.a['b,c']"], ("$.params.name", "$.a['b,c']"), ["$.params.name", "$.a['b,c']"]),
+    "repeats": (["cycle"], "cycle"),
+    "order": (["recorded"], "recorded"),
+    "speed": (["1.5"], 1.5),
+    "faults": (["tools/call=drop", "ping@2=delay:5"],) + (("tools/call=drop", "ping@2=delay:5"),) * 2,
+    "seed": (["7"], 7),
+    "strict": ([], True),
+    "report": (["REPORT"], "REPORT"),
+    "in_place_of": (["PATH"], "PATH"),
+    "run": (["r1"], "r1"),
+    "quiet": ([], True),
+}  # fmt: skip
+# A bad value on a command line, why it is refused, and what a keyword is given for it, if that is another.
+BAD: dict[str, tuple[str, str] | tuple[str, str, Any]] = {
+    "mode": ("nonne", "none, once, new_episodes, all, rewrite"),
+    "url": ("example.com", "'example.com' is no http or https URL"),
+    "headers": ("no colon", "that is no header; write it as 'Name: value'"),
+    "cacert": ("EMPTY", "holds no certificate that can be read"),
+    "listen": ("here:x", "'here:x' is not HOST:PORT"),
+    "head_timeout": ("0", "0"),
+    "max_body": ("much", "'much' is no size"),
+    "redact_paths": ("params", "a JSONPath starts with $, this one does not: 'params'", ["params"]),
+    "redact_values": ("({", "missing ), unterminated subpattern at position 0", ["({"]),
+    "redact_with": ("json:nothing", "'json:nothing' is no function that can be imported"),
+    "of_files": ("MISSING", "cannot read the secrets to hide from"),
+    "of_processes": ("me", "'me' is neither parents nor pid:N"),
+    "of_test": ("MISSING", "the test cannot be asked which secrets to hide"),
+    "max_decoded": ("0", "'0' is no size"),
+    "session": ("newest", "'newest' is neither latest, all nor a session's number"),
+    "ignore": ("$[", "cannot read the JSONPath '$['", ["$["]),
+    "match_on": ("$[", "cannot read the JSONPath '$['", ["$["]),
+    "repeats": ("always", "error, last, cycle"),
+    "order": ("random", "arrival, recorded"),
+    "speed": ("-1", "0", -1.0),
+    "faults": ("tools/call=explode", "there is no fault 'explode'", ["tools/call=explode"]),
+    "seed": ("x", "'x' is not a valid integer"),
+    "report": ("/dev/null/report", "cannot write /dev/null/report"),
+}  # fmt: skip
+LATE = {"url", "headers", "cacert", "redact_with", "seed"}  # keywords that only a recorder, or what plays, refuses
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that options name."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(CASSETTES / "demo.db", "tape.db")
+    shutil.copy(ssl.get_default_verify_paths().cafile or pytest.skip("no certificates here"), "CERTIFICATES")
+    Path("ENV").write_text("TOKEN=s3cret\n")
+    Path("EMPTY").touch()
+
+
+def given(command: str, words: list[str]) -> dict[str, Any]:
+    """The values of a command line, by name."""
+    found = cli.get_command(click.Context(cli), command)
+    assert found is not None
+    with found.make_context(command, [*words, *NEEDED[command]]) as context:
+        return context.params
+
+
+def words_of(row: Option) -> list[str]:
+    texts = SAMPLES[row.name][0]
+    return [row.flag] if row.kind == "flag" else [word for text in texts for word in (row.flag, text)]
+
+
+def value_of(row: Option) -> Any:
+    return SAMPLES[row.name][1]
+
+
+def keyword_of(row: Option) -> dict[str, Any]:
+    return {row.keyword: SAMPLES[row.name][-1]}
+
+
+# The table ----------------------------------------------------------------------------------------------
+
+
+def test_each_row_has_a_sample() -> None:
+    assert SAMPLES.keys() == ROWS.keys()
+    assert BAD.keys() == {row.name for row in ROWS.values() if row.parse or row.check or row.kind in KINDS} | CHOICES
+
+
+KINDS = ("integer", "number", "seconds")
+CHOICES = {"mode", "repeats", "order"}
+
+
+def test_a_name_and_a_flag_stand_for_one_row() -> None:
+    rows = set().union(*COMMANDS.values())
+    assert len({row.name for row in rows}) == len({row.flag for row in rows}) == len(rows)
+
+
+def test_the_keywords_are_those_of_use_cassette() -> None:
+    parameters = inspect.signature(use_cassette).parameters
+    assert {row.keyword for row in KEYWORDS} == parameters.keys() - {"path", "command", "block_live"}
+    for row in KEYWORDS:
+        if row.keyword == row.name and not row.multiple:
+            assert parameters[row.name].default in (row.default, ())
+
+
+def test_choices_are_those_of_the_types() -> None:
+    assert options.MODES == get_args(modes.Mode) == pytest_plugin._MODES
+    assert options.UNPLAYED == pytest_plugin._UNPLAYED
+
+
+def test_what_has_a_name_is_taken_by_what_records_replays_or_serves() -> None:
+    fields = {*api.Replay._fields, *Options._fields, *api.Web._fields}
+    # Those are given by another name, or say what is done with the rest.
+    apart = {"order", "no_redact", "of_files", "of_processes", "of_test", "listen", "allow_remote"}
+    assert ROWS.keys() - fields == apart | {"output", "mode", "quiet"}
+
+
+# The command line ---------------------------------------------------------------------------------------
+
+
+CASES = [pytest.param(command, row, id=f"{command} {row.flag}") for command, rows in COMMANDS.items() for row in rows]
+
+
+@pytest.mark.parametrize(("command", "row"), CASES)
+def test_on_a_command_line(command: str, row: Option) -> None:
+    with contextlib.closing(Handover(lambda: SECRET)) as test:
+        there = {"SOCKET": test.path, "pid:SELF": f"pid:{os.getpid()}"}
+        words = [there.get(word, word) for word in words_of(row)]
+        found = given(command, words)[row.name]
+    assert found == value_of(row) or (row.name == "of_processes" and isinstance(found, tuple))
+    if row.short:
+        assert given(command, [row.short, *words[1:]])[row.name] == found
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_value_on_a_command_line(name: str) -> None:
+    command = next(command for command, rows in COMMANDS.items() if ROWS[name] in rows)
+    with pytest.raises((click.BadParameter, TapeError)) as refused:
+        given(command, [ROWS[name].flag, BAD[name][0]])
+    assert BAD[name][1] in (str(refused.value) if name not in CHOICES else str(refused.value).replace("'", ""))
+
+
+def test_what_was_not_given_is_nothing_or_the_default() -> None:
+    for command, rows in COMMANDS.items():
+        found = given(command, [])
+        assert {row.name for row in rows if found[row.name] not in (None, (), False, row.default)} == set()
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if not name.startswith("of_")])
+def test_words_for_a_value_give_it_again(name: str) -> None:
+    row, value = ROWS[name], value_of(ROWS[name])
+    command = "record" if name == "output" else "use"
+    assert given(command, options.words_for([row], {name: value}))[name] == value
+    assert options.words_for([row], {name: row.default}) == options.words_for([row], {}) == []
+
+
+# Keywords and marks -------------------------------------------------------------------------------------
+
+OF_BOTH = [row for row in KEYWORDS if row.name != "mode"]
+names = pytest.mark.parametrize("row", OF_BOTH, ids=[row.keyword for row in OF_BOTH])
+
+
+@names
+def test_as_a_keyword(row: Option) -> None:
+    expected = given("use", words_of(row))
+    with use_cassette("tape.db", "none", **keyword_of(row)) as tape:
+        used = tape._settings
+    if row.keyword != "redactions":
+        assert used.given[row.name] == expected[row.name]
+        assert used.replay == api.replay_options(expected)
+    assert used.web == api.Web(url=expected["url"] or "", headers=expected["headers"], cacert=expected["cacert"])
+
+
+@names
+def test_in_a_mark(row: Option, pytestconfig: pytest.Config) -> None:
+    want = settings.wanted(pytestconfig, [keyword_of(row)], {})
+    with use_cassette("tape.db", "none", **keyword_of(row)) as tape, use_cassette("tape.db", **want.options) as marked:
+        assert marked._settings == tape._settings
+
+
+@names
+def test_in_the_words_for_a_recorder(row: Option) -> None:
+    server = {} if row in options.WEB else {"command": ["server"]}
+    server |= {"url": "https://example.com/mcp"} if row in options.UPSTREAM else {}
+    with use_cassette("tape.db", "new_episodes", **server, **keyword_of(row)) as tape:
+        words = tape._options  # type: ignore[attr-defined]
+        words += options.words_for(options.WEB, tape._settings.given)
+        tape.finish(keep=False)
+    assert given("use", words)[row.name] == value_of(row)
+
+
+@pytest.mark.parametrize("name", [row.name for row in KEYWORDS if row.name in BAD and row.name not in LATE])
+def test_a_bad_value_of_a_keyword_or_a_mark(name: str, pytestconfig: pytest.Config) -> None:
+    bad = {name: BAD[name][-1] if len(BAD[name]) == 3 else BAD[name][0]}
+    with pytest.raises(TapeError, match=re.escape(BAD[name][1])):
+        use_cassette("tape.db", **{"mode": "none"} | bad)
+    with pytest.raises((TapeError, pytest.fail.Exception), match=re.escape(BAD[name][1])):
+        use_cassette("tape.db", **settings.wanted(pytestconfig, [bad], {}).options)
