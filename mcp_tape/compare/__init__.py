@@ -1,1 +1,22 @@
-"""What changed between two versions of a server, and what of it breaks clients."""
+"""Comparing: the changes between two versions of a server, and which of them break its clients.
+
+Owns the rules, what they are applied to, and the reports. A version is what a cassette holds, or what a live server
+answers. Knows no command line, and writes no cassette but through `cassette.change`.
+
+A comparison runs through the files in this order:
+
+    sources      the versions that a command line names: a file, a revision of git, a command, a URL
+    versions     two versions, and the entry: `compare`
+    surface      what a server declares of itself: capabilities, tools, resources, prompts
+    recording    what a client asked of it: the calls of a session with their answers
+    align        which call of one recording is which of the other
+    minted/      values that a server makes up anew each time, and that are no change
+    checks/      the differences, each under a rule
+    schemas/     the differences of two JSON Schemas
+    rules        the table of rules: level and category of each
+    changes      a change: a difference with its subject, level and fingerprint
+    judging      the changes that count, and those that a project has accepted
+    project      the settings of a project, and its ignore file
+    report/      a comparison as text, Markdown, HTML, JUnit or workflow commands
+    review       decisions on the changes that `verify` has found
+"""

@@ -1,8 +1,19 @@
-"""Which call of one recording is which of the other.
+"""Alignment: pairs of calls, one of each recording, that are the same call.
 
-By match key, in order. What is left may differ only in what the server made up and the client gave back (cursors,
-task ids, ids of things): such values are learned from the answers that are paired already. They count as whole
-values, and as words within a text such as an address.
+Theory of operation. Two clients that do the same thing need not make the same requests: a server makes up cursors, task
+ids and ids of what it creates, and a client sends them back. So calls are paired in passes, the surest first, and each
+pass sees only what the ones before have left:
+
+1. By match key, in order. The n-th request with a key on one side is the n-th with that key on the other.
+2. By learned values. Where the answers of a pair differ at a place, the two servers have two names for one thing. A
+   request that is left is tried with the new names in place of the old: first those that look made up, then all texts,
+   then numbers too, for a word that changed may mean something else where it is sent. A pair that is found so teaches
+   more, so the requests that are left are read again, in order, until a round finds none. Names count as whole values,
+   and as words within a text such as an address.
+3. By placeholders. A redacted value stands for any text.
+4. By looks, only in a session that extends another: what it uses was made up where nothing could be learned.
+
+What no pass pairs is missing, or added.
 """
 
 from __future__ import annotations
@@ -22,7 +33,7 @@ _MOST_TRIED = 200  # calls without a counterpart that are compared with each oth
 
 
 class Pair(NamedTuple):
-    """The same call on both sides."""
+    """One call, on both sides."""
 
     old: Asked
     new: Asked
@@ -37,7 +48,7 @@ class Alignment(NamedTuple):
 
 
 def align(old: Recording, new: Recording, asked_old: Iterable[Asked], asked_new: Iterable[Asked]) -> Alignment:
-    """Pairs by key and order; then by what the server made up; then by what was redacted."""
+    """Pair the calls of two recordings."""
     waiting = _Waiting(asked_new)
     pairs, left = list[Pair](), list[Asked]()
     for asked in asked_old:
@@ -81,7 +92,7 @@ class _Waiting:
 def _by_values(
     old: Recording, new: Recording, pairs: list[Pair], left: list[Asked], waiting: _Waiting
 ) -> tuple[list[Pair], list[Asked]]:
-    """What an answer teaches may pair a later call, whose answer teaches more: in order, until nothing is found."""
+    """Pair by learned values, in rounds, until one pairs nothing more."""
     learned = _Learned(value for asked in left for _, value in spots.leaves(old.params(asked)))
     found = dict(pairs)
     unread = sorted([*found, *left], key=place_of)
@@ -103,7 +114,7 @@ def _by_values(
 def _by_params(
     old: Recording, new: Recording, left: list[Asked], waiting: _Waiting, fits: Callable[[Any, Any], bool]
 ) -> tuple[list[Pair], list[Asked]]:
-    """The first of the same method whose params may be the same."""
+    """Pair each with the first of its method whose params fit."""
     found: list[Pair] = []
     for asked in left[:_MOST_TRIED]:
         params = protocol.identifying(asked.method, old.params(asked))
@@ -117,13 +128,12 @@ def _by_params(
 
 
 def _is_redacted(one: Any, other: Any) -> bool:
-    """Each placeholder stands for any text; where one side has it, the other may have the secret or another name."""
+    """True if placeholders account for all that differs; the side without one may have the secret or another name."""
     return match.fits_redacted(one, other) or match.fits_redacted(other, one)
 
 
 def _looks_alike(one: Any, other: Any) -> bool:
-    """Only ids differ, by their looks. A session that extends another one uses what was made up there, which nobody
-    can learn here."""
+    """True if only values differ that look like ids."""
     return all(
         isinstance(before, str) and isinstance(after, str) and _is_other_id(before, after)
         for _, before, after in match.differences(one, other)
@@ -135,7 +145,7 @@ def _is_other_id(before: str, after: str) -> bool:
 
 
 class _Learned:
-    """What the two servers call differently, of what the client gives back: only that is kept."""
+    """The names that two servers have for one thing; only those that the old client sends back are kept."""
 
     def __init__(self, wanted: Iterable[Any]) -> None:
         self._wanted = {hash(_name(name)) for value in wanted for name in (value, *_ids_in(value))}  # texts may be long
@@ -143,7 +153,7 @@ class _Learned:
         self._inputs: dict[str, str] = {}  # what requests for input are called
 
     def learn(self, old: Any, new: Any) -> None:
-        """Each value that they made up differently in an answer."""
+        """Take in the values that differ between the answers of a pair."""
         inputs = [protocol.member(protocol.member(body, "result"), "inputRequests") for body in (old, new)]
         if all(isinstance(asked, dict) for asked in inputs):
             self._inputs |= same_inputs(*inputs)
@@ -160,8 +170,7 @@ class _Learned:
             self._values.setdefault(name, value)
 
     def put_into(self, params: Any) -> Iterator[Any]:
-        """A request as the other client may have made it. A word or a number may differ because the server changed,
-        and mean something else where it is given: what looks made up is tried alone first."""
+        """Yield a request as the other client may have made it, the likeliest first."""
         given = protocol.member(params, "inputResponses")
         if isinstance(given, dict):
             params = params | {"inputResponses": {self._inputs.get(name, name): value for name, value in given.items()}}
@@ -186,7 +195,7 @@ _MARKS = ".,;:!?()[]{}<>\"'`"
 
 
 def _words(before: str, after: str) -> Iterator[tuple[str, str]]:
-    """Ids stand in running text too: where only single words differ, each is one; else what looks like one."""
+    """Pairs of words of two texts: each that differs where there are as many, else those that look like ids."""
     words, others = before.split(), after.split()
     if len(words) != len(others):
         words, others = made_up_in(before), made_up_in(after)

@@ -12,7 +12,7 @@ from .rules import RULES, Category, Level
 
 
 class _Absent(Enum):
-    """What is not there, as opposed to null."""
+    """The value of a member that is not there, as opposed to null."""
 
     ABSENT = "absent"
 
@@ -21,7 +21,7 @@ ABSENT = _Absent.ABSENT
 
 
 class Difference(NamedTuple):
-    """What a rule found at a place, before anybody knows of what. `level`: if it is not the rule's first."""
+    """A rule's finding at a place, without its subject. `level`: where it is not the rule's first."""
 
     rule: str
     path: Path = ()
@@ -29,11 +29,11 @@ class Difference(NamedTuple):
     after: Any = ABSENT
     note: str = ""  # our words; never part of what identifies a change
     level: Level | None = None
-    of: Any = ABSENT  # what the call asked for, where nothing else tells it from others of its subject
+    of: Any = ABSENT  # the params of its call, where nothing else distinguishes it from others of its subject
 
 
 class Subject(NamedTuple):
-    """What has changed: `tool search_issues`, `call tools/call search_issues`."""
+    """The thing that has changed: `tool search_issues`, `call tools/call search_issues`."""
 
     kind: str  # server, tool, resource, template, prompt, call
     name: str
@@ -47,7 +47,7 @@ Found = tuple[Subject, Difference]
 
 
 class Change(NamedTuple):
-    """One difference with its rule and its level. `times`: how often the very same was found."""
+    """A difference with its subject, level and fingerprint. `times`: how often the very same was found."""
 
     rule: str
     level: Level
@@ -61,7 +61,7 @@ class Change(NamedTuple):
     times: int = 1
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; what is absent is left out."""
+        """As JSON has it; absent values are left out."""
         values = {
             "rule": self.rule,
             "level": self.level,
@@ -78,7 +78,7 @@ class Change(NamedTuple):
 
 
 def change(subject: Subject, found: Difference) -> Change:
-    """A difference, of a subject."""
+    """Return the change that a difference is for a subject."""
     rule = RULES[found.rule]
     path = jsonpath.path_text(found.path)
     what = () if found.of is ABSENT else (canonical(found.of),)

@@ -1,4 +1,11 @@
-"""Judging: all differences of two versions, in order, as changes at the levels that a project wants them.
+"""Judging: from the differences of two versions to the changes that count.
+
+The checks say what differs, and at most that a difference is milder than its rule. Everything else is decided here, in
+this order. A difference at an ignored path is dropped. Its level is the project's for that rule, else its own, else
+the rule's; in category `model` some rules rise by one, in category `wire` only those of the protocol are left. The
+very same change, by its fingerprint, is counted and not repeated. At last the ignore file divides the changes into
+those that are reported and those that are accepted. A fingerprint has no prose of ours in it, so a reworded report
+keeps what was accepted, and the next change at an accepted place is shown again.
 
 A line of `.mcp-tape-ignore` hides one change by its fingerprint, a rule's changes of a subject
 (`tool-removed tool list_labels`; `*` is any text), or what lies at or below a place (`$.inputSchema..title`, perhaps
@@ -40,7 +47,7 @@ class IgnoreLine(NamedTuple):
 
 
 class Ignores(NamedTuple):
-    """What a project has accepted."""
+    """The changes that a project has accepted."""
 
     lines: tuple[IgnoreLine, ...]
 
@@ -48,12 +55,12 @@ class Ignores(NamedTuple):
         return any(line.hides(change) for line in self.lines)
 
     def unused(self, changes: tuple[Change, ...]) -> tuple[str, ...]:
-        """The lines that fit none of these changes: what they accepted is gone or has changed again."""
+        """The lines that match none of these changes: what they accepted is gone, or has changed again."""
         return tuple(line.text for line in self.lines if not any(line.hides(change) for change in changes))
 
 
 class Settings(NamedTuple):
-    """How changes are judged: the category, levels of rules as a project wants them, and what is left out."""
+    """Settings of a judgement: the category, the project's levels of rules, and what is left out."""
 
     category: Category = "call"
     levels: Mapping[str, Level | None] = {}  # None: not at all
@@ -63,7 +70,7 @@ class Settings(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """What could not be compared, and why. `grave`: no gate may call it compatible."""
+    """A part that could not be compared, and why. `grave`: no gate may call it compatible."""
 
     what: str
     why: str
@@ -71,7 +78,7 @@ class Unknown(NamedTuple):
 
     @property
     def is_new(self) -> bool:
-        """Whether it was known of the old side."""
+        """True if the old side was known."""
         return self.why.startswith("NEW")
 
 
@@ -83,7 +90,7 @@ class LeftOut(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The changes from one version to another, the worst first, and what else must be told."""
+    """The changes from one version to another, the worst first, and all else that a report must say."""
 
     old: str  # name and version of the server, or where it was read from
     new: str
@@ -104,7 +111,7 @@ class Comparison(NamedTuple):
         return tuple(change for change in self.changes if LEVELS.index(change.level) <= LEVELS.index(level))
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON, as `docs/diff-json.md` describes it."""
+        """As JSON has it; see `docs/diff-json.md`."""
         return {
             "version": 1,
             "old": self.old,
@@ -123,7 +130,7 @@ class Comparison(NamedTuple):
 
 
 def judged(found: Iterable[Found], settings: Settings) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
-    """The changes that count, and those that are ignored; each kind sorted, the same one counted and not repeated."""
+    """Return the changes that count and those that are ignored, both sorted, each change once."""
     left_out = [compile_path(source) for source in settings.ignore_paths]
     merged: dict[str, Change] = {}
     for subject, difference in found:
@@ -142,7 +149,7 @@ def judged(found: Iterable[Found], settings: Settings) -> tuple[tuple[Change, ..
 
 
 def _at(leave: JsonPath, path: Path) -> bool:
-    """Whether a path lies at or below a place that is left out; `$` is no place, or nothing would be left."""
+    """True if a path lies at or below an ignored place; `$` is no place, or nothing would be left."""
     return leave.covers(path) and not leave(())
 
 
@@ -166,7 +173,7 @@ def _rank(one: Change) -> tuple[Any, ...]:
 
 
 def parse_ignores(text: str, path: str) -> Ignores:
-    """The lines of an ignore file; SettingsError for one that can mean nothing."""
+    """Parse an ignore file; SettingsError for a line that can mean nothing."""
     lines = []
     for number, source in enumerate(text.split("\n"), 1):
         meant = _without_reason(source.strip())
@@ -179,7 +186,7 @@ def parse_ignores(text: str, path: str) -> Ignores:
 
 
 def ignore_line(change: Change) -> str:
-    """The line that hides what changes at this place of this subject; at no place, the rule's changes of it.
+    """Return the line that hides what changes at this place of this subject; without a place, the rule's changes.
 
     A name that cannot stand in a line is a stranger's trick or an accident: then only this one change is hidden.
     """
@@ -190,7 +197,7 @@ def ignore_line(change: Change) -> str:
 
 
 def added_lines(text: str, lines: Iterable[tuple[str, str]]) -> str:
-    """What to append to an ignore file for lines, each with its reason; nothing for those that it has."""
+    """Return the text that adds lines, each with its reason, to an ignore file; those that it has are left out."""
     known = {_without_reason(line.strip()) for line in text.split("\n")}
     new = {line: why for line, why in lines if line not in known}
     if not new:
@@ -241,7 +248,7 @@ def _no_rule(word: str) -> str:
 
 
 def _hides_at(place: str, subject: str) -> _Hides:
-    """What lies at or below a place, perhaps only of the subjects that fit."""
+    """Hide changes at or below a place; with a subject, only of those that match."""
     lies = compile_path(place)
     fits = _glob(subject or "*")
 

@@ -1,4 +1,4 @@
-"""What a project has settled about changes: `[tool.mcp-tape]` in its pyproject.toml, and its `.mcp-tape-ignore`."""
+"""A project's settings: `[tool.mcp-tape]` in its pyproject.toml, and its `.mcp-tape-ignore`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LARGEST = 16 << 20  # bytes of a file that people write
 
 
 class Project(NamedTuple):
-    """How this project judges changes. `ignore_path`: where its ignore file is, or would be."""
+    """The settings of a project. `ignore_path`: where its ignore file is, or would be."""
 
     category: Category = "call"
     fail_on: FailOn = "error"
@@ -36,7 +36,7 @@ class Project(NamedTuple):
 
 
 def here() -> str:
-    """The working directory."""
+    """Return the working directory."""
     try:
         return os.getcwd()
     except FileNotFoundError:
@@ -50,7 +50,7 @@ def load(
     fail_on: FailOn | None = None,
     ignore_paths: Iterable[str] = (),
 ) -> Project:
-    """The settings that hold in a directory. What is given here, by a command's options, wins or is added."""
+    """Read the settings that hold in a directory. Options of a command win, or are added."""
     project = _settled(directory)
     where = _ignore_path(directory)
     return project._replace(
@@ -78,7 +78,7 @@ def ignore(path: str, lines: Iterable[tuple[str, str]]) -> None:
 
 
 def _ignore_path(directory: str) -> str:
-    """The nearest one up to the top of the project; where there is none, it would be at that top, or here."""
+    """The nearest ignore file up to the top of the project; where there is none, its place at that top, or here."""
     top = directory
     for place in _upwards(directory):
         if os.path.isfile(os.path.join(place, IGNORE_FILE)):
@@ -90,7 +90,7 @@ def _ignore_path(directory: str) -> str:
 
 
 def _settled(directory: str) -> Project:
-    """What the nearest pyproject.toml says, not looking beyond the repository."""
+    """Read the nearest pyproject.toml within the repository."""
     for place in _upwards(directory):
         if _has(place, "pyproject.toml"):
             return _from_file(os.path.join(place, "pyproject.toml"))
@@ -136,7 +136,7 @@ def _read(path: str) -> str:
 
 
 def _shown(path: str) -> str:
-    """A path as people here would write it."""
+    """A path as seen from the working directory, unless that is far away."""
     near = os.path.relpath(path)
     return path if near.startswith(os.path.join("..", "..", "..")) else near
 
@@ -203,7 +203,7 @@ def _levels(key: str, value: Any) -> dict[str, str | None]:
 
 
 def _wrong(given: str, known: Iterable[str], where: str = "") -> str:
-    """A word that is unknown, the one that may have been meant, and which there are."""
+    """An unknown word, the likeliest correction, and the words that are known."""
     names = list(known)
     near = difflib.get_close_matches(given, names, 1)
     meant = f"; did you mean {near[0]}?" if near else ""

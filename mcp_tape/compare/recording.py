@@ -1,6 +1,6 @@
-"""What of a cassette is compared: the client's requests with their answers, and what came beside them.
+"""A recording as it is compared: the client's requests with their answers, and what the server sent beside them.
 
-Rows are light, texts are read when a pair is looked at: a cassette may be larger than memory.
+Holds rows, and reads texts when a pair is looked at: a cassette may be larger than memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..wire.frames import MessageKind
 from ..wire.match import rule
 from .surface import GREETINGS, Answer
 
-_LONG = b"0" * 16  # digits that a float may not tell apart
+_LONG = b"0" * 16  # more digits than a float holds
 _AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)  # ten times as fast as an expression
 
 
@@ -37,31 +37,31 @@ class Recording:
 
     @property
     def incomplete(self) -> list[str]:
-        """Why sessions are not whole, of those that are not."""
+        """Reasons why sessions are not whole."""
         every = {session.id: session.incomplete for session in self._cassette.sessions()}
         return [f"session {number} is incomplete: {every[number]}" for number in self.sessions if every[number]]
 
     @property
     def is_continued(self) -> bool:
-        """Whether a session extends one that is not here."""
+        """True if a session extends one that is not among these."""
         bases = {session.extends for session in self._cassette.sessions() if session.id in self.sessions}
         return not bases <= {None, *self.sessions}
 
     def asked(self) -> Iterator[Asked]:
-        """Every request of the client, in order; of what was tried again only the last try."""
+        """Every request of the client, in order; of repeated tries only the last."""
         rows = chain.from_iterable(map(self._requests, self.sessions))
         if self._counts is None and self._stale.isdisjoint(self.sessions):
             return rows
         return (row._replace(key=self.key(row.method, self.params(row))) for row in rows)
 
     def key(self, method: str, params: Any) -> bytes:
-        """The match key of a request, made anew."""
+        """Compute the match key of a request."""
         if self._counts is None:
             return match.request_key(method, params)
         return match.key_under(self._counts, method, params)
 
     def params(self, asked: Asked) -> Any:
-        """Numbers by their exact value, as keys are made of them."""
+        """Params of a request, numbers by their exact value, as match keys need them."""
         text = self._text(asked.frame, asked.part)
         messages = frames.parse(text)[1]
         return match.exact_params(messages[0], text) if messages else None
@@ -71,15 +71,15 @@ class Recording:
         return None if asked.answer is None else self._body(asked.answer, asked.answer_part or 0)
 
     def about(self, asked: Asked) -> Answer:
-        """What an answer tells about the surface."""
+        """A request about the surface, with its answer."""
         return Answer((asked.session, asked.seq), asked.method, self.params(asked), self.answer(asked))
 
     def answer_text(self, asked: Asked) -> bytes:
-        """The answer as it was recorded; nothing where there is none."""
+        """The answer verbatim; empty where there is none."""
         return self._text(asked.answer, asked.answer_part or 0) if asked.answer is not None else b""
 
     def server_requests(self) -> dict[tuple[int, int | None], Counter[str]]:
-        """What the server asked the client for, by session and the request that it was asked during."""
+        """Number of the server's requests of each method, by session and the call during which they came."""
         return self._beside("request")
 
     def unasked(self) -> int:
@@ -91,11 +91,11 @@ class Recording:
         return [one for session in self.sessions for one in calls.questions(self._cassette, session)]
 
     def question(self, asked: Question) -> Any:
-        """What it is about: its params without the client's own affairs."""
+        """Params of a server's request, without `_meta`."""
         return protocol.without_meta(protocol.member(self._body(asked.frame, asked.part), "params"))
 
     def notifications(self) -> dict[tuple[int, int | None], Counter[str]]:
-        """What the server told, counted in the same way."""
+        """Number of the server's notifications of each method, by session and call."""
         return self._beside("notification")
 
     def order_of_notifications(self, asked: Asked) -> list[str]:
@@ -147,9 +147,9 @@ class Recording:
 
 
 def newest_handshake(cassette: Cassette, before: int) -> list[Answer]:
-    """How the server greeted in the newest older session where it did.
+    """Return the handshake of the newest earlier session that has one.
 
-    Some clients start the server twice, and ask who it is only the first time.
+    Some clients start the server twice, and greet it only the first time.
     """
     older = [session.id for session in cassette.each_session() if session.id < before]
     for session in reversed(older):

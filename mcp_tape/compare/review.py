@@ -1,7 +1,8 @@
-"""Changes that wait for a decision: `verify` leaves the new recording beside the cassette, as `time.db.new`.
+"""Review of pending changes: `verify` leaves the new recording beside the cassette, as `time.db.new`.
 
-All accepted, or ignored from now on: its sessions take the place of those that were verified, if these are still what
-they were then. What was recorded since stays. One rejected: the server is at fault, and the cassette stays.
+Where all changes are accepted, or ignored from now on, its sessions take the place of those that were verified, if
+these are still what they were then; what was recorded since stays. Where one is rejected, the server is at fault and
+the cassette stays as it is.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ _FOLLOWING = ("server-version-not-bumped", "server-version-decreased", "server-m
 
 
 class Pending(NamedTuple):
-    """A cassette, and what is different on the new recording beside it."""
+    """A cassette, and the changes to the new recording beside it."""
 
     cassette: str
     comparison: Comparison
 
     @property
     def grave(self) -> bool:
-        """Whether it cannot be known what has changed."""
+        """True if something could not be compared that must be."""
         return any(entry.grave for entry in self.comparison.unknown)
 
 
 class Settled(NamedTuple):
-    """What was decided of a cassette's changes, and what came of it."""
+    """The outcome of a review."""
 
     cassette: str
     outcome: Literal["replaced", "rejected", "pending"]
@@ -52,7 +53,7 @@ class Settled(NamedTuple):
 
 
 def waiting(cassettes: Iterable[str] = ()) -> list[str]:
-    """The cassettes with a new recording beside them: of those named, or all at or below the working directory."""
+    """Return the cassettes with a new recording beside them: of those named, or of all below the working directory."""
     named = [cassette.removesuffix(ENDING) for cassette in cassettes]
     for cassette in named:
         if not os.path.exists(cassette):
@@ -63,12 +64,12 @@ def waiting(cassettes: Iterable[str] = ()) -> list[str]:
 
 
 def compared(cassette: str, settings: Settings) -> Pending:
-    """The sessions that were recorded anew, with what they were."""
+    """Compare the sessions that were recorded anew with those that they are to replace."""
     from .versions import compare, of_sessions
 
     with Cassette(cassette) as one, Cassette(cassette + ENDING) as other:
         digests = _digests(other)
-        with _told(cassette):
+        with _advised(cassette):
             edit.expect(one, digests, cassette)
         old, new = (of_sessions(tape, list(digests), settings.ignore_paths) for tape in (one, other))
         return Pending(cassette, compare(old, new, settings))
@@ -83,7 +84,7 @@ def _digests(new: Cassette) -> dict[int, str]:
 
 
 @contextlib.contextmanager
-def _told(cassette: str) -> Iterator[None]:
+def _advised(cassette: str) -> Iterator[None]:
     try:
         yield
     except edit.ChangedError as error:
@@ -95,7 +96,7 @@ def _again(new: str) -> str:
 
 
 def spread(changes: Iterable[Change], decisions: Decisions) -> dict[str, Decision]:
-    """The decisions, with those that follow: what is ignored at a place is ignored for all changes there."""
+    """Return the decisions and those that follow: ignoring a change at a place ignores all changes there."""
     known = {change.fingerprint: change for change in changes}
     ignored = [ignore_line(change) for print_, change in known.items() if decisions.get(print_) == "ignore"]
     lines = parse_ignores("\n".join(ignored), "")
@@ -104,7 +105,7 @@ def spread(changes: Iterable[Change], decisions: Decisions) -> dict[str, Decisio
 
 
 def remaining(changes: tuple[Change, ...], decisions: Decisions) -> tuple[Change, ...]:
-    """Without those that go with what is ignored: where nothing breaks any more, no version number is too low."""
+    """Leave out complaints about the version number where all breaking changes are ignored."""
     breaks = [change for change in changes if change.level == "error" and change.rule not in _FOLLOWING]
     if any(decisions.get(change.fingerprint) != "ignore" for change in breaks):
         return changes
@@ -112,7 +113,7 @@ def remaining(changes: tuple[Change, ...], decisions: Decisions) -> tuple[Change
 
 
 def settle(pending: Pending, decisions: Decisions, ignore_path: str, *, whole: bool = False) -> Settled:
-    """Do what was decided. `whole`: also what cannot be known is accepted."""
+    """Carry out the decisions. `whole` accepts also what could not be compared."""
     changes = remaining(pending.comparison.changes, decisions)
     accepted, rejected, ignored = (
         [change for change in changes if decisions.get(change.fingerprint) == decision]
@@ -138,7 +139,7 @@ def _outcome(rejected: bool, waits: bool) -> Literal["replaced", "rejected", "pe
 
 
 def _replace(cassette: str) -> None:
-    """Put the new sessions in their place. It may have been changed while somebody decided."""
+    """Put the new sessions in their place, unless the old ones were changed during the review."""
     new = cassette + ENDING
     if os.path.exists(f"{new}-wal"):
         raise CassetteError(f"{new} is in use; end what records it, then try again")
@@ -146,7 +147,7 @@ def _replace(cassette: str) -> None:
     with Cassette(new) as tape:
         digests = _digests(tape)
     anew = {number: (new, number) for number in digests}
-    with _told(cassette):
+    with _advised(cassette):
         edit.replace_sessions(cassette, anew, f"{cassette} stays as it was", digests)
 
 

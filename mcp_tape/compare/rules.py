@@ -1,4 +1,4 @@
-"""The rule table: every kind of change that is told apart, how bad it is, and for whom.
+"""The rule table: every kind of change, its level and its category.
 
 Knows nothing of how changes are found. `docs/rules.md` is made from this.
 """

@@ -34,7 +34,7 @@ _CLIENT = {"name": "mcp-tape", "version": __version__}
 
 
 class Place(NamedTuple):
-    """Where a recorded version is: a file, in a revision or on disk, and which of its sessions."""
+    """The place of a recorded version: a file, on disk or in a revision of git, and a session of it."""
 
     path: str
     session: str = "latest"
@@ -42,7 +42,7 @@ class Place(NamedTuple):
 
 
 def parse(reference: str) -> Place:
-    """A reference taken apart. A file whose name has a # in it is still that file."""
+    """Parse a reference. A file that exists is itself, even with a # in its name."""
     if reference.startswith(_GIT):
         revision, colon, rest = reference[len(_GIT) :].partition(":")
         if not colon or not revision or not rest:
@@ -58,7 +58,7 @@ def _session(text: str) -> tuple[str, str]:
 
 @contextmanager
 def opened(reference: str, ignore_paths: Sequence[str] = ()) -> Iterator[Version]:
-    """The version that a reference names, for as long as it is compared."""
+    """Open the version that a reference names."""
     place = parse(reference)
     with ExitStack() as stack:
         if place.revision is not None:
@@ -73,19 +73,19 @@ def opened(reference: str, ignore_paths: Sequence[str] = ()) -> Iterator[Version
 
 @contextmanager
 def _named(copy: str, place: Place) -> Iterator[None]:
-    """Errors name the file in git, and not a copy that nobody will find."""
+    """Name the file in git in errors, and not the temporary copy."""
     try:
         yield
     except CassetteError as error:
-        told, _, hint = str(error).rpartition("; ")
+        said, _, hint = str(error).rpartition("; ")
         name = f"{place.revision}:{place.path}"
-        if told and copy in hint:
+        if said and copy in hint:
             hint = f"to look at it: git show {pasted(name)} > {pasted(os.path.basename(copy))}"
-        raise CassetteError("; ".join(filter(None, (told, hint))).replace(copy, _GIT + name)) from None
+        raise CassetteError("; ".join(filter(None, (said, hint))).replace(copy, _GIT + name)) from None
 
 
 def _from_git(stack: ExitStack, place: Place) -> str:
-    """A file of a revision, copied aside."""
+    """Copy a file of a revision into a temporary directory."""
     blob = _blob(place)
     directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="mcp-tape-"))
     name = os.path.basename(place.path)  # git may have what no file here can be called
@@ -96,7 +96,7 @@ def _from_git(stack: ExitStack, place: Place) -> str:
 
 
 def _blob(place: Place) -> bytes:
-    """From the repository's root, or else from the working directory, as git itself has it."""
+    """Read a file of a revision, by its path from the repository's root or else from the working directory."""
     revision = place.revision or ""
     if revision.startswith("-"):
         raise CassetteError(f"{revision!r} is no revision of git")
@@ -112,7 +112,7 @@ def _blob(place: Place) -> bytes:
 
 
 def _fetched(name: str, revision: str) -> bytes:
-    """The file that a pointer of git LFS stands for."""
+    """Read the file that a pointer of git LFS stands for."""
     found = _git("cat-file", "--filters", name).stdout
     if not found or found.startswith(_LFS):
         raise CassetteError(
@@ -135,7 +135,7 @@ def _git(*words: str) -> subprocess.CompletedProcess[bytes]:
 
 
 class Survey:
-    """One client that only asks. What it is answered is redacted, as a recording of it would be."""
+    """A client that only asks what a server offers. Answers are redacted, as a recording of them would be."""
 
     def __init__(self, connection: Connection, timeout: float, discreet: Discreet) -> None:
         self._connection = connection
@@ -145,7 +145,7 @@ class Survey:
         self._meta: dict[str, Any] = {}
 
     def answers(self, old: Version) -> Iterator[Answer]:
-        """What there is to compare with an old version, whose era is tried first."""
+        """Ask for all that an old version has, in its era first."""
         greeting = self._greet(old)
         yield greeting
         capabilities = protocol.member(greeting.body.get("result"), "capabilities") or {}
@@ -170,8 +170,8 @@ class Survey:
         answer = self._ask(protocol.INITIALIZE, params)
         if "result" not in answer.body:
             raise ServerError(f"the server refused the handshake: {jsontext.compact(answer.body.get('error'))}")
-        told = {"jsonrpc": "2.0", "method": protocol.INITIALIZED}
-        self._connection.send(jsontext.dumps(told).encode())
+        notification = {"jsonrpc": "2.0", "method": protocol.INITIALIZED}
+        self._connection.send(jsontext.dumps(notification).encode())
         return answer
 
     def _pages(self, kind: protocol.Kind) -> Iterator[Answer]:
@@ -194,15 +194,15 @@ class Survey:
 
 
 def survey(connection: Connection, old: Version, title: str, timeout: float, discreet: Discreet) -> Version:
-    """The version that a live server is, with its secrets hidden."""
+    """Return the version of the server at a connection, with its secrets hidden."""
     live = listed(list(Survey(connection, timeout, discreet).answers(old)), title)
     return live._replace(surface=_hidden_as(old.surface, live.surface))
 
 
 def _hidden_as(old: Surface, live: Surface) -> Surface:
-    """The live surface with the placeholders of the recorded one, in the places where these stand for its values.
+    """Put the placeholders of the recorded surface where the live one has values that these may stand for.
 
-    The recorder knew more than we do: other variables, rules of its user, what was said before.
+    The recorder knew more secrets: other variables, rules of its user, what was said before.
     """
     lists = {
         method: found._replace(
@@ -234,7 +234,7 @@ def surveyed(
     cacert: str | None = None,
     rules: Rules | None = None,
 ) -> Version:
-    """The same for a server that is started, or is at a URL."""
+    """Start a server, or connect to one at a URL, and return its version."""
     rules = (rules or Rules(environ=os.environ))._replace(headers=tuple(headers))
     discreet = Discreet(rules)
     try:

@@ -1,6 +1,6 @@
-"""What a server says about itself: who it is, what it can do, and what it offers.
+"""The surface of a server: its name and versions, its capabilities, and the lists of what it offers.
 
-Read from a recording or from a live server alike, as answers in their order.
+Read from answers in their order, whether they were recorded or come from a live server.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SURFACE = LISTS | set(GREETINGS)
 
 
 class Answer(NamedTuple):
-    """One answered question about the surface. `place` orders it among all that happened."""
+    """A request about the surface, and its answer. `place` is session and seq."""
 
     place: tuple[int, int]
     method: str
@@ -26,7 +26,7 @@ class Answer(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """A list as it was read, page by page. `why`: what kept it from being read to its end."""
+    """A list, read page by page. `why`: the reason why it was not read to its end."""
 
     items: tuple[Any, ...]
     pages: int
@@ -36,16 +36,16 @@ class Walk(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """The things of one kind, by their key, in their order. `why`: what is not known of them."""
+    """The items of a list by their key, in order. `why`: the reason why they are unknown."""
 
     items: dict[str, dict[str, Any]]
     pages: int = 0
     why: str | None = None
-    again: Mapping[str, list[Any]] = {}  # what has the key of an item before it
+    again: Mapping[str, list[Any]] = {}  # items with the key of an earlier one
 
 
 class Surface(NamedTuple):
-    """All of it. `offered`: the protocol version that a legacy client asked for."""
+    """All that a server declares. `offered`: the protocol version that a legacy client asked for."""
 
     name: str | None
     version: str | None
@@ -54,11 +54,11 @@ class Surface(NamedTuple):
     capabilities: dict[str, Any] | None
     instructions: str | None
     lists: dict[str, Listed]  # by the method
-    unsteady: bool = False  # the tools changed within a session, and nobody was told
+    unsteady: bool = False  # the tools changed within a session without a notification
 
 
-def read(answers: Iterable[Answer], told: Callable[[str], Sequence[tuple[int, int]]]) -> Surface:
-    """The surface from its answers. `told` gives the places of a notification."""
+def read(answers: Iterable[Answer], notified: Callable[[str], Sequence[tuple[int, int]]]) -> Surface:
+    """Read the surface from answers. `notified` gives the places of a notification."""
     answers = list(answers)
     greeting = _greeting(answers)
     result = protocol.member(greeting.body, "result") if greeting else None
@@ -74,12 +74,12 @@ def read(answers: Iterable[Answer], told: Callable[[str], Sequence[tuple[int, in
         capabilities,
         _text(protocol.member(result, "instructions")),
         {kind.method: _listed(kind, walks[kind.method], capabilities) for kind in protocol.KINDS},
-        _is_unsteady(walks[protocol.TOOLS], told(protocol.TOOLS_CHANGED)),
+        _is_unsteady(walks[protocol.TOOLS], notified(protocol.TOOLS_CHANGED)),
     )
 
 
 def _greeting(answers: list[Answer]) -> Answer | None:
-    """The handshake; the modern question where there was none."""
+    """The answer to `initialize`, or else to `server/discover`."""
     for method in GREETINGS:
         for answer in answers:
             if answer.method == method and isinstance(protocol.member(answer.body, "result"), dict):
@@ -105,7 +105,9 @@ def _text(value: Any) -> str | None:
 
 
 def _walks(kind: protocol.Kind, answers: list[Answer]) -> list[Walk]:
-    """The list each time it was read, in pages that follow each other."""
+    """Every reading of a list, its pages joined:
+    https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination
+    """
     walks: list[Walk] = []
     for answer in answers:
         if answer.method != kind.method:
@@ -125,7 +127,7 @@ def _walks(kind: protocol.Kind, answers: list[Answer]) -> list[Walk]:
 
 
 def _listed(kind: protocol.Kind, walks: list[Walk], capabilities: dict[str, Any] | None) -> Listed:
-    """The newest whole list."""
+    """The newest complete reading of a list."""
     whole = [walk for walk in walks if walk.why is None]
     if not whole:
         if capabilities is not None and kind.capability not in capabilities:
@@ -140,10 +142,11 @@ def _listed(kind: protocol.Kind, walks: list[Walk], capabilities: dict[str, Any]
     return Listed({key: found[0] for key, found in items.items()}, whole[-1].pages, again=again)
 
 
-def _is_unsteady(walks: list[Walk], told: Sequence[tuple[int, int]]) -> bool:
+def _is_unsteady(walks: list[Walk], notified: Sequence[tuple[int, int]]) -> bool:
+    """True if a list was read twice in a session, and differs without a notification between."""
     return any(
         one.last[0] == other.first[0]  # in one session
-        and not any(one.first < place < other.last for place in told)
+        and not any(one.first < place < other.last for place in notified)
         and jsontext.canonical(list(one.items)) != jsontext.canonical(list(other.items))
         for one, other in pairwise(walk for walk in walks if walk.why is None)
     )

@@ -28,7 +28,7 @@ _BY_KIND = {
 
 
 class Version(NamedTuple):
-    """What is known of a version. No `recording`: it was only asked what it offers."""
+    """A version of a server. No `recording`: it was only asked what it offers."""
 
     title: str
     surface: Surface
@@ -36,11 +36,12 @@ class Version(NamedTuple):
 
 
 def recorded(cassette: Cassette, which: str = "latest", ignore_paths: Sequence[str] = ()) -> Version:
-    """The version on a cassette: its newest session, all, or one by its number."""
+    """The version on a cassette: of its newest session, of all, or of one by its number."""
     return of_sessions(cassette, select(cassette, which).sessions, ignore_paths)
 
 
 def of_sessions(cassette: Cassette, sessions: Sequence[int], ignore_paths: Sequence[str] = ()) -> Version:
+    """The version that sessions of a cassette hold together."""
     recording = Recording(cassette, sessions, ignore_paths)
     asked = [one for one in recording.asked() if one.method in SURFACE and one.answer is not None]
     answers = [recording.about(one) for one in asked]
@@ -55,7 +56,7 @@ def of_sessions(cassette: Cassette, sessions: Sequence[int], ignore_paths: Seque
 
 
 def listed(answers: Sequence[Answer], title: str) -> Version:
-    """A version that was only asked what it offers."""
+    """The version of a server that was only asked what it offers."""
     surface = read(answers, lambda method: [])
     return Version(" ".join(filter(None, (surface.name, surface.version))) or title, surface)
 
@@ -64,7 +65,7 @@ def listed(answers: Sequence[Answer], title: str) -> Version:
 
 
 def compare_cassettes(old: str, new: str, settings: Settings = DEFAULT, parts: Sequence[Part] = PARTS) -> Comparison:
-    """The changes between what two cassettes play."""
+    """Compare the sessions that two cassettes would play."""
     with Cassette(old) as one, Cassette(new) as other:
         before, after = (recorded(cassette, "latest", settings.ignore_paths) for cassette in (one, other))
         return compare(before, after, settings, parts)
@@ -77,7 +78,7 @@ def compare(
     parts: Sequence[Part] = PARTS,
     more: Sequence[Found] = (),
 ) -> Comparison:
-    """The changes from one version to another. `more`: what was found by other means."""
+    """Compare two versions. `more`: differences that were found by other means."""
     found, unknown, compared = list(more), list[Unknown](), dict[str, int]()
     if "surface" in parts:
         found += _surface(old, new)
@@ -110,14 +111,14 @@ def _surface(old: Version, new: Version) -> Iterator[Found]:
 
 
 def _known(old: Version, new: Version) -> list[protocol.Kind]:
-    """The kinds of things that both sides have listed."""
+    """The lists that both sides have."""
     return [
         kind for kind in protocol.KINDS if not any(version.surface.lists[kind.method].why for version in (old, new))
     ]
 
 
 def _unknown(old: Version, new: Version) -> Iterator[Unknown]:
-    """What cannot be told. Not knowing the tools is always grave; of others, when only the new side was not asked."""
+    """Parts of the surface that are unknown. For tools that is always grave; else where only the new side is."""
     for kind in protocol.KINDS:
         whys = {side: version.surface.lists[kind.method].why for side, version in (("OLD", old), ("NEW", new))}
         missing = [f"{side}: {why}" for side, why in whys.items() if why]
@@ -130,7 +131,7 @@ def _unknown(old: Version, new: Version) -> Iterator[Unknown]:
 
 
 def _repeated(kind: protocol.Kind, old: Version, new: Version) -> Iterator[Unknown]:
-    """Things of the same name: nobody knows which of them a client gets. It is no news if both sides have the same."""
+    """Items of one name, of which a client may get either; no news where both sides have the same."""
     lists = {"OLD": old.surface.lists[kind.method].again, "NEW": new.surface.lists[kind.method].again}
     for side, again in lists.items():
         other = lists["NEW" if side == "OLD" else "OLD"]

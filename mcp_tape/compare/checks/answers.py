@@ -1,4 +1,4 @@
-"""Rules about one call that both sides have: did it succeed, and what did it give."""
+"""Checks of the two answers of a pair: success or failure, kind of result, content."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOT_COMPARED = {"_meta", "ttlMs", "cacheScope", "resultType", "nextCursor", "is
 
 
 def compare_answers(method: str, name: str | None, old: Any, new: Any, same: Same) -> Iterator[Found]:
-    """What differs between two answers to the same question."""
+    """Compare two answers to one request."""
     call = Subject("call", protocol.call_title(method, name))
     failed, fails = _failure(old), _failure(new)
     if failed is not None or fails is not None:
@@ -47,7 +47,7 @@ def compare_answers(method: str, name: str | None, old: Any, new: Any, same: Sam
 
 
 def compare_envelopes(old: Any, new: Any) -> Iterator[Difference]:
-    """Whether an answer of any method says that it is JSON-RPC, as the old one did."""
+    """Report an answer that no longer says that it is JSON-RPC: https://www.jsonrpc.org/specification#response_object"""
     before, after = (body.get("jsonrpc", ABSENT) if isinstance(body, dict) else ABSENT for body in (old, new))
     if before == "2.0" != after:
         yield Difference("call-answer-malformed", ("jsonrpc",), before, after, 'an answer must have "jsonrpc": "2.0"')
@@ -59,11 +59,14 @@ def _result(body: Any) -> dict[str, Any]:
     return result if isinstance(result, dict) else {} if result is None else {"structuredContent": result}
 
 
-# -- did it succeed
+# -- success and failure
 
 
 def _failure(body: Any) -> tuple[Any, str] | None:
-    """The code and the words of a failure; a tool that failed has no code."""
+    """Code and message of a failure; that of a tool has no code.
+
+    https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling
+    """
     error = protocol.member(body, "error")
     if error is not None:
         return protocol.member(error, "code"), str(protocol.member(error, "message") or "")
@@ -96,7 +99,7 @@ def _place(failure: tuple[Any, str]) -> Path:
     return ("result", "isError") if failure[0] == "isError" else ("error", "code")
 
 
-# -- what did it give
+# -- results
 
 
 def _kinds_of_result(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
@@ -108,12 +111,12 @@ def _kinds_of_result(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Diffe
 
 def _result_type(result: dict[str, Any]) -> str:
     given = result.get("resultType")
-    # In the era before, a task in place of the result was told by its member alone.
+    # In the legacy era, only its member distinguishes a task from the result that it stands for.
     return str(given) if given else "task" if isinstance(result.get("task"), dict) else "complete"
 
 
 def _malformed(method: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
-    """A result that is none by the protocol, where the old one was: clients refuse it."""
+    """Report a result that breaks the protocol where the old one did not: clients refuse it."""
     member = _HOLDS.get(method, "")
     if not member or _result_type(new) != "complete" or not _is_right(member, old) or _is_right(member, new):
         return
@@ -140,7 +143,7 @@ def _caching(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
 
 
 def compare_caching(old: Any, new: Any) -> Iterator[Difference]:
-    """For lists, whose content has rules of its own."""
+    """Compare how long and for whom two lists may be cached; their content has rules of its own."""
     return _caching(_result(old), _result(new))
 
 
@@ -159,13 +162,13 @@ def _structured(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterato
 
 
 def _others(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Difference]:
-    """Results of other methods are their members."""
+    """Compare the members that have no rule of their own."""
     before, after = ({k: v for k, v in result.items() if k not in _NOT_COMPARED} for result in (old, new))
     yield from _shape_and_values(before, _with_old_inputs(before, after), ("result",), same)
 
 
 def _with_old_inputs(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Requests for input are called as the server likes: what they ask for tells which is which."""
+    """Put requests for input under the old names: a server names them as it likes, so they are paired by method."""
     asked, asks = old.get("inputRequests"), new.get("inputRequests")
     if not isinstance(asked, dict) or not isinstance(asks, dict):
         return new
@@ -178,15 +181,15 @@ def _shape_and_values(old: Any, new: Any, path: Path, same: Same) -> Iterator[Di
     if jsontext.canonical(old) == jsontext.canonical(new) or _only_made_up(old, new, path, same):
         return
     shapes = list(compare_shapes(old, new, path))
-    told = {general(found.path) for found in shapes}
+    reported = {general(found.path) for found in shapes}
     yield from shapes
     for found in compare_values(old, new, path, same):
-        if not any(general(found.path)[:length] in told for length in range(len(found.path) + 1)):
+        if not any(general(found.path)[:length] in reported for length in range(len(found.path) + 1)):
             yield found
 
 
 def _only_made_up(old: Any, new: Any, path: Path, same: Same) -> bool:
-    """Whether all is in its place and only values differ that were made up, as is common: seen at a glance."""
+    """True if only made-up values differ, each in its place: the common case, seen at a glance."""
     leaves = list(differences(old, new, path))
     if any(kind_of(before) != kind_of(after) or kind_of(before) not in _MADE_UP for _, before, after in leaves):
         return False
@@ -215,7 +218,7 @@ def _blocks(content: Any) -> list[Any]:
 
 
 def _kinds_of_blocks(blocks: list[Any]) -> list[str]:
-    """In order, several of a kind as one: how many there are is the data's business."""
+    """Kinds of blocks in order, several of a kind as one: their number is data."""
     return [kind for kind, _ in groupby(map(_kind_of_block, blocks))]
 
 
@@ -225,7 +228,9 @@ def _kind_of_block(block: Any) -> str:
 
 
 def _repeats(block: Any, result: dict[str, Any]) -> bool:
-    """Whether a block only says the structured content again, as text."""
+    """True if a block is the structured content as text, which the specification asks for:
+    https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content
+    """
     text = protocol.member(block, "text")
     if not isinstance(text, str) or "structuredContent" not in result:
         return False
@@ -245,7 +250,7 @@ def _block(old: Any, new: Any, path: Path, same: Same) -> Iterator[Difference]:
 
 
 def _same_text(path: Path, old: str, new: str, same: Same) -> bool:
-    """Many servers answer with JSON in a text: its values are compared one by one."""
+    """True if two texts differ only in made-up values; where both are JSON, its values are compared one by one."""
     if same(path, old, new):
         return True
     try:
@@ -261,7 +266,7 @@ def _same_text(path: Path, old: str, new: str, same: Same) -> bool:
 
 
 def _without_data(block: Any) -> Any:
-    """Pictures and sounds are not for reading: how large, and whether they are the same."""
+    """A block with a digest in place of an image or a sound."""
     if not isinstance(block, dict):
         return block
     return {k: _summary(v) if k in ("data", "blob") else v for k, v in block.items() if k != "_meta"}

@@ -1,4 +1,4 @@
-"""Rules about what happened: the calls of two recordings, aligned, and what came beside them."""
+"""Checks of calls: those of two recordings in pairs, those without a counterpart, and what came beside them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .server_requests import compare_questions
 _NOT_MISSED = SURFACE | {protocol.PING, protocol.SET_LEVEL, protocol.LISTEN, protocol.TASK}
 _FINE = ("ok", "input-required")
 _FOR_NO_CALL = {protocol.ROOTS, protocol.PING}  # asked when the server likes
-_LOOKED_AT = 50  # pairs of a call that tell whether times in its answers stay the same
+_LOOKED_AT = 50  # pairs of a call, to see whether times in its answers stay the same
 _SLOW = 1_000  # microseconds; what takes less is noise
 # That a call fails, or has no answer, looks the same for every call of a tool: one that was accepted must not stand
 # for another.
@@ -40,7 +40,7 @@ _MADE_UP = "*"
 
 
 class Calls:
-    """Compares two recordings. `surfaces` tell the schemas that results must fit."""
+    """Compares two recordings. `surfaces` have the schemas that results must fit."""
 
     def __init__(self, old: Recording, new: Recording, surfaces: tuple[Surface, Surface]) -> None:
         self._old, self._new = old, new
@@ -54,7 +54,7 @@ class Calls:
 
     def compare(self, slower_than: float | None = None) -> Iterator[Found]:
         for pair in self.alignment.pairs:
-            yield from self._told_apart(pair, self._pair(pair))
+            yield from self._distinguished(pair, self._pair(pair))
         yield from self._unpaired()
         yield from self._unasked()
         yield from self._server_requests()
@@ -82,8 +82,8 @@ class Calls:
         if old.method == protocol.CALL and old.name and new.status == "ok":
             yield from ((call, found) for found in self._violations(pair, differ))
 
-    def _told_apart(self, pair: Pair, found: Iterator[Found]) -> Iterator[Found]:
-        """What is the same of every call of a tool, with what this one asked for."""
+    def _distinguished(self, pair: Pair, found: Iterator[Found]) -> Iterator[Found]:
+        """Add its call to a difference that looks the same for every call of a tool."""
         for subject, one in found:
             if one.rule in _SAME_FOR_ALL:
                 one = of_call(one, pair.old.method, self._old.params(pair.old), self._new.params(pair.new))
@@ -105,7 +105,7 @@ class Calls:
         return self._bound.same(title, path, old, new)
 
     def _is_steady(self, title: str, path: Path) -> bool:
-        """Whether a time at this place was ever the same on both sides: then it is data."""
+        """True if a time at this place was ever the same on both sides: then it is data."""
         if title not in self._steady:
             pairs = self._by_title[title][:_LOOKED_AT]
             self._steady[title] = {place for pair in pairs for place in self._steady_times(pair)}
@@ -119,19 +119,19 @@ class Calls:
                 yield general(path)
 
     def _promised(self, pair: Pair, found: Iterator[Found], new: Any) -> Iterator[Found]:
-        """A member that went where the old output schema says that it may, breaks nobody who read that."""
+        """Lower the level where a member went that the old output schema calls optional: nobody may rely on it."""
         schema = _output_schema(self._surfaces[0], pair.old.name) if pair.old.method == protocol.CALL else None
         fits: bool | None = None
         for subject, one in found:
             if schema is not None and one.rule == "call-structured-shape-changed" and one.level != "info":
-                from .output_schema import tells_of, violations
+                from .output_schema import covers, violations
 
                 fits = not any(violations(schema, new)) if fits is None else fits
-                one = one._replace(level="info") if fits and tells_of(schema, one.path[2:]) else one
+                one = one._replace(level="info") if fits and covers(schema, one.path[2:]) else one
             yield subject, one
 
     def _violations(self, pair: Pair, differ: bool) -> Iterator[Difference]:
-        """A result that breaks its own contract, unless the old one did too."""
+        """Results that do not fit their schema, unless the old one did not either."""
         schemas = [_output_schema(surface, pair.old.name) for surface in self._surfaces]
         if schemas[1] is None or not (differ or schemas[0] != schemas[1]):
             return
@@ -155,7 +155,7 @@ class Calls:
         return Difference(rule, ("params",), *sides)
 
     def _unasked(self) -> Iterator[Found]:
-        """Answers that no request waits for: given twice, or to nobody."""
+        """Answers that no request waits for: repeated, or to no id."""
         if (number := self._new.unasked()) and not self._old.unasked():
             note = f"{number} answer{'s' if number > 1 else ''} that nobody waits for"
             yield SERVER, Difference("server-answer-unasked", note=note)
@@ -163,8 +163,9 @@ class Calls:
     # -- what came beside
 
     def _server_requests(self) -> Iterator[Found]:
-        """What the server asked for. On one pipe it is a guess which of several open calls it was for, so a method
-        counts only if the whole session has more or less of it, and what no call explains is the server's."""
+        """Requests of the server that are new, or gone. On one pipe it is a guess to which of several open calls one
+        belongs, so a method counts only if the whole session has more or less of it, and what no call explains is the
+        server's."""
         old, new = self._old.server_requests(), self._new.server_requests()
         more, less = _more(old, new), _more(new, old)
         for pair in self.alignment.pairs:
@@ -175,7 +176,7 @@ class Calls:
                 if by and left[method] > 0:
                     left[method] -= abs(by)
                     if _ended_alike(pair):
-                        yield _told(pair, rule, method, before, after)
+                        yield _of_pair(pair, rule, method, before, after)
         before, after = (sum(counts.values(), Counter[str]()) for counts in (old, new))
         for method in sorted(set(more) | set(less)):
             if (more[method] > 0 and not before[method]) or (less[method] > 0 and not after[method]):
@@ -183,7 +184,7 @@ class Calls:
                 yield SERVER, _comes(rule, method, before, after)
 
     def _notifications(self) -> Iterator[Found]:
-        """Progress belongs to its call. Others come when they like: what counts is whether they come at all."""
+        """Notifications that are new, or gone. Progress belongs to its call; of others only counts that they come."""
         old, new = self._old.notifications(), self._new.notifications()
         for pair in filter(_ended_alike, self.alignment.pairs):
             yield from self._progress(pair, _beside(old, pair.old), _beside(new, pair.new))
@@ -198,7 +199,7 @@ class Calls:
         if before != after:
             rule = "notification-missing" if after < before else "notification-added"
             found = _comes(rule, protocol.PROGRESS, old, new)
-            # Many servers tell of it by the clock: less of it is no promise broken, none of it is.
+            # Many servers send it by the clock: less of it breaks no promise, none of it does.
             yield Subject("call", pair.old.title), found._replace(level="info" if after else None)
         elif old == new and len(old) > 1:
             orders = self._old.order_of_notifications(pair.old), self._new.order_of_notifications(pair.new)
@@ -228,8 +229,8 @@ def _aligned(old: Recording, new: Recording) -> Alignment:
 
 
 def _compared(recording: Recording) -> list[Asked]:
-    """The requests that are worth comparing. Of a task that was polled only the last answer counts; what was given
-    up may have been answered or not."""
+    """The requests to compare: of the polls of a task the last, and none that was cancelled, for chance decides
+    whether it was answered."""
     given_up = recording.cancelled()
     asked = [one for one in recording.asked() if one[:2] not in given_up and one.method != protocol.LISTEN]
     last = {(one.session, one.name): one for one in asked if one.method == protocol.TASK}
@@ -237,7 +238,7 @@ def _compared(recording: Recording) -> list[Asked]:
 
 
 def _ended_alike(pair: Pair) -> bool:
-    """A call that fails now, or has no answer, is told as such: what came beside it says nothing more."""
+    """True if both calls succeeded or both failed: else what came beside them says nothing more."""
     return None not in (pair.old.answer, pair.new.answer) and (pair.old.status in _FINE) == (pair.new.status in _FINE)
 
 
@@ -253,7 +254,7 @@ def _beside(counts: dict[tuple[int, int | None], Counter[str]], asked: Asked) ->
     return counts.get((asked.session, asked.seq), _NOTHING)
 
 
-def _told(pair: Pair, rule: str, method: str, old: Counter[str], new: Counter[str]) -> Found:
+def _of_pair(pair: Pair, rule: str, method: str, old: Counter[str], new: Counter[str]) -> Found:
     return Subject("call", pair.old.title), _number(rule, method, old, new)
 
 
@@ -262,13 +263,13 @@ def _number(rule: str, method: str, old: Counter[str], new: Counter[str]) -> Dif
 
 
 def _comes(rule: str, method: str, old: Counter[str], new: Counter[str]) -> Difference:
-    """Whether it comes at all; how often is a matter of timing, and must not make another fingerprint."""
+    """A method that comes, or no longer does. How often depends on timing, and must not change the fingerprint."""
     before, after = (method if counts[method] else ABSENT for counts in (old, new))
     return _number(rule, method, old, new)._replace(before=before, after=after)
 
 
 def _said_in(body: Any) -> bytes:
-    """What an answer says, whatever the request was numbered."""
+    """An answer without its id, canonical."""
     return jsontext.canonical({name: protocol.member(body, name) for name in ("jsonrpc", "result", "error")})
 
 
@@ -280,13 +281,13 @@ def _output_schema(surface: Surface, tool: str | None) -> Any:
 
 
 def of_call(found: Difference, method: str, old: Any, new: Any) -> Difference:
-    """A change with what its call asked for: the params of both sides, without what was made up."""
+    """Add the params of a call to a difference, with a star for whatever differs between the two sides."""
     what = _common(match.asked(method, old), match.asked(method, new))
     return found._replace(of=what, note="; ".join(filter(None, (found.note, _request_note(what)))))
 
 
 def _common(old: Any, new: Any) -> Any:
-    """A copy in which whatever differs, as ids do that the server gave, is the same each time."""
+    """The parts of two values that are equal, and stars."""
     if isinstance(old, dict) and isinstance(new, dict):
         return {general_name(key): _common(value, new.get(key, ABSENT)) for key, value in old.items()}
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):

@@ -31,7 +31,7 @@ Same = Callable[[Path, Any, Any], bool]
 
 
 def compare_shapes(old: Any, new: Any, root: Path) -> Iterator[Difference]:
-    """Members lost and types changed; members that were only added."""
+    """Report lost members and changed types, and members that were only added."""
     before, after = shape(old), shape(new)
     keyed = _keyed_by_data(before, after)
     for path, kinds in before.items():
@@ -46,7 +46,7 @@ def compare_shapes(old: Any, new: Any, root: Path) -> Iterator[Difference]:
 
 
 def under_old_names(old: Any, new: Any, left: int = _DEEPEST) -> Any:
-    """The new value with the names that both sides made up as the old one has them."""
+    """Return the new value with the old names in place of those that both sides made up."""
     if isinstance(old, dict) and isinstance(new, dict) and left:
         names = _same_names(old, new)
         named = {names.get(name, name): value for name, value in new.items()}
@@ -58,7 +58,7 @@ def under_old_names(old: Any, new: Any, left: int = _DEEPEST) -> Any:
 
 
 def _same_names(old: dict[str, Any], new: dict[str, Any]) -> dict[str, str]:
-    """By new name the old one: the next of the same form whose value has the same shape."""
+    """By new name the old one: the next of its form whose value has the same shape."""
     free: dict[Any, list[str]] = defaultdict(list)
     for name in reversed([name for name in old if name not in new and has_made_up(name)]):
         free[_form(name, old[name])].append(name)
@@ -77,7 +77,7 @@ def _types_in(found: Shape, root: Path = ()) -> frozenset[tuple[Path, frozenset[
 
 
 def _keyed_by_data(before: Shape, after: Shape) -> set[Path]:
-    """The objects whose members are alike, and are called by what they hold and not by what they are."""
+    """The objects that are maps: their members are alike, and named by data."""
     holders = {path[:-1] for path in before if path and path not in after and path[:-1] in after}
     return {holder for holder in holders if _is_keyed_by_data(holder, before, after)}
 
@@ -89,7 +89,7 @@ def _is_keyed_by_data(holder: Path, before: Shape, after: Shape) -> bool:
     if not gone or not come or len(set(kinds)) != 1:
         return False
     forms = {_NUMBERED.sub("#", name) for name in gone | come}
-    # Words are names of members; where none stayed, and each stands for an object like the others, they are not.
+    # Words are names of members, unless none stayed and each names an object like the others.
     words = own.isdisjoint(others) and min(len(own), len(others)) > 1 and len(kinds[0]) > 1
     return words or (len(forms) == 1 and "#" in forms.pop())
 
@@ -103,7 +103,7 @@ def _is_made_up(path: Path) -> bool:
 
 
 def _is_lost(path: Path, before: Shape, after: Shape) -> bool:
-    """A member that was always there, of an object that still is."""
+    """True if a member was always there and its object still is."""
     holder = path[:-1]
     always = before[path].total() == before[holder]["object"]
     return not _is_made_up(path) and always and "object" in after.get(holder, ())
@@ -122,6 +122,7 @@ def _name(kinds: Counter[str]) -> str:
 
 
 def shape(value: Any) -> Shape:
+    """The types at every path of a value, without recursion: it may be deep."""
     found: Shape = {}
     stack: list[tuple[Path, Any]] = [((), value)]
     while stack:
@@ -135,7 +136,7 @@ def shape(value: Any) -> Shape:
 
 
 def kind_of(value: Any) -> str:
-    """The type of a value as JSON has it; integers are numbers."""
+    """The JSON type of a value; integers are numbers."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -149,7 +150,7 @@ def kind_of(value: Any) -> str:
 
 
 def compare_values(old: Any, new: Any, root: Path, same: Same, rule: str = _VALUE) -> Iterator[Difference]:
-    """Each leaf that is not the same, up to a number."""
+    """Report the leaves that differ, up to a number. `same` accepts values that are no change."""
     if same(root, old, new):
         return
     if _is_leaf(old) or _is_leaf(new) or _is_too_large(old) or _is_too_large(new):
@@ -195,7 +196,7 @@ def _leaves(old: Any, new: Any, root: Path) -> list[tuple[Path, Any, Any]]:
 
 
 def _differing(old: Any, new: Any) -> tuple[Any, Any]:
-    """Both without what is equal: deepdiff takes its time even for that. Items of lists keep their places."""
+    """Both values without what is equal, for which deepdiff takes its time too. Items of lists keep their places."""
     if isinstance(old, dict) and isinstance(new, dict):
         pairs = {key: _differing(old[key], new[key]) for key in old.keys() & new if not _equal(old[key], new[key])}
         gone, come = ({key: one[key] for key in one.keys() - other} for one, other in ((old, new), (new, old)))
@@ -205,7 +206,7 @@ def _differing(old: Any, new: Any) -> tuple[Any, Any]:
         items = [(_SAME, _SAME) if _equal(*pair) else _differing(*pair) for pair in zip(old, new, strict=False)]
         shared = len(items)
         return [pair[0] for pair in items] + old[shared:], [pair[1] for pair in items] + new[shared:]
-    return old, new  # lists of texts and numbers too: what was put in between is told by deepdiff alone
+    return old, new  # lists of texts and numbers too: only deepdiff knows what was inserted
 
 
 def _equal(old: Any, new: Any) -> bool:

@@ -1,4 +1,8 @@
-"""Whether a result fits the output schema of its tool. The only place that knows jsonschema."""
+"""Check of results against the output schema of their tool. The only module that knows jsonschema.
+
+"Servers MUST provide structured results that conform to this schema":
+https://modelcontextprotocol.io/specification/2025-11-25/server/tools#output-schema
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ _WHERE = ("result", "structuredContent")
 
 
 def violations(schema: Any, body: Any) -> Iterator[Difference]:
-    """Where a result does not fit. What cannot be judged, fits."""
+    """Report where a result does not fit. A schema that cannot be used refuses nothing."""
     result = protocol.member(body, "result")
     if protocol.member(result, "resultType") not in (None, "complete") or protocol.member(result, "task") is not None:
         return  # the result itself comes later
@@ -41,7 +45,7 @@ def violations(schema: Any, body: Any) -> Iterator[Difference]:
 
 
 def _wrong(error: exceptions.ValidationError) -> Any:
-    """What is wrong, without the values around it: those are others each time."""
+    """The value or keyword that is violated, without the values around it, which differ each time."""
     value = error.instance
     if not isinstance(value, (dict, list)):
         return value
@@ -50,8 +54,8 @@ def _wrong(error: exceptions.ValidationError) -> Any:
     return {str(error.validator): error.validator_value}
 
 
-def tells_of(schema: Any, path: Path) -> bool:
-    """Whether a schema says something about a place, and does not only leave it open."""
+def covers(schema: Any, path: Path) -> bool:
+    """Return whether a schema constrains a place, and does not leave it open."""
     document, schemas = Document(schema), [schema]
     for step in path:
         schemas = [below for one in schemas for every in _every(document, one) for below in _below(every, step)]
@@ -59,7 +63,7 @@ def tells_of(schema: Any, path: Path) -> bool:
 
 
 def _every(document: Document, schema: Any, left: int = _DEEPEST) -> Iterator[dict[str, Any]]:
-    """A schema, and those that hold for the same value."""
+    """A schema, and the schemas that apply to the same value."""
     if not isinstance(schema, dict) or not left:
         return
     yield schema

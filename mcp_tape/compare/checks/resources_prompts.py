@@ -1,4 +1,4 @@
-"""Rules about what a server offers besides tools: resources, resource templates, prompts."""
+"""Checks of resources, resource templates and prompts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .tools import differing
 Items = dict[str, dict[str, Any]]
 _VARIABLE = re.compile(r"\{[+#./;?&]?([^{}]*)\}")
 _QUERY = re.compile(r"\{[?&][^{}]*\}")
-_TOLD = ("name", "title", "description")
+_TEXTS = ("name", "title", "description")
 
 
 def compare_resources(old: Items, new: Items) -> Iterator[Found]:
@@ -23,14 +23,14 @@ def compare_resources(old: Items, new: Items) -> Iterator[Found]:
             yield subject, Difference("resource-removed")
             continue
         yield from _named(subject, differing("resource-mime-type-changed", resource, new[uri], "mimeType"))
-        yield from _told(subject, "resource-description-changed", resource, new[uri])
+        yield from _texts(subject, "resource-description-changed", resource, new[uri])
     for uri in new:
         if uri not in old:
             yield Subject("resource", uri), Difference("resource-added")
 
 
 def compare_templates(old: Items, new: Items) -> Iterator[Found]:
-    """By what they make; one that makes something else is known by its name."""
+    """Compare templates by their URI; one whose URI changed is known by its name."""
     moved = {uri: other for uri in old if uri not in new for other in new if _is_moved(old[uri], new[other], old)}
     for uri, template in old.items():
         subject = Subject("template", uri)
@@ -40,7 +40,7 @@ def compare_templates(old: Items, new: Items) -> Iterator[Found]:
             continue
         yield from _named(subject, _variables(uri, other))
         yield from _named(subject, differing("resource-mime-type-changed", template, new[other], "mimeType"))
-        yield from _told(subject, "resource-description-changed", template, new[other])
+        yield from _texts(subject, "resource-description-changed", template, new[other])
     for uri in new:
         if uri not in old and uri not in moved.values():
             yield Subject("template", uri), Difference("resource-template-added")
@@ -54,7 +54,8 @@ def _variables(old: str, new: str) -> Iterator[Difference]:
     if old == new:
         return
     before, after = (set(_names(template)) for template in (old, new))
-    # What a query has can be left out: who fills in the old variables makes the same URIs.
+    # Variables of a query are commonly left undefined, and then expand to nothing, so the old ones make the same URIs:
+    # https://www.rfc-editor.org/rfc/rfc6570#section-3.2.1
     left_out = before <= after and _QUERY.sub("", old) == _QUERY.sub("", new)
     level: Level | None = "info" if left_out else None
     for name in sorted(after - before):
@@ -76,7 +77,7 @@ def compare_prompts(old: Items, new: Items) -> Iterator[Found]:
             yield subject, Difference("prompt-removed")
             continue
         yield from _named(subject, _arguments(_by_name(prompt), _by_name(new[name])))
-        yield from _told(subject, "prompt-description-changed", prompt, new[name])
+        yield from _texts(subject, "prompt-description-changed", prompt, new[name])
     for name in new:
         if name not in old:
             yield Subject("prompt", name), Difference("prompt-added")
@@ -109,8 +110,8 @@ def _argument(old: dict[str, Any], new: dict[str, Any], path: tuple[str, str]) -
         yield from differing("prompt-description-changed", old, new, member, path)
 
 
-def _told(subject: Subject, rule: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Found]:
-    for member in _TOLD:
+def _texts(subject: Subject, rule: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Found]:
+    for member in _TEXTS:
         yield from _named(subject, differing(rule, old, new, member))
 
 

@@ -1,4 +1,4 @@
-"""Rules about the server as a whole: protocol versions, capabilities, extensions, instructions, its version number."""
+"""Checks of the server as a whole: protocol versions, capabilities, extensions, instructions, the version number."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def _versions(old: Surface, new: Surface) -> Iterator[Difference]:
 
 
 def _is_gone(version: str, others: Surface) -> bool:
-    """Whether a version is surely not among those of the other side.
+    """True if the other side surely does not speak a version.
 
-    A legacy server names the version that was asked for, if it speaks it, else the newest that it does: older ones it
-    may speak or not.
+    A legacy server answers with the version that was asked for, or else with the newest that it speaks; older ones it
+    may speak or not: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation
     """
     return others.offered is None or version == others.offered or version > max(others.versions)
 
@@ -59,7 +59,7 @@ def _capabilities(old: Any, new: Any, path: Path) -> Iterator[Difference]:
 
 
 def _declared(side: Any, name: str, top: bool) -> Any:
-    """An empty `experimental` promises nothing, and some SDKs always send it."""
+    """A declared capability. An empty `experimental` promises nothing, and some SDKs always send it."""
     return side.get(name) or {} if top and name == _EXPERIMENTAL else side.get(name, ABSENT)
 
 
@@ -99,7 +99,7 @@ def _instructions(old: str | None, new: str | None) -> Iterator[Difference]:
 
 
 def compare_version_numbers(old: str | None, new: str | None) -> Iterator[Difference]:
-    """For when there is a break: whether the version number says so."""
+    """Compare the version numbers of two versions with a breaking change between them."""
     if not old or not new:
         return
     path, note = ("serverInfo", "version"), f"{old} → {new} with a breaking change"

@@ -1,4 +1,4 @@
-"""What a server asks its client for: whether two such questions are the same, and how they differ if they are not."""
+"""Checks of the requests that a server makes of its client during a call: sampling, elicitation, roots."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ from ..recording import Recording
 from .json_values import compare_values
 
 _RULE = "server-request-changed"
-_DATA = (protocol.SAMPLE, "params", "messages")  # what a model is asked about: it varies as results do
+_DATA = (protocol.SAMPLE, "params", "messages")  # the prompt of a model varies as results do
 _MOST = 50  # questions that one is compared with; beyond these they are taken in order
 _MOST_TRIED = 20_000  # comparisons in all
 
 
 def same(then: Any, now: Any) -> bool:
-    """Whether the params of two questions differ only in what the server made up."""
+    """Return whether the params of two requests differ only in values that the server made up."""
     bound = _bound()
     return all(bound.same("", path, before, after) for path, before, after in differences(then, now))
 
 
 def compare_questions(old: Recording, new: Recording, pairs: Iterable[Pair]) -> Iterator[Found]:
-    """The questions of the same method that are other ones now, of the same call first. On one pipe it is a guess which
-    of several open calls a question is for: what another call has the like of has not changed."""
+    """Compare the requests of a method that are left once equal ones are paired, those of a call with each other first.
+
+    On one pipe it is a guess to which of several open calls a request belongs: what another call has did not change.
+    """
     asked = [recording.questions() for recording in (old, new)]
     if not all(asked):
         return
@@ -43,7 +45,7 @@ def compare_questions(old: Recording, new: Recording, pairs: Iterable[Pair]) -> 
     befores, afters = matching.without_same(befores, afters, of_call=False)
     for of_call in (True, False):
         for before, after in matching.in_order(befores, afters, of_call=of_call):
-            yield from matching.told(before, after)
+            yield from matching.compare(before, after)
             befores.remove(before)
             afters.remove(after)
 
@@ -52,7 +54,7 @@ Mates = list[tuple[Question, Question]]
 
 
 class _Matching:
-    """Which question is which."""
+    """Pairs of requests, one of each recording."""
 
     def __init__(self, old: Recording, new: Recording, calls: Mapping[Any, Pair], back: Mapping[Any, Pair]) -> None:
         self._old, self._new = old, new
@@ -62,7 +64,7 @@ class _Matching:
     def without_same(
         self, befores: list[Question], afters: list[Question], *, of_call: bool
     ) -> tuple[list[Question], list[Question]]:
-        """What is left where the same ones are gone from both sides."""
+        """Return what is left of both sides without the requests that are the same."""
         left: list[Question] = []
         waiting = self._by_place(afters, of_call)
         for before in befores:
@@ -79,7 +81,7 @@ class _Matching:
         mates = [(before, waiting.get(self._place(before, self._calls, of_call))) for before in befores]
         return [(before, others.pop(0)) for before, others in mates if others]
 
-    def told(self, old: Question, new: Question) -> Iterator[Found]:
+    def compare(self, old: Question, new: Question) -> Iterator[Found]:
         pair = self._back.get((new.session, new.exchange))
         subject = Subject("call", pair.old.title) if pair else SERVER
         before, after = self._params(old, new)
@@ -104,12 +106,12 @@ class _Matching:
         return before == after or same(before, after) or same(*self._params(old, new))
 
     def _params(self, old: Question, new: Question) -> tuple[Any, Any]:
-        """Both, with what the two clients had given differently under one name."""
+        """Params of both, with values of the client's calls that differ under one name."""
         pair = self._calls.get((old.session, old.exchange))
         names = names_of(self._old.params(pair.old), self._new.params(pair.new)) if pair else {}
         return renamed(self._old.question(old), names), self._new.question(new)
 
 
 def _bound() -> Bound:
-    """Times in questions are never data."""
+    """A binding in which times are never data."""
     return Bound(lambda title, path: False)

@@ -1,4 +1,4 @@
-"""Rules about tools: which there are, what they take and give, what they promise."""
+"""Checks of tools: the list, their schemas, hints and texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..rules import Level
 from ..schemas import compare_input, compare_output
 
 Tools = dict[str, dict[str, Any]]
-# What is not said is meant so.
+# Defaults of the hints: https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations
 _HINTS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
 _WORSE = {
     "readOnlyHint": ("tool-lost-read-only", False),
@@ -20,7 +20,16 @@ _WORSE = {
     "idempotentHint": ("tool-lost-idempotent", False),
     "openWorldHint": ("tool-became-open-world", True),
 }
-_TOLD_APART = {"name", "description", "title", "icons", "inputSchema", "outputSchema", "annotations", "execution"}
+_WITH_RULES = {
+    "name",
+    "description",
+    "title",
+    "icons",
+    "inputSchema",
+    "outputSchema",
+    "annotations",
+    "execution",
+}
 
 
 def compare_tools(old: Tools, new: Tools) -> Iterator[Found]:
@@ -40,8 +49,7 @@ def compare_tools(old: Tools, new: Tools) -> Iterator[Found]:
 
 
 def _renamed(old: Tools, new: Tools) -> Iterator[tuple[str, str]]:
-    """Tools that went and tools that came, where there is no doubt which is which: the same name but for its spelling,
-    or the very same schemas."""
+    """Pairs of old and new names of a tool, where there is no doubt: equal but for spelling, or of equal schemas."""
     gone = {name: tool for name, tool in old.items() if name not in new}
     come = {name: tool for name, tool in new.items() if name not in old}
     for likeness in (_spelling, _schemas):
@@ -79,7 +87,7 @@ def _compare(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
 
 
 def _arguments(schema: Any) -> Any:
-    """Arguments are an object, whether their schema says so or not."""
+    """A schema of arguments, which are an object whether it says so or not."""
     return {"type": "object"} | (schema or {}) if schema is None or isinstance(schema, dict) else schema
 
 
@@ -88,7 +96,7 @@ def _texts(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
     yield from differing("tool-title-changed", _titled(old), _titled(new), "title")
     yield from differing("tool-icons-changed", old, new, "icons")
     for name in dict.fromkeys([*old, *new]):
-        if name not in _TOLD_APART:
+        if name not in _WITH_RULES:
             yield from differing("tool-meta-changed", old, new, name)
     before, after = (_object(tool.get("annotations")) for tool in (old, new))
     for name in dict.fromkeys([*before, *after]):
@@ -108,7 +116,7 @@ def _titled(tool: dict[str, Any]) -> dict[str, Any]:
 def differing(
     rule: str, old: dict[str, Any], new: dict[str, Any], member: str, path: tuple[str, ...] = ()
 ) -> Iterator[Difference]:
-    """A member that is not the same; absent, null and empty text are."""
+    """Report a member that differs; absent, null and empty are equal."""
     before, after = old.get(member, ABSENT), new.get(member, ABSENT)
     if before != after and not (before in (ABSENT, None, "") and after in (ABSENT, None, "")):
         yield Difference(rule, (*path, member), before, after)

@@ -1,7 +1,4 @@
-"""Values that a server makes up anew each time: times, and ids of things. They are bound, not reported.
-
-An id must stand for the same id everywhere; a time must differ wherever it stands, or it is data.
-"""
+"""Binding: pairs of values, one of each side, that stand for each other. They are no change, but must be consistent."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ _NAMED_TIME = re.compile(r"(?i).*(?:time|timestamp|date|_at|At|since|until|expir
 
 
 class Bound:
-    """What the two sides call the same thing. `steady` tells whether times at a place ever stay the same."""
+    """Pairs of ids, found so far. `steady`: whether times at a place of a call ever stay the same."""
 
     def __init__(self, steady: Callable[[str, Path], bool]) -> None:
         self._steady = steady
@@ -28,7 +25,7 @@ class Bound:
         self._back: dict[Any, Any] = {}
 
     def same(self, title: str, path: Path, old: Any, new: Any) -> bool:
-        """Whether two values differ only in what was made up, or what is redacted."""
+        """Return whether two values differ only in what was made up, or redacted."""
         if isinstance(old, str) and isinstance(new, str):
             if fits_redacted(old, new) or fits_redacted(new, old):
                 return True
@@ -52,7 +49,7 @@ class Bound:
         return self._bind([(before.text, after.text) for before, after in pairs if before.kind == "id"])
 
     def _bind(self, pairs: list[tuple[Any, Any]]) -> bool:
-        """Whether these stand for each other, here as everywhere."""
+        """Bind pairs; False if one contradicts those that are bound already."""
         fits = all(self._names.get(old, new) == new and self._back.get(new, old) == old for old, new in pairs)
         if fits:
             self._names |= dict(pairs)
@@ -61,12 +58,12 @@ class Bound:
 
 
 def is_made_up(value: Any) -> bool:
-    """Whether a value is an id or a time by its looks."""
+    """Return whether a value looks like an id or a time as a whole."""
     return isinstance(value, str) and masked(value, made_up(value), ("", "")) == "" != value
 
 
 def made_up_in(text: str) -> list[str]:
-    """What in a text looks so."""
+    """The parts of a text that look like ids and times."""
     return [found.text for found in made_up(text)]
 
 
@@ -75,20 +72,20 @@ def has_made_up(text: str) -> bool:
 
 
 def has_time(path: Path, value: Any) -> bool:
-    """Whether a value is or holds a time."""
+    """Return whether a value is or holds a time."""
     if isinstance(value, str):
         return any(found.kind == "time" for found in made_up(value))
     return is_number(value) and _is_named(path, _NAMED_TIME)
 
 
 def general(path: Path) -> Path:
-    """A path without the places in lists and what in its names was made up."""
+    """Generalize a path: stars for indexes and for what was made up in names."""
     return tuple("*" if isinstance(step, int) else general_name(step) for step in path)
 
 
 @lru_cache(4096)
 def general_name(name: str) -> str:
-    """A name without what in it was made up; a star for all of it, and for a number."""
+    """Generalize a name: stars for what was made up in it, and for a number."""
     return "*" if name.isdecimal() else masked(name, made_up(name), ("*", "*"))
 
 

@@ -1,7 +1,6 @@
-"""What looks made up: times in their many forms, and ids, which are random. Words with a number in them are data.
+"""Patterns of made-up text: times in their many forms, and ids, which are random. Words with a number in them are data.
 
-Whether letters and digits are random is told by how often they change from one kind to another. What stays in doubt
-counts as data: a value that is told in vain does less harm than one that is hidden.
+Letters and digits are taken for random where they often change from one kind to another.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _LONGEST = 1_000  # longer ones are looked at once, and not from each of their p
 
 
 class Made(NamedTuple):
-    """Something in a text that looks made up."""
+    """A part of a text that looks made up."""
 
     start: int
     end: int
@@ -56,7 +55,7 @@ class Made(NamedTuple):
 
 
 def made_up(text: str) -> list[Made]:
-    """All of it in a text, in order. Times first: no id has the marks of one around it."""
+    """Find the times and ids in a text, in order. Times first: no id has the marks of one around it."""
     found, at = list[Made](), 0
     for time in _TIME.finditer(text):
         found += _ids(text, at, time.start())
@@ -66,7 +65,7 @@ def made_up(text: str) -> list[Made]:
 
 
 def masked(text: str, made: list[Made], signs: tuple[str, str]) -> str:
-    """A text with a sign for each id, and one for each time."""
+    """Put one sign in the place of each id, and another in that of each time."""
     pieces, at = list[str](), 0
     for one in made:
         pieces += (text[at : one.start], signs[one.kind == "time"])
@@ -75,7 +74,7 @@ def masked(text: str, made: list[Made], signs: tuple[str, str]) -> str:
 
 
 def made_up_in_both(old: str, new: str) -> tuple[list[Made], list[Made]]:
-    """What is made up in two texts. Of an id that is random only chance makes it look so: one side is enough."""
+    """Find what is made up in two texts. Only chance makes a random id look random: one side is enough."""
     one, other = made_up(old), made_up(new)
     if len(old) != len(new) or [made[:3] for made in one] == [made[:3] for made in other]:
         return one, other
@@ -98,7 +97,7 @@ def _may_be_id(text: str) -> bool:
 
 
 def _with(text: str, made: list[Made], spans: list[tuple[int, int]]) -> list[Made]:
-    """The spans as ids, and what lies beside them."""
+    """Add spans as ids, in place of what overlaps them."""
     beside = [one for one in made if not any(start < one.end and one.start < end for start, end in spans)]
     return sorted([*beside, *(Made(*span, "id", text[slice(*span)]) for span in spans)])
 
@@ -120,7 +119,7 @@ def _ids_in_runs(text: str, start: int, end: int) -> Iterator[Made]:
 
 
 def _spans(run: str) -> Iterator[tuple[int, int]]:
-    """Where ids are in letters and digits with marks between them: the longest first, what is before it left alone."""
+    """Spans of ids in letters and digits with marks between them, the longest from each part on."""
     at = 0
     for part in re.finditer(r"[0-9A-Za-z]+", run):
         if part.start() < at:
@@ -133,7 +132,7 @@ def _spans(run: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_random_run(run: str) -> bool:
-    """Base64 and the like have marks in them at random. Words between marks are a name or a path."""
+    """True for base64 and the like, with marks at random. Words between marks are a name or a path."""
     if len(run) < _LONG:
         return False
     if _UUID.fullmatch(run):
@@ -145,7 +144,7 @@ def _is_random_run(run: str) -> bool:
 
 
 def _is_random(part: str) -> bool:
-    """Letters and digits without a mark."""
+    """True for random letters and digits without a mark."""
     if _HEX.fullmatch(part):
         return _is_mixed(part)
     if len(part) >= _LONG:
@@ -154,7 +153,7 @@ def _is_random(part: str) -> bool:
 
 
 def _turns(part: str, often: float) -> bool:
-    """Whether letters and digits change so often, and are no words that are written together."""
+    """True if letters and digits alternate so often, and are no words written together."""
     turns, pairs = (len(kind.findall(part)) for kind in (_TURN, _NEIGHBOURS))
     words = sum(len(word) for word in _CAMEL.findall(part))
     return _is_mixed(part) and turns >= often * pairs and words * 2 < len(part)

@@ -1,5 +1,5 @@
-"""Where a value stands in a message: at a path, in JSON that is text there, or between words; and what stands there
-in another message."""
+"""Spots: where a value stands in a message (at a path, in JSON that is text there, or between words), and what stands
+there in another message."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST = 1 << 20  # characters of running text that are looked through
 _SHORT = 4096  # characters of a text that may be an address
 _BRIEF = 512  # characters of a text that a client puts a few ids into; more is content
 _MOST_WORDS = 16  # of such a text
-_NEAR = 24  # characters before a value that tell its place
+_NEAR = 24  # characters before a value that identify its place
 _ID_KEY = re.compile(r"(?:.*[_-])?(?:id|iid|uuid|number)s?|.*[a-z](?:I[dD]|Uuid|Number)s?")
 # Words as a client would copy them: the strict one ends at punctuation, the other keeps addresses whole.
 _GRAINS = (re.compile(r"[\w-]+"), re.compile(r"[\w.:/@#~=+%?&-]+"))
@@ -30,7 +30,7 @@ _NO_DIGITS_AFTER = re.compile(r"[^\d\w]{0,3}")
 
 
 class Words(NamedTuple):
-    """Which word of a running text: by what stands before and behind it, and how many there are like that."""
+    """A word of running text, known by what stands before and after it; `of`: how many fit that."""
 
     grain: int
     before: str
@@ -47,17 +47,17 @@ class Spot(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The key that it stands under; of a list, that of the list."""
+        """The key of the value; within a list, that of the list."""
         return next((step for step in reversed(self.paths[-1]) if isinstance(step, str)), "")
 
 
 def id_like(name: str) -> bool:
-    """Whether a number under this key names something and does not count it."""
+    """Return whether a number under this key names something and does not count it."""
     return len(name) <= 100 and _ID_KEY.fullmatch(name) is not None
 
 
 def alike(one: str, other: str) -> bool:
-    """Whether two values look made up in the same way: both at random, or of the same words."""
+    """Return whether two values look made up in one way: both random, or of the same words."""
     if any(kind.fullmatch(one) and kind.fullmatch(other) for kind in _RANDOM):
         return True
     return _LETTERS.findall(one) == _LETTERS.findall(other)
@@ -83,7 +83,7 @@ def all_leaves(value: Any, *paths: Path) -> Iterator[tuple[Paths, Any]]:
 
 
 def spots(body: Any, wanted: set[str]) -> dict[str, list[Spot]]:
-    """Where each of some texts stands; a number only under a key that names something."""
+    """Find the spots of some texts; a number counts only under a key that names something."""
     found: dict[str, list[Spot]] = {}
     if not wanted:
         return found
@@ -102,7 +102,7 @@ def spots(body: Any, wanted: set[str]) -> dict[str, list[Spot]]:
 
 
 def holds(body: Any, text: str) -> bool:
-    """Whether a text stands anywhere in a message: as a value, or as a word."""
+    """Return whether a message has a text, as a value or as a word."""
     for _, value in all_leaves(body):
         if isinstance(value, str):
             if value == text or (text in value and next(_words(value[:_LONGEST], {text}), None)):
@@ -113,7 +113,7 @@ def holds(body: Any, text: str) -> bool:
 
 
 def read(spot: Spot, recorded: Any, live: Any) -> Any:
-    """What a live message has at the place of a recorded one; None where that is not certain."""
+    """Read from a live message what stands at the spot of a recorded one; None where that is not certain."""
     first, *inner = spot.paths
     for path in (first, *inner):
         if path is not first:
@@ -134,8 +134,8 @@ def _down(recorded: Any, live: Any, step: str | int) -> tuple[Any, Any]:
 
 
 def _same_element(recorded: list[Any], live: list[Any], at: int) -> Any:
-    """The element that is most like a recorded one. Its place alone tells only where it is the only one, or a block
-    of content: other things may be listed there now."""
+    """The element most like a recorded one. Its index alone counts only for a single element or a block of content:
+    other things may be listed there now."""
     likeness = [_likeness(recorded[at], element) for element in live]
     best = max(likeness, default=0)
     if best and likeness.count(best) == 1:
@@ -145,14 +145,14 @@ def _same_element(recorded: list[Any], live: list[Any], at: int) -> Any:
 
 
 def _likeness(one: Any, other: Any) -> int:
-    """How much of two objects is the same."""
+    """Number of members that two objects share."""
     if not isinstance(one, dict) or not isinstance(other, dict):
         return 0
     return sum(not isinstance(value, (dict, list)) and other.get(key) == value for key, value in one.items())
 
 
 def ids_in(text: str) -> list[str]:
-    """The words with digits within a text of a client that is not long: an address, a query."""
+    """The words with digits in a short text of a client, such as an address or a query."""
     if len(text) > _BRIEF:
         return []
     words = dict.fromkeys(word for word in _GRAINS[0].findall(text) if word != text and _is_id(word))
@@ -164,7 +164,7 @@ def _is_id(word: str) -> bool:
 
 
 def renamed(value: Any, names: Mapping[str, str]) -> Any:
-    """A copy in which texts, and whole words of texts that are not long, have other names."""
+    """Copy a value with other names for texts, and for whole words of texts that are not long."""
     if isinstance(value, dict):
         return {key: renamed(item, names) for key, item in value.items()}
     if isinstance(value, list):
@@ -175,7 +175,7 @@ def renamed(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def names_of(old: Any, new: Any) -> dict[str, str]:
-    """What one message calls otherwise than another: whole values, and words of texts that are not long."""
+    """By old name the new one, of what differs between two messages: whole values, and words of short texts."""
     found: dict[str, str] = {}
     for _, before, after in match.differences(old, new):
         if all(isinstance(value, (str, int)) for value in (before, after)):
@@ -185,18 +185,18 @@ def names_of(old: Any, new: Any) -> dict[str, str]:
 
 
 def words_in(value: Any) -> Counter[str]:
-    """How often each word stands in a message, names and values alike."""
+    """Count the words of a message, names and values alike."""
     return Counter(_GRAINS[0].findall(jsontext.dumps(value)))
 
 
 def word_pairs(old: str, new: str) -> Iterator[tuple[str, str]]:
-    """Word by word, if there are as many, of texts that are not long."""
+    """Pair the words of two short texts, if there are as many."""
     words, others = ([] if len(text) > _SHORT else _GRAINS[0].findall(text) for text in (old, new))
     return zip(words, others, strict=True) if len(words) == len(others) else iter(())
 
 
 def _words_of(text: str, wanted: set[str]) -> Iterator[tuple[str, Words]]:
-    """Those of running text; of an address, those that are no mere numbers."""
+    """Find wanted words in running text; in an address, only those that are no mere numbers."""
     if " " in text or "\n" in text:
         return _words(text[:_LONGEST], wanted)
     short = text if len(text) <= _SHORT else ""
@@ -215,7 +215,7 @@ def _words(text: str, wanted: set[str]) -> Iterator[tuple[str, Words]]:
 
 
 def _context(text: str, start: int, end: int, grain: int) -> Words:
-    """Digits near a value are often made up too, so that they do not tell its place."""
+    """The text around a word, without digits, which are often made up too."""
     near = _NO_DIGITS_BEFORE.search(text[max(0, start - _NEAR) : start])
     behind = _NO_DIGITS_AFTER.match(text[end : end + 3])
     before, after = near[0] if near else "", behind[0] if behind else ""
@@ -225,13 +225,13 @@ def _context(text: str, start: int, end: int, grain: int) -> Words:
 
 def _word(words: Words, live: str) -> str | None:
     matches = _matches(words, live[:_LONGEST])
-    told = _LETTERS.search(words.before) or (words.at_start and not words.before)
+    known = _LETTERS.search(words.before) or (words.at_start and not words.before)
     # Of several that look alike, as in a list, nobody knows which is which.
-    return matches[0][1] if told and words.of == len(matches) == 1 else None
+    return matches[0][1] if known and words.of == len(matches) == 1 else None
 
 
 def _matches(words: Words, text: str) -> list[tuple[int, str]]:
-    """The words that stand between the same, and where."""
+    """Find the words in the same context, with their offsets."""
     start = r"\A" if words.at_start else ""
     found = re.finditer(f"{start}{re.escape(words.before)}({_GRAINS[words.grain].pattern})", text)
     pairs = [(match.start(1), match[1].rstrip(_NOT_LAST)) for match in found]
@@ -239,7 +239,7 @@ def _matches(words: Words, text: str) -> list[tuple[int, str]]:
 
 
 def _json_in(value: Any) -> Any:
-    """The object or array that a text is."""
+    """Parse a text that is a JSON object or array."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
         return None
     try:

@@ -1,9 +1,7 @@
-"""Values that a server made up and its client used later: found on a tape, read from another answer, put in place.
+"""Uses of minted values: a request's values that came from earlier answers, found on a tape and put in place.
 
-A cursor, a task, a request's state, the id of what a call created: another run of the same server makes up others.
-They are found from their use: what a request holds, as a value or as a word within one, an earlier answer held, and
-the client had not said before.
-Knows messages, not cassettes: serves a live server as well as a second recording.
+A cursor, a task, a request's state, the id of what a call created. A value is traced to its source where a request
+holds it, as a value or as a word within one, an earlier answer held it, and the client had not said it before.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ Lookup = Callable[[Key], Any]  # the body of an answer; None where there is none
 
 _LONG = 8  # characters of a word that is no plain one, wherever it stands
 _MOST_SPOTS = 3  # where a value is looked for, if the first place does not have it
-# What the protocol lets the server make up, by its place in a request, and where an answer has it.
+# Values that are opaque to clients by the protocol: their place in a request, and their name in an answer.
 _OPAQUE: dict[Path, str] = {
     ("params", "cursor"): "nextCursor",
     ("params", "requestState"): "requestState",
@@ -32,7 +30,7 @@ _INPUTS = ("params", "inputResponses")
 
 
 class Said(NamedTuple):
-    """One message, in the order of the tape."""
+    """A message of the tape, in order."""
 
     key: Key
     sender: Side
@@ -42,7 +40,7 @@ class Said(NamedTuple):
 
 
 class Use(NamedTuple):
-    """A value in a request that came from an answer. `opaque`: the protocol itself says so."""
+    """A value in a request that came from an answer. `opaque`: by the protocol itself."""
 
     path: Path
     value: Any
@@ -52,7 +50,7 @@ class Use(NamedTuple):
 
 
 def uses(said: Callable[[], Iterable[Said]]) -> dict[Key, list[Use]]:
-    """By request, what of it the server had made up. Reads the tape three times, and keeps little of it."""
+    """Find the values of each request that the server made up. Reads the tape three times, and keeps little of it."""
     wanted = {candidate.text for one in said() for candidate in _candidates(one)}
     first_said: dict[str, Key] = {}  # by the client
     found: dict[str, list[tuple[Key, Spot]]] = {}
@@ -72,9 +70,9 @@ def uses(said: Callable[[], Iterable[Said]]) -> dict[Key, list[Use]]:
 
 
 def bound(text: bytes, found: Iterable[Use], recorded: Lookup, live: Lookup, *, careful: bool = False) -> bytes:
-    """A recorded request with the values that the live answers have; as recorded where they have none.
+    """Put the values of the live answers into a recorded request, where they have any.
 
-    `careful`: only with values that look made up as the recorded ones do. What writes must not hit something else.
+    `careful`: only values that look made up as the recorded ones do. What writes must not hit something else.
     """
     values: dict[Path, str] = {}
     words: dict[tuple[Path, str], dict[str, str]] = {}
@@ -99,7 +97,7 @@ def _may_stand_for(use: Use, value: Any, careful: bool) -> bool:
 
 
 def live_value(use: Use, recorded: Lookup, live: Lookup) -> Any:
-    """The value that stands in the live answer where the recorded one stood; None where that cannot be told."""
+    """The value in the live answer at the spot of the recorded one; None where that is uncertain."""
     for key, spot in use.spots:
         now = live(key)
         if now is None:
@@ -113,7 +111,7 @@ def live_value(use: Use, recorded: Lookup, live: Lookup) -> Any:
 
 
 def is_lost(use: Use, recorded: Lookup, live: Lookup) -> bool:
-    """Whether the protocol's own value is not there any more: no client would go on with the old one."""
+    """Return whether the live answers lack an opaque value: no client would go on with the recorded one."""
     answers = [now for now in (live(key) for key, _ in use.spots) if now is not None]
     if use.path == _INPUTS:
         return any(protocol.member(now.get("result"), "inputRequests") is None for now in answers)
@@ -138,7 +136,7 @@ def _use(key: Key, asked: _Candidate, said: dict[str, Key], found: dict[str, lis
 
 
 class _Candidate(NamedTuple):
-    """What of a client's request may have been made up by the server. `text`: the value as text."""
+    """A value of a request that the server may have made up. `text`: the value as text."""
 
     path: Path
     value: Any
@@ -171,7 +169,7 @@ def _may_be_minted(path: Path, value: Any) -> bool:
 
 
 def _looks_made_up(value: str) -> bool:
-    """No plain word, no sentence."""
+    """True for what is neither a plain word nor a sentence."""
     if not 4 <= len(value) <= 4096 or any(c.isspace() for c in value):
         return False
     return any(c.isdigit() for c in value) or secret_names.is_distinctive(value)
@@ -187,7 +185,7 @@ def _collect(one: Said, wanted: set[str], said: dict[str, Key], found: dict[str,
 
 
 def _inputs(one: Said, asked: list[tuple[Key, frozenset[str]]]) -> list[Use]:
-    """The names of the inputs that a request gives, where the server had asked for just those."""
+    """Trace the names of the inputs that a request gives to the answer that asked for them."""
     given = protocol.member(one.body.get("params"), "inputResponses")
     if one.sender != "client" or not isinstance(given, dict) or not given:
         return []
@@ -197,7 +195,7 @@ def _inputs(one: Said, asked: list[tuple[Key, frozenset[str]]]) -> list[Use]:
 
 
 def _renamed(text: bytes, use: Use, recorded: Lookup, live: Lookup) -> bytes:
-    """The inputs under the names that the live server has for them, each value verbatim."""
+    """Rename the inputs as the live server has named them, each value verbatim."""
     key = use.spots[0][0]
     then, now = (protocol.member((look(key) or {}).get("result"), "inputRequests") for look in (recorded, live))
     source = text.decode("utf-8", "surrogateescape")
@@ -207,12 +205,12 @@ def _renamed(text: bytes, use: Use, recorded: Lookup, live: Lookup) -> bytes:
     names = same_inputs(then, now)
     inner = source[slice(*span)]
     parts = [(path[0], inner[start:end]) for path, start, end in jsontext.values(inner, 1) if path]
-    told = ",".join(f"{jsontext.quote(names.get(str(name), str(name)))}:{part}" for name, part in parts)
-    return jsontext.splice(source, [(*span, f"{{{told}}}")]).encode("utf-8", "surrogateescape")
+    members = ",".join(f"{jsontext.quote(names.get(str(name), str(name)))}:{part}" for name, part in parts)
+    return jsontext.splice(source, [(*span, f"{{{members}}}")]).encode("utf-8", "surrogateescape")
 
 
 def same_inputs(then: dict[str, Any], now: dict[str, Any]) -> dict[str, str]:
-    """By recorded name the live one: the next that asks in the same way."""
+    """By recorded name of a request for input the live one: the next of the same method."""
     free = {name: request for name, request in now.items() if name not in then}
     names = {}
     for name, request in then.items():
@@ -231,7 +229,7 @@ def _text(value: Any) -> str:
 
 
 def _of_type(value: Any, like: Any) -> Any:
-    """A value as the client writes it: servers give numbers that are then used as texts, and the other way round."""
+    """Convert a value to the type that the client sends: what a server gives as a number may be used as text."""
     if value is None:
         return None
     if isinstance(like, str):

@@ -1,7 +1,15 @@
-"""A comparison as text: for people, for pull requests, for browsers, for CI.
+"""Reports: a comparison as text for people, pull requests, browsers and CI.
 
-The same comparison gives the same text. What a cassette says is a stranger's: each form shows it and none acts on it.
+Equal comparisons give equal text. A cassette may be a stranger's: each form shows what it says, and none acts on it.
 Every form ends with a line break, and all but JSON cut long values.
+
+    text           for a terminal
+    markdown       for a comment on a pull request
+    html           one page, for a browser
+    junit          XML, for CI
+    github         workflow commands, for GitHub Actions
+    before_after   the two values of a change, as few lines
+    wording        the words that all forms share
 """
 
 from __future__ import annotations
@@ -45,10 +53,10 @@ def render(
     file: str | None = None,
     ignore_file: str = ".mcp-tape-ignore",
 ) -> str:
-    """A comparison, or several, in one of FORMATS.
+    """Render a comparison, or several, in one of FORMATS.
 
     `colour` and `width` are for text, `fail_on` for JUnit (None: never). `file`: the cassette that annotations point
-    at. `ignore_file`: where the text says that changes are accepted.
+    at. `ignore_file`: the file that the text names for accepting changes.
     """
     comparisons = [comparison] if isinstance(comparison, Comparison) else comparison
     view = View(colour, width, fail_on, file, ignore_file)

@@ -1,4 +1,4 @@
-"""Before and after, as few short lines: what differs, and what stands next to it."""
+"""Before and after as few short lines: the differences, and one line of context."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Sign = Literal["-", "+", " ", "…"]
 
 
 class Cut(NamedTuple):
-    """How much of it is shown."""
+    """Limits of what is shown."""
 
     lines: int
     width: int
@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
 
 def is_text(change: Change) -> bool:
-    """Whether people read it as text: words or lines, on the sides that are there."""
+    """Return whether the values are text for people: words or lines, on the sides that are there."""
     sides = [side for side in (change.before, change.after) if side is not ABSENT]
     return all(isinstance(side, str) for side in sides) and any(" " in side or "\n" in side for side in sides)
 
@@ -64,13 +64,13 @@ def _value(side: Any) -> list[str]:
 
 
 def _alike(old: Sequence[str], new: Sequence[str]) -> int:
-    """How many lines, or characters, both begin with."""
+    """Number of lines, or characters, that both begin with."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(old), len(new)))
 
 
 def _trimmed(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
-    """Without what both begin and end with, but for one line of it."""
+    """Cut what both begin and end with, but for one line of it."""
     head = _alike(old, new)
     tail = _alike(old[head:][::-1], new[head:][::-1])
     start, end = max(0, head - 1), max(0, tail - 1)

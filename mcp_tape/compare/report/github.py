@@ -1,4 +1,4 @@
-"""For GitHub Actions: workflow commands, which become annotations.
+"""The report as workflow commands of GitHub Actions, which become annotations.
 
 https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
 """
@@ -24,7 +24,7 @@ def render(comparison: Comparison, view: View) -> str:
 
 
 def _lines(comparison: Comparison, view: View) -> list[str]:
-    """The worst first: GitHub shows ten of a kind. So the summary comes before all other notices."""
+    """Commands, the worst first: GitHub shows ten of a kind, so the summary comes before all other notices."""
     summary = _command("notice", wording.headline(comparison), "\n".join(_summary(comparison, view)), view)
     lines = [*(_unknown(entry, view) for entry in comparison.unknown), summary]
     lines += [_annotation(change, view) for change in comparison.changes]

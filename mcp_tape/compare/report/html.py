@@ -1,4 +1,4 @@
-"""One page that needs nothing else: no script, no request, in light and in dark, on paper."""
+"""The report as one page that needs nothing else: no script, no request; for light and dark schemes, and paper."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _page(comparisons: Sequence[Comparison], view: View) -> Iterator[str]:
 
 
 def _article(comparison: Comparison, view: View, mark: str) -> Iterator[str]:
-    """One comparison. `mark` tells its anchors from those of others."""
+    """One comparison. `mark` makes its anchors unique on the page."""
     yield "<article>"
     yield from _header(comparison, mark)
     for level, group in groupby(comparison.changes, key=lambda change: change.level):
@@ -88,7 +88,7 @@ def _level(level: Level, changes: list[Change], mark: str) -> Iterator[str]:
 
 
 def _change(change: Change) -> Iterator[str]:
-    # What is compatible need not be read: it is folded, but printed.
+    # Compatible changes are folded, but printed.
     state = "" if change.level == "info" else " open"
     yield f'<details class="change {change.level}"{state}>'
     yield f"<summary><code>{change.rule}</code>{wording.times(change)} <span>{escape(RULES[change.rule].says)}</span>"

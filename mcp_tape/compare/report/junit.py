@@ -1,4 +1,4 @@
-"""For CI that reads JUnit's XML: a test case per subject."""
+"""The report as JUnit's XML, for CI: a test case per subject."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST = 1000
 
 
 class _Case(NamedTuple):
-    """One test case; `outcome` is what goes wrong with it, if anything."""
+    """A test case; `outcome`: failure, error, skipped, or empty."""
 
     kind: str
     name: str
@@ -89,8 +89,8 @@ def _subjects(comparison: Comparison, view: View) -> Iterator[_Case]:
     for subject, group in groupby(changes, key=lambda change: change.subject):
         mine = list(group)
         failed = [change for change in mine if change.fingerprint in failing]
-        told = [change for change in mine if change.fingerprint not in failing]
-        inside = [*map(_failure, failed), *(_told(told) if told else ())]
+        passed = [change for change in mine if change.fingerprint not in failing]
+        inside = [*map(_failure, failed), *(_output(passed) if passed else ())]
         name = clip(subject.name, _LONGEST) or subject.kind
         yield _Case(subject.kind, name, "failure" if failed else "", tuple(inside))
 
@@ -105,7 +105,7 @@ def _failure(change: Change) -> str:
     return f'      <failure type="{change.rule}" message="{message}">{escape(_body(change))}</failure>'
 
 
-def _told(changes: list[Change]) -> Iterator[str]:
+def _output(changes: list[Change]) -> Iterator[str]:
     yield f"      <system-out>{escape(chr(10).join(map(_body, changes)))}</system-out>"
 
 

@@ -1,6 +1,6 @@
-"""For a comment on a pull request.
+"""The report for a comment on a pull request.
 
-What a cassette says stands in code, where no markup counts and nobody is pinged.
+Text of a cassette stands in code, where no markup counts and nobody is pinged.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _top(comparison: Comparison) -> Iterator[str]:
 
 
 def _fitting(blocks: list[str], room: int) -> int:
-    """How many fit; the worst come first."""
+    """Number of blocks that fit; the worst come first."""
     for number, text in enumerate(blocks):
         room -= len(text) + 40  # and a heading
         if room < 0:

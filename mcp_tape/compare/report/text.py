@@ -1,4 +1,4 @@
-"""For a terminal."""
+"""The report for a terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def render(comparison: Comparison, view: View) -> str:
 
 
 def top(comparison: Comparison, view: View) -> Iterator[str]:
-    """How much has changed, of what; then, loudly, what is unknown."""
+    """The headline; then, loudly, what is unknown."""
     found = _styled(wording.headline(comparison), "loud" if comparison.unknown else "", view)
     yield f"{found}        {wording.versions(comparison)}   ({wording.scope(comparison)})"
     for entry in comparison.unknown:
@@ -34,7 +34,7 @@ def top(comparison: Comparison, view: View) -> Iterator[str]:
 
 
 def block(change: Change, view: View, columns: tuple[int, int] = (0, 0)) -> list[str]:
-    """One change: what and of what, then where and how."""
+    """One change: rule and subject, then place and values."""
     rule, subject = columns
     known = f"{f'[{change.rule}]':<{rule}}  {wording.subject(change):<{subject}}  "
     level = _styled(change.level, change.level, view)
@@ -44,7 +44,7 @@ def block(change: Change, view: View, columns: tuple[int, int] = (0, 0)) -> list
 
 
 def listing(comparison: Comparison, view: View) -> Iterator[str]:
-    """What has changed, without what can be done about it."""
+    """The changes, without what can be done about them."""
     view = view._replace(width=max(_NARROWEST, view.width))
     yield from top(comparison, view)
     columns = _columns(comparison.changes, view.width)
@@ -57,7 +57,7 @@ def listing(comparison: Comparison, view: View) -> Iterator[str]:
 
 
 def _columns(changes: tuple[Change, ...], width: int) -> tuple[int, int]:
-    """How wide rules and subjects are. One very long name must not push all fingerprints away."""
+    """Widths of rules and subjects. One very long name must not push all fingerprints away."""
     rule = max((len(change.rule) + 2 for change in changes), default=0)
     subject = max((len(wording.subject(change)) for change in changes), default=0)
     return rule, min(subject, max(20, width - rule - 22))
@@ -81,7 +81,7 @@ def _details(change: Change, view: View) -> Iterator[str]:
 
 
 def _says_all(change: Change) -> bool:
-    """Whether the note, or the name, has the values already."""
+    """True if the note, or the subject, has the values already."""
     said = f"{change.subject} {change.note}"
     return all((side if isinstance(side, str) else compact(side)) in said for side in (change.before, change.after))
 

@@ -1,4 +1,4 @@
-"""The words that all forms share, and how a stranger's text is made harmless."""
+"""The words that all forms share, and a stranger's text made harmless."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMMAND = re.compile(r"^( *):(?=:)|#(?=#\[)")
 
 
 class View(NamedTuple):
-    """How a comparison is to be seen."""
+    """Options of a report."""
 
     colour: bool = False
     width: int = 100
@@ -48,7 +48,7 @@ def clip(text: str, width: int) -> str:
 
 
 def headline(comparison: Comparison) -> str:
-    """What was found, in a few words. Where something is unknown, it is never "no changes"."""
+    """Number of changes and of unknown parts. Where something is unknown, never "no changes"."""
     unknown = f"{count(len(comparison.unknown), 'part')} unknown" if comparison.unknown else ""
     if comparison.changes:
         found = f"{count(len(comparison.changes), 'change')}: {tally(comparison)}"
@@ -70,7 +70,7 @@ def versions(comparison: Comparison) -> str:
 
 
 def scope(comparison: Comparison) -> str:
-    """How it was judged; without changes also how much was compared."""
+    """The category; without changes also how much was compared."""
     said = f"category {comparison.category}"
     return said if comparison.changes or not comparison.compared else f"{said}; {compared(comparison)}"
 
@@ -85,7 +85,7 @@ def subject(change: Change) -> str:
 
 
 def place(change: Change, width: int) -> str:
-    """Where in the subject; nothing for all of it."""
+    """The path of a change; empty for the subject as a whole."""
     return "" if change.path == "$" else clip(change.path, width)
 
 
@@ -101,7 +101,7 @@ def to_accept(comparison: Comparison) -> Change | None:
 
 
 def may_be_accepted(change: Change) -> bool:
-    """Whether it makes a difference: a run in which the server failed is never fine."""
+    """Return whether accepting a change makes a difference: a run in which the server failed is never fine."""
     return change.rule != "server-crashed"
 
 

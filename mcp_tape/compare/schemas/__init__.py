@@ -1,8 +1,34 @@
-"""What changed between two versions of a tool's input or output schema, by rule.
+"""Comparison of two JSON Schemas: the input or output schema of a tool, in two versions.
 
-One walk finds neutral facts; input schemas break when they become narrower, output schemas when they
-become wider. Paths are those of the meaning: through a `$ref` and into an `allOf` as if all were
-written in one place.
+Theory of operation. One schema can be written in many ways, so texts are not compared, but meanings, in three steps:
+
+1. Read. What a schema asserts at one place becomes a node, a normal form: `$ref` followed, `allOf` merged, keywords of
+   older drafts translated, alternatives reduced to types and values where they are no more than that. Two ways to write
+   the same are one node. Schemas of members and items stay as they are written until they are reached.
+2. Walk. Two documents are walked side by side, and each pair of nodes is checked, keyword by keyword. A keyword applies
+   to its own types only (https://json-schema.org/draft/2020-12/json-schema-validation, section 6), so limits count
+   where both nodes allow such a type. Alternatives are paired first: by text, by meaning, by what takes all that
+   another took, by likeness. A schema that contains itself is met once. A budget ends what would take too long.
+3. Judge. The walk yields neutral facts: narrower, if something that fitted may not fit now; wider, the reverse. Clients
+   send arguments, so an input schema breaks them where it becomes narrower; clients read results, so an output schema
+   breaks them where it becomes wider.
+
+What cannot be decided is a fact of its own, and never silence: two patterns, or two `not`, are equal or changed. A
+`format` need not be checked by validators (section 7), so one that few check is in doubt.
+
+Paths are those of the meaning: through a `$ref` and into an `allOf` as if all were written in one place.
+
+    reader           from a schema as it is written to a node
+    nodes            the node, and two nodes that must both hold
+    references       where `$ref` leads, within the document
+    limits           ranges, lengths, counts and multiples
+    property_names   names of members that a pattern matches
+    walk             the walk, its recursion and its budget
+    assertions       checks of types, values, limits, patterns and conditions
+    members          checks of members and items
+    alternatives     checks of `anyOf` and `oneOf`
+    overlaps         what fits two alternatives at once
+    facts            facts, and the rules that they come under
 """
 
 from __future__ import annotations
@@ -22,24 +48,24 @@ _DIALECT = "json-schema.org/draft/2020-12/schema"  # what a schema is written in
 
 
 def compare_input(old: Any, new: Any) -> Iterator[Difference]:
-    """What changed in the schema of a tool's arguments; paths start at the schema."""
+    """Compare the schemas of a tool's arguments; paths start at the schema."""
     return of_input(facts(old, new))
 
 
 def compare_output(old: Any, new: Any) -> Iterator[Difference]:
-    """What changed in the schema of a tool's results; paths start at the schema."""
+    """Compare the schemas of a tool's results; paths start at the schema."""
     return of_output(facts(old, new))
 
 
 def facts(old: Any, new: Any) -> list[Fact]:
-    """What changed between two schemas, whichever way."""
+    """Compare two schemas, whoever must fit them."""
     if not differ(old, new):
         return []
     return [*_dialects(old, new), *_walked(old, new)]
 
 
 def _walked(old: Any, new: Any) -> list[Fact]:
-    # What two places refer to is told for both, unless there are too many such places.
+    # What two places refer to is reported for both, unless there are too many such places.
     for each_once in (False, True):
         try:
             return Walk(old, new, CHECKS, choose, each_once).whole(old, new, ())

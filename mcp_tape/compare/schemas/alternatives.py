@@ -1,4 +1,4 @@
-"""Alternatives: which of the old is which of the new, what is lost, and what is gained."""
+"""Alternatives: pairs of old and new ones, and those that are lost or gained."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def choose(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
 
 
 def _base(node: Node, types: frozenset[str]) -> Node:
-    """What holds besides the alternatives. Types are theirs to tell, but not null."""
+    """A node without its alternatives, which compare their types themselves, but not null."""
     return node._replace(groups=(), types=types | (node.reach & NULL))
 
 
@@ -39,7 +39,7 @@ def _groups(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
                 yours.remove(other)
                 if one.key != other.key or refer(one.key) or old.types != new.types:
                     yield from _alternatives(walk, _choice(old, one), _choice(new, other), path)
-    # What follows from the others is no condition of its own.
+    # A group that follows from the others is no condition of its own.
     yours = [one for one in yours if all(narrows(_tried(walk, old, new, kept, one)) for kept in old.groups)]
     mine = [one for one in mine if all(widens(_tried(walk, old, new, one, kept)) for kept in new.groups)]
     yield from _conditions(yours, "narrower", path)
@@ -65,7 +65,7 @@ def _any(walk: Walk, old: Node, new: Node, one: Group, other: Group) -> bool:
 
 
 def _conditions(groups: list[Group], way: Way, path: Path) -> Iterator[Fact]:
-    """Alternatives where there was no choice: another condition, if what could be must still be."""
+    """Groups without a counterpart, as conditions."""
     for group in groups:
         at, written = (*path, group.keyword), [one.written for one in group.alternatives]
         if way == "narrower":
@@ -75,7 +75,7 @@ def _conditions(groups: list[Group], way: Way, path: Path) -> Iterator[Fact]:
 
 
 def _one_sided(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
-    """Only one side has alternatives: they are a condition on top of the rest, or the rest in another form."""
+    """Compare where only one side has alternatives: a condition on top of the rest, or the rest in another form."""
     bases = [node._replace(groups=(), types=node.reach) for node in (old, new)]
     facts = walk.plain(bases[0], bases[1], path)
     grouped, plain, way = (new, old, "narrower") if new.groups else (old, new, "wider")
@@ -93,13 +93,13 @@ def _one_sided(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
 
 
 def _one_for_each_type(grouped: Node, plain: Node) -> bool:
-    """Whether alternatives are what a list of types was, said in more words."""
+    """True if alternatives may be a list of types in another form."""
     several = len(type_names(plain.types - NULL)) > 1 and plain.types != TYPES
     return several and len(grouped.groups) == 1 and grouped._replace(groups=(), notes={}) == Node(types=grouped.types)
 
 
 def _vacuous(walk: Walk, bases: list[Node], group: Group, way: str) -> bool:
-    """Whether one of the alternatives always holds, and the others do not matter."""
+    """True if one of the alternatives always holds, so that the others do not matter."""
     old, new = bases
     choice = _choice(new if way == "narrower" else old, group)
     if overlapping(choice, walk.new_node if way == "narrower" else walk.old_node):
@@ -110,14 +110,14 @@ def _vacuous(walk: Walk, bases: list[Node], group: Group, way: str) -> bool:
 
 
 def _choice(node: Node, group: Group) -> Choice:
-    """The alternatives of a group, of the types that the rest allows."""
+    """Alternatives of a group, limited to the types of their node."""
     allowed = Node(types=node.types - NULL)
     found = (one._replace(node=both(one.node, allowed)) for one in group.alternatives)
     return Choice(group.keyword, tuple(one for one in found if one.node.reach))
 
 
 def _split(node: Node) -> Choice:
-    """A node as alternatives: its own with all that holds besides, else one for each of its types."""
+    """Split a node into alternatives: its own with all that holds besides, else one for each type."""
     silent = node._replace(notes={}, groups=())
     if node.groups:
         group = node.groups[0]
@@ -140,23 +140,23 @@ def _alternatives(walk: Walk, old: Choice, new: Choice, path: Path) -> Iterator[
         return tried[i, j]
 
     pairs = _pairs(walk, mine, yours, facts)
-    told = {
+    found = {
         i: walk.nodes(mine[i].node, yours[j].node, (*path, *(yours[j].path or mine[i].path))) for i, j in pairs.items()
     }
-    yield from (fact for found in told.values() for fact in found)
+    yield from (fact for each in found.values() for fact in each)
     for i in (i for i in range(len(mine)) if i not in pairs):
         yield from _lost(mine[i], old.keyword or new.keyword, [facts(i, j) for j in range(len(yours))], path)
     for j in (j for j in range(len(yours)) if j not in pairs.values()):
         yield from _gained(yours[j], new.keyword or old.keyword, [facts(i, j) for i in range(len(mine))], path)
     if "oneOf" in (old.keyword, new.keyword):
-        yield from overlaps(walk, old, new, pairs, told, path)
+        yield from overlaps(walk, old, new, pairs, found, path)
 
 
 _KINDS = {"anyOf": "any-of", "oneOf": "one-of"}
 
 
 def _lost(one: Alternative, keyword: str, tried: list[list[Fact]], path: Path) -> Iterator[Fact]:
-    """An alternative is lost if none of the others takes what it took, or at least knows all of its members."""
+    """Report a lost alternative, if no other takes what it took, or at least knows all of its members."""
     doubt = not all(narrows(facts) for facts in tried)
     if all(narrows(facts) or _about(facts, "property-removed") for facts in tried):
         kind, note = f"{_KINDS[keyword]}-lost", f"alternative is gone ({describe(one.node)})"
@@ -164,7 +164,7 @@ def _lost(one: Alternative, keyword: str, tried: list[list[Fact]], path: Path) -
 
 
 def _gained(one: Alternative, keyword: str, tried: list[list[Fact]], path: Path) -> Iterator[Fact]:
-    """The same the other way."""
+    """Report a gained alternative, if no old one gave the same, or at least knew all of its members."""
     doubt = not all(widens(facts) for facts in tried)
     if all(widens(facts) or _about(facts, "property-added") for facts in tried):
         kind, note = f"{_KINDS[keyword]}-gained", f"new alternative ({describe(one.node)})"
@@ -181,7 +181,7 @@ def _pairs(
     yours: tuple[Alternative, ...],
     facts: Callable[[int, int], list[Fact]],
 ) -> dict[int, int]:
-    """Which old alternative is which new one: written the same first, then the same, then what takes it, then alike."""
+    """Pair alternatives: of equal text first, then of equal meaning, then those that take the old one, then alike."""
     pairs: dict[int, int] = {}
     old, new = [tags(one.node, walk.old_node) for one in mine], [tags(one.node, walk.new_node) for one in yours]
 
@@ -203,7 +203,7 @@ def _pairs(
 
 
 def likeness(one: Node, other: Node) -> int:
-    """How much two alternatives look alike; 0 if one cannot be the other."""
+    """Degree of likeness of two alternatives; 0 if one cannot be the other."""
     common = one.reach & other.reach
     if not common:
         return 0

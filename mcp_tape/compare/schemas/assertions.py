@@ -1,4 +1,7 @@
-"""What differs between two nodes apart from members and items: types, values, limits, patterns, conditions."""
+"""Checks of the assertions of two nodes: types, values, limits, patterns and conditions; and of descriptions.
+
+https://json-schema.org/draft/2020-12/json-schema-validation, sections 6 and 7
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from .nodes import BOOLEANS, NULL, NUMBER, TYPES, Node, by_value, describe, type
 from .reader import DEEPER
 from .walk import Walk, refer
 
-# What validators may look at; any other format is a remark.
+# The formats of the specification (section 7.3). Validators ignore any other.
 FORMATS = frozenset(
     """date-time date time duration email idn-email hostname idn-hostname ipv4 ipv6 uri uri-reference iri
     iri-reference uuid uri-template json-pointer relative-json-pointer regex""".split()
@@ -25,7 +28,7 @@ _NULL_KEY = next(iter(by_value([None])))
 
 
 def types(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
-    """Null is told apart where there is something besides it."""
+    """Types that are lost or gained; null apart, where there is something besides it."""
     mine, yours = old.types, new.types
     if mine - NULL and yours - NULL and TYPES not in (mine, yours):
         yield from nulls(old, new, path)
@@ -44,7 +47,7 @@ def types(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
 
 
 def nulls(old: Node, new: Node, path: Path) -> Iterator[Fact]:
-    """Whether null is lost or gained, whatever else is."""
+    """Null that is lost or gained, whatever else is."""
     ends = (*path, "type"), type_value(old.types), type_value(new.types)
     if "null" in old.types - new.types:
         yield Fact("null-lost", "narrower", *ends, "may not be null any more")
@@ -53,7 +56,7 @@ def nulls(old: Node, new: Node, path: Path) -> Iterator[Fact]:
 
 
 def choices(node: Node) -> Mapping[bytes, Any] | None:
-    """The values to choose from, null apart; None if there is no choice to make."""
+    """The values of an enum without null; None if there is none."""
     found = {key: value for key, value in (node.values or {}).items() if key != _NULL_KEY}
     return found or None
 
@@ -71,12 +74,12 @@ def values(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
 
 
 def _every(types: frozenset[str], listed: Mapping[bytes, Any]) -> bool:
-    """Whether all values of the types that both have are listed, among others."""
+    """True if all values of the common types are listed."""
     return types - NULL == {"boolean"} and listed.keys() >= BOOLEANS
 
 
 def _choice(mine: Mapping[bytes, Any] | None, yours: Mapping[bytes, Any] | None, path: Path) -> Iterator[Fact]:
-    """It has become an enum, or is none any more."""
+    """A node that has become an enum, or is none any more."""
     if yours is not None and len(yours) == 1:
         value = next(iter(yours.values()))
         yield Fact("became-const", "narrower", (*path, "const"), after=value, note=f"must be {_short(value)}")
@@ -146,7 +149,7 @@ def patterns(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
 
 
 def _texts(keyword: str, old: frozenset[str], new: frozenset[str], path: Path) -> Iterator[Fact]:
-    """Which texts two patterns fit is not compared: they are the same or not."""
+    """Patterns and formats, which are equal or not: no two of them are compared by what they match."""
     lost, gained = sorted(old - new), sorted(new - old)
     doubt = keyword == "format" and not FORMATS.issuperset(lost + gained)
     for before, after in zip(lost, gained, strict=False):
@@ -161,7 +164,7 @@ def _texts(keyword: str, old: frozenset[str], new: frozenset[str], path: Path) -
 
 
 def conditions(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
-    """if, then, else: what follows is compared where the condition is the same."""
+    """`if`, `then`, `else`: consequences are compared where the conditions mean the same."""
     mine, yours = list(old.conditions.values()), list(new.conditions.values())
     for one in list(mine):
         other = next((other for other in yours if walk.same(one.when, other.when)), None)
@@ -180,7 +183,7 @@ def conditions(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
 
 
 def opaques(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
-    """What can be the same or not, and nothing in between."""
+    """Keywords whose values are equal or not, with nothing in between."""
     mine, yours = _unequal(old.opaque, new.opaque), _unequal(new.opaque, old.opaque)
     for keyword in dict.fromkeys(name for name, _ in (*mine, *yours)):
         befores, afters = ([value for name, value in part if name == keyword] for part in (mine, yours))
@@ -188,7 +191,7 @@ def opaques(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
 
 
 def _unequal(entries: _Opaque, others: _Opaque) -> list[tuple[str, Any]]:
-    """The same text can mean something else, if it refers to something."""
+    """Entries that the other side lacks, or that may mean something else there: they refer to something."""
     return [entry for key, entry in entries.items() if key not in others or (entry[0] in _SCHEMAS and refer(key))]
 
 
@@ -219,7 +222,7 @@ def words(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
 
 
 def differ(before: Any, after: Any) -> bool:
-    """Whether two values, or what is absent, differ."""
+    """Return whether two values differ; either may be absent."""
     return canonical(before) != canonical(after)
 
 

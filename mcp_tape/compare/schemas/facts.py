@@ -1,7 +1,7 @@
-"""What can be found between two JSON Schemas, whichever way it goes, and the rule it comes under.
+"""Facts: differences between two JSON Schemas, and the rules that they come under.
 
-A fact is neutral: a schema has become narrower or wider. Which of the two breaks somebody depends on
-who must fit the schema: whoever sends arguments, or whoever sends results.
+A fact is neutral: a schema has become narrower or wider. Which of the two breaks a client depends on who must fit the
+schema: the sender of arguments, or the sender of results.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from ...wire.jsontext import Path
 from ..changes import ABSENT, Difference
 from ..rules import RULES, Level
 
-# narrower: what did fit may not fit now. wider: the reverse. other: both, or nobody knows. neutral: neither,
-# as long as only members are sent that the schema speaks of. words: nothing that a validator looks at.
+# narrower: something that fitted may not fit now. wider: the reverse. other: both, or unknown. neutral: neither, as
+# long as only members are sent that the schema knows. words: an annotation, which no validator looks at.
 Way = Literal["narrower", "wider", "other", "neutral", "words"]
 
 
@@ -39,7 +39,7 @@ class Fact(NamedTuple):
     before: Any = ABSENT
     after: Any = ABSENT
     note: str = ""
-    doubt: bool = False  # whether this breaks anything is not sure, even where its rule says so
+    doubt: bool = False  # it may break nothing, though its rule says so
 
     @property
     def narrows(self) -> bool:
@@ -142,14 +142,14 @@ _OUTPUT = {
 
 
 def of_input(facts: Iterable[Fact]) -> Iterator[Difference]:
-    """Facts about what a tool accepts."""
+    """Rules for the schema of arguments."""
     for fact in facts:
         ignored = _INPUT[fact.kind] == "input-property-removed" and not fact.narrows
         yield _difference(_INPUT[fact.kind], fact, "warn" if ignored else None)
 
 
 def of_output(facts: Iterable[Fact]) -> Iterator[Difference]:
-    """Facts about what a tool answers; nothing is said there that a model would read."""
+    """Rules for the schema of results; no model reads its descriptions."""
     for fact in facts:
         if fact.kind in _OUTPUT:
             unheard_of = _OUTPUT[fact.kind] == "output-property-added" and fact.widens

@@ -1,4 +1,7 @@
-"""Limits of a JSON Schema: ranges, lengths, counts and multiples, which of two is stricter."""
+"""Limits of a JSON Schema: ranges, lengths, counts and multiples, and the stricter of two.
+
+https://json-schema.org/draft/2020-12/json-schema-validation, section 6
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any, NamedTuple
 
 Number = int | float
 
-# By the keyword that names them: how it grows stricter, and the types it is about.
+# By keyword: the sign of growing stricter, and the types that it applies to.
 LIMITS: dict[str, tuple[int, frozenset[str]]] = {
     "minimum": (1, frozenset({"integer", "fraction"})),
     "maximum": (-1, frozenset({"integer", "fraction"})),
@@ -26,7 +29,7 @@ _EXCLUSIVE = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
 
 
 class Limit(NamedTuple):
-    """A limit as it is written, and how strict it is: of two, the greater rank is the stricter."""
+    """A limit as it is written, and its rank: of two, the greater is the stricter."""
 
     keyword: str
     value: Any
@@ -34,7 +37,7 @@ class Limit(NamedTuple):
 
 
 class Unusable(NamedTuple):
-    """A keyword whose value is not what it must be."""
+    """A keyword with a value of a wrong type."""
 
     keyword: str
     value: Any
@@ -47,7 +50,7 @@ def is_number(value: Any) -> bool:
 
 
 def limits(schema: Mapping[str, Any]) -> Iterator[tuple[str, Limit] | Unusable]:
-    """The limits a schema sets; those that limit nothing are left out."""
+    """Read the limits of a schema; those that limit nothing are left out."""
     for name, (sign, _) in LIMITS.items():
         if name == "uniqueItems":
             yield from _unique(schema)
@@ -77,7 +80,7 @@ def _unique(schema: Mapping[str, Any]) -> Iterator[tuple[str, Limit] | Unusable]
 
 
 def stricter(one: Mapping[str, Limit], other: Mapping[str, Limit]) -> dict[str, Limit]:
-    """What two sets of limits come to where both hold."""
+    """Merge two sets of limits that must both hold."""
     merged = dict(one)
     for name, limit in other.items():
         merged[name] = max(merged.get(name, limit), limit, key=lambda item: item.rank)
@@ -85,13 +88,13 @@ def stricter(one: Mapping[str, Limit], other: Mapping[str, Limit]) -> dict[str, 
 
 
 def whole(limit: Limit) -> Limit:
-    """A limit of integers: more than 0 is at least 1."""
+    """Convert a limit to one of integers: more than 0 is at least 1."""
     value, strict = limit.rank
     return limit._replace(rank=(math.floor(value) + 1 if strict else math.ceil(value), False))
 
 
 def is_above(low: Limit | None, high: Limit | None, kind: str) -> bool:
-    """Whether nothing of this type is at least the one and at most the other."""
+    """Return whether no value of this type lies between two limits."""
     if low is None or high is None:
         return False
     if kind == "integer":
@@ -101,19 +104,22 @@ def is_above(low: Limit | None, high: Limit | None, kind: str) -> bool:
 
 
 def is_of_numbers(limit: Limit) -> bool:
-    """Whether a limit is only that of the integers every program holds exactly: some libraries always set it."""
+    """Return whether a limit is that of exact integers, which some libraries always set.
+
+    https://www.rfc-editor.org/rfc/rfc8259#section-6
+    """
     return limit.keyword in ("minimum", "maximum") and limit.rank[0] <= -EXACT
 
 
 def multiple(value: Any) -> Fraction | None:
-    """What numbers must be a multiple of; None if it cannot be that."""
+    """The value of `multipleOf`, exact; None if it is no positive number."""
     if not is_number(value) or value <= 0:
         return None
     return Fraction(repr(value) if isinstance(value, float) else value)  # 0.1 as it is written
 
 
 def common_multiple(one: Fraction | None, other: Fraction | None) -> Fraction | None:
-    """What is left where numbers must be multiples of both."""
+    """The least common multiple of two values of `multipleOf`."""
     if one is None or other is None:
         return one or other
     above = math.lcm(one.numerator * other.denominator, other.numerator * one.denominator)

@@ -1,4 +1,4 @@
-"""What differs between two nodes below: members of objects and items of arrays."""
+"""Checks of what lies below two nodes: members of objects and items of arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .walk import Walk
 
 
 def members(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
-    """The members both schemas speak of, and those only one does."""
+    """Members that both nodes know by name, and those that only one does."""
     if "object" not in old.types & new.types:
         return
     for name in dict.fromkeys((*old.declared, *new.declared)):
@@ -40,11 +40,11 @@ def _kept(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[Fac
 
 
 def _said(mine: Mapping[str, Any], yours: Mapping[str, Any], as_needed: bool, at: Path) -> Iterator[Fact]:
-    """What a schema says of a member and no validator looks at. `as_needed`: it may be left out as before."""
+    """Annotations of a member, which no validator looks at. `as_needed`: it is required, or optional, as before."""
     before, after = mine.get("x-mcp-header", ABSENT), yours.get("x-mcp-header", ABSENT)
     if differ(before, after):
         yield Fact("header-changed", "words", (*at, "x-mcp-header"), before, after, "sent in another header")
-    # To leave out what could not be left out before means nothing new; and a default of null is like none.
+    # A default means nothing for what could not be left out before; and one of null is like none.
     before, after = (None if notes.get("default") is None else notes["default"] for notes in (mine, yours))
     if as_needed and differ(before, after):
         ends = mine.get("default", ABSENT), yours.get("default", ABSENT)
@@ -76,7 +76,7 @@ def _removed(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[
 
 
 def others(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
-    """Members that are not spoken of by name."""
+    """Members that are not known by name."""
     if "object" not in old.types & new.types:
         return
     yield from _beyond(walk, old.additional, new.additional, (*path, "additionalProperties"))
@@ -89,7 +89,7 @@ def others(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
 
 
 def _doubtful(walk: Walk, old: Node, new: Node, pattern: str, path: Path) -> Iterator[Fact]:
-    """A pattern that is not tried may speak of members that are known by name."""
+    """A pattern that is not tried may match members that are known by name."""
     if (old.tries(pattern) and new.tries(pattern)) or not (old.declared or new.declared):
         return
     before, after = (node.patterned.get(pattern, ABSENT) for node in (old, new))
@@ -115,7 +115,7 @@ def _written(schema: Schema) -> Schema:
 
 
 def dependencies(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
-    """What must be there because something else is."""
+    """Members that are required, or constrained, where another one is present."""
     if "object" not in old.types & new.types:
         return
     for name in dict.fromkeys((*old.dependent, *new.dependent)):
@@ -131,7 +131,7 @@ def dependencies(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]
 
 
 def items(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
-    """The items of arrays, those at certain places first."""
+    """Items of arrays, those of `prefixItems` first."""
     if "array" not in old.types & new.types:
         return
     for index in range(max(len(old.prefix), len(new.prefix))):

@@ -1,7 +1,7 @@
-"""What a JSON Schema says about one place, in a normal form: two ways to write the same are one node.
+"""Nodes: what a JSON Schema asserts at one place, in a normal form. Two ways to write the same are one node.
 
-A node keeps the schemas of what lies below as they are written. Two nodes that both must hold are
-one again (`both`), so that `$ref` and `allOf` leave no trace.
+A node keeps the schemas of what lies below as they are written. Two nodes that must both hold merge into one (`both`),
+so that `$ref` and `allOf` leave no trace.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .property_names import fits, fits_any, is_plain
 Schema = Any  # as it is written: an object, a boolean, or what is no schema at all
 _Item = TypeVar("_Item")
 
-# An integer is a number too, so what is one without being the other has a name of its own.
+# An integer is a number too, so a number that is no integer has a name of its own.
 TYPES = frozenset({"null", "boolean", "object", "array", "string", "integer", "fraction"})
 NUMBER = frozenset({"integer", "fraction"})
 NULL = frozenset({"null"})
@@ -28,7 +28,7 @@ _MOST_PATTERNS = 4  # that are tried on names: each on each may take long
 
 
 class Alternative(NamedTuple):
-    """One of several, where it stands below the node, and as it is written."""
+    """One of several schemas: its path below the node, its text and its node."""
 
     path: Path
     written: Schema
@@ -36,7 +36,7 @@ class Alternative(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Alternatives of which one must hold. Null is told apart: with it, the others need not hold."""
+    """Alternatives of which one must hold. `null`: null is allowed besides."""
 
     keyword: str  # anyOf or oneOf
     alternatives: tuple[Alternative, ...]
@@ -79,12 +79,12 @@ class Node(NamedTuple):
     dependents: Mapping[str, Schema] = {}  # dependentSchemas
     conditions: Mapping[bytes, Condition] = {}
     groups: tuple[Group, ...] = ()
-    opaque: Mapping[bytes, tuple[str, Any]] = {}  # what can only be the same or not: keyword and value
-    notes: Mapping[str, Any] = {}  # what is said and does not count
+    opaque: Mapping[bytes, tuple[str, Any]] = {}  # what can only be equal or not: keyword and value
+    notes: Mapping[str, Any] = {}  # annotations
 
     @property
     def reach(self) -> frozenset[str]:
-        """The types that are possible, the alternatives considered."""
+        """The types that are possible, given the alternatives."""
         types = self.types
         for group in self.groups:
             inner = frozenset[str]().union(*(alternative.node.reach for alternative in group.alternatives))
@@ -93,11 +93,11 @@ class Node(NamedTuple):
 
     @property
     def declared(self) -> tuple[str, ...]:
-        """The names of members that are spoken of, in their order."""
+        """Names of members that the schema knows, in their order."""
         return (*self.properties, *sorted(self.required - self.properties.keys()))
 
     def at(self, name: str) -> Schema:
-        """What holds for a member; what cannot be told is left open."""
+        """The schema of a member; open where that cannot be decided."""
         if not self.patterned:
             return self.properties.get(name, self.additional)
         fitting = [self.patterned[pattern] for pattern in self.patterned if self._fits(pattern, name)]
@@ -106,14 +106,14 @@ class Node(NamedTuple):
         return self.additional if self.speaks_of(name) is False else True
 
     def speaks_of(self, name: str) -> bool | None:
-        """Whether a member is spoken of, by its name or by a pattern; None if that cannot be told."""
+        """Return whether a member is known, by name or by a pattern; None if that cannot be decided."""
         if name in self.properties or name in self.required:
             return True
         found = {self._fits(pattern, name) for pattern, schema in self.patterned.items() if schema is not False}
         return True if True in found else None if None in found else False
 
     def tries(self, pattern: str) -> bool:
-        """Whether a pattern is tried on names."""
+        """Return whether a pattern is tried on names."""
         return len(self.patterned) <= _MOST_PATTERNS and is_plain(pattern)
 
     def _fits(self, pattern: str, name: str) -> bool | None:
@@ -128,7 +128,7 @@ NOTHING = Node(types=frozenset())
 
 
 def both(one: Node, other: Node) -> Node:
-    """The node of what holds where both hold; what the first says is heard first."""
+    """Merge two nodes that must both hold; annotations of the first win."""
     notes = {**other.notes, **one.notes}
     for this, that in ((one, other), (other, one)):
         if this._replace(notes={}) == ANYTHING:
@@ -162,8 +162,7 @@ def both(one: Node, other: Node) -> Node:
 
 
 def settled(node: Node) -> Node:
-    """The node without values of types that do not fit, and without types that no value is of. To list all values of
-    a type is to name the type."""
+    """Drop values of refused types, and types without a value. To list all values of a type is to name it."""
     if node.values is None:
         return node
     values = {key: value for key, value in node.values.items() if type_of(value) in node.types}
@@ -173,7 +172,7 @@ def settled(node: Node) -> Node:
 
 
 def of_any_name(node: Node) -> Node:
-    """A pattern that every name fits leaves nothing that is additional."""
+    """Fold patterns that every name matches into all members: nothing is additional then."""
     every = [schema for pattern, schema in node.patterned.items() if fits_any(pattern)]
     if not every:
         return node
@@ -185,7 +184,7 @@ def of_any_name(node: Node) -> Node:
 
 
 def together(*schemas: Schema) -> Schema:
-    """A schema as if written, of schemas that must all hold."""
+    """Write the schema of schemas that must all hold."""
     parts: dict[bytes, Schema] = {}
     for schema in schemas:
         inner = schema["allOf"] if isinstance(schema, dict) and schema.keys() == {"allOf"} else [schema]
@@ -198,12 +197,12 @@ def together(*schemas: Schema) -> Schema:
 
 
 def is_open(schema: Schema) -> bool:
-    """Whether anything fits, at first sight."""
+    """Return whether a schema allows anything, at first sight."""
     return schema is True or schema == {}
 
 
 def nullable(node: Node) -> Node | None:
-    """The node with null allowed as well; None if that cannot be said in one node."""
+    """Allow null as well; None if one node cannot say that."""
     if node.opaque or node.conditions:
         return None
     return node._replace(
@@ -214,7 +213,7 @@ def nullable(node: Node) -> Node | None:
 
 
 def by_value(values: Iterable[Any]) -> dict[bytes, Any]:
-    """Values by what makes them equal: 1 and 1.0 are one."""
+    """Values by their canonical form: 1 and 1.0 are equal."""
     return {
         jsontext.canonical(int(value) if isinstance(value, float) and value.is_integer() else value): value
         for value in values
@@ -247,7 +246,7 @@ def type_value(types: frozenset[str]) -> Any:
 
 
 def describe(node: Node) -> str:
-    """In a few words, what fits."""
+    """Describe in a few words what fits."""
     if node.notes.get("name") and node.types <= {"object"}:
         return str(node.notes["name"])
     return "anything" if node.reach == TYPES else " or ".join(type_names(node.reach)) or "nothing"
@@ -260,7 +259,7 @@ def _common(one: Mapping[bytes, Any] | None, other: Mapping[bytes, Any] | None) 
 
 
 def _patterned(one: Node, other: Node) -> dict[str, Schema]:
-    """What only one has a pattern for is beyond what the other knows of, if that has no patterns at all."""
+    """Merge `patternProperties`. A pattern of one is additional to the other, if that has no patterns at all."""
     mine, yours = (True if node.patterned else node.additional for node in (one, other))
     names = dict.fromkeys((*one.patterned, *other.patterned))
     return {name: together(one.patterned.get(name, mine), other.patterned.get(name, yours)) for name in names}

@@ -1,4 +1,4 @@
-"""What fits two alternatives at once: with `oneOf` it fits none. And what tells alternatives apart."""
+"""Overlaps: values that fit two alternatives at once, which `oneOf` refuses; and members that set them apart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .limits import LIMITS, is_above
 from .nodes import Choice, Node, Schema
 from .walk import Walk
 
-_DEEPEST = 3  # members within members that may tell two objects apart
+_DEEPEST = 3  # members within members that may distinguish two objects
 _RANGES = (
     ("minimum", "maximum"),
     ("minLength", "maxLength"),
@@ -25,13 +25,13 @@ Tags = Mapping[str, set[bytes]]
 
 
 def overlaps(
-    walk: Walk, old: Choice, new: Choice, pairs: dict[int, int], told: dict[int, list[Fact]], path: Path
+    walk: Walk, old: Choice, new: Choice, pairs: dict[int, int], found: dict[int, list[Fact]], path: Path
 ) -> Iterator[Fact]:
-    """It counts where alternatives overlap more, or less. Whether they do at all is not always sure."""
+    """Report alternatives that overlap more, or less. That they do at all is not always certain."""
     walk.spend((len(old.alternatives) ** 2 + len(new.alternatives) ** 2) // 4)  # each is held against each
     mine, yours = overlapping(old, walk.old_node), overlapping(new, walk.new_node)
-    wider = {i for i, facts in told.items() if widens(facts)}
-    narrower = {pairs[i] for i, facts in told.items() if narrows(facts)}
+    wider = {i for i, facts in found.items() if widens(facts)}
+    narrower = {pairs[i] for i, facts in found.items() if narrows(facts)}
     for one in _more(yours, mine, {j: i for i, j in pairs.items()}, wider):
         written = [new.alternatives[j].written for j in one]
         yield Fact(
@@ -50,13 +50,13 @@ def overlaps(
 
 
 def _said(choice: Choice, pair: tuple[int, ...], do: str, may: str) -> tuple[str, bool]:
-    """What is to be said of an overlap, and whether it is in doubt."""
+    """Note of an overlap, and whether it is in doubt."""
     sure = _surely(*(choice.alternatives[index].node for index in pair))
     return f"alternatives {do if sure else may}, and what fits two fits none", not sure
 
 
 def _more(overlaps: _Pairs, others: _Pairs, partner: dict[int, int], grown: set[int]) -> _Pairs:
-    """The overlaps that the other side has not, or that have grown; not those between two that it knows nothing of."""
+    """Overlaps that the other side lacks, or that have grown; not those of two alternatives without a counterpart."""
     found = []
     for one in overlaps:
         there = tuple(sorted(partner[index] for index in one if index in partner))
@@ -66,19 +66,19 @@ def _more(overlaps: _Pairs, others: _Pairs, partner: dict[int, int], grown: set[
 
 
 def overlapping(choice: Choice, read: _Read) -> _Pairs:
-    """Which alternatives of `oneOf` are not surely apart."""
+    """Pairs of alternatives of `oneOf` that are not surely disjoint."""
     nodes = [one.node for one in choice.alternatives] if choice.keyword == "oneOf" else []
     return [pair for pair in combinations(range(len(nodes)), 2) if not _apart(nodes[pair[0]], nodes[pair[1]], read)]
 
 
 def _surely(one: Node, other: Node) -> bool:
-    """Whether something must fit both, at first sight: one has no conditions, or the same value is in both lists."""
+    """True if something must fit both, at first sight: one has no conditions, or both list a value."""
     bare = any(node._replace(notes={}) == Node(types=node.types) for node in (one, other))
     return bare or (one.values is not None and other.values is not None)
 
 
 def _apart(one: Node, other: Node, read: _Read, left: int = _DEEPEST) -> bool:
-    """Whether nothing fits both, as long as only members are sent that the schema speaks of."""
+    """True if nothing fits both, as long as only members are sent that the schema knows."""
     common = one.reach & other.reach
     if one.values is not None and other.values is not None:
         return not one.values.keys() & other.values.keys()
@@ -90,19 +90,19 @@ def _apart(one: Node, other: Node, read: _Read, left: int = _DEEPEST) -> bool:
 
 
 def _out_of_range(one: Node, other: Node, kind: str) -> bool:
-    """Whether the least of one is above the most of the other."""
+    """True if the minimum of one is above the maximum of the other."""
     ranges = [(low, high) for low, high in _RANGES if kind in LIMITS[low][1]]
     sides = ((one.limits, other.limits), (other.limits, one.limits))
     return any(is_above(a.get(low), b.get(high), kind) for a, b in sides for low, high in ranges)
 
 
 def _asks_more(one: Node, other: Node) -> bool:
-    """Whether one needs a member that is not in the other."""
+    """True if one requires a member that the other does not know."""
     return any(other.speaks_of(name) is False for name in one.required)
 
 
 def _members_apart(one: Node, other: Node, read: _Read, left: int) -> bool:
-    """Whether a member that must be there cannot be what both want."""
+    """True if a required member cannot fit both."""
     return left > 0 and any(
         _apart(read(one.at(name)), read(other.at(name)), read, left - 1)
         for name in sorted(one.required | other.required)
@@ -110,11 +110,11 @@ def _members_apart(one: Node, other: Node, read: _Read, left: int) -> bool:
 
 
 def tags(node: Node, read: _Read) -> Tags:
-    """The members that must be there and have one of a few values, with those."""
+    """Required members with a list of values: discriminators."""
     found = {name: read(node.properties[name]).values for name in sorted(node.required & node.properties.keys())}
     return {name: set(values) for name, values in found.items() if values}
 
 
 def tagged_apart(one: Tags, other: Tags) -> bool:
-    """Whether a member tells two objects apart: it has another value in each."""
+    """Return whether a discriminator has other values in each."""
     return any(not one[name] & other[name] for name in one.keys() & other.keys())

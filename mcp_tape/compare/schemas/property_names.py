@@ -1,12 +1,12 @@
-"""Which names of members a pattern fits, where that can be told without danger: patterns are strangers'."""
+"""Matching of names of members against patterns, where that is safe: patterns are strangers'."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 
-# All that is tried: a sequence of characters and classes of them. The more of it may repeat, the longer a search may
-# take; what repeats within a repetition may take for ever.
+# Patterns that are tried: a sequence of characters and classes of them. Each repetition makes a search longer; one
+# within another may take for ever.
 _PLAIN = re.compile(
     r"""\^? (?: (?: [^\\()\[\]{}|*+?^$] | \\[dDwWsS./_*+?()\[\]{}|^$\\-] | \[\^?(?:[^\\\[\]]|\\[^pPbBkux])+\] )
         (?: [*+?] | \{\d{1,2}(?:,\d{0,2})?\} )?  |  \((?:\?:)?  |  \) (?![*+?{])  |  \| )* \$?""",
@@ -19,18 +19,18 @@ _ANY = frozenset({"", ".*", "^.*", ".*$", "^.*$", "^(.*)$", ".+", "^.+$", "^(.+)
 
 
 def fits_any(pattern: str) -> bool:
-    """Whether every name fits."""
+    """Return whether every name matches."""
     return pattern in _ANY
 
 
 def is_plain(pattern: str) -> bool:
-    """Whether it is tried on names."""
+    """Return whether a pattern is tried on names."""
     return _compiled(pattern) is not None
 
 
 @lru_cache(maxsize=4096)
 def fits(pattern: str, name: str) -> bool | None:
-    """Whether a name fits; None if that cannot be told."""
+    """Return whether a name matches; None if that is not tried."""
     expression = _compiled(pattern)
     if expression is None or len(name) > _LONGEST:
         return None

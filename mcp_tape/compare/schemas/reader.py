@@ -1,6 +1,6 @@
-"""From a JSON Schema as it is written to a node: references followed, `allOf` merged, alternatives made plain.
+"""Reader: from a JSON Schema as it is written to a node; references followed, `allOf` merged, alternatives reduced.
 
-Reads draft 4 to 2020-12. What cannot be used as a schema is kept as opaque: it can be the same or not.
+Reads draft 4 to 2020-12. What cannot be used as a schema is kept as opaque: equal or not.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NOTES = ("description", "title", "default", "x-mcp-header")
 
 
 class Reader:
-    """Reads the schemas of one document. `spend` is called for each, and may stop it all."""
+    """Reads the schemas of one document. `spend` is called for each, and may raise."""
 
     def __init__(self, document: Document, spend: Callable[[int], None]) -> None:
         self._document = document
@@ -53,7 +53,7 @@ class Reader:
         return self._read[written]
 
     def _node(self, schema: Schema, within: tuple[str, ...]) -> Node:
-        """The node of a schema; `within`: the references that are being followed."""
+        """Read a schema; `within`: the references that are being followed."""
         self._spend(1)
         if isinstance(schema, bool):
             return ANYTHING if schema else NOTHING
@@ -81,7 +81,7 @@ class Reader:
         return self._targets[reference]
 
     def _choice(self, keyword: str, schema: Mapping[str, Any], within: tuple[str, ...]) -> Node:
-        """The node of alternatives, as plain as it can be said: types, values, null or the one, else a group."""
+        """Reduce alternatives to types, values, null or the only one; else make a group of them."""
         written = _parts(schema, keyword)
         if not written:
             return _opaque((keyword, schema[keyword]))
@@ -111,7 +111,7 @@ class Reader:
 
 
 def _own(schema: Mapping[str, Any]) -> Node:
-    """The node of what a schema says itself."""
+    """Read the keywords of a schema itself."""
     fields: dict[str, Any] = {}
     opaque: dict[str, Any] = {keyword: schema[keyword] for keyword in ("not", "unevaluatedItems") if keyword in schema}
     for keyword, (field, read) in _READERS.items():
@@ -180,7 +180,9 @@ _READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 def _null_too(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """`nullable` is not of JSON Schema but of OpenAPI, and schemas made from there have it."""
+    """`nullable` of OpenAPI, which schemas made from there have:
+    https://spec.openapis.org/oas/v3.0.3#schema-object
+    """
     types = _types(schema["type"]) if "type" in schema and schema.get("nullable") is True else None
     return {"types": types | NULL} if types else {}
 
@@ -193,7 +195,9 @@ def _const(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _items(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Before 2020-12 `items` could be a list, and `additionalItems` what follows."""
+    """`items`; before 2020-12 it could be a list, and `additionalItems` what follows:
+    https://json-schema.org/draft/2020-12/release-notes
+    """
     items = schema.get("items", True)
     if isinstance(items, list):
         return {"prefix": tuple(items), "items": schema.get("additionalItems", True)}
@@ -201,7 +205,9 @@ def _items(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _dependencies(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Before 2019-09 both kinds were one."""
+    """`dependencies`, which 2019-09 divided into `dependentRequired` and `dependentSchemas`:
+    https://json-schema.org/draft/2019-09/release-notes
+    """
     found = schema.get("dependencies")
     if not isinstance(found, dict):
         return {}
@@ -229,12 +235,12 @@ def _notes(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_title(node: Node) -> Node:
-    """A title counts where it is written; what a reference leads to may be called anything."""
+    """A node without its title, which counts only where it is written."""
     return node._replace(notes={key: value for key, value in node.notes.items() if key != "title"})
 
 
 def _evaluated(schema: Mapping[str, Any], node: Node) -> Node:
-    """`contains` with its counts, and what holds for members that nothing else has spoken of."""
+    """`contains` with its counts, and `unevaluatedProperties`."""
     if "contains" in schema:
         counts = {key: schema[key] for key in ("minContains", "maxContains") if key in schema}
         counted = ("counted contains", {"contains": schema["contains"], **counts})
@@ -261,7 +267,7 @@ def _bare(node: Node) -> Node:
 
 
 def _only_choice(node: Node) -> Group | None:
-    """The group of a node that is nothing else."""
+    """The group of a node that consists of it."""
     return node.groups[0] if len(node.groups) == 1 and _bare(node) == Node(groups=node.groups) else None
 
 

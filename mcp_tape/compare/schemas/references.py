@@ -1,4 +1,4 @@
-"""Where the references of a JSON Schema lead to, within its own document. Nothing is ever fetched."""
+"""References of a JSON Schema, resolved within its own document. Nothing is ever fetched."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _IDS = ("$id", "id")
 
 
 class Document:
-    """A schema as a whole: what its references mean."""
+    """A schema document, in which references are resolved."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
         self._named: dict[str, Any] | None = None
 
     def find(self, reference: Any) -> Any:
-        """The schema a reference stands for; ABSENT if it is not in this document."""
+        """Resolve a reference; ABSENT if it leads out of the document."""
         if not isinstance(reference, str):
             return ABSENT
         base, fragment = urldefrag(reference)
@@ -40,7 +40,7 @@ class Document:
 
 
 def _names(root: Any) -> Iterator[tuple[str, Any]]:
-    """Every id and anchor in a document, those of the root last: they count."""
+    """Every id and anchor in a document, those of the root last: they win."""
     stack, seen = [root], 0
     while stack and seen < MOST_PARTS:
         part = stack.pop()
@@ -56,7 +56,7 @@ def _names(root: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _pointed(value: Any, fragment: str) -> Any:
-    """What a JSON pointer in a fragment leads to."""
+    """Resolve a JSON pointer in a fragment: https://www.rfc-editor.org/rfc/rfc6901#section-6"""
     for step in unquote(fragment).split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict) and key in value:

@@ -1,7 +1,6 @@
 """The walk through two JSON Schemas side by side, place by place.
 
-Owns what is compared with what: recursion, its end, and how much may be looked at. What differs at one
-place is for the checks to say.
+Owns what is compared with what: recursion, its end, and the budget. What differs at one place is for the checks to say.
 """
 
 from __future__ import annotations
@@ -18,25 +17,25 @@ from .references import Document
 
 DEEPEST = 40  # places within each other
 MOST = 20_000  # schemas that are read, of both
-MOST_ONCE = 50_000  # where each is told once
+MOST_ONCE = 50_000  # where each is reported once
 
 _Pair = tuple[bytes, bytes]
 Check = Callable[["Walk", Node, Node, Path], Iterator[Fact]]
 
 
 class TooLargeError(Exception):
-    """There is more to compare than anybody wants to wait for."""
+    """The budget of a walk is spent."""
 
 
 def refer(canonical: bytes) -> bool:
-    """Whether there may be a reference in a schema: if not, the text is all there is to it."""
+    """Return whether a schema may hold a reference: if not, its text is its meaning."""
     return b'$ref":' in canonical or b'Ref":' in canonical
 
 
 class Walk:
-    """Compares the schemas of two documents. `each_once`: what is referred to from two places is told once.
+    """Compares the schemas of two documents. `each_once`: what is referred to from two places is reported once.
 
-    `checks` look at two nodes; the last word has `choose`, because alternatives decide what is compared at all.
+    `checks` compare two nodes; `choose` decides, by their alternatives, which nodes those are.
     """
 
     def __init__(self, old: Schema, new: Schema, checks: tuple[Check, ...], choose: Check, each_once: bool) -> None:
@@ -52,11 +51,11 @@ class Walk:
         self._depth = 0
 
     def whole(self, old: Schema, new: Schema, path: Path) -> list[Fact]:
-        """The facts about two schemas, with all that they refer to."""
+        """Compare two schemas, with all that they refer to."""
         return self._with_later(lambda: self.compare(old, new, path))
 
     def compare(self, old: Schema, new: Schema, path: Path) -> list[Fact]:
-        """The facts about two schemas as they are written. What they refer to may be left for later."""
+        """Compare two schemas. What they refer to may be left for later."""
         pair = jsontext.canonical(old), jsontext.canonical(new)
         if refer(pair[0]) or refer(pair[1]):
             return self._referring(pair, old, new, path)
@@ -98,30 +97,30 @@ class Walk:
         return found
 
     def nodes(self, old: Node, new: Node, path: Path) -> list[Fact]:
-        """The facts about two nodes."""
+        """Compare two nodes."""
         self.spend(2)
         return list(self._choose(self, old, new, path))
 
     def plain(self, old: Node, new: Node, path: Path) -> list[Fact]:
-        """The facts about two nodes, their alternatives left aside."""
+        """Compare two nodes without their alternatives."""
         return [fact for check in self._checks for fact in check(self, old, new, path)]
 
     def attempt(self, old: Node, new: Node) -> list[Fact]:
-        """What the facts would be; what has been met on the way may be met again."""
+        """Compare two nodes on trial; what is met on the way may be met again."""
         met = set(self._met)
         found = self._with_later(lambda: self.nodes(old, new, ()))
         self._met = met
         return found
 
     def same(self, old: Schema, new: Schema) -> bool:
-        """Whether two schemas mean the same."""
+        """Return whether two schemas mean the same."""
         met = set(self._met)
         found = self.whole(old, new, ())
         self._met = met
         return all(fact.way == "words" for fact in found)
 
     def unchanged(self, old: Schema, new: Schema) -> bool:
-        """Whether two schemas are the same at first sight, words and all."""
+        """Return whether two schemas are equal at first sight, annotations included."""
         written = jsontext.canonical(old)
         return not refer(written) and written == jsontext.canonical(new)
 
@@ -132,7 +131,7 @@ class Walk:
         return self._old.node(schema)
 
     def spend(self, count: int = 1) -> None:
-        """Count what is looked at, and stop where it is too much."""
+        """Take from the budget; TooLargeError where it is spent."""
         self._left -= count
         if self._left < 0:
             raise TooLargeError
