@@ -94,7 +94,7 @@ def test_the_commands_are_the_files_of_their_folder() -> None:
 NOT_YET: dict[str, set[str]] = {
     "protocol": {"replay"},
     "channels": {"replay"},
-    "sql": {"replay", "cli"},
+    "sql": {"replay"},
     "posix": {"cli", "testing"},
     "folders": {"replay"},
 }

@@ -63,7 +63,8 @@ def _exchange(cassette: Cassette, session: int, root: int) -> Iterator[Row]:
     opened = showing.row_of(cassette, session, root)
     channel = opened.channel if opened else STDIO
     messages = showing.exchange_rows(cassette, session, root)
-    last = _last(cassette, session, root, opened.sender if opened else "client")
+    # Where nothing answers, whatever follows may tell why.
+    last = showing.end_of_exchange(cassette, session, root, opened.sender if opened else "client")
     meanwhile = _at_most(_MEANWHILE, showing.around(cassette, session, root, last, channel))
     yield from _before(cassette, session, root, channel)
     yield from merge(messages, meanwhile, key=lambda row: row.seq)
@@ -79,13 +80,6 @@ def _before(cassette: Cassette, session: int, root: int, channel: str) -> Iterat
     """The HTTP request that brought a message."""
     found = showing.around(cassette, session, root - _BEFORE, root - 1, channel)
     return (row for row in found if row.frame_kind == "control" and row.seq < root)
-
-
-def _last(cassette: Cassette, session: int, root: int, sender: str) -> int | None:
-    """Where an exchange ends; None: it does not, and whatever follows may tell why."""
-    sql = "SELECT max(seq) FROM messages WHERE session = ? AND answers = ? AND sender <> ?"
-    ((last,),) = cassette.rows(sql, (session, root, sender))
-    return last if isinstance(last, int) else None
 
 
 def _echo(cassette: Cassette, row: Row, width: int) -> None:

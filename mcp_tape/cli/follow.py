@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from ..cassette import file as database
+from ..cassette.pages import BEFORE_ALL
 from ..cassette.query import rows as showing
 from ..cassette.query.filters import Filter
 from ..cassette.query.rows import Row
@@ -18,7 +19,6 @@ from .lines import echo_line, goes_without_saying, is_narrow, line_of
 from .output import columns, echo, echo_json
 
 _PAUSE = 0.1  # seconds; a recorder writes as often
-_BEFORE_ALL = -(1 << 63)
 
 
 def follow(file: str, session: int | None, kept: Filter, everything: bool, as_json: bool) -> None:
@@ -106,7 +106,7 @@ class _Followed:
         return [s for s in sessions if s.id >= (self._first or 0) and s.id not in self._ended]
 
     def _print(self, cassette: Cassette, session: Session) -> None:
-        seen = self._printed.get(session.id, _BEFORE_ALL)
+        seen = self._printed.get(session.id, BEFORE_ALL)
         if is_open(session):
             for row in self._new(cassette, session.id, self._kept.so_far()):
                 self._echo(cassette, row._replace(status=None) if row.status == "unanswered" else row)
@@ -118,12 +118,12 @@ class _Followed:
             self._echo(cassette, row)
 
     def _new(self, cassette: Cassette, session: int, kept: Filter) -> Iterator[Row]:
-        ((newest,),) = cassette.rows("SELECT max(seq) FROM frames WHERE session = ?", (session,))
-        after = self._printed.get(session, _BEFORE_ALL)
+        newest = showing.last_seq(cassette, session)
+        after = self._printed.get(session, BEFORE_ALL)
         for row in showing.rows(cassette, session, kept, after):
             after = row.seq
             yield row
-        self._printed[session] = max(after, newest if isinstance(newest, int) else after)
+        self._printed[session] = max(after, newest)
 
     def _echo(self, cassette: Cassette, row: Row) -> None:
         if self._as_json:
@@ -142,6 +142,6 @@ class _Followed:
 
 def _unanswered(cassette: Cassette, session: int, kept: Filter, seen: int) -> Iterator[Row]:
     """What has no answer after all, of all that was seen when it could still get one."""
-    if seen == _BEFORE_ALL:
+    if seen == BEFORE_ALL:
         return iter(())
     return takewhile(lambda row: row.seq <= seen, showing.rows(cassette, session, kept.unanswered()))

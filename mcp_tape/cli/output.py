@@ -152,9 +152,7 @@ class Progress:
 
 
 def frames_of(cassette: Cassette, sessions: Iterable[int] | None = None) -> int:
-    """How many frames there are to look at; 0 where nobody wants to know."""
-    if not sys.stderr.isatty():
-        return 0
-    if sessions is None:
-        return int(cassette.rows("SELECT count(*) FROM frames")[0][0])
-    return sum(cassette.rows("SELECT count(*) FROM frames WHERE session = ?", (session,))[0][0] for session in sessions)
+    """The number of frames to look at; 0 where nobody wants to know."""
+    from ..cassette.query.rows import frame_count
+
+    return frame_count(cassette, sessions) if sys.stderr.isatty() else 0

@@ -106,6 +106,20 @@ def end_of_exchange(cassette: Cassette, session: int, root: int, sender: str) ->
     return last if isinstance(last, int) else None
 
 
+def last_seq(cassette: Cassette, session: int) -> int:
+    """The number of the newest frame; before all where there is none."""
+    ((newest,),) = cassette.rows("SELECT max(seq) FROM frames WHERE session = ?", (session,))
+    return newest if isinstance(newest, int) else BEFORE_ALL
+
+
+def frame_count(cassette: Cassette, sessions: Iterable[int] | None = None) -> int:
+    """The number of frames, of all sessions or of these."""
+    sql = "SELECT count(*) FROM frames"
+    if sessions is None:
+        return int(cassette.rows(sql)[0][0])
+    return sum(cassette.rows(f"{sql} WHERE session = ?", (session,))[0][0] for session in sessions)
+
+
 def rows_of(cassette: Cassette, session: int, seq: int) -> list[Row]:
     """The first of the rows that one frame has; none where there is no such frame."""
     sql = f"{_SELECT} f.session = ? AND f.seq = ? ORDER BY m.part LIMIT {_OF_ONE_FRAME}"
