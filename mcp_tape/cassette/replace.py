@@ -52,18 +52,19 @@ class Part:
         self.path = path
         self.is_handed_over = False
 
-    def put(self, like: str | None = None) -> None:
-        """Take the place, whole or not at all, with the mode of what was there, or of another file."""
-        _expect_no_journal(self.path)
+    def put(self, to: str | None = None) -> None:
+        """Take the place, or one beside it, whole or not at all, with the mode of what is at the path."""
+        target = to or self.path
+        _expect_no_journal(target)
         try:
             with suppress(FileNotFoundError):
-                os.chmod(self.file, stat.S_IMODE(os.stat(like or self.path).st_mode))
+                os.chmod(self.file, stat.S_IMODE(os.stat(self.path).st_mode))
             _sync(self.file)
-            os.replace(self.file, self.path)
+            os.replace(self.file, target)
         except OSError as error:
-            raise CassetteError(f"{unchanged(self.path)}: {error.strerror}") from None
+            raise CassetteError(f"{unchanged(target)}: {error.strerror}") from None
         with suppress(OSError):  # not every file system can
-            _sync(os.path.dirname(self.path))  # the new name is kept, too, should the machine stop now
+            _sync(os.path.dirname(target))  # the new name is kept, too, should the machine stop now
 
     def hand_over(self) -> str:
         """Leave it to another process, which makes a `Part` of it again. To everybody else it is a leftover."""

@@ -82,13 +82,13 @@ def propose(path: str, new: New, otherwise: str, to: str) -> None:
     """Put the cassette that it would be beside it instead, with a note of what it was."""
     with Cassette(path) as cassette:
         digests = {number: session_digest(cassette, number) for number in new}
-    # A link of that name is not followed: nobody but us has made it.
-    with replace.beside(to, follow=False) as part:
+    # In the directory of `to`, also where the cassette is a link to elsewhere.
+    with replace.beside(path, follow=False) as part:
         _make(path, part.file, new, otherwise)
         with contextlib.closing(file.connect(part.file)) as db:
             db.execute(_NOTED)
             db.executemany("INSERT INTO verified VALUES (?, ?)", digests.items())
-        part.put(like=path)
+        part.put(to)  # a link of that name is not followed: nobody but us has made it
 
 
 def proposed(new: Cassette) -> dict[int, str]:

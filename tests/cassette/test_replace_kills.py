@@ -1,0 +1,223 @@
+"""kill -9 at every step of what changes or replaces a cassette: it holds old or new, and the next one tidies up.
+
+A step is whatever is done to a file by Python, and every statement by which SQLite writes; what SQLite does within one
+of its own is the same to others, or it is rolled back.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_tape.cassette.change import edit, merge, redact, remove
+from mcp_tape.cassette.reader import Cassette
+from mcp_tape.formats import sheet
+from mcp_tape.redaction.redactor import Redactor
+from mcp_tape.wire.frames import Frame
+from mcp_tape.wire.ledger import Ledger
+from tests.replay.test_deck import call, result
+from tests.support.decks import FACTS, OneSession, make_cassette
+
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9" * 2
+EVENTS = ("open", "os.mkdir", "os.rename", "os.remove", "os.chmod", "os.rmdir", "fcntl.flock", "sqlite3.connect")
+READS = ("SELECT", "PRAGMA page", "PRAGMA user_version", "PRAGMA application_id", "PRAGMA busy")
+MOST = 500  # steps; more are no small change
+Act = Callable[[str], object]
+
+
+def talk(word: str) -> list[Any]:
+    return [("client", call(1, "tool", note=word)), ("server", result(1, word))]
+
+
+def hide(path: str) -> None:
+    redact.hide(path, Redactor({}))
+
+
+def rm(path: str) -> None:
+    remove.remove(path, [2])
+
+
+def edited(path: str) -> None:
+    text = io.StringIO()
+    written = sheet.write(path, 2, text)
+    sheet.put_back(path, written, text.getvalue().replace(SECRET, "edited").splitlines(keepends=True))
+
+
+def replaced(path: str) -> None:
+    edit.replace_sessions(path, {2: (other(path), 1)}, "it stays")
+
+
+def proposed(path: str) -> None:
+    edit.propose(path, {2: (other(path), 1)}, "it was not kept", f"{path}.new")
+
+
+def merged(path: str) -> None:
+    merge.merge([other(path)], path, overwrite=True)
+
+
+def other(path: str) -> str:
+    return os.path.join(os.path.dirname(path), "other.db")
+
+
+@pytest.fixture(scope="module")
+def like(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("like")
+    make_cassette(directory / "tape.db", talk("first"), talk(SECRET))
+    make_cassette(directory / "other.db", talk("other"))
+    return directory
+
+
+def texts(path: str) -> list[list[bytes]]:
+    with Cassette(path) as cassette:
+        return [[frame.text for frame in cassette.frames(session.id)] for session in cassette.sessions()]
+
+
+# Dying --------------------------------------------------------------------------------------------------
+
+
+def die_at(number: int) -> None:
+    """End this process at one of the steps that it takes from now on."""
+    left = [number]
+
+    def step() -> None:
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    class Watched(sqlite3.Connection):
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            cursor = super().execute(sql, *values)
+            if not sql.startswith(READS):
+                step()
+            return cursor
+
+        def executemany(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            cursor = super().executemany(sql, *values)
+            step()
+            return cursor
+
+        def backup(self, *words: Any, **more: Any) -> None:
+            super().backup(*words, **more)
+            step()
+
+    sqlite3.connect = partial(sqlite3.connect, factory=Watched)
+    sys.addaudithook(lambda event, _: step() if event in EVENTS else None)
+
+
+def in_a_child(act: Callable[[], object]) -> int:
+    """Do something in a process of its own; how that ended."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            act()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitpid(pid, 0)[1]
+
+
+def until_it_lives(act: Act, path: str) -> Iterator[bool]:
+    """Whether it was killed, at every step there is; the last time it comes to its end."""
+    for number in count(1):
+        assert number < MOST
+
+        def dying(number: int = number) -> None:
+            die_at(number)
+            act(path)
+
+        status = in_a_child(dying)
+        assert status in (0, signal.SIGKILL)
+        yield status != 0
+        if not status:
+            return
+
+
+@contextmanager
+def recorded(path: str) -> Iterator[None]:
+    """Somebody records a third session meanwhile, to its end."""
+    begun, end = os.pipe(), os.pipe()
+
+    def record() -> None:
+        session, ledger = OneSession(path, {"started_at": "2026-01-02T00:00:00Z"} | FACTS), Ledger()
+        for seq, (side, text) in enumerate(talk("meanwhile"), 1):
+            frame = Frame(seq, seq, side, "stdio", "message", text.encode(), b"\n")
+            session.append([(frame, ledger.derive(frame))], {})
+            if seq == 1:
+                os.write(begun[1], b".")
+                os.read(end[0], 1)
+        session.finish({"ended_at": "2026-01-02T00:00:01Z"})
+        session.close()
+
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            record()
+            code = 0
+        finally:
+            os._exit(code)
+    try:
+        os.read(begun[0], 1)
+        yield
+    finally:
+        os.write(end[1], b".")
+        _, status = os.waitpid(pid, 0)
+        for descriptor in (*begun, *end):
+            os.close(descriptor)
+    assert status == 0
+
+
+# What is left -------------------------------------------------------------------------------------------
+
+
+def expect_whole_after_each_kill(act: Act, like: Path, directory: Path, *, in_use: bool) -> None:
+    path = str(directory / "tape.db")
+    shutil.copytree(like, directory)
+    old = texts(path)
+    act(path)
+    new = texts(path)
+    shutil.rmtree(directory)
+    meanwhile = [[text.encode() for _, text in talk("meanwhile")]] if in_use else []
+    killed, steps = 0, until_it_lives(act, path)
+    while True:
+        shutil.copytree(like, directory)
+        with recorded(path) if in_use else nullcontext():
+            was_killed = next(steps)
+        expected = [old + meanwhile, new + meanwhile] if was_killed else [new + meanwhile]
+        assert texts(path) in expected, killed
+        if os.path.exists(f"{path}.new"):
+            assert act is proposed and texts(f"{path}.new") == [old[0], texts(other(path))[0]]
+            os.unlink(f"{path}.new")
+        hide(path)  # the next one
+        assert sorted(os.listdir(directory)) == ["other.db", "tape.db"], killed
+        assert SECRET.encode() not in Path(path).read_bytes(), killed
+        if not was_killed:
+            break
+        killed += 1
+        shutil.rmtree(directory)
+    assert killed > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("act", [hide, rm, edited, replaced, proposed, merged])
+def test_what_is_killed_leaves_the_old_cassette_or_the_new_one(act: Act, like: Path, tmp_path: Path) -> None:
+    expect_whole_after_each_kill(act, like, tmp_path / "here", in_use=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("act", [hide, rm, edited])
+def test_what_is_killed_does_not_disturb_a_recorder(act: Act, like: Path, tmp_path: Path) -> None:
+    expect_whole_after_each_kill(act, like, tmp_path / "here", in_use=True)
