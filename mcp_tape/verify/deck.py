@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from ..compare.minted import spots
 from ..replay.kept import FrameText
 from ..replay.selection import Recorded, Selection
-from ..replay.sends import NOT_FOUND, Send
+from ..replay.sends import Send
 from ..wire import frames, protocol, rewrite
 from ..wire.channels import STDIO
 from ..wire.frames import Message
@@ -269,5 +269,5 @@ def _batch(frame: FrameText, parts: list[bytes]) -> bytes:
 
 def _no_answer(message: Message, channel: str) -> Send:
     """So that a server that asks something new does not wait for ever."""
-    error = rewrite.error(NOT_FOUND, "the tape has no answer to this")
-    return Send(f'{{"jsonrpc":"2.0","id":{message.rpc_id},"error":{error}}}\n'.encode(), channel)
+    text = rewrite.error_response(message.rpc_id, protocol.METHOD_NOT_FOUND, "the tape has no answer to this")
+    return Send(text + b"\n", channel)

@@ -161,6 +161,11 @@ def error(code: int, message: str, data: Any = None) -> str:
     return jsontext.dumps(body)
 
 
+def error_response(rpc_id: str | None, code: int, message: str, data: Any = None) -> bytes:
+    """Return a JSON-RPC response with an error."""
+    return response(rpc_id, "error", error(code, message, data))
+
+
 def tool_error(text: str, body: dict[str, Any]) -> str:
     """Return the result of a tool call that failed, in the form of the request's era."""
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}

@@ -262,16 +262,15 @@ class Http:
             self._put(body, waiting)
             return
         for rpc_id in waiting:
-            told = rewrite.error(rewrite.REFUSED, f"HTTP status {status}", body[:1000].decode("utf-8", "replace"))
-            own = f'{{"jsonrpc":"2.0","id":{rpc_id},"error":{told}}}'.encode("utf-8", "surrogatepass")
+            what = f"HTTP status {status}", body[:1000].decode("utf-8", "replace")
+            own = rewrite.error_response(rpc_id, protocol.SERVER_ERROR, *what)
             self._inbox.put(rewrite.refusal(body, rpc_id) if messages else own)
 
     def _make_up(self, waiting: set[str], reason: str) -> None:
         """Nothing is left hanging."""
         for rpc_id in waiting:
             self.made_up[rpc_id] = reason
-            error = rewrite.error(rewrite.REFUSED, reason)
-            self._inbox.put(f'{{"jsonrpc":"2.0","id":{rpc_id},"error":{error}}}'.encode())
+            self._inbox.put(rewrite.error_response(rpc_id, protocol.SERVER_ERROR, reason))
 
     async def _leave(self) -> None:
         for task in list(self._tasks):

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import ServerError
 from ...redaction.diagnostics import Discreet, Rules
-from ...replay.sends import NOT_FOUND
-from ...wire import frames, jsontext, rewrite
+from ...wire import frames, jsontext, protocol, rewrite
 from ...wire.framing import Lines
 from .. import process as processes
 from . import relay
@@ -218,8 +217,7 @@ def ask(connection: Connection, method: str, params: Any, rpc_id: int | str, tim
             if message.kind == "response" and message.rpc_id == frames.id_text(rpc_id):
                 return _answer(connection, message, method)
             if message.kind == "request":
-                error = rewrite.error(NOT_FOUND, "not here")
-                connection.send(f'{{"jsonrpc":"2.0","id":{message.rpc_id},"error":{error}}}'.encode())
+                connection.send(rewrite.error_response(message.rpc_id, protocol.METHOD_NOT_FOUND, "not here"))
     raise ServerError(_with_tail(f"the server did not answer {method} within {timeout:g} s", connection.stderr()))
 
 
