@@ -95,7 +95,6 @@ NOT_YET: dict[str, set[str]] = {
     "protocol": {"replay"},
     "channels": {"replay"},
     "sql": {"replay"},
-    "posix": {"cli", "testing"},
     "folders": {"replay"},
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import importlib
-import os
 from typing import Any
 
 import click
@@ -82,13 +81,12 @@ class _Lazy(click.Group):
         except KeyboardInterrupt:
             ctx.exit(130)  # as a shell has it; 1 would mean that something was found
         except BrokenPipeError:
-            # Whoever read our output has seen enough, as with `| head`; nothing more goes there.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            discard_output()  # its reader has seen enough, as with `| head`
             ctx.exit(ctx.meta.get(_FOUND, 0))
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered would fail again
+            discard_output()  # what is still buffered would fail again
             say(f"cannot write the output: {error.strerror}; free some space, or write it elsewhere")
             ctx.exit(1)
 
@@ -106,6 +104,13 @@ def has_found(code: int) -> None:
     """What the exit code is at least, also when whoever reads our output has seen enough."""
     meta = click.get_current_context().meta
     meta[_FOUND] = max(code, meta.get(_FOUND, 0))
+
+
+def discard_output() -> None:
+    """Nothing more goes to stdout."""
+    from ..transports.process import point_at_null
+
+    point_at_null(1)
 
 
 def say(text: str) -> None:

@@ -13,6 +13,7 @@ import click
 from ..compare.report import FORMATS
 from ..compare.rules import CATEGORIES, LEVELS
 from ..options import JSON_PATH, Option
+from . import discard_output
 from .options import given_as
 from .output import shows_colours
 
@@ -98,8 +99,7 @@ def show(
     try:
         click.echo(text, nl=False, color=True)
     except BrokenPipeError:
-        # Whoever read it has seen enough, as with `| head`; the exit code tells the truth all the same.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        discard_output()  # its reader has seen enough, as with `| head`; the exit code still counts
 
 
 def fails(comparison: Comparison, project: Project) -> bool:

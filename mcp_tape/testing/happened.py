@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, NamedTuple
 
 from ..cassette.reader import Cassette, Session
@@ -107,14 +106,10 @@ def count(source: Source) -> int:
 
 
 def is_being_written(path: str) -> bool:
-    """Whether one of those who told something in a report is still there."""
-    for pid in {row["pid"] for row in read_report(path)}:
-        try:
-            os.kill(pid, 0)
-        except OSError:
-            continue
-        return True
-    return False
+    """Return whether a process that has written to a report still runs."""
+    from ..transports.process import is_running
+
+    return any(is_running(pid) for pid in {row["pid"] for row in read_report(path)})
 
 
 def read_report(path: str) -> list[Row]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import count
 from ..options import UNPLAYED
 from .marks import by_scope
 
@@ -113,8 +114,8 @@ class Summary:
             return
         reporter.section("mcp-tape: new episodes")
         stale = sum(grown.values())
-        older = f"; {stale} answer{'s' * (stale != 1)} after a live call came from the old tape" if stale else ""
-        reporter.line(f"{len(grown)} cassette{'s' * (len(grown) != 1)} grew{older}")
+        older = f"; {count(stale, 'answer')} after a live call came from the old tape" if stale else ""
+        reporter.line(f"{count(len(grown), 'cassette')} grew{older}")
         if stale:
             for path in sorted(path for path, older in grown.items() if older):
                 reporter.line(f"{os.path.relpath(path, root)}: {grown[path]}")

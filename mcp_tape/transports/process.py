@@ -128,6 +128,15 @@ def _die_with_parent() -> Callable[[], None] | None:
     return set_death_signal
 
 
+def is_running(process: int) -> bool:
+    """Return whether there is a process of ours with this number."""
+    try:
+        os.kill(process, 0)
+    except OSError:
+        return False
+    return True
+
+
 def _not_started(name: str, error: OSError) -> str:
     from shutil import which
 
