@@ -6,13 +6,14 @@ Rows are light, and texts are read one at a time: a cassette may be larger than 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ...wire import protocol
 from ...wire.channels import GET, POST, STDIO
 from ...wire.frames import MessageKind
 from ..functions import answer_of, text_of
-from ..reader import MESSAGE_TYPES, Cassette
+from ..reader import MESSAGE_TYPES, Cassette, Row, row_maker
 
 # A + before a column keeps SQLite from choosing the index that starts with it, and reading the whole session for each:
 # https://www.sqlite.org/optoverview.html
@@ -21,8 +22,7 @@ _REQUESTS = f"""SELECT q.session, q.seq, q.part, q.method, q.name, q.key, q.fram
     FROM messages q JOIN frames qf ON qf.id = q.frame
     {answer_of("q", "qf")} AND +a.sender = 'server' AND a.status <> 'retry'
     LEFT JOIN frames af ON af.id = a.frame
-    WHERE q.session = ? AND q.sender = 'client' AND q.kind = 'request' AND +q.key IS NOT NULL
-        AND (q.seq, q.part) > (?, ?) ORDER BY q.seq, q.frame, q.part LIMIT ?"""
+    WHERE q.session = ? AND q.sender = 'client' AND q.kind = 'request' AND +q.key IS NOT NULL"""
 _TRIED = """SELECT q.session, q.seq, q.part, q.method, q.name, q.frame
     FROM (SELECT DISTINCT session, answers FROM messages WHERE session = ? AND status = 'retry') a
     JOIN messages q ON q.session = a.session AND q.seq = a.answers AND q.sender = 'client' AND q.kind = 'request'
@@ -35,14 +35,9 @@ _LATE = f"""SELECT (SELECT min(seq) FROM frames
     > (SELECT min(a.seq) FROM messages m JOIN frames q ON q.id = m.frame
         JOIN frames a ON a.session = :it AND a.channel = q.channel AND a.sender = 'server'
         WHERE m.session = :it AND m.sender = 'client' AND m.method IN (:one, :other) AND q.channel LIKE '{POST}%')"""
-_BLOCK = 1_000  # rows read at once
 _NUMBER_OR_NONE = MESSAGE_TYPES["answers"]
 _PLACE_TYPES = tuple(MESSAGE_TYPES[name] for name in ("session", "seq", "part"))
 _NAME, _METHOD = MESSAGE_TYPES["name"], (str,)  # every request and notification names a method
-_REQUEST_TYPES = (
-    *(*_PLACE_TYPES, _METHOD, _NAME, (bytes,), (int,)),
-    *(_NUMBER_OR_NONE, _NUMBER_OR_NONE, _NUMBER_OR_NONE, MESSAGE_TYPES["status"], _NUMBER_OR_NONE),
-)
 
 
 class Asked(NamedTuple):
@@ -77,21 +72,25 @@ class Question(NamedTuple):
     frame: int
 
 
+_asked = row_maker(Asked, "messages")
+
+
 def place_of(asked: Asked | Question) -> tuple[int, int, int]:
     """Session, seq and part: the order of all that is asked."""
     return asked[:3]
 
 
 def requests(cassette: Cassette, session: int) -> Iterator[Asked]:
-    """Every request of the client that reached the server, a block at a time. Repeated words are kept once."""
-    seq, part = 0, -1
-    words: dict[str | None, str | None] = {}
-    while block := cassette.expected(cassette.rows(_REQUESTS, (session, seq, part, _BLOCK)), _REQUEST_TYPES):
-        for *place, method, name, key, frame, at, answer, of, status, took in block:
-            method, name, status = (words.setdefault(word, word) for word in (method, name, status))
-            yield Asked._make((*place, method, name, key, frame, at, answer, of, status, took))
-        cassette.expect_onward((seq, part), block[-1][1:3])
-        seq, part = block[-1][1:3]
+    """Every request of the client that reached the server, a page at a time. Repeated words are kept once."""
+    once = dict[Any, Any]().setdefault
+
+    def make(row: Row) -> Asked:
+        *place, method, name, key, frame, at, answer, of, status, took = row
+        words = once(method, method), once(name, name)
+        return _asked((*place, *words, key, frame, at, answer, of, once(status, status), took))
+
+    key = {"q.seq": 1, "q.frame": 6, "q.part": 2}
+    return chain.from_iterable(cassette.pages(_REQUESTS, (session,), key, make))
 
 
 def unreached(cassette: Cassette, session: int) -> list[Asked]:
@@ -123,8 +122,7 @@ def questions(cassette: Cassette, session: int) -> list[Question]:
     """The server's requests, in order."""
     sql = """SELECT session, seq, part, method, exchange, frame FROM messages
              WHERE session = ? AND sender = 'server' AND kind = 'request' ORDER BY seq, part"""
-    rows = cassette.expected(cassette.rows(sql, (session,)), (*_PLACE_TYPES, _METHOD, _NUMBER_OR_NONE, (int,)))
-    return list(map(Question._make, rows))
+    return cassette.rows(sql, (session,), row_maker(Question, "messages"))
 
 
 def server_methods(cassette: Cassette, session: int, kind: MessageKind) -> list[tuple[int | None, str, int]]:
