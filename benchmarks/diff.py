@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -94,7 +93,7 @@ def main() -> int:
     options = parser("Measure what comparing two recordings costs, beside plain deepdiff.").parse_args()
     size = SMOKE if options.smoke else QUICK if options.quick else FULL
     with (
-        nullcontext() if options.smoke else as_installed(),  # compiling takes longer than the smallest run
+        as_installed(options.smoke),
         tempfile.TemporaryDirectory(prefix="mcp-tape-bench-") as place,
     ):
         bench = Bench(size, Path(place), lambda line: print(line, file=sys.stderr, flush=True))

@@ -53,15 +53,16 @@ class Size:
     streams: int
     seconds: float  # the most that one contestant may take for one figure
     streams_seconds: float  # the same, for its streams
+    settle_seconds: float  # the most that is waited for it to have nothing left to do
 
     @property
     def calls(self) -> int:
         return self.warm_up + self.one_at_a_time + self.at_once
 
 
-FULL = Size(2, 5, 100, 300, 600, 1_000, 90, 40)
-QUICK = Size(1, 3, 30, 150, 300, 1_000, 60, 20)
-SMOKE = Size(1, 1, 2, 6, 24, 20, 40, 40)
+FULL = Size(2, 5, 100, 300, 600, 1_000, 90, 40, 10)
+QUICK = Size(1, 3, 30, 150, 300, 1_000, 60, 20, 5)
+SMOKE = Size(1, 1, 2, 6, 24, 20, 40, 40, 0)
 
 
 class Bench:
@@ -208,7 +209,7 @@ class Bench:
                     talk.begin(desk)
                     held.append(stack.enter_context(Connection(served.url)))
                     held[-1].open_stream(talk.stream(len(held) + 1))
-                return served.memory(self.size.streams_seconds / 4).now / MB
+                return served.memory(self.size.settle_seconds).now / MB
 
             one, many = open_until(1), open_until(self.size.streams)
             if lost := sum(not stream.is_open() for stream in held):
@@ -235,7 +236,10 @@ def main() -> int:
     size = SMOKE if options.smoke else QUICK if options.quick else FULL
     present, absent = proxies(peers=not options.smoke)
     _allow_descriptors(3 * size.streams + 100)
-    with as_installed(), tempfile.TemporaryDirectory(prefix="mcp-tape-bench-", ignore_cleanup_errors=True) as place:
+    with (
+        as_installed(options.smoke),
+        tempfile.TemporaryDirectory(prefix="mcp-tape-bench-", ignore_cleanup_errors=True) as place,
+    ):
         bench = Bench(size, present, Path(place), lambda line: print(line, file=sys.stderr, flush=True))
         bench.run()
     title = f"{date.today()}, {machine()}"

@@ -214,7 +214,7 @@ def main() -> int:
     options = parser(__doc__.splitlines()[0]).parse_args()
     size = SMOKE if options.smoke else QUICK if options.quick else FULL
     with (
-        as_installed(),
+        as_installed(options.smoke),
         tempfile.TemporaryDirectory(
             prefix="mcp-tape-kills-",
             ignore_cleanup_errors=True,  # the last writer may still be at work

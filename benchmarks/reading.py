@@ -98,7 +98,7 @@ def main() -> int:
     options = parser("Measure what reading a large cassette costs, beside plain Python.").parse_args()
     size = SMOKE if options.smoke else QUICK if options.quick else FULL
     with (
-        nullcontext() if options.smoke else as_installed(),  # compiling takes longer than the smallest run
+        as_installed(options.smoke),
         tempfile.TemporaryDirectory(prefix="mcp-tape-bench-") as place,
     ):
         bench = Bench(size, Path(place), lambda line: print(line, file=sys.stderr, flush=True))

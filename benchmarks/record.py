@@ -24,7 +24,6 @@ from measure import FREE, Results, as_installed, machine, modes, percentile, pin
 from options import conclude, parser
 
 MB = 1_000_000
-_SETTLE = 0.4  # seconds: what a recorder still loads when its first messages have passed has its own figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +40,12 @@ class Size:
     large: tuple[tuple[int, int], ...]  # bytes, and in how many rounds
     seconds: float  # the most that one contestant may take for one figure
     large_seconds: float  # the same, for one large message
+    settle: float = 0.4  # seconds: what a recorder still loads when its first messages have passed has its own figure
 
 
 FULL = Size(7, 15, 300, 2_000, 20_000, 1, (100_000, 1_000_000), ((5 * MB, 3), (100 * MB, 1)), 90, 25)
 QUICK = Size(3, 5, 100, 500, 4_000, 0.3, (10_000, 100_000), ((5 * MB, 1),), 10, 10)
-SMOKE = Size(1, 1, 2, 10, 200, 2, (200, 2_000), ((20_000, 1), (200_000, 1)), 20, 20)
+SMOKE = Size(1, 1, 2, 10, 200, 2, (200, 2_000), ((20_000, 1), (200_000, 1)), 20, 20, settle=0)
 
 
 class Bench:
@@ -123,7 +123,7 @@ class Bench:
             for figure, way in zip(report.large_figures(amount), (Client.upload, Client.download), strict=True):
                 with self._started(mode, player, figure, self.size.large_seconds) as (client, file):
                     way(client, 1_000)
-                    sleep(_SETTLE)
+                    sleep(self.size.settle)
                     seconds = way(client, amount)
                     client.close()
                     if player.stored and player.stored(file) < client.messages:
@@ -143,12 +143,12 @@ class Bench:
             pids = client.processes()
             client.flood(few // 2, seconds / 6)
             keep(mode, "messages before", player.name, client.messages)
-            keep(mode, "memory before", player.name, memory(pids, seconds / 6).now / MB)
+            keep(mode, "memory before", player.name, memory(pids, self.size.settle and seconds / 6).now / MB)
             started, passed = perf_counter(), client.messages
             client.flood((many - passed) // 2, seconds)
             keep(mode, "sustained/s", player.name, (client.messages - passed) / (perf_counter() - started))
             keep(mode, "messages", player.name, client.messages)
-            held = memory(pids, seconds / 3)
+            held = memory(pids, self.size.settle and seconds / 3)
             keep(mode, "memory", player.name, held.now / MB)
             keep(mode, "memory peak", player.name, held.peak / MB)
             client.close()
@@ -165,7 +165,7 @@ def main() -> int:
         size = replace(size, messages=(options.messages // 10, options.messages))
     players, absent = contestants(peers=not options.smoke)
     bench = Bench(size, players, lambda line: print(line, file=sys.stderr, flush=True))
-    with as_installed():
+    with as_installed(options.smoke):
         bench.run()
     names = [player.name for player in players]
     amounts = [amount for amount, _ in size.large]

@@ -161,7 +161,7 @@ def main() -> int:
     options = parser("Measure how fast mcp-tape replay answers, beside a live server and a peer.").parse_args()
     size = SMOKE if options.smoke else QUICK if options.quick else FULL
     players, absent = replayers(peers=not options.smoke)
-    with as_installed(), tempfile.TemporaryDirectory(prefix="mcp-tape-bench-") as place:
+    with as_installed(options.smoke), tempfile.TemporaryDirectory(prefix="mcp-tape-bench-") as place:
         bench = Bench(size, players, Path(place), lambda line: print(line, file=sys.stderr, flush=True))
         bench.run()
     title = f"{date.today()}, {machine()}"

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -124,7 +124,7 @@ def main() -> int:
     left_out = {report.NOTHING, report.LIVE, report.LIVE_URL, RECORDER} if options.smoke else set(absent)
     names = [name for name in TESTS if name not in left_out]
     with (
-        nullcontext() if options.smoke else as_installed(),  # compiling takes longer than the smallest run
+        as_installed(options.smoke),
         tempfile.TemporaryDirectory(prefix="mcp-tape-bench-") as place,
         Served([sys.executable, str(SERVER), "http"], 10 * size.seconds) as live,
     ):
