@@ -12,6 +12,7 @@ import fcntl
 import functools
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,8 @@ from pathlib import Path
 from tests.support import warm
 
 TESTS = Path(__file__).resolve().parents[1]
-CACHE = TESTS.parent / ".cache"
+ROOT = TESTS.parent
+CACHE = ROOT / ".cache"
 NODE = TESTS / "node"
 PATIENCE = 600  # seconds, for pip or npm on a slow network
 
@@ -37,7 +39,6 @@ SERVERS = {
 }
 # Those that are reached by a URL, and its path: `/sse` is the old HTTP+SSE, `/mcp` Streamable HTTP.
 HTTP_SERVERS = {"everything-http": "/mcp", "everything-sse": "/sse", "fast": "/mcp"}
-FASTMCP = "fastmcp>=4,<5"
 # What the programs of an interpreter load, in whichever order.
 SDK = ("httpx2", "mcp", "mcp.client.sse", "mcp.client.streamable_http", "mcp_server_git", "mcp_server_time")
 SDK_1 = ("httpx", "mcp", "mcp.client.sse", "mcp.client.streamable_http")
@@ -58,13 +59,29 @@ def needs_node(client: str, server: str) -> bool:
     return client.startswith("ts") or server.startswith("everything")
 
 
+def sdk_1() -> str:
+    """A Python that has the SDK 1.x, and what mcp-tape needs, but not mcp-tape itself."""
+    return str(venv("mcp>=1.26,<2", *_needed()))
+
+
+def fastmcp() -> str:
+    """The same with fastmcp 4, and with what runs tests."""
+    return str(venv("fastmcp>=4,<5", "pytest>=8", "pytest-asyncio>=0.24", *_needed()))
+
+
+def _needed() -> list[str]:
+    listed = re.search(r"^dependencies = \[(.*?)^\]", (ROOT / "pyproject.toml").read_text("utf-8"), re.S | re.M)
+    assert listed
+    return re.findall(r'"([^"]+)"', listed[1])
+
+
 def client(name: str) -> list[str]:
     """The command of a client program, to which the server's command or URL is appended."""
     program = TESTS / "clients"
     if name == "mcp1":
-        return warm.command(str(venv("mcp>=1.26,<2")), program / "mcp1.py", SDK_1)
+        return warm.command(sdk_1(), program / "mcp1.py", SDK_1)
     if name == "fastmcp4":
-        return warm.command(str(venv(FASTMCP)), program / "fastmcp4.py", FASTMCP_SDK)
+        return warm.command(fastmcp(), program / "fastmcp4.py", FASTMCP_SDK)
     if name.startswith("ts"):
         node_modules()
         return [_node(), str(NODE / f"{name.partition('-')[0]}.mjs")]
@@ -74,7 +91,7 @@ def client(name: str) -> list[str]:
 def http_server(name: str) -> list[str]:
     """The command of a server that listens on loopback, and prints `http://` and where once it does."""
     if name == "fast":
-        return warm.command(str(venv(FASTMCP)), TESTS / "servers" / "fast.py", FASTMCP_SDK)
+        return warm.command(fastmcp(), TESTS / "servers" / "fast.py", FASTMCP_SDK)
     program = node_modules() / ".bin" / "mcp-server-everything"
     transport = "sse" if name == "everything-sse" else "streamableHttp"
     return [_node(), "--import", str(NODE / "loopback.mjs"), str(program), transport]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -228,7 +227,6 @@ def test_pauses_are_kept_where_they_are_wanted(tmp_path: Path) -> None:
 
 # Others, where they are at home ------------------------------------------------------------------------
 
-DEPENDENCIES = re.search(r"^dependencies = \[(.*?)^\]", (ROOT / "pyproject.toml").read_text("utf-8"), re.S | re.M)
 # A client program three times: with the command, the URL, and what the SDK takes from a tape.
 PROGRAM = """
 import asyncio, contextlib, io, json, sys
@@ -260,22 +258,15 @@ PROGRAMS = {
 }
 
 
-def interpreter(client: str) -> str:
-    """A Python that has a client's SDK and what mcp-tape needs; where it is not ours, without mcp-tape itself."""
-    if client == "mcp2":
-        return sys.executable
-    assert DEPENDENCIES
-    needed = re.findall(r'"([^"]+)"', DEPENDENCIES[1])
-    return str(provision.venv(provision.FASTMCP if client == "fastmcp4" else "mcp>=1.26,<2", *needed))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("client", PROGRAMS)
 def test_every_client_sees_the_same_however_it_connects_and_records(client: str, tmp_path: Path) -> None:
     environment = provision.environment() | {
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests" / "clients")])
     }
-    command = [interpreter(client), "-c", PROGRAM.format(**PROGRAMS[client])]
+    interpreters = {"mcp1": provision.sdk_1, "fastmcp4": provision.fastmcp}
+    interpreter = interpreters[client]() if client in interpreters else sys.executable
+    command = [interpreter, "-c", PROGRAM.format(**PROGRAMS[client])]
     more = [str(CASSETTES / "everything.db"), str(tmp_path / "new.db"), json.dumps(python(COUNTER))]
     done = run([*command, *more], env=environment)
     assert done.returncode == 0, done.stderr.decode()

@@ -66,10 +66,10 @@ def tried(place: Path, *arguments: str, env: dict[str, str]) -> tuple[int, str]:
     """The exit code of a pytest run of some files, with options, and what it printed."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
     if arguments[0] == FASTMCP:
-        command[0] = str(provision.venv(provision.FASTMCP, "pytest>=8", "pytest-asyncio>=0.24", "-e", str(ROOT)))
-    else:  # other plugins happen to be installed, and take longer to load than the tests
-        env = env | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-        command += ["-p", "mcp_tape.pytest_plugin", "-p", "pytest_asyncio.plugin"]
+        command[0] = provision.fastmcp()
+    # Other plugins happen to be installed, and take longer to load than the tests.
+    env = env | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)}
+    command += ["-p", "mcp_tape.pytest_plugin", "-p", "pytest_asyncio.plugin"]
     done = run(command, cwd=place, env=env)
     return done.returncode, (done.stdout + done.stderr).decode()
 
