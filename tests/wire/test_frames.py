@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_tape.wire.frames import Message, parse
+from mcp_tape.wire.frames import Message, facts, parse
 
 BIG = "123456789012345678901234567890"
 
@@ -236,3 +236,12 @@ def test_the_shape_decides(body: dict[str, Any]) -> None:
         assert (kind, messages) == ("noise", [])
     if messages and is_id:
         assert json.loads(messages[0].rpc_id or "") == body["id"]
+
+
+@pytest.mark.parametrize("text", [b"", b"[1]", b"{", b"[" * 100_000, "text", b"\xff"])
+def test_what_is_no_object_has_no_facts(text: str | bytes) -> None:
+    assert facts(text) == {}
+
+
+def test_facts_are_read_from_text_and_from_bytes() -> None:
+    assert facts('{"event":"exit"}') == facts(b'{"event":"exit"}') == {"event": "exit"}

@@ -1,0 +1,26 @@
+"""Responses that nobody recorded, and recorded text for live ids."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcp_tape.wire import frames, rewrite
+
+
+@pytest.mark.parametrize("rpc_id", ["1", '"a"', "1e2", None])
+def test_an_error_response_is_one_message_with_the_id_as_it_is(rpc_id: str | None) -> None:
+    text = rewrite.error_response(rpc_id, -32000, "half a \ud83d character", {"why": "\u2028"})
+    assert text.startswith(b'{"jsonrpc":"2.0","id":%s,"error":{' % (rpc_id or "null").encode())
+    assert b"\n" not in text
+    (message,) = frames.parse(text)[1]
+    assert (message.kind, message.status) == ("response", "error")
+    error = {"code": -32000, "message": "half a \ud83d character", "data": {"why": "\u2028"}}
+    assert message.body["error"] == error
+
+
+def test_a_response_has_the_given_json() -> None:
+    assert json.loads(rewrite.response("7", "result", '{"n": 1e2}')) == {
+        "jsonrpc": "2.0",
+        "id": 7,
+        "result": {"n": 100},
+    }
