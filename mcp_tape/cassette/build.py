@@ -1,4 +1,4 @@
-"""A new cassette made of given sessions and frames. What is derived is made anew, as when it is recorded."""
+"""A new cassette made of given sessions and frames. All that is derived is made anew, as in recording."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .writer import Batch, Writer
 
 _BATCH_FRAMES, _BATCH_BYTES = 1_000, 4 << 20
 _COLUMNS = frozenset(Session._fields) - {"key_version"}  # keys are made anew, as this version makes them
-# What frames may tell of their session; where they tell one of a group, all of the group is theirs.
-_TOLD = (("protocol_version",), ("client_name", "client_version"), ("server_name", "server_version"))
+# Facts that frames may give of their session; where they give one of a group, all of the group is theirs.
+_GIVEN = (("protocol_version",), ("client_name", "client_version"), ("server_name", "server_version"))
 
 
 class Builder:
@@ -34,7 +34,7 @@ class Builder:
         self.sessions: dict[int, int | None] = {}  # by number, the one that each extends
 
     def begin(self, row: Mapping[str, Any]) -> None:
-        """The next session; what its row does not say is left to its frames."""
+        """Begin the next session; what its row leaves out, its frames decide."""
         self.end()
         self._row = {name: value for name, value in row.items() if name in _COLUMNS}
         number = self._row.get("id", self._highest + 1)
@@ -46,7 +46,7 @@ class Builder:
         self._ledger, self._batch, self._size, self._last, self._http = Ledger(), Batch(), 0, 0, False
 
     def add(self, frame: Frame, messages: list[Message], keys: Mapping[int, bytes] | None = None) -> None:
-        """One frame, with the messages in its text. `keys`: of requests whose text no longer tells them."""
+        """Add a frame, with the messages in its text. `keys`: of requests whose text no longer gives them."""
         entries = self._ledger.enter(frame, messages, frame.text)
         self._batch.append((self._number, frame, _with_keys(entries, keys) if keys else entries))
         self._size += len(frame.text)
@@ -57,25 +57,25 @@ class Builder:
             self._flush()
 
     def untold(self) -> set[str]:
-        """What the row says of the session that its frames might have told, and do not."""
-        return {name for group in _TOLD for name in group if self._row.get(name) and name not in self._ledger.facts}
+        """Facts of the session's row that its frames might give, and do not."""
+        return {name for group in _GIVEN for name in group if self._row.get(name) and name not in self._ledger.facts}
 
     def forget(self, names: Iterable[str]) -> None:
-        """Leave this out of the session's row."""
+        """Leave facts out of the session's row."""
         for name in names:
             del self._row[name]
 
     def end(self) -> None:
-        """The session is whole, unless its row says otherwise. What its frames tell wins over its row."""
+        """Close the session. Facts that its frames give win over its row."""
         if not self._open:
             return
         self._flush()
         self._open = False
-        told = {name: database.storable(value) for name, value in self._ledger.facts.items()}
-        self.forget(self.untold() & {name for group in _TOLD if not told.keys().isdisjoint(group) for name in group})
+        given = {name: database.storable(value) for name, value in self._ledger.facts.items()}
+        self.forget(self.untold() & {name for group in _GIVEN if not given.keys().isdisjoint(group) for name in group})
         row = {"transport": HTTP if self._http else STDIO, "ended_at": self._ended_at()} | self._row
         row["target"] = _target(row["target"])
-        self._writer.finish(self._number, row | told)
+        self._writer.finish(self._number, row | given)
 
     def close(self) -> None:
         self._writer.close()
@@ -112,7 +112,7 @@ def _with_keys(entries: list[Entry], keys: Mapping[int, bytes]) -> list[Entry]:
 
 
 def _target(target: Any) -> str:
-    """Text as it is, so that it comes back as it went."""
+    """JSON text of a target; a text stays as it is, so that it comes back as it went."""
     import orjson
 
     return target if isinstance(target, str) else orjson.dumps(target).decode()

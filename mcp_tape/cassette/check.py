@@ -1,4 +1,4 @@
-"""Whether a cassette is what it should be: the file, its schema, its sessions, its derived rows, and its secrets."""
+"""A cassette checked: the file, its schema, its sessions, its derived rows, and its secrets."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from ..errors import CassetteError
 from ..redaction.redactor import Redactor
 from ..wire import match
 from ..wire.frames import Entry, Frame
-from . import file, schema
+from . import file, schema, writer
 from .change import secrets
 from .derive import rebuild
-from .reader import Cassette, Session
+from .reader import Cassette, MessageRow, Session, columns
 
 _MOST = 20  # of one kind in one session: whoever has so many wants to know how many, not which
 _OWN = ("sqlite_",)  # SQLite's own tables and indices
-_COMPARED = "part, session, seq, sender, kind, method, rpc_id, name, status, answers, key, exchange, cue"
-_KEY = _COMPARED.split(", ").index("key")
 
 Progress = Callable[[int], None]
 
@@ -37,7 +35,7 @@ class Finding(NamedTuple):
 
 
 def check(cassette: Cassette, redactor: Redactor, progress: Progress = lambda done: None) -> Iterator[Finding]:
-    """Everything that there is to find. A damaged file is looked at no further."""
+    """Report everything that there is to find. A damaged file is looked at no further."""
     damage = list(_file(cassette))
     yield from damage
     if damage:
@@ -55,7 +53,7 @@ def check(cassette: Cassette, redactor: Redactor, progress: Progress = lambda do
 
 
 def _file(cassette: Cassette) -> Iterator[Finding]:
-    """What SQLite finds wrong with it, and whether all of it is there."""
+    """Report what SQLite finds wrong with it, and whether it was cut off."""
     size, pages = (cassette.rows(f"PRAGMA {name}")[0][0] for name in ("page_size", "page_count"))
     there = os.path.getsize(cassette.source)
     # While somebody records, the newest pages are beside it.
@@ -81,7 +79,7 @@ def _schema(cassette: Cassette) -> Iterator[Finding]:
 
 
 def _objects(rows: Callable[[str], Any]) -> dict[tuple[str, str], Any]:
-    """What a schema has: tables by their columns, all else by its text."""
+    """Objects of a schema: tables by their columns, all else by its text."""
     found: dict[tuple[str, str], Any] = {}
     for kind, name, sql in list(rows("SELECT type, name, sql FROM sqlite_master")):
         if str(name).startswith(_OWN):
@@ -99,7 +97,7 @@ def _session(session: Session) -> Iterator[Finding]:
 
 
 def _messages(cassette: Cassette, session: Session) -> Iterator[tuple[int, list[Finding]]]:
-    """How many frames were looked at, and what in their messages does not fit them."""
+    """Number of frames looked at, and findings in their messages."""
     forgotten = _forgotten(cassette, session.id)
     wrong = 0
     for done, (frame, entries) in enumerate(rebuild(cassette.frames(session.id))):
@@ -115,44 +113,28 @@ def _messages(cassette: Cassette, session: Session) -> Iterator[tuple[int, list[
 
 
 def _forgotten(cassette: Cassette, session: int) -> set[int]:
-    """The requests whose keys were taken back, because the client made them again."""
+    """Requests whose keys were taken back, because the client made them again."""
     sql = "SELECT answers FROM messages WHERE session = ? AND status = 'retry'"
     return {seq for (seq,) in cassette.rows(sql, (session,))}
 
 
-def _stored(cassette: Cassette, session: int, seq: int) -> list[tuple[Any, ...]]:
-    sql = f"""SELECT {_COMPARED} FROM messages
+def _stored(cassette: Cassette, session: int, seq: int) -> list[MessageRow]:
+    sql = f"""SELECT {columns(MessageRow._fields)} FROM messages
         WHERE frame = (SELECT id FROM frames WHERE session = ? AND seq = ?) ORDER BY part"""
-    return [tuple(row) for row in cassette.rows(sql, (session, seq))]
+    return [MessageRow._make(row) for row in cassette.rows(sql, (session, seq))]
 
 
 def _derived(
-    session: Session, frame: Frame, entries: list[Entry], stored: list[tuple[Any, ...]], forgotten: set[int]
-) -> list[tuple[Any, ...]]:
-    """What the rows should be. A key that cannot be made anew from the frame counts as right."""
-    rows = []
-    for n, entry in enumerate(entries):
-        message, key = entry.message, entry.key
-        if frame.sender == "client" and frame.seq in forgotten:
-            key = None
-        elif n < len(stored) and (frame.redactions or session.key_version != match.KEY_VERSION):
-            key = stored[n][_KEY]
-        names = file.storable(message.method), message.rpc_id, file.storable(message.name)
-        rows.append(
-            (
-                n,
-                session.id,
-                frame.seq,
-                frame.sender,
-                message.kind,
-                *names,
-                message.status,
-                entry.answers,
-                key,
-                entry.exchange,
-                entry.cue,
-            )
-        )
+    session: Session, frame: Frame, entries: list[Entry], stored: list[MessageRow], forgotten: set[int]
+) -> list[MessageRow]:
+    """Rows as they should be. A key that cannot be made anew from the frame counts as right."""
+    number = stored[0].frame if stored else 0
+    rows = [MessageRow._make(row) for row in writer.message_rows(number, session.id, frame, entries)]
+    if frame.sender == "client" and frame.seq in forgotten:
+        return [row._replace(key=None) for row in rows]
+    if frame.redactions or session.key_version != match.KEY_VERSION:
+        kept = [row.key for row in stored] + [row.key for row in rows[len(stored) :]]
+        return [row._replace(key=key) for row, key in zip(rows, kept, strict=False)]
     return rows
 
 

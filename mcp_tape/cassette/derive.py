@@ -1,7 +1,7 @@
-"""The derived rows made anew from the frames, by the function that recording uses: the ledger's.
+"""Derived rows made anew from the frames, by the function that recording uses: the ledger's.
 
 What cannot be made anew is the key of a request in which a value was hidden because it had been seen under a
-secret key before: that key was made of the text as it was. Where it differs, a stored key is better than ours.
+secret key before: that key was made of the text as it was. Where it differs, the stored key is the better one.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _WITH_HIDDEN = """FROM messages m JOIN frames f ON f.id = m.frame
 
 
 def rebuild(frames: Iterable[Frame], ledger: Ledger | None = None) -> Iterator[tuple[Frame, list[Entry]]]:
-    """Each frame of a session, in order, with its entries. Afterwards `ledger.facts` has what they told of the session.
+    """Derive the entries of frames, in order. Afterwards `ledger.facts` has the facts of their session.
 
-    An entry of status `retry` takes back the key of an earlier request: see storage.to_be_retried.
+    An entry of status `retry` takes back the key of an earlier request: see `writer.to_be_retried`.
     """
     ledger = ledger or Ledger()
     for frame in frames:
@@ -44,7 +44,7 @@ def rebuild_cassette(path: str, sessions: Iterable[int] | None = None, *, keep_k
 
 
 def rebuild_session(db: sqlite3.Connection, session: int, *, keep_keys: bool = True) -> None:
-    """Make the messages of one session anew, and what they tell of it, within the caller's transaction.
+    """Make the messages of one session anew, and its facts, within the caller's transaction.
 
     `keep_keys`: of requests in which something is hidden, if that was so when they were recorded.
     """
@@ -59,7 +59,7 @@ def rebuild_session(db: sqlite3.Connection, session: int, *, keep_keys: bool = T
 
 
 def _rows(db: sqlite3.Connection, session: int, ledger: Ledger, again: list[int]) -> Iterator[tuple[Any, ...]]:
-    """The rows of the messages of a session; `again` is told which requests were to be made again."""
+    """Rows of the messages of a session; `again` gets the requests that had to be made again."""
     # Frames are read one by one while rows go into another table: SQLite allows that, and memory stays small.
     for number, *values in db.execute(_FRAMES, (session,)):
         frame = frame_of(values)
@@ -69,7 +69,7 @@ def _rows(db: sqlite3.Connection, session: int, ledger: Ledger, again: list[int]
 
 
 def stored_frames(db: sqlite3.Connection, session: int, last: int | None = None) -> Iterator[Frame]:
-    """The frames of a session, all or up to one, within the caller's transaction."""
+    """Read the frames of a session, all or up to one, within the caller's transaction."""
     sql = _FRAMES.replace("ORDER", "AND seq <= coalesce(?, seq) ORDER")
     for _, *values in db.execute(sql, (session, last)):
         yield frame_of(values)
@@ -90,7 +90,7 @@ def hidden_keys(cassette: Cassette, session: int) -> Keys:
 
 
 def _kept_keys(db: sqlite3.Connection, session: int) -> list[tuple[bytes, int, int]]:
-    """The keys of requests in which something was hidden, if they were made as ours are."""
+    """Keys of requests in which something was hidden, if they were made as ours are."""
     return db.execute(
         f"""SELECT m.key, m.frame, m.part {_WITH_HIDDEN}
             AND (SELECT key_version FROM sessions WHERE id = m.session) = ?""",

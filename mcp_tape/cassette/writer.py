@@ -1,4 +1,4 @@
-"""Writing sessions onto cassettes. They are appended and never truncated; several recorders may share one file."""
+"""Cassettes on disk, for recording. Sessions are appended; several recorders may share one file."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Batch = list[tuple[int, Frame, list[Entry]]]  # with the session that each belon
 
 _NEVER_CLOSED = "never closed: still being recorded, or the recorder was stopped"
 
-_INSERT_FRAME = """INSERT INTO frames
-    (id, session, seq, at, sender, channel, kind, head, eol, redactions, text)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_INSERT_FRAME = (
+    f"INSERT INTO frames (id, session, {', '.join(Frame._fields)}) VALUES (?, ?{', ?' * len(Frame._fields)})"
+)
 INSERT_MESSAGE = """INSERT INTO messages
     (frame, part, session, seq, sender, kind, method, rpc_id, name, status, answers, key, exchange, cue)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
@@ -30,7 +30,7 @@ _WAIT_FOR_EARLIER = """UPDATE messages SET cue = coalesce((
 
 
 class RemovedError(sqlite3.IntegrityError):
-    """Somebody has removed a session that was being recorded."""
+    """Somebody removed a session while it was being recorded."""
 
     def __init__(self, session: int) -> None:
         super().__init__(f"session {session} was removed while it was being recorded")
@@ -55,7 +55,7 @@ class Writer:
             raise
 
     def begin(self, facts: dict[str, Any]) -> int:
-        """A new session's number."""
+        """Begin a session; its number."""
         row = facts | {"incomplete": _NEVER_CLOSED, "key_version": match.KEY_VERSION}
         row["target"] = jsontext.dumps(row["target"])
         with self._transaction() as db:
@@ -66,7 +66,7 @@ class Writer:
         return session
 
     def append(self, batch: Batch, facts: dict[int, dict[str, str]]) -> None:
-        """Frames and their messages, and what they told about their sessions, in one transaction."""
+        """Add frames, their messages and the facts that they gave of their sessions, in one transaction."""
         with self._transaction() as db:
             self._expect({session for session, _, _ in batch})
             first: int = db.execute("SELECT coalesce(max(id), 0) + 1 FROM frames").fetchone()[0]
@@ -83,8 +83,8 @@ class Writer:
                 ),
             )
             forget(db, [(session, seq) for session, _, new in batch for seq in to_be_retried(new)])
-            for session, told in facts.items():
-                update_session(db, session, told)
+            for session, found in facts.items():
+                update_session(db, session, found)
 
     def finish(self, session: int, facts: dict[str, Any]) -> None:
         """Close a session."""
@@ -104,19 +104,19 @@ class Writer:
             raise
 
     def _left_out(self, session: int) -> str | None:
-        """What a redaction found meanwhile stays true."""
+        """Reason that a redaction gave meanwhile, which stays true."""
         (why,) = self._db.execute("SELECT incomplete FROM sessions WHERE id = ?", (session,)).fetchone()
         return LEFT_OUT if why == LEFT_OUT else None
 
     def _expect(self, sessions: Iterable[int]) -> None:
-        """Somebody may have removed one that we record, and its number may have gone to another."""
+        """Refuse to go on where somebody removed a session of ours; its number may have gone to another."""
         for session in sessions:
             found = self._db.execute("SELECT started_at FROM sessions WHERE id = ?", (session,)).fetchone()
             if found != (self._began[session],):
                 raise RemovedError(session)
 
     def is_in_place(self) -> bool:
-        """Whether the cassette is still where it was: nobody moved, deleted or replaced it."""
+        """True if the cassette is still where it was: nobody moved, deleted or replaced it."""
         return file.identity(self._path) == self._file
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class Writer:
         file.tidy(self._path)  # of two that leave at once, each may have been in the other's way
 
     def _prepare(self, path: str) -> str | None:
-        # The schema is written before WAL is switched on, so that the file's own header tells what it is.
+        # The schema is written before WAL is switched on, so that the file's own header shows what it is.
         db = self._db
         db.execute("BEGIN IMMEDIATE")
         if db.execute("PRAGMA user_version").fetchone()[0] == 0 and not file.objects(db):
@@ -145,7 +145,7 @@ class Writer:
 
 
 def mark_incomplete(path: str, sessions: Iterable[int], why: str) -> None:
-    """Say why sessions are not whole, when the writer no longer can."""
+    """Note why sessions are not whole, when the writer no longer can."""
     db = file.connect(path)
     try:
         for session in sessions:
@@ -183,14 +183,12 @@ def _rollback(db: sqlite3.Connection) -> None:
 
 
 def _frame_row(frame: Frame) -> tuple[Any, ...]:
-    return (
-        frame.seq, frame.at, frame.sender, frame.channel, frame.kind, frame.head,
-        frame.eol.decode("latin-1"), frame.redactions, column_text(frame.text),
-    )  # fmt: skip
+    seq, at, sender, channel, kind, text, eol, head, redactions = frame
+    return seq, at, sender, channel, kind, column_text(text), eol.decode("latin-1"), head, redactions
 
 
 def message_rows(number: int, session: int, frame: Frame, entries: list[Entry]) -> Iterable[tuple[Any, ...]]:
-    """The rows of the messages in one frame, as INSERT_MESSAGE takes them."""
+    """Rows of the messages in one frame, in the order of INSERT_MESSAGE and of reader.MessageRow."""
     for part, entry in enumerate(entries):
         m = entry.message
         yield (
@@ -200,14 +198,14 @@ def message_rows(number: int, session: int, frame: Frame, entries: list[Entry]) 
 
 
 def forget(db: sqlite3.Connection, requests: list[tuple[int, int]]) -> None:
-    """Take these off the tape, each by its session and number, and put what waited for them where it is played."""
+    """Take requests off the tape, each by its session and number; what waited for them waits for earlier ones."""
     named = [{"session": session, "seq": seq} for session, seq in requests]
     db.executemany(_FORGET, named)
     db.executemany(_WAIT_FOR_EARLIER, named)
 
 
 def to_be_retried(entries: list[Entry]) -> list[int]:
-    """The requests that the client was told to make again: only the last try is ever found. See `forget`."""
+    """Requests that the client had to make again: only the last try is ever found. See `forget`."""
     # All requests of a batch have one number, which is enough to say once.
     return list(dict.fromkeys(e.answers for e in entries if e.message.status == "retry" and e.answers is not None))
 

@@ -15,13 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from ...errors import CassetteError, TapeError
 from ...wire.frames import Frame
 from .. import derive, file, journals, replace, writer
-from ..reader import Cassette, Session
+from ..reader import FRAME_COLUMNS, Cassette, MessageRow, OddRowError, Session
 
 # A session keeps what places it among the others; all else is the new recording's.
 _KEPT = ("id", "extends", "run", "note")
 _TAKEN = ", ".join(name for name in Session._fields if name not in _KEPT)
-_FRAME = "seq, at, sender, channel, kind, head, eol, redactions, text"
-_MESSAGE = "part, seq, sender, kind, method, rpc_id, name, status, answers, key, exchange, cue"
+_MESSAGE = ", ".join(name for name in MessageRow._fields if name not in ("frame", "session"))
 _NOTED = "CREATE TABLE verified (session INTEGER PRIMARY KEY, look TEXT NOT NULL)"
 _WAITS = "the request in frame {} waits for its answer; edit it when that has come"
 
@@ -146,7 +145,10 @@ def put_back(path: str, session: int, new: str, known: str, last: int | None, un
 
 @contextlib.contextmanager
 def attached(db: sqlite3.Connection, source: str) -> Iterator[None]:
-    """A transaction in which another cassette is at hand as `new`."""
+    """Attach another cassette as `new`, for one transaction.
+
+    https://www.sqlite.org/lang_attach.html
+    """
     file.attach_to_read(db, source)
     try:
         db.execute("BEGIN IMMEDIATE")
@@ -170,7 +172,8 @@ def take_over(db: sqlite3.Connection, session: int, number: int) -> None:
     note = "UPDATE sessions SET note = coalesce((SELECT note FROM new.sessions WHERE id = ?), note) WHERE id = ?"
     db.execute(note, (number, session))
     db.execute(
-        f"INSERT INTO frames (id, session, {_FRAME}) SELECT id + ?, ?, {_FRAME} FROM new.frames WHERE session = ?",
+        f"""INSERT INTO frames (id, session, {FRAME_COLUMNS})
+            SELECT id + ?, ?, {FRAME_COLUMNS} FROM new.frames WHERE session = ?""",
         (shift, session, number),
     )
     db.execute(
@@ -183,31 +186,32 @@ def take_over(db: sqlite3.Connection, session: int, number: int) -> None:
 def _amend(db: sqlite3.Connection, session: int, last: int) -> list[int]:
     """Make the frames of a session those that `new` has of it, each in its place, up to the last; their messages go.
 
-    More may be recorded behind them meanwhile, so none gets another number. Gives back which of the changed ones hold a
-    request that waits for its answer: the recorder will look for it as it was, so that the caller must not let it be.
+    More may be recorded behind them meanwhile, so none gets another number. Returns which of the changed ones hold a
+    request that waits for its answer: the recorder will look for it as it was, so that the caller must refuse.
     """
     values = {"session": session, "last": last}
     place = "session = :session AND seq <= :last AND seq NOT IN "
     new = "SELECT {} FROM new.frames n WHERE n.session = :session AND n.seq = frames.seq"
-    same = f"SELECT seq FROM frames WHERE session = :session AND ({_FRAME}) IS ({new.format(_FRAME)})"
+    same = f"SELECT seq FROM frames WHERE session = :session AND ({FRAME_COLUMNS}) IS ({new.format(FRAME_COLUMNS)})"
     unanswered = """kind = 'request' AND NOT EXISTS (SELECT 1 FROM messages a WHERE a.session = q.session
         AND a.answers = q.seq AND (a.rpc_id = q.rpc_id OR a.status = 'retry'))"""
     waiting = db.execute(f"SELECT DISTINCT seq FROM messages q WHERE {place} ({same}) AND {unanswered}", values)
     found = [seq for (seq,) in waiting]
     db.execute(f"DELETE FROM messages WHERE {place} ({same})", values)
     db.execute(f"DELETE FROM frames WHERE {place} (SELECT seq FROM new.frames WHERE session = :session)", values)
-    db.execute(f"UPDATE frames SET ({_FRAME}) = ({new.format(_FRAME)}) WHERE {place} ({same})", values)
+    db.execute(f"UPDATE frames SET ({FRAME_COLUMNS}) = ({new.format(FRAME_COLUMNS)}) WHERE {place} ({same})", values)
     return found
 
 
 def _shift(db: sqlite3.Connection, number: int) -> int:
-    """How far the new frames' numbers move, to stand behind all others, also those that they replace.
+    """Return by how much the new frames' numbers move to stand behind all others, also those that they replace.
 
     Who reads the frames by their numbers meanwhile does not miss them.
     """
     sql = (
         "SELECT coalesce((SELECT max(id) FROM frames), 0) + 1 - coalesce(min(id), 1) FROM new.frames WHERE session = ?"
     )
-    row = db.execute(sql, (number,)).fetchone()
-    file.expect_types(row, ((int,),), "frames")  # else beyond SQLite's numbers
-    return int(row[0])
+    (shift,) = db.execute(sql, (number,)).fetchone()
+    if not isinstance(shift, int):  # beyond SQLite's numbers, it is a float
+        raise OddRowError("frames")
+    return shift
