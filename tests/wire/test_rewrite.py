@@ -19,8 +19,4 @@ def test_an_error_response_is_one_message_with_the_id_as_it_is(rpc_id: str | Non
 
 
 def test_a_response_has_the_given_json() -> None:
-    assert json.loads(rewrite.response("7", "result", '{"n": 1e2}')) == {
-        "jsonrpc": "2.0",
-        "id": 7,
-        "result": {"n": 100},
-    }
+    assert rewrite.response("7", "result", '{"n": 1e2}') == b'{"jsonrpc":"2.0","id":7,"result":{"n": 1e2}}'
