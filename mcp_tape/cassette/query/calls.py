@@ -13,7 +13,7 @@ from ...wire import protocol
 from ...wire.channels import GET, POST, STDIO
 from ...wire.frames import MessageKind
 from ..functions import answer_of, text_of
-from ..reader import MESSAGE_TYPES, Cassette, Row, row_maker
+from ..reader import Cassette, Row, row_maker
 
 # A + before a column keeps SQLite from choosing the index that starts with it, and reading the whole session for each:
 # https://www.sqlite.org/optoverview.html
@@ -23,7 +23,7 @@ _REQUESTS = f"""SELECT q.session, q.seq, q.part, q.method, q.name, q.key, q.fram
     {answer_of("q", "qf")} AND +a.sender = 'server' AND a.status <> 'retry'
     LEFT JOIN frames af ON af.id = a.frame
     WHERE q.session = ? AND q.sender = 'client' AND q.kind = 'request' AND +q.key IS NOT NULL"""
-_TRIED = """SELECT q.session, q.seq, q.part, q.method, q.name, q.frame
+_TRIED = """SELECT q.session, q.seq, q.part, q.method, q.name, x'', q.frame, NULL, NULL, NULL, NULL, NULL
     FROM (SELECT DISTINCT session, answers FROM messages WHERE session = ? AND status = 'retry') a
     JOIN messages q ON q.session = a.session AND q.seq = a.answers AND q.sender = 'client' AND q.kind = 'request'
     WHERE +q.key IS NULL ORDER BY q.seq, q.part"""
@@ -35,9 +35,6 @@ _LATE = f"""SELECT (SELECT min(seq) FROM frames
     > (SELECT min(a.seq) FROM messages m JOIN frames q ON q.id = m.frame
         JOIN frames a ON a.session = :it AND a.channel = q.channel AND a.sender = 'server'
         WHERE m.session = :it AND m.sender = 'client' AND m.method IN (:one, :other) AND q.channel LIKE '{POST}%')"""
-_NUMBER_OR_NONE = MESSAGE_TYPES["answers"]
-_PLACE_TYPES = tuple(MESSAGE_TYPES[name] for name in ("session", "seq", "part"))
-_NAME, _METHOD = MESSAGE_TYPES["name"], (str,)  # every request and notification names a method
 
 
 class Asked(NamedTuple):
@@ -72,7 +69,17 @@ class Question(NamedTuple):
     frame: int
 
 
+class MethodCount(NamedTuple):
+    """A number of messages of one method, in one exchange or none."""
+
+    exchange: int | None
+    method: str
+    number: int
+
+
 _asked = row_maker(Asked, "messages")
+_question = row_maker(Question, "messages")
+_count = row_maker(MethodCount, "messages")
 
 
 def place_of(asked: Asked | Question) -> tuple[int, int, int]:
@@ -81,22 +88,19 @@ def place_of(asked: Asked | Question) -> tuple[int, int, int]:
 
 
 def requests(cassette: Cassette, session: int) -> Iterator[Asked]:
-    """Every request of the client that reached the server, a page at a time. Repeated words are kept once."""
-    once = dict[Any, Any]().setdefault
+    """Every request of the client that reached the server, in order. Repeated words are kept once."""
+    words: dict[str, str] = {}
 
     def make(row: Row) -> Asked:
-        *place, method, name, key, frame, at, answer, of, status, took = row
-        words = once(method, method), once(name, name)
-        return _asked((*place, *words, key, frame, at, answer, of, once(status, status), took))
+        return _asked([words.setdefault(value, value) if isinstance(value, str) else value for value in row])
 
-    key = {"q.seq": 1, "q.frame": 6, "q.part": 2}
+    key = {"q.seq": 1, "q.frame": 6, "q.part": 2}  # as the index has them: a large batch must not be sorted
     return chain.from_iterable(cassette.pages(_REQUESTS, (session,), key, make))
 
 
 def unreached(cassette: Cassette, session: int) -> list[Asked]:
     """The requests that the server never got, or that were to be made again: these have no key."""
-    rows = cassette.expected(cassette.rows(_TRIED, (session,)), (*_PLACE_TYPES, _METHOD, _NAME, (int,)))
-    return [Asked._make((*place, method, name, b"", frame, *(None,) * 5)) for *place, method, name, frame in rows]
+    return cassette.rows(_TRIED, (session,), _asked)
 
 
 def is_made_again(cassette: Cassette, session: int, asked: Asked) -> bool:
@@ -122,14 +126,14 @@ def questions(cassette: Cassette, session: int) -> list[Question]:
     """The server's requests, in order."""
     sql = """SELECT session, seq, part, method, exchange, frame FROM messages
              WHERE session = ? AND sender = 'server' AND kind = 'request' ORDER BY seq, part"""
-    return cassette.rows(sql, (session,), row_maker(Question, "messages"))
+    return cassette.rows(sql, (session,), _question)
 
 
-def server_methods(cassette: Cassette, session: int, kind: MessageKind) -> list[tuple[int | None, str, int]]:
-    """The server's messages of a kind, counted: exchange, method and number."""
+def server_methods(cassette: Cassette, session: int, kind: MessageKind) -> list[MethodCount]:
+    """Count the server's messages of a kind, by exchange and method."""
     sql = """SELECT exchange, method, count(*) FROM messages
              WHERE session = ? AND sender = 'server' AND kind = ? GROUP BY exchange, method"""
-    return cassette.expected(cassette.rows(sql, (session, kind)), (_NUMBER_OR_NONE, _METHOD, (int,)))
+    return cassette.rows(sql, (session, kind), _count)
 
 
 def notifications_during(cassette: Cassette, asked: Asked) -> list[str]:
@@ -137,7 +141,7 @@ def notifications_during(cassette: Cassette, asked: Asked) -> list[str]:
     sql = """SELECT method FROM messages WHERE session = ? AND exchange = ? AND sender = 'server'
              AND kind = 'notification' ORDER BY seq, part"""
     rows = cassette.rows(sql, (asked.session, asked.seq))
-    return [method for (method,) in cassette.expected(rows, (_METHOD,))]
+    return [method for (method,) in cassette.expected(rows, ((str,),))]
 
 
 def sent_at(cassette: Cassette, session: int, method: str) -> list[int]:
@@ -154,7 +158,7 @@ def cancelled(cassette: Cassette, session: int) -> set[tuple[int, int]]:
 
 
 def answer_statuses(cassette: Cassette, session: int | None = None, method: str | None = None) -> set[str]:
-    """How requests were answered: all, or those of a session or a method."""
+    """Statuses of the answers to all requests, or to those of a session or a method."""
     conditions = {"session = ?": session, _TO_METHOD: method}
     given = {condition: value for condition, value in conditions.items() if value is not None}
     sql = " AND ".join([_ANSWERS, *given])
