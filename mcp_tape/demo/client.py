@@ -22,13 +22,13 @@ REQUESTS: Requests = [
     ("tools/call", _FORECAST),
     ("tools/call", {"name": "hindcast", "arguments": {}}),
 ]
-# The same question about a place that the session above does not ask about.
+# A call that the session above does not have: of another city.
 ELSEWHERE: Requests = [("initialize", _INITIALIZE), ("tools/call", _FORECAST | {"arguments": {"city": "Basel"}})]
 _SAMPLED = {"role": "assistant", "content": {"type": "text", "text": "Sunny, 21 °C."}, "model": "demo"}
 
 
 class Outcome(NamedTuple):
-    """What the server answered, and its exit code."""
+    """The answers of the server, and its exit code."""
 
     answers: list[Answer]
     code: int
@@ -42,7 +42,7 @@ def play(command: Sequence[str], directory: str | None = None, requests: Request
 
 
 def forecast(answer: Answer) -> str:
-    """What the tool said."""
+    """The text of a tool's result."""
     return str(answer["result"]["content"][0]["text"])
 
 

@@ -64,7 +64,7 @@ def _forecast(params: dict[str, Any], lines: Iterator[dict[str, Any]]) -> str:
         send({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
     prompt = {"role": "user", "content": {"type": "text", "text": f"Weather in {params['arguments']['city']}?"}}
     sampling = {"messages": [prompt], "maxTokens": 20}
-    # The server's own ids start at 1 too: each side counts for itself.
+    # The server's own ids start at 1 too: each direction has its own ids.
     send({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": sampling})
     return str(next(lines)["result"]["content"]["text"])
 

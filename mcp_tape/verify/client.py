@@ -1,4 +1,8 @@
-"""The recorded client, made fit for a live server: what it sends, what it leaves out, and what it learns on the way."""
+"""The recorded client, fit for a live server.
+
+Puts live values in place of those that the recorded server made up, and secrets in place of their placeholders. Leaves
+out what may write, and what depends on a request that was left out. Goes on asking where a live list is longer.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +26,8 @@ PATIENCE = 1.0  # seconds for what the server says of its own accord
 _MOST_PAGES = 100  # beyond those on the tape
 
 
-class Role:
-    """Plays one session. Does no I/O but for the cassette."""
+class RecordedClient:
+    """The client of one session. Does no I/O but for the cassette."""
 
     def __init__(self, cassette: Cassette, plan: Plan, options: Options, environ: Mapping[str, str]) -> None:
         session = plan.session
@@ -51,7 +55,7 @@ class Role:
         )  # fmt: skip
 
     def headers(self, row: Recorded | None) -> dict[str, str]:
-        """The headers of arguments that went with a request over HTTP; those of its text come from its text."""
+        """Recorded headers of a request's arguments; other headers are made from its text."""
         channel = self._selection.facts(row).channel if row else None
         if row is None or channel is None or not is_post(channel):
             return {}
@@ -64,10 +68,10 @@ class Role:
 
     @property
     def has_stream(self) -> bool:
-        """Whether the client had a stream over HTTP for what the server says of its own accord."""
+        """True if the client had opened a stream over HTTP for what the server sends unasked."""
         return self._selection.controls.stream_status(self._selection.sessions[0]) is not None
 
-    # -- what the deck asks
+    # -- what the deck calls
 
     def _prepare(self, row: Recorded, text: bytes) -> bytes | None:
         if row.method == protocol.CANCELLED and row.exchange in self._never_asked:
@@ -95,7 +99,7 @@ class Role:
         if (row.method or "").endswith("/list"):
             self._turn_page(row, answer, recorded)
 
-    # -- what is left out
+    # -- requests that are left out
 
     def _reason(self, row: Recorded) -> Skipped | None:
         request = request_of(row)
@@ -117,7 +121,7 @@ class Role:
     # -- pages that the tape does not have
 
     def _turn_page(self, row: Recorded, answer: Message, recorded: Recorded | None) -> None:
-        """Where the live server's list is longer, a client would have gone on asking."""
+        """Ask for the next page where the live list is longer than the recorded one, as a client would."""
         cursor = _cursor(answer.body)
         if cursor is None or cursor in self._pages or len(self._pages) >= _MOST_PAGES:
             return
@@ -136,7 +140,7 @@ class Role:
 
 
 def _family(cassette: Cassette, session: int) -> list[int]:
-    """A session, the one that it extends, and all that extend that: a client may use in one what another one gave."""
+    """A session, the one that it extends, and all that extend that: a client may use in one what it got in another."""
     base = cassette.session(session).extends or session
     return sorted({session} | {one.id for one in cassette.sessions() if base in (one.id, one.extends)})
 

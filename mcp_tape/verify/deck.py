@@ -1,12 +1,13 @@
 """The deck in the client's role: plays the recorded client at a server.
 
-A request or notification of ours waits until every answer recorded before it has arrived or was given up; an answer
-of ours waits for its request. For what else the server had said before, a message of ours waits a moment at most:
-a server that no longer says it must not stop the play. What was cancelled, or never answered, holds up nothing.
+Theory of operation. A request or notification of ours waits until every answer recorded before it has arrived or was
+given up; a response of ours waits for its request. For other messages that the server had sent before, a message of
+ours waits a moment at most: a server that no longer sends them must not stop the play. What was cancelled, or never
+answered, holds up nothing. Ids go out as recorded, unless one is in flight.
 
-What the server asks gets the answer to the same question. Where none is the same, a model or a program is given what
-was said to the one most like it in the same call: their questions hold data. A person is not answered for: who said
-yes to one thing may say no to another.
+A request of the server gets the recorded response to the same request. Where none is the same, sampling and roots get
+the response to the request most like it in the same call, for their params hold data. An elicitation does not: a
+person who accepted one thing may decline another.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from .script import Asked, Patience, Turn
 
 Prepare = Callable[[Recorded, bytes], bytes | None]  # what to send for a recorded message; None: nothing
 Hear = Callable[[Recorded, Message], None]  # a request of ours, and its answer
-Same = Callable[[Any, Any], bool]  # whether two questions are one: recorded and live params
+Same = Callable[[Any, Any], bool]  # recorded and live params, of one request or not
 
 
 class _Reply(NamedTuple):
-    """An answer of ours to the server: its place on the tape, and when it was asked for."""
+    """A response of ours: its place on the tape, and the time of its request."""
 
     seq: int
     asked_at: float
@@ -41,8 +42,8 @@ class _Reply(NamedTuple):
 class ClientDeck:
     """Plays the client of one session. Does no I/O and reads no clock.
 
-    `patience` is how many seconds a message waits for what the server says of its own accord; `same` tells whether
-    questions that are not equal are one; `noise` is what else the client wrote, by seq, line ends included.
+    `patience`: seconds that a message waits for what the server sends unasked. `same`: whether requests of the server
+    that are not equal are the same. `noise`: what else the client wrote, by seq, line ends included.
     """
 
     def __init__(
@@ -78,12 +79,12 @@ class ClientDeck:
 
     @property
     def finished(self) -> bool:
-        """Whether everything was sent that the client had sent."""
+        """True if everything was sent that the client had sent."""
         return not self._mine and not self._replies and not self._inserts
 
     @property
     def is_complete(self) -> bool:
-        """Whether the server has said as much as it had."""
+        """True if the server has sent as much as it had."""
         return self._answered <= self._settled and not self._patience.is_missing(None)
 
     def awaiting(self) -> list[Recorded]:
@@ -96,12 +97,12 @@ class ClientDeck:
         return row
 
     def overdue(self, now: float, timeout: float) -> list[Recorded]:
-        """Those of them that have waited so long, with no other answer coming meanwhile."""
+        """The awaited requests that have waited so long, with no other answer coming meanwhile."""
         late = {row for row, at in self._in_flight.values() if now - max(at, self._last_answer) >= timeout}
         return [row for row in self.awaiting() if row in late]
 
     def receive(self, text: bytes, channel: str, now: float) -> None:
-        """A frame of the server."""
+        """Receive a frame of the server."""
         for message in frames.parse(text)[1]:
             if message.kind == "response":
                 self._take(message, now)
@@ -120,13 +121,13 @@ class ClientDeck:
         return sends
 
     def next_at(self) -> float | None:
-        """When something may become due that nobody has to say anything for."""
+        """The next time at which something may become due without a message of the server."""
         times = [reply.asked_at + self._patience.seconds for reply in self._replies]
         waits = self._patience.until(self._mine[0]) if self._mine else None
         return min([*times, *([] if waits is None else [waits])], default=None)
 
     def give_up(self, requests: Iterable[Recorded]) -> None:
-        """Go on without the answers to these."""
+        """Go on without the answers to these requests."""
         given_up = {(row.seq, row.rpc_id) for row in requests}
         self._settled |= given_up
         self._in_flight = {
@@ -134,7 +135,7 @@ class ClientDeck:
         }
 
     def insert(self, text: bytes, request: Recorded) -> None:
-        """Ask something that is not on the tape, which is held up until it is answered."""
+        """Send a request that is not on the tape, and hold up the rest until it is answered."""
         asked = request.seq, request.rpc_id
         self._blocking.add(asked)
         self._expected.appendleft(request._replace(answers=request.seq, seq=0))
@@ -187,10 +188,10 @@ class ClientDeck:
         self._in_flight[row.rpc_id or ""] = row, now
         return Send(text + b"\n", "", recorded=row)
 
-    # -- answers of ours
+    # -- responses of ours
 
     def _due_replies(self, now: float) -> list[Send]:
-        """Behind what the client had said before them, unless that takes too long."""
+        """Responses whose turn has come: after what the client had sent before them, unless that takes too long."""
         sends = []
         for reply in sorted(self._replies, key=lambda reply: reply.seq):
             before = min([*self._unsaid, *([self._mine[0].seq] if self._mine else [])], default=reply.seq)
@@ -214,7 +215,7 @@ class ClientDeck:
             self._replies.append(_Reply(answer.seq, now, Send(text + self._eol(answer), channel, recorded=answer)))
 
     def _question(self, message: Message) -> Recorded | None:
-        """The recorded one that this is. Those of open calls go first."""
+        """The recorded request that this is. Those of open calls go first."""
         now = protocol.without_meta(message.body.get("params"))
         of_calls = {row.seq for row, _ in self._in_flight.values()}
         left = [row for row in self._asked if row.method == message.method]
@@ -227,7 +228,7 @@ class ClientDeck:
         return found
 
     def _like(self, asked: Iterable[Recorded], now: Any) -> Recorded | None:
-        """The first that is equal, or else the first that is the same but for what the server made up."""
+        """The first that is equal, or else the first that differs only in what the server made up."""
         same = None
         for row in asked:
             thens = self._named(row)
@@ -242,16 +243,16 @@ class ClientDeck:
         return rewrite.with_elements(frame.text, [part]) if frame.is_batch and len(frame.parts) == 1 else part
 
     def _eol(self, row: Recorded) -> bytes:
-        """As the client wrote it, if it wrote lines."""
+        """The line end as recorded, where the client wrote lines."""
         facts = self._selection.facts(row)
         return (facts.eol or "\n").encode() if facts.channel == STDIO else b"\n"
 
     def _params(self, row: Recorded) -> Any:
-        """What a question was about."""
+        """Params of a request of the server, without `_meta`."""
         return protocol.without_meta(self._selection.message(row).body.get("params"))
 
     def _named(self, row: Recorded) -> list[Any]:
-        """The same, as recorded, and by the names that the live call has for things."""
+        """Params under the names of the live call, and as recorded."""
         names, params = self._names.get(row.exchange or 0), self._params(row)
         return [spots.renamed(params, names), params] if names else [params]
 
@@ -262,12 +263,12 @@ def _params_in(text: bytes) -> Any:
 
 
 def _batch(frame: FrameText, parts: list[bytes]) -> bytes:
-    """As recorded, where nothing is left out."""
+    """A batch, verbatim around its parts where none is left out."""
     whole = len(parts) == len(frame.parts)
     return rewrite.with_elements(frame.text, parts) if whole else b"[" + b",".join(parts) + b"]"
 
 
 def _no_answer(message: Message, channel: str) -> Send:
-    """So that a server that asks something new does not wait for ever."""
+    """An error for a new request, so that the server does not wait for ever."""
     text = rewrite.error_response(message.rpc_id, protocol.METHOD_NOT_FOUND, "the tape has no answer to this")
     return Send(text + b"\n", channel)

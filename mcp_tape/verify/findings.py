@@ -1,4 +1,4 @@
-"""What a play found beyond the answers, as changes that diff can judge."""
+"""Findings of a play beyond the answers: failures, requests left out, the wrong era; as `compare` can judge them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NEWER = f"the newer protocol only ({_MODERN}), and this recording begins with t
 
 
 class Failure(NamedTuple):
-    """What the server failed to do, beyond what its answers tell."""
+    """A failure of the server that its answers do not show."""
 
     kind: FailureKind
     request: Request | None
@@ -29,7 +29,7 @@ class Failure(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """A request that was not made. `is_held_back`: the server was not asked on our account, not on its own."""
+    """A request that was not made. `is_held_back`: by us, and not for lack of something that the server gave."""
 
     request: Request
     why: str
@@ -37,7 +37,7 @@ class Skipped(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """One session played at a live server: where its own recording is, and what went wrong."""
+    """A session played at a live server: the new recording, and what went wrong."""
 
     path: str
     session: int
@@ -53,7 +53,7 @@ class Verified(NamedTuple):
 
     @property
     def said_nothing(self) -> str:
-        """Why it verified nothing: there was nothing to ask, or something to call, and nothing was."""
+        """The reason why nothing was verified; empty where something was."""
         if self.other_era:
             return self.other_era
         if self.requests == 0:
@@ -62,16 +62,16 @@ class Verified(NamedTuple):
 
 
 def found(verified: Verified) -> list[Found]:
-    """A crash or a hang is the server's; a single call without an answer is seen in the recording itself."""
+    """Differences for crashes and hangs; a single call without an answer is seen in the recording itself."""
     return [
-        (SERVER, Difference("server-crashed", note=_told(failure.message, failure.stderr)))
+        (SERVER, Difference("server-crashed", note=_message(failure.message, failure.stderr)))
         for failure in verified.failures
         if failure.kind in ("crashed", "hung")
     ]
 
 
 def completed(comparison: Comparison, verified: Verified) -> Comparison:
-    """With what a comparison of recordings cannot see: what was not asked, or could not be recorded."""
+    """Add what a comparison of recordings cannot see: what was not asked, or could not be recorded."""
     skipped = tuple(LeftOut(str(skipped.request), skipped.why) for skipped in verified.skipped)
     return _without(comparison, {entry.what for entry in skipped})._replace(
         unknown=(*comparison.unknown, *unknown(verified)),
@@ -81,13 +81,13 @@ def completed(comparison: Comparison, verified: Verified) -> Comparison:
 
 
 def unknown(verified: Verified) -> list[Unknown]:
-    """Why a run says nothing, or less than it should."""
+    """Reasons why a run says nothing, or less than it should."""
     lost = [failure.message for failure in verified.failures if failure.kind == "unrecorded"]
     return [Unknown("calls", f"NEW: {why}", True) for why in [*lost, *filter(None, [verified.said_nothing])]]
 
 
 def _without(comparison: Comparison, left_out: set[str]) -> Comparison:
-    """What was left out is told as such, and is not missing; nor is what may have come of it."""
+    """Drop changes that follow from requests that were left out: these are reported as such."""
     if not left_out:
         return comparison
     kept = [one for one in comparison.changes if not _follows(one, left_out)]
@@ -100,7 +100,7 @@ def _follows(one: Change, left_out: set[str]) -> bool:
     return one.subject.kind == "server" and one.rule in ("notification-missing", "server-request-removed")
 
 
-def _told(message: str, stderr: tuple[str, ...]) -> str:
+def _message(message: str, stderr: tuple[str, ...]) -> str:
     said = [line for line in stderr if line.strip()]
     return message + (f"; its last words: {said[-1]}" if said else "")
 
@@ -109,7 +109,7 @@ def _told(message: str, stderr: tuple[str, ...]) -> str:
 
 
 def other_era(plan: Plan, new: str) -> str:
-    """Why the server understood nothing, from what was recorded of the play; empty where it did."""
+    """The reason why the server understood nothing, from the recording of the play; empty where it did."""
     with Cassette(plan.path) as cassette:
         legacy, modern = (is_era(cassette, plan.session) for is_era in (is_legacy, is_modern))
         was_understood = "ok" in answer_statuses(cassette, plan.session)

@@ -1,4 +1,4 @@
-"""What will be played, and whether it can be: all that is checked before anything is started."""
+"""Plans: the sessions to play, and all that is checked before anything is started."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Writes = Literal["refuse", "allow", "skip"]
 
 
 class NotReadyError(TapeError):
-    """Something is missing that the recorded client needs; nothing was started."""
+    """The recorded client lacks something that it needs; nothing was started."""
 
     exit_code = 2
 
 
 class Server(NamedTuple):
-    """Who is verified: a command to start, or a URL."""
+    """The server to verify: a command to start, or a URL."""
 
     command: tuple[str, ...] = ()
     url: str = ""
@@ -33,7 +33,7 @@ class Server(NamedTuple):
 
 
 class Options(NamedTuple):
-    """How to verify. `timeout` is for each answer, `starting` for the first, which may take a server longer.
+    """Options of a run. `timeout` is for each answer, `starting` for the first, which may take a server longer.
 
     `recording`: options for the recorder, as on the command line.
     """
@@ -46,7 +46,7 @@ class Options(NamedTuple):
 
 
 class Heard(NamedTuple):
-    """What the live server said in the sessions of a cassette that were played: those that extend others use it."""
+    """Live answers of the sessions of a cassette that were played, for those that extend them."""
 
     live: dict[Key, Any]  # by recorded answer, the live one, where something is taken from it
     lost: set[Key]  # recorded answers whose requests were not made
@@ -68,14 +68,14 @@ class Plan(NamedTuple):
     path: str
     session: int
     transport: str
-    read_only: frozenset[str]  # the tools that the tape calls so
-    writes: tuple[str, ...]  # the tools it calls that are not among them
-    needs: Mapping[str, frozenset[str]]  # by placeholder, what it is needed for
-    heard: Heard  # shared by those that are played together
+    read_only: frozenset[str]  # tools, by their hints on the tape
+    writes: tuple[str, ...]  # tools that it calls and that are not read-only
+    needs: Mapping[str, frozenset[str]]  # by placeholder, the requests that need it
+    heard: Heard  # shared by the sessions of a cassette
 
 
 def planned(path: str, options: Options) -> list[Plan]:
-    """The sessions of a cassette that will be played."""
+    """Plan the sessions of a cassette that will be played."""
     with Cassette(path) as cassette:
         chosen = select(cassette, options.session).sessions
         sessions = sorted(chosen) if options.session == "all" else chosen
@@ -84,7 +84,7 @@ def planned(path: str, options: Options) -> list[Plan]:
 
 
 def check(found: Iterable[Plan], options: Options, environ: Mapping[str, str]) -> None:
-    """Refuse, naming everything that is missing at once."""
+    """Raise NotReadyError, naming everything that is missing at once."""
     found = list(found)
     problems = [*_unwanted_writes(found, options), *_missing_secrets(found, environ)]
     if problems:
@@ -92,7 +92,7 @@ def check(found: Iterable[Plan], options: Options, environ: Mapping[str, str]) -
 
 
 def _read_only(cassette: Cassette, session: int) -> frozenset[str]:
-    """The tools that every list of a session calls read-only, and of the session that it extends."""
+    """The tools that are read-only in every list of a session and of the one that it extends."""
     said: dict[str, bool] = {}
     for number in filter(None, (session, cassette.session(session).extends)):
         selection = Selection(cassette, [number])
@@ -104,7 +104,9 @@ def _read_only(cassette: Cassette, session: int) -> frozenset[str]:
 
 
 def hints(body: Any) -> dict[str, bool]:
-    """By tool, whether a result of tools/list calls it read-only."""
+    """By tool, whether a result of `tools/list` calls it read-only:
+    https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations
+    """
     tools = protocol.member(protocol.member(body, "result"), "tools")
     return {
         name: protocol.member(protocol.member(tool, "annotations"), "readOnlyHint") is True
@@ -141,7 +143,7 @@ def _plan(cassette: Cassette, session: int, options: Options, heard: Heard) -> P
 
 
 def _hidden(cassette: Cassette, session: int, mine: Iterable[Recorded]) -> Iterator[tuple[Recorded, str]]:
-    """What the client's messages hide, each with the message."""
+    """The client's messages with the placeholders that they hold."""
     texts = calls.redacted_texts(cassette, session)
     hidden = {number: sorted(restore.hidden(text)) for number, text in texts.items()}
     for row in mine:

@@ -1,4 +1,4 @@
-"""The recorded client and a live server, until all is said or the server fails. Every wait has an end."""
+"""A play: the recorded client and a live server, until all is said or the server fails. Every wait has an end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..replay.selection import Recorded
 from ..wire import frames, protocol
 from ..wire.channels import HTTP
 from ..wire.frames import Side
-from .client import PATIENCE, Role
+from .client import PATIENCE, RecordedClient
 from .findings import Failure, FailureKind, Verified, other_era
 from .plan import Options, Plan, Server, request_of
 from .record import crashed, recorded
@@ -36,14 +36,14 @@ def verify(
     progress: Callable[[int, int], None] = lambda done, of: None,
     environ: Mapping[str, str] = os.environ,
 ) -> Verified:
-    """Play one session at the live server; what is recorded of that is put into a directory."""
+    """Play a session at the live server, recorded into a new cassette in a directory."""
     new = os.path.join(directory, f"{os.path.basename(plan.path)}.{plan.session}.{len(os.listdir(directory))}.db")
     with Cassette(plan.path) as cassette:
-        role = Role(cassette, plan, options, environ)
-        listen = plan.transport != HTTP or role.has_stream
+        client = RecordedClient(cassette, plan, options, environ)
+        listen = plan.transport != HTTP or client.has_stream
         late = listened_late(cassette, plan.session)
         with recorded(server, plan, options, new, listen=listen, late=late) as connection:
-            failures = Game(role, connection, options, progress).play()
+            failures = Play(client, connection, options, progress).play()
         was = cassette.session(plan.session).exit_code
     failures = failures or crashed(connection, was, new) or _unrecorded(new, connection.stderr())
     values = {name: environ[name] for name in map(restore.variable, plan.needs) if environ.get(name)}
@@ -53,10 +53,10 @@ def verify(
         plan.session,
         new,
         _numbers(new),
-        role.requests,
-        role.calls,
-        role.called,
-        tuple(role.skipped),
+        client.requests,
+        client.calls,
+        client.called,
+        tuple(client.skipped),
         tuple(_hidden(failure, redactor) for failure in failures),
         restore.exposed(_said(new), values) if values else None,
         other_era(plan, new),
@@ -64,7 +64,7 @@ def verify(
 
 
 def _unrecorded(path: str, stderr: tuple[str, ...]) -> list[Failure]:
-    """What could not be kept was not verified either."""
+    """Failures to record: what could not be kept was not verified either."""
     with Cassette(path) as cassette:
         sessions = list(cassette.sessions())
     if not sessions:
@@ -86,20 +86,20 @@ def _said(path: str) -> Iterator[tuple[Side, object]]:
 
 
 def _hidden(failure: Failure, redactor: Redactor) -> Failure:
-    """Without secrets, which a server may write to its stderr."""
+    """Hide secrets, which a server may write to its stderr."""
     return failure._replace(
         message=redactor.text(failure.message), stderr=tuple(redactor.text(line) for line in failure.stderr)
     )
 
 
-class Game:
-    """One play."""
+class Play:
+    """One play of a client at a connection."""
 
     def __init__(
-        self, role: Role, connection: Connection, options: Options, progress: Callable[[int, int], None]
+        self, client: RecordedClient, connection: Connection, options: Options, progress: Callable[[int, int], None]
     ) -> None:
-        self._role = role
-        self._deck = role.deck
+        self._client = client
+        self._deck = client.deck
         self._connection = connection
         self._options = options
         self._progress = progress
@@ -107,7 +107,7 @@ class Game:
         self.failures: list[Failure] = []
 
     def play(self) -> list[Failure]:
-        """What the server failed to do."""
+        """Play to the end, and return the failures of the server."""
         while not self._is_over():
             self._send()
             if not (self._deck.finished and not self._deck.awaiting()):
@@ -120,7 +120,7 @@ class Game:
     @property
     def _timeout(self) -> float:
         options = self._options
-        return options.timeout if self._role.answered else max(options.timeout, options.starting)
+        return options.timeout if self._client.answered else max(options.timeout, options.starting)
 
     def _is_over(self) -> bool:
         done = self._deck.finished and not self._deck.awaiting()
@@ -128,7 +128,7 @@ class Game:
 
     def _send(self) -> None:
         for send in self._deck.due(monotonic()):
-            self._connection.send(send.text, self._role.headers(send.recorded))
+            self._connection.send(send.text, self._client.headers(send.recorded))
 
     def _receive(self) -> None:
         next_at = self._deck.next_at()
@@ -149,7 +149,7 @@ class Game:
                 self._in_a_row = 0
             else:
                 self._fail("unanswered", row, why)
-        self._progress(self._role.answered, self._role.requests)
+        self._progress(self._client.answered, self._client.requests)
 
     def _give_up(self, overdue: Iterable[Recorded]) -> None:
         overdue = list(overdue)
@@ -175,7 +175,7 @@ class Game:
         self.failures.append(Failure(kind, request_of(row), why, self._connection.stderr()))
 
     def _settle(self) -> None:
-        """A moment for what the server had said last, and nobody waits for."""
+        """Wait a moment for the last messages that the server had sent unasked."""
         end = monotonic() + PATIENCE
         while not self._deck.is_complete and (left := end - monotonic()) > 0:
             text = self._connection.receive(left)

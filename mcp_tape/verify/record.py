@@ -1,4 +1,4 @@
-"""The live server with the real recorder before it: what comes of the play is a recording like any other."""
+"""The live server, with the recorder before it: what comes of the play is a recording like any other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STORING = 60.0  # seconds for what was recorded to be stored
 def recorded(
     server: Server, plan: Plan, options: Options, path: str, *, listen: bool, late: bool
 ) -> Iterator[Connection]:
-    """A connection to the server, recorded into a new cassette, which is whole when this ends."""
+    """Connect to the server through a recorder; its cassette is complete when this ends."""
     words = [*mcp_tape(), "record", "-q", "-o", path, *options.recording]
     if server.command:
         with Stdio([*words, "--", *server.command], storing=_STORING) as connection:
@@ -61,9 +61,9 @@ def _at_url(server: Server, plan: Plan, words: list[str], listen: bool, late: bo
 
 
 def crashed(connection: Connection, was: int | None, path: str) -> list[Failure]:
-    """What a server comes to that ended badly of its own accord, after its last answer; `was`: the recorded exit code.
+    """Report a server that failed of its own accord after its last answer; `was`: the recorded exit code.
 
-    One that has to be pushed to end may end with anything.
+    One that has to be stopped may end with anything.
     """
     if was != 0 or not isinstance(connection, Stdio) or connection.was_pushed:
         return []
@@ -74,19 +74,19 @@ def crashed(connection: Connection, was: int | None, path: str) -> list[Failure]
 
 
 def is_old(url: str, transport: str) -> bool:
-    """Whether a server speaks HTTP+SSE: nothing but names and the recording tell."""
+    """Return whether to speak HTTP+SSE to a server, by its URL and the recording: nothing else is known yet."""
     path = urlsplit(url).path.rstrip("/")
     return path.endswith("/sse") or (transport == SSE and not path.endswith("/mcp"))
 
 
 def _said(connection: Stdio) -> str:
-    """What the recorder itself has to say about it."""
+    """The recorder's own explanation, from its stderr."""
     own = [line.removeprefix("mcp-tape: ") for line in connection.stderr() if line.startswith("mcp-tape: ")]
     return next((line for line in own if line.startswith("cannot ")), own[-1] if own else "")
 
 
 def _wait(path: str) -> None:
-    """A recorder that had to be killed leaves its writer behind, which goes on until all is stored."""
+    """Wait until all is stored: a recorder that was killed leaves its writer behind."""
     end = monotonic() + _STORING
     while monotonic() < end:
         with Cassette(path) as cassette:

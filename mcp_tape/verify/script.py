@@ -1,4 +1,4 @@
-"""What a tape tells about its client: its frames in order, which answers hold it up, and what it waited for besides."""
+"""The client's script: its frames in order, the answers that hold it up, and what it waited for besides."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_LAPSES = 3  # waits in vain after which nothing is waited for any more
 
 
 class Turn(NamedTuple):
-    """A frame of the client; without rows it is no message."""
+    """A frame of the client; noise where it has no rows."""
 
     seq: int
     rows: list[Recorded]
@@ -45,14 +45,14 @@ def answered(mine: Iterable[Recorded], server: Iterable[Recorded]) -> set[Asked]
 
 
 def blocking(mine: Iterable[Recorded], has_answer: set[Asked]) -> set[Asked]:
-    """Those of them that the client waited for: none that it cancelled, and no listen."""
+    """The answered requests that the client waited for: none that it cancelled, and no listen."""
     cancelled = {row.exchange for row in mine if row.method == protocol.CANCELLED}
     free = {row.seq for row in mine if row.method == protocol.LISTEN} | cancelled
     return {asked for asked in has_answer if asked[0] not in free}
 
 
 class Patience:
-    """For what else had come before a message of the client, it waits a moment; before it polls, as long as then."""
+    """Waits of the client: a moment for what the server had sent unasked; before a poll, as long as recorded."""
 
     def __init__(self, selection: Selection, script: Iterable[Turn], server: list[Recorded], seconds: float) -> None:
         self.seconds = seconds
@@ -66,11 +66,11 @@ class Patience:
             self._read(selection, script, server)
 
     def hear(self, method: str | None) -> None:
-        """The server said something of its own accord."""
+        """Count a message that the server sent unasked."""
         self._heard[method or ""] += 1
 
     def is_over(self, turn: Turn, now: float) -> bool:
-        """Whether a message need not wait any longer."""
+        """Return whether a message need not wait any longer."""
         if self._turn != turn.seq:
             self._turn, self._since = turn.seq, now
         waited = now - self._since
@@ -84,13 +84,13 @@ class Patience:
         return True
 
     def until(self, turn: Turn) -> float | None:
-        """When it need not wait any longer, if it waits."""
+        """The time at which a wait ends; None if there is none."""
         if self._turn != turn.seq:
             return None
         return self._since + max(self._pauses.get(turn.seq, 0.0), self.seconds if self.is_missing(turn.seq) else 0.0)
 
     def is_missing(self, seq: int | None) -> bool:
-        """Whether something has not come that had come before this frame of the client, or before the end."""
+        """Return whether something is missing that had come before this frame of the client, or before the end."""
         return any(self._heard[method] < count for method, count in self._needs.get(seq, {}).items())
 
     def _read(self, selection: Selection, script: Iterable[Turn], server: list[Recorded]) -> None:

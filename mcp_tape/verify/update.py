@@ -1,4 +1,4 @@
-"""Putting what was verified in the place of what was recorded: whole, at once, or not at all."""
+"""Updates: the new recording in the place of the old one, or beside it for a review; whole, or not at all."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def update(path: str, played: Sequence[Verified]) -> None:
 
 
 def keep(path: str, played: Sequence[Verified]) -> None:
-    """Put the same beside the cassette instead, to be reviewed."""
+    """Put what was recorded beside the cassette, to be reviewed."""
     path = os.path.abspath(path)
     otherwise = "the new recording was not kept"
     edit.propose(path, _fit_to_replace(played, otherwise), otherwise, path + ENDING)
 
 
 def forget(path: str) -> None:
-    """Nothing waits to be reviewed any more."""
+    """Remove what waits to be reviewed."""
     edit.withdraw(path + ENDING)
 
 
@@ -41,7 +41,7 @@ def _fit_to_replace(played: Sequence[Verified], otherwise: str) -> edit.New:
 
 
 def _unfit(verified: Verified) -> str | None:
-    """Why a recording must not take the old one's place."""
+    """The reason why a recording must not take the old one's place."""
     session = f"session {verified.session}"
     if verified.failures:
         return f"{session}: {verified.failures[0].message}"

@@ -13,7 +13,7 @@ import pytest
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.compare.checks.server_requests import same
 from mcp_tape.replay.selection import select
-from mcp_tape.verify.client import Role
+from mcp_tape.verify.client import RecordedClient
 from mcp_tape.verify.deck import ClientDeck
 from mcp_tape.verify.plan import Options, planned
 from tests.replay.test_deck import request, result, tell
@@ -245,12 +245,12 @@ def test_a_session_that_extends_another_uses_what_the_live_server_gave_in_that(t
     alter(tape, "UPDATE sessions SET extends = 1 WHERE id = 2")
     base, more = planned(str(tape), Options())
     with Cassette(tape) as cassette:
-        deck = Role(cassette, base, Options(), {}).deck
+        deck = RecordedClient(cassette, base, Options(), {}).deck
         deck.due(0)
         deck.receive(result(1, {"id": "id-34"}).encode(), "stdio", 0)
-        (sent,) = Role(cassette, more, Options(), {}).deck.due(0)
+        (sent,) = RecordedClient(cassette, more, Options(), {}).deck.due(0)
         assert json.loads(sent.text)["params"] == {"id": "id-34", "uri": "job://id-34/log"}
-        (alone,) = Role(cassette, planned(f"{tape}", Options("2"))[0], Options(), {}).deck.due(0)
+        (alone,) = RecordedClient(cassette, planned(f"{tape}", Options("2"))[0], Options(), {}).deck.due(0)
         assert json.loads(alone.text)["params"] == {"id": "id-12", "uri": "job://id-12/log"}
 
 
