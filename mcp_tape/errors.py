@@ -51,9 +51,10 @@ def pasted(path: str) -> str:
 
 
 def count(number: int, thing: str) -> str:
+    """Return a number with its noun, in the plural where needed."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def harmless(text: str, stand_in: Callable[[str], str] = lambda character: "\N{MIDDLE DOT}") -> str:
-    """Text without what a terminal acts on or hides, for it may be a stranger's: each such character has a stand-in."""
+    """Replace characters that a terminal acts on or does not show: the text may be a stranger's."""
     return text if text.isprintable() else "".join(c if c.isprintable() else stand_in(c) for c in text)

@@ -21,6 +21,7 @@ SUBSCRIBE, UNSUBSCRIBE, LISTEN = "resources/subscribe", "resources/unsubscribe",
 SET_LEVEL, COMPLETE = "logging/setLevel", "completion/complete"
 TASK_PREFIX, TASKS, TASK, TASK_RESULT = "tasks/", "tasks/list", "tasks/get", "tasks/result"
 TASK_CANCEL, TASK_UPDATE = "tasks/cancel", "tasks/update"
+SKILLS, SKILL, DIRECTORY = "skills/list", "skills/get", "resources/directory/read"
 ROOTS, SAMPLE, ELICIT = "roots/list", "sampling/createMessage", "elicitation/create"  # sent by servers
 
 # Notifications.
@@ -31,6 +32,7 @@ CANCELLED, PROGRESS, LOGGED = "notifications/cancelled", "notifications/progress
 TOOLS_CHANGED, PROMPTS_CHANGED = "notifications/tools/list_changed", "notifications/prompts/list_changed"
 RESOURCES_CHANGED, RESOURCE_UPDATED = "notifications/resources/list_changed", "notifications/resources/updated"
 ROOTS_CHANGED, ACKNOWLEDGED = "notifications/roots/list_changed", "notifications/subscriptions/acknowledged"
+TASK_STATUS, ELICITED = "notifications/tasks/status", "notifications/elicitation/complete"
 
 # Revisions. A legacy session begins with a handshake; the modern era has neither handshakes nor HTTP sessions.
 LEGACY_VERSIONS = ("2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")

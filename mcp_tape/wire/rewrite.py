@@ -19,7 +19,7 @@ _SUBSCRIPTION = ("_meta", protocol.META_SUBSCRIPTION)
 
 
 def free_id(is_used: Callable[[str], bool], *wanted: str, form: Callable[[int], str] = str, first: int = 1) -> str:
-    """The first id that is not in use: of those wanted, else of the numbers in some form."""
+    """Return the first id that is not in use: of those wanted, else of the numbers in some form."""
     return next(name for name in chain(wanted, map(form, count(first))) if not is_used(name))
 
 
