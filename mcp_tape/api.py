@@ -75,7 +75,7 @@ def record_url(
 
     `started` is given the URL for the client.
     """
-    from .transports.http.listen import Accidents
+    from .transports.http.guard import Accidents
 
     path = os.path.abspath(path)
     check_writable(path)
@@ -147,7 +147,7 @@ def replay_web(
     """Be the recorded server over HTTP, until told to stop. `started` is given the URL for the client."""
     from .cassette.reader import Cassette
     from .transports.http import serve as http
-    from .transports.http.listen import Accidents
+    from .transports.http.guard import Accidents
 
     with Cassette(path) as cassette:
         stage, accidents = Stage(cassette, options, say), Accidents(say)

@@ -73,7 +73,7 @@ class Url:
     def add(self, file: str, replay: api.Replay, recorder: Recorder, say: Say) -> tuple[api.Played, int]:
         """The same over HTTP."""
         from .cassette.reader import Cassette
-        from .transports.http.listen import Accidents
+        from .transports.http.guard import Accidents
         from .transports.http.live import LiveServer
         from .transports.http.relay import Proxy
         from .transports.http.upstream import Upstream

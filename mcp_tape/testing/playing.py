@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..replay.calls import Call
     from ..replay.deck import Deck, Fact
     from ..replay.sends import Player, Send
-    from ..transports.http.listen import App
+    from ..transports.http.asgi import App
     from ..transports.http.serve import Server
 
 

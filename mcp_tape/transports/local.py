@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import asyncio
 
     from ..replay.sends import Player
-    from .http.listen import App, Site
+    from .http.asgi import App
+    from .http.listen import Site
 
     Deckplace = Callable[[], contextlib.AbstractContextManager[Player]]
 

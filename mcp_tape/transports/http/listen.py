@@ -5,40 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import re
 import signal
 import socket
-import struct
-import traceback
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urlsplit
 
 import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
+from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol, RequestResponseCycle
 
-from ...errors import ServerError, TapeError
+from ...errors import ServerError
 from . import shortcut
-from .addresses import is_address, is_loopback
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-Headers = list[tuple[bytes, bytes]]
-Refusal = tuple[int, str]
+from .asgi import TRANSPORT, App, Receive, Scope, Send
+from .guard import Guard
 
 _BACKLOG = 1024
 _BEHIND = 1 << 16  # bytes of further requests that are kept while one is answered
 HEAD_TIMEOUT = 30.0  # seconds
 _GRACE = 0.3  # seconds that a response may take to end when we are told to stop
-_TRANSPORT = "mcp_tape.transport"
-OPENED = "mcp_tape.opened"  # what came of a request that could not be answered at once
-_ABSOLUTE = re.compile(rb"https?://[^/]*", re.I)
-_ORIGIN, _SITE = shortcut.OF_BROWSERS
 _TOO_SLOW = shortcut.whole(
     408,
     [(b"content-type", b"text/plain"), (b"connection", b"close")],
@@ -135,149 +120,6 @@ def _bind(address: Address) -> socket.socket:
     return listener
 
 
-class Guard:
-    """Lets through what was meant for us: a web page must not reach a local server, by a name of its own or by ours."""
-
-    def __init__(self, app: App, host: str, report: Callable[[Exception], None]) -> None:
-        self._app = app
-        self._report = report
-        self._names = {host.lower(), "localhost", socket.gethostname().lower()}
-        self._usual: str | None = None  # the last host that was ours
-        self._asked: shortcut.Quick | None = getattr(app, "quick", None)
-        self.quick: shortcut.Quick | None = self._quick if self._asked else None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        _to_origin_form(scope)
-        refused = (
-            _refused_verb(scope["method"]) or self._refused_host(scope["headers"]) or _refused_page(scope["headers"])
-        )
-        if refused is not None:
-            await answer(send, refused[0], f"mcp-tape: {refused[1]}\n")
-            return
-        try:
-            if isinstance(scope.get(OPENED), Exception):
-                raise scope[OPENED]
-            await self._app(scope, receive, send)
-        except Exception as error:
-            self._report(error)
-            raise  # uvicorn answers with a 500, or closes the connection
-
-    def _quick(self, request: shortcut.Request) -> object:
-        """The same for a request that may be answered at once, which none of a browser is."""
-        host = header(request.headers, b"host")
-        if self._asked is None:
-            return None
-        if host != self._usual:
-            if self._refused_host(request.headers):
-                return None
-            self._usual = host
-        try:
-            return self._asked(request)
-        except Exception as error:
-            return error  # raised again where it can be answered
-
-    def _refused_host(self, headers: Headers) -> Refusal | None:
-        host = header(headers, b"host")
-        if host is not None and self._is_ours(_hostname(f"//{host}")):
-            return None
-        return 421, f"the host {host!r} is not this one; use the URL that mcp-tape printed"
-
-    def _is_ours(self, name: str) -> bool:
-        return name in self._names or is_address(name)
-
-
-def _refused_page(headers: Headers) -> Refusal | None:
-    """Pages of this machine may talk to us, others may not.
-
-    Browsers name the page in `Origin`, but for images, scripts and links they only say how far away it is:
-    https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header. Only clients that are no browsers send neither.
-    """
-    source = header(headers, _ORIGIN)
-    if source is not None:
-        return None if is_loopback(_hostname(source)) else (403, f"requests of pages from {source!r} are refused")
-    near = {"none", "same-origin"}
-    if is_loopback(_hostname(f"//{header(headers, b'host')}")):
-        near.add("same-site")  # another port of this machine
-    far = sorted({value.decode("latin-1") for name, value in headers if name == _SITE} - near)
-    return (403, f"requests of pages from other sites are refused (Sec-Fetch-Site: {', '.join(far)})") if far else None
-
-
-def _refused_verb(verb: str) -> Refusal | None:
-    """A tunnel would lead past us, and an echo of the request would show what we add to it."""
-    return (405, f"{verb} is not served here") if verb in ("CONNECT", "TRACE") else None
-
-
-def _to_origin_form(scope: Scope) -> None:
-    """A client that takes us for a proxy names the whole URL."""
-    found = _ABSOLUTE.match(scope["raw_path"])
-    if found:
-        scope["raw_path"] = scope["raw_path"][found.end() :] or b"/"
-        scope["path"] = unquote(scope["raw_path"].decode("latin-1"))
-
-
-def _hostname(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
-
-
-async def answer(
-    send: Send,
-    status: int,
-    text: str | bytes,
-    content: bytes = b"text/plain; charset=utf-8",
-    *more: tuple[bytes, bytes],
-) -> None:
-    """A response of our own."""
-    body = text.encode() if isinstance(text, str) else text
-    headers = [(b"content-length", b"%d" % len(body)), *([(b"content-type", content)] if body else []), *more]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-class Accidents:
-    """What goes wrong within mcp-tape while it serves: said once each, as it happens, and told by the exit code."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
-        self._said: set[str] = set()
-
-    @property
-    def code(self) -> int:
-        return int(bool(self._said))
-
-    def __call__(self, error: Exception) -> None:
-        if isinstance(error, TapeError):
-            return  # whoever serves ends with it
-        from ...redaction.diagnostics import hidden
-
-        *_, (frame, line) = traceback.walk_tb(error.__traceback__) if error.__traceback__ else [(None, 0)]
-        where = f" ({os.path.basename(frame.f_code.co_filename)}:{line})" if frame else ""
-        told = " ".join(f"{type(error).__name__}: {error}".split())
-        text = hidden(f"a request failed within mcp-tape, please report it: {told}{where}")
-        if text not in self._said:
-            self._said.add(text)
-            self._say(text)
-
-
-def header(headers: Headers, name: bytes) -> str | None:
-    """The first header of this name; uvicorn gives names in lower case."""
-    return next((value.decode("latin-1") for key, value in headers if key == name), None)
-
-
-def abort(scope: Scope) -> None:
-    """End the connection of a request at once, so that nobody takes it for a clean end."""
-    scope[_TRANSPORT].abort()
-
-
-def reset(scope: Scope) -> None:
-    """The same as a network fault would."""
-    at_once = struct.pack("ii", 1, 0)  # lingering for no time makes the system send a reset
-    scope[_TRANSPORT].get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
-    abort(scope)
-
-
 class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, started: Callable[[], None], heeds_signals: bool) -> None:
         super().__init__(config)
@@ -301,20 +143,22 @@ class _Server(uvicorn.Server):
 
 
 class _Protocol(H11Protocol):
-    """Puts its connection within an application's reach, and asks it first for a quick answer, if it gives such."""
+    """uvicorn's protocol with a shortcut: a usual request is parsed by us, and answered at once if that can be.
+
+    One that cannot is handed over as it was parsed, to a cycle like those that uvicorn makes; h11 never sees it.
+    """
 
     def __init__(self, *arguments: Any, head_timeout: float, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self._head_timeout = head_timeout
         self._head_timer: asyncio.TimerHandle | None = None
         self.logger = _SILENT
-        self._held = b""
-        self._opened: object = None
+        self._held = b""  # of a request whose body is on its way, or behind one that was handed over
         app = self.app
         self._quick: shortcut.Quick | None = getattr(app, "quick", None)
 
         async def with_transport(scope: Scope, receive: Receive, send: Send) -> None:
-            scope[_TRANSPORT], scope[OPENED], self._opened = self.transport, self._opened, None
+            scope[TRANSPORT] = self.transport
             await app(scope, receive, send)
 
         self.app = with_transport
@@ -328,14 +172,26 @@ class _Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._is_handed_over():
+            self._held += data
+            if len(self._held) >= _BEHIND:
+                self.flow.pause_reading()
+            return
         if self._quick is not None and self._is_idle():
             data, self._held = self._held + data, b""
-            if self._is_done(data, self._quick):
+            self._unset_keepalive_if_required()
+            if self._is_taken(data, self._quick):
                 self._time_head(is_awaited=False)
                 return
         super().data_received(data)
         self._stay_attentive()
         self._time_head(is_awaited=self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0]))
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        held, self._held = self._held, b""
+        if held and not self.transport.is_closing():
+            self.data_received(held)
 
     def send_400_response(self, msg: str) -> None:
         """Turn away what is no HTTP, unless a response has begun; either way nobody listens to what is answered."""
@@ -359,31 +215,73 @@ class _Protocol(H11Protocol):
             self.transport.write(_TOO_SLOW)
         self.transport.close()
 
-    def _is_done(self, data: bytes, quick: shortcut.Quick) -> bool:
-        """Whether nothing more is to be done for now: a request was answered at once, or its body is on its way."""
+    def _is_taken(self, data: bytes, quick: shortcut.Quick) -> bool:
+        """Return whether a usual request was answered or handed over, or waits for its body; else h11 is to read it."""
         request = shortcut.parsed(data)
         found = quick(request) if request is not None else None
-        if found is shortcut.WAIT:
+        if request is None or (found is None and request.body is None):
+            return False
+        if isinstance(found, shortcut.Wait):
             self._held = data
-            self._unset_keepalive_if_required()
-        elif isinstance(found, bytes):
-            self._unset_keepalive_if_required()
-            self.conn.their_http_version = b"1.1"  # as h11 would know by now
+            return True
+        self.conn.their_http_version = b"1.1"  # as h11 would know by now
+        if isinstance(found, bytes):
             self.transport.write(found)
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
         else:
-            self._opened = found
-            return False
+            self._hand_over(request, found or self.app)
         return True
+
+    def _hand_over(self, request: shortcut.Request, app: App) -> None:
+        """Run an application with a request that was parsed, as `H11Protocol.handle_events` does with one of h11."""
+        writing = h11.Connection(h11.SERVER)  # may respond before it has read: frames one response as RFC 9112 wants it
+        writing.their_http_version = b"1.1"
+        self.scope = {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": "1.1",
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "method": "POST",
+            "root_path": self.root_path,
+            "path": request.path,
+            "raw_path": request.path.encode(),
+            "query_string": b"",
+            "headers": request.headers,
+            TRANSPORT: self.transport,  # type: ignore[misc]
+        }
+        self.cycle = RequestResponseCycle(
+            scope=self.scope,
+            conn=writing,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            on_response=self.on_response_complete,
+        )
+        self.cycle.body += request.body or b""
+        self.cycle.more_body = False
+        self.cycle.message_event.set()
+        task = self.loop.create_task(self.cycle.run_asgi(app))  # type: ignore[arg-type]  # which knows less than ASGI allows
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
 
     def _stay_attentive(self) -> None:
         """Read on, though the next request is there before the response is through: a client may leave."""
         if self.flow.read_paused and not self.cycle.more_body and len(self.conn.trailing_data[0]) < _BEHIND:
             self.flow.resume_reading()
 
+    def _is_handed_over(self) -> bool:
+        """True while a response is on its way that h11 does not know of."""
+        return self.cycle is not None and self.cycle.conn is not self.conn and not self.cycle.response_complete
+
     def _is_idle(self) -> bool:
-        """Whether a new request begins, and what we write goes out at once."""
+        """True if a new request begins, and what we write goes out at once."""
         between = self.conn.our_state is h11.IDLE and not self.conn.trailing_data[0]
         return between and not self.flow.write_paused and not self.transport.is_closing()

@@ -11,7 +11,7 @@ from ...replay.live import Episodes, ToLive
 from ...replay.sends import Refuse
 from ...wire import protocol, rewrite
 from ...wire.channels import SSE
-from .listen import Headers, Receive, Scope
+from .asgi import Headers, Receive, Scope
 from .serve import MAX_BODY, Server
 from .streams import Conversation
 from .upstream import Incoming, path_and_query, within

@@ -18,7 +18,7 @@ from ...redaction.diagnostics import hidden
 from ...wire import frames, jsontext, protocol
 from ...wire.channels import http_channel
 from ...wire.framing import Events, is_event_stream
-from .listen import Headers, Receive, Scope, Send, abort, answer, header
+from .asgi import Headers, Receive, Scope, Send, abort, answer, header
 from .upstream import Failed, Upstream, end_to_end, why
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from ...replay.sends import Hangup, Refuse, Reset, Send
 from ...wire import frames, framing, protocol, rewrite
 from ...wire.channels import is_http
 from . import shortcut
-from .listen import Headers, Receive, Scope, abort, answer, reset
-from .listen import Send as Reply
+from .asgi import Headers, Receive, Scope, abort, answer, reset
+from .asgi import Send as Reply
 from .streams import Conversation, Stream
 
 if TYPE_CHECKING:

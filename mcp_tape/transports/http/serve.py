@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote
@@ -14,10 +15,10 @@ from ...values import size_text
 from ...wire import frames, framing, protocol, rewrite
 from ...wire.channels import SSE, http_channel
 from . import shortcut
-from .listen import OPENED, Headers, Receive, Scope, answer, header
-from .listen import Send as Reply
+from .asgi import App, Headers, Receive, Scope, answer, header
+from .asgi import Send as Reply
 from .response import JSON, Response, at_once, plainly, session_header
-from .streams import Conversation
+from .streams import Conversation, Stream
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -77,8 +78,11 @@ class Server:
         self.failure: CassetteError | None = None  # what of the tape could not be played
 
     async def __call__(self, scope: Scope, receive: Receive, send: Reply) -> None:
+        await self._run(self._route, scope, receive, send)
+
+    async def _run(self, app: App, scope: Scope, receive: Receive, send: Reply) -> None:
         try:
-            await self._route(scope, receive, send)
+            await app(scope, receive, send)
         except _TooLargeError:
             error = rewrite.error(
                 -32000, f"mcp-tape: the body is larger than {size_text(self._max_body)}; see --max-body"
@@ -108,70 +112,84 @@ class Server:
 
     # -- Streamable HTTP
 
-    def quick(self, request: shortcut.Request) -> object:
-        """A response that is complete at once, as bytes; else the stream that will be sent, or None."""
-        try:
-            return self._at_once(request)
-        except CassetteError as error:
-            self._fail(error)
-            return None
-
-    def _at_once(self, request: shortcut.Request) -> object:
+    def quick(self, request: shortcut.Request) -> shortcut.Found:
+        """A response that is complete at once; else what goes on with the request, if anything was done about it."""
         path = request.path.rstrip("/")
-        number = header(request.headers, _SESSION)
-        conversation = self._modern if number is None else self._conversations.get(number)
-        if self._aliases.get(path, path) != PATH:
+        if self._aliases.get(path, path) != PATH or len(request.body or b"") > self._max_body:
             return None
         if request.body is None:
             return shortcut.WAIT
+        number = header(request.headers, _SESSION)
+        conversation = self._modern if number is None else self._conversations.get(number)
         if conversation is None:
             return None
-        is_known = number is not None or protocol.is_modern(
-            {}, header(request.headers, _VERSION)
-        )  # whose it is, unread
-        plain = conversation.deck.plain(request.body) if self._is_alone and is_known else None
+        try:
+            found = self._at_once(conversation, request.headers, request.body, number)
+        except CassetteError as error:
+            self._fail(error)
+            raise
+        return found if isinstance(found, bytes) else partial(self._run, found)
+
+    def _at_once(self, conversation: Conversation, headers: Headers, body: bytes, number: str | None) -> bytes | App:
+        version = header(headers, _VERSION)
+        is_known = number is not None or protocol.is_modern({}, version)  # whose it is, unread
+        plain = conversation.deck.plain(body) if self._is_alone and is_known else None
         if plain is not None:
             return plainly(conversation, *plain)
-        messages = frames.parse(request.body)[1]
-        version = header(request.headers, _VERSION)
-        if len(messages) != 1 or not (number or protocol.is_modern(messages[0].body, version)):
-            return None
-        if messages[0].kind != "request" or messages[0].method in (protocol.INITIALIZE, protocol.LISTEN):
-            return None
-        plain = conversation.deck.plain_of(messages[0], request.body) if self._is_alone else None
+        messages = frames.parse(body)[1]
+        if not _is_plain_request(messages) or not (number or protocol.is_modern(messages[0].body, version)):
+            return partial(self._posted, body, messages)
+        plain = conversation.deck.plain_of(messages[0], body) if self._is_alone else None
         if plain is not None:
             return plainly(conversation, *plain)
-        channel = http_channel("POST", next(self._numbers))
-        stream = conversation.open(channel, (messages[0].rpc_id or "null",), False)
-        self._take(conversation, request.headers, request.body, channel)
-        return at_once(conversation, stream) or (conversation, stream)
+        stream = self._open(conversation, headers, body, messages)
+        return at_once(conversation, stream) or partial(self._respond, conversation, stream)
 
     async def _post(self, scope: Scope, receive: Receive, send: Reply) -> None:
-        if scope.get(OPENED):
-            conversation, stream = scope[OPENED]
-            await Response(conversation, stream, scope, receive, send, self._hang_up).run()
-            return
         body = await self._read(scope, receive)
-        if body is None:
-            return
-        messages = frames.parse(body)[1]
+        if body is not None:
+            await self._posted(body, frames.parse(body)[1], scope, receive, send)
+
+    async def _posted(
+        self, body: bytes, messages: list[frames.Message], scope: Scope, receive: Receive, send: Reply
+    ) -> None:
         if not messages:
             await _refuse(send, 400, _NOT_JSON)
             return
         conversation = self._whose(scope["headers"], messages)
         if isinstance(conversation, str):
             await _refuse(send, 404 if conversation is _NO_SESSION else 400, conversation)
-            return
-        channel = http_channel("POST", next(self._numbers))
-        asked = [message for message in messages if message.kind == "request"]
-        if not asked:
-            self._take(conversation, scope["headers"], body, channel)
+        elif any(message.kind == "request" for message in messages):
+            stream = self._open(conversation, scope["headers"], body, messages)
+            await self._respond(conversation, stream, scope, receive, send)
+        else:
+            self._take(conversation, scope["headers"], body, self._channel("POST"))
             await _accept(send, conversation)
-            return
+
+    def _open(
+        self, conversation: Conversation, headers: Headers, body: bytes, messages: list[frames.Message]
+    ) -> Stream:
+        """The stream that answers what was posted."""
+        asked = [message for message in messages if message.kind == "request"]
         ids = [message.rpc_id or "null" for message in asked]
+        channel = self._channel("POST")
         stream = conversation.open(channel, ids, any(message.method == protocol.LISTEN for message in asked))
-        self._take(conversation, scope["headers"], body, channel)
-        await Response(conversation, stream, scope, receive, send, self._hang_up).run()
+        self._take(conversation, headers, body, channel)
+        return stream
+
+    async def _respond(
+        self,
+        conversation: Conversation,
+        stream: Stream,
+        scope: Scope,
+        receive: Receive,
+        send: Reply,
+        opening: bytes = b"",
+    ) -> None:
+        await Response(conversation, stream, scope, receive, send, self._hang_up).run(opening)
+
+    def _channel(self, verb: str) -> str:
+        return http_channel(verb, next(self._numbers))
 
     def _whose(self, headers: Headers, messages: list[frames.Message]) -> Conversation | str:
         number = header(headers, _SESSION)
@@ -206,18 +224,16 @@ class Server:
         elif conversation is None:
             await _refuse(send, 404, _NO_SESSION)
         elif event := header(scope["headers"], protocol.RESUME_HEADER.encode()):
-            stream = conversation.resume(
-                http_channel("GET", next(self._numbers)), event.encode("latin-1").decode("utf-8", "replace")
-            )
+            stream = conversation.resume(self._channel("GET"), event.encode("latin-1").decode("utf-8", "replace"))
             if stream is None:
                 await _refuse(send, 400, _NO_EVENT)
             else:
-                await Response(conversation, stream, scope, receive, send, self._hang_up).run()
+                await self._respond(conversation, stream, scope, receive, send)
         elif conversation.refuses_listeners:
             await answer(send, 405, "mcp-tape: as recorded, there is no GET stream\n")
         else:
-            stream = conversation.listen(http_channel("GET", next(self._numbers)))
-            await Response(conversation, stream, scope, receive, send, self._hang_up).run()
+            stream = conversation.listen(self._channel("GET"))
+            await self._respond(conversation, stream, scope, receive, send)
 
     async def _delete(self, scope: Scope, send: Reply) -> None:
         conversation = self._conversations.pop(header(scope["headers"], _SESSION) or "", None)
@@ -235,7 +251,7 @@ class Server:
         conversation.flush()
         endpoint = f"{MESSAGES_PATH}?sessionId={quote(conversation.number, safe='')}"
         opening = framing.encode(b"event: endpoint\n", endpoint.encode(), b"\n")
-        await Response(conversation, stream, scope, receive, send, self._hang_up).run(opening)
+        await self._respond(conversation, stream, scope, receive, send, opening)
         self._conversations.pop(conversation.number, None)
 
     async def _sse_post(self, scope: Scope, receive: Receive, send: Reply) -> None:
@@ -289,6 +305,13 @@ class Server:
     def _hang_up(self, code: int) -> None:
         self.code = code
         self._stop()
+
+
+def _is_plain_request(messages: list[frames.Message]) -> bool:
+    """True for one request that begins nothing and has no stream of its own."""
+    if len(messages) != 1 or messages[0].kind != "request":
+        return False
+    return messages[0].method not in (protocol.INITIALIZE, protocol.LISTEN)
 
 
 def _length(headers: Headers) -> int:

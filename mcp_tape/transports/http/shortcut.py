@@ -10,10 +10,12 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import NamedTuple
 
-Headers = list[tuple[bytes, bytes]]
+from .asgi import App, Headers
+
 OF_BROWSERS = (b"origin", b"sec-fetch-site")
 _LARGEST = 1 << 16
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x21-\xff](?:[\t\x20-\xff]*[\x21-\xff])?)?[ \t]*")
+_PATH = re.compile(rb"/[\x21-\x7e]*")
 _LENGTH = re.compile(rb"[0-9]{1,5}")
 _UNUSUAL = frozenset({b"transfer-encoding", b"expect", b"upgrade", b"connection", *OF_BROWSERS})
 _ONCE = frozenset({b"host", b"content-length"})
@@ -28,9 +30,14 @@ class Request(NamedTuple):
     body: bytes | None
 
 
-# The whole response; something to go on with in the usual way; `WAIT`, for the body; or None, where nothing was done.
-Quick = Callable[[Request], object]
-WAIT = object()
+class Wait:
+    """For the body of a request."""
+
+
+WAIT = Wait()
+# The whole response; an application that goes on with the request; `WAIT`; or None if nothing was done about it.
+Found = bytes | App | Wait | None
+Quick = Callable[[Request], Found]
 
 
 def parsed(data: bytes) -> Request | None:
@@ -40,7 +47,7 @@ def parsed(data: bytes) -> Request | None:
         return None
     first, *lines = head.split(b"\r\n")
     words = first.split(b" ")
-    if len(words) != 3 or words[0] != b"POST" or words[2] != b"HTTP/1.1" or not words[1].startswith(b"/"):
+    if len(words) != 3 or words[0] != b"POST" or words[2] != b"HTTP/1.1" or not _PATH.fullmatch(words[1]):
         return None
     headers: Headers = []
     once: dict[bytes, bytes] = {}

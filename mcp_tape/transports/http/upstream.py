@@ -14,7 +14,7 @@ from ...errors import ServerError
 from ...wire import protocol
 from ...wire.compression import Decoder, TooLargeError, readable
 from ...wire.framing import Event, Events, Line, Whole, is_event_stream
-from .listen import Headers, header
+from .asgi import Headers, header
 
 Failed = httpx2.HTTPError
 _CONNECT = 30.0  # seconds; reading may take for ever

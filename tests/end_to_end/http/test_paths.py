@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 from mcp_tape import api
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.transports.http import listen, serve, shortcut
+from mcp_tape.transports.http.guard import Guard
 from tests.replay.test_deck import call, request, result, tell
 from tests.support.fuzzing import Case, cases
 from tests.support.http_facts import Http, cassette
@@ -57,7 +58,7 @@ class Way:
     def __init__(self, tape: Cassette, quick: bool) -> None:
         server = serve.Server(api.Stage(tape, api.Replay(), lambda text: None), lambda: None)
         self.accidents: list[Exception] = []
-        guard = listen.Guard(server, "127.0.0.1", self.accidents.append)
+        guard = Guard(server, "127.0.0.1", self.accidents.append)
         self._guard_quick, guard.quick = guard.quick, self._quick if quick else None
         self.at_once = 0  # responses that were
         config = listen.configured(guard)
@@ -65,7 +66,7 @@ class Way:
         self._state = ServerState()
         self._make = partial(config.http_protocol_class, config, self._state, {})
 
-    def _quick(self, request: shortcut.Request) -> object:
+    def _quick(self, request: shortcut.Request) -> shortcut.Found:
         assert self._guard_quick is not None
         found = self._guard_quick(request)
         self.at_once += isinstance(found, bytes)
