@@ -1,4 +1,4 @@
-"""Listening for HTTP: a socket, who may talk to it, and uvicorn around a plain ASGI callable."""
+"""Listening for HTTP: a socket, and uvicorn around a plain ASGI callable. All that knows uvicorn and h11 is here."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ from . import shortcut
 from .asgi import TRANSPORT, App, Receive, Scope, Send
 from .guard import Guard
 
+# Subclasses H11Protocol and makes its cycles, which uvicorn does not document: tried with 0.30 and 0.54. The
+# requirement in pyproject.toml is the same, and tests/transports/http/test_listen.py names what is relied on.
+UVICORN = "uvicorn>=0.30,<1"
 _BACKLOG = 1024
 _BEHIND = 1 << 16  # bytes of further requests that are kept while one is answered
 HEAD_TIMEOUT = 30.0  # seconds
@@ -240,13 +243,13 @@ class _Protocol(H11Protocol):
         writing.their_http_version = b"1.1"
         self.scope = {
             "type": "http",
-            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
             "http_version": "1.1",
             "server": self.server,
             "client": self.client,
             "scheme": self.scheme,
             "method": "POST",
-            "root_path": self.root_path,
+            "root_path": "",
             "path": request.path,
             "raw_path": request.path.encode(),
             "query_string": b"",
