@@ -56,7 +56,7 @@ class Builder:
         if len(self._batch) >= _BATCH_FRAMES or self._size >= _BATCH_BYTES:
             self._flush()
 
-    def untold(self) -> set[str]:
+    def unfounded(self) -> set[str]:
         """Facts of the session's row that its frames might give, and do not."""
         return {name for group in _GIVEN for name in group if self._row.get(name) and name not in self._ledger.facts}
 
@@ -72,7 +72,9 @@ class Builder:
         self._flush()
         self._open = False
         given = {name: database.storable(value) for name, value in self._ledger.facts.items()}
-        self.forget(self.untold() & {name for group in _GIVEN if not given.keys().isdisjoint(group) for name in group})
+        self.forget(
+            self.unfounded() & {name for group in _GIVEN if not given.keys().isdisjoint(group) for name in group}
+        )
         row = {"transport": HTTP if self._http else STDIO, "ended_at": self._ended_at()} | self._row
         row["target"] = _target(row["target"])
         self._writer.finish(self._number, row | given)

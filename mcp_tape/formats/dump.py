@@ -1,8 +1,8 @@
 """A cassette as text that stays the same when nothing of meaning changed: for git diff.
 
-Left out: times, numbers of frames, what the recorder is called, and how and when streams happen to end. What races with
-the conversation stands behind it: what HTTP did on each channel, what a server said unasked on a GET stream, and lines
-of stderr.
+Left out: times, numbers of frames, the name of the recorder, and how and when streams happen to end. All that races
+with the conversation stands behind it: HTTP events of each channel, messages that a server sent unasked on a GET
+stream, and lines of stderr.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from ..cassette.query.rows import Label, happened, labelled
 from ..cassette.reader import Cassette, Session
 from ..wire.channels import is_http, is_listen_stream
 from ..wire.frames import Frame
-from .pretty import canonical, harmless
+from .pretty import ARROWS, canonical, harmless
 
-ARROWS = {"client": "→", "server": "←"}
-_TOLD = (
+_FACTS = (
     "transport", "target", "protocol_version", "client_name", "client_version", "server_name", "server_version",
     "exit_code", "note", "extends", "incomplete",
 )  # fmt: skip
@@ -27,7 +26,7 @@ _STDERR = "kind:stderr"
 
 
 class Block(NamedTuple):
-    """Something that was said or that happened."""
+    """A message, an event or a line of stderr."""
 
     session: int
     at: int
@@ -37,7 +36,7 @@ class Block(NamedTuple):
 
 
 def dump(cassette: Cassette, sessions: Iterable[Session], times: bool = False) -> Iterator[str]:
-    """The lines of sessions, in their order."""
+    """Text of sessions, in pieces."""
     for session in sessions:
         yield f"session {session.id}\n"
         yield from _row(session)
@@ -50,7 +49,7 @@ def dump(cassette: Cassette, sessions: Iterable[Session], times: bool = False) -
 
 
 def blocks(cassette: Cassette, session: int) -> Iterator[Block]:
-    """What was said, then what happened on each channel, then what was written to stderr."""
+    """Messages of a session, then the events of each channel, then stderr."""
     racing: list[tuple[int, str, int]] = []
     for frame, labels in labelled(cassette, session, cassette.frames(session)):
         if frame.kind == "stderr" or _is_end(frame):
@@ -67,13 +66,13 @@ def blocks(cassette: Cassette, session: int) -> Iterator[Block]:
 
 
 def _races(frame: Frame, labels: list[Label]) -> bool:
-    """Whether its place among the messages is a matter of luck: it comes on a connection of its own."""
+    """True if its place among the messages is a matter of luck: it comes on a connection of its own."""
     unasked = is_listen_stream(frame.channel) and all(label.exchange is None for label in labels)
     return frame.kind == "control" or unasked
 
 
 def _is_end(frame: Frame) -> bool:
-    """Clients leave streams when they have what they want, at times before the server closes them."""
+    """True for the end of a stream: clients leave when they have what they want, at times before the server closes."""
     event = happened(frame)[0] if frame.kind == "control" else ""
     return event in _ENDS or (event == "abort" and frame.sender == "client")
 
@@ -82,15 +81,15 @@ def _of_channel(cassette: Cassette, session: int, seq: int) -> Iterator[Block]:
     found = cassette.frame(session, seq)
     for frame, labels in labelled(cassette, session, [found] if found else []):
         if frame.kind == "control":
-            event, told = happened(frame)
-            yield _block(session, frame, f"{event} {told}".rstrip() + _channel(frame), _facts(frame))
+            event, details = happened(frame)
+            yield _block(session, frame, f"{event} {details}".rstrip() + _channel(frame), _facts(frame))
         else:
             yield _block(session, frame, _what(frame, labels) + _channel(frame), _body(frame))
 
 
 def _row(session: Session) -> Iterator[str]:
     row = session._asdict()
-    for name in _TOLD:
+    for name in _FACTS:
         if row[name] is not None:
             yield f"  {name}: {harmless(_one_line(str(row[name])))}\n"
 
@@ -112,7 +111,7 @@ def _channel(frame: Frame) -> str:
 
 
 def _facts(frame: Frame) -> Iterable[str]:
-    """Of what happened over HTTP, the rest: headers and more."""
+    """Details of an event of HTTP: headers and more."""
     return canonical(frame.text) or _margin(frame.text)
 
 

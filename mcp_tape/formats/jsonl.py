@@ -37,7 +37,7 @@ def dump(frames: Iterable[Frame], out: BinaryIO, keys: Keys | None = None) -> No
 
 
 def header(session: Session) -> bytes:
-    """The line of a session. It has no sender, so that those who look for one side's frames pass over it."""
+    """Line of a session. It has no sender, so that a search for one side's frames passes over it."""
     row = {"kind": "session", "sender": None, "format": FORMAT, "session": session.id}
     rest = session._asdict() | {"target": _target(session.target)}
     del rest["id"]
@@ -45,14 +45,14 @@ def header(session: Session) -> bytes:
 
 
 def fingerprint(text: bytes) -> str:
-    """What tells whether a text is still the one that keys were given for."""
+    """Digest by which a text is known to be the one that keys were given for."""
     from hashlib import sha256
 
     return sha256(text).hexdigest()[:16]
 
 
 def _target(text: str) -> Any:
-    """As a value, which is nicer to edit, where that gives the same text again."""
+    """Value of a target, which is nicer to edit, where that gives the same text again."""
     try:
         value = orjson.loads(text)
         return value if isinstance(value, (dict, list)) and orjson.dumps(value).decode() == text else text
@@ -84,25 +84,25 @@ def _data(data: bytes, as_text: str, as_base64: str) -> dict[str, str]:
 
 
 def _keys(frame: Frame, keys: Keys | None) -> dict[str, Any]:
-    """The stored keys of a frame, where those made of its text are others."""
+    """Stored keys of a frame, where those made of its text are others."""
     stored = keys.get(frame.seq) if keys else None
     if not stored:
         return {}
     messages = parse(frame.text)[1]
     made = {n: match.message_key(m, frame.text, n) for n, m in enumerate(messages) if m.kind == "request"}
-    told = {str(part): key.hex() for part, key in stored.items() if part in made and made[part] != key}
-    return {"keys": {"of": fingerprint(frame.text)} | told} if told else {}
+    others = {str(part): key.hex() for part, key in stored.items() if part in made and made[part] != key}
+    return {"keys": {"of": fingerprint(frame.text)} | others} if others else {}
 
 
 class Loaded(NamedTuple):
-    """What came onto the cassette: how many frames, and each session with the one that it extends."""
+    """Number of frames that were loaded, and each session with the one that it extends."""
 
     frames: int
     sessions: dict[int, int | None]
 
 
 def load(lines: Iterable[bytes], name: str, builder: Builder, defaults: Mapping[str, Any]) -> Loaded:
-    """Read every line. `defaults`: of a session's row. CassetteError says which line is wrong, and how."""
+    """Read every line. `defaults`: of a session's row. CassetteError names a line that is wrong."""
     last: Frame | None = None
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -126,11 +126,11 @@ def load(lines: Iterable[bytes], name: str, builder: Builder, defaults: Mapping[
 
 
 class _WrongError(ValueError):
-    """What is wrong with a line, and what to try."""
+    """A line that cannot be loaded."""
 
 
 def kind_of(kind: str | None, channel: str, text: bytes, whole: bool) -> tuple[FrameKind, list[Message]]:
-    """What a text is, and the messages in it. What was cut off on its way says nothing."""
+    """Kind of a frame, and the messages in its text. One that was cut off on its way holds none."""
     if channel == STDERR and kind != "control":
         return "stderr", []
     if kind in ("control", "stderr"):
@@ -159,7 +159,7 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def _read_session(row: dict[str, Any], known: Mapping[int, object]) -> dict[str, Any]:
-    """A session's row from its line."""
+    """Row of a session from its line."""
     if _number(row, "format", FORMAT) > FORMAT:
         raise _WrongError("a newer mcp-tape wrote this; upgrade with: pip install -U mcp-tape")
     found = {
@@ -183,7 +183,7 @@ def _read_session(row: dict[str, Any], known: Mapping[int, object]) -> dict[str,
 
 
 def _read_frame(row: dict[str, Any], line: bytes, last: Frame | None) -> tuple[Frame, list[Message]]:
-    """A frame from its line. The order of the lines counts: a number that does not go on is counted on."""
+    """Frame from its line. The order of the lines counts: a number that does not go on is counted on."""
     sender = row.get("sender")
     if sender not in ("client", "server"):
         raise _WrongError('it needs a sender: "sender": "client" or "server"')
@@ -238,7 +238,7 @@ def _hint(value: Any) -> str:
 
 
 def _read_keys(row: dict[str, Any], text: bytes) -> dict[int, bytes] | None:
-    """The keys that came along, if the text is still theirs."""
+    """Keys that came along, if the text is still theirs."""
     keys = row.get("keys")
     if not isinstance(keys, dict) or keys.get("of") != fingerprint(text):
         return None
@@ -258,7 +258,7 @@ def _number(row: dict[str, Any], name: str, default: int = 0) -> int:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether it is a string that SQLite can hold; half a character it cannot."""
+    """True for a string that SQLite can hold; half a character it cannot."""
     if not isinstance(value, str):
         return False
     try:

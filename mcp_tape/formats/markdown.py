@@ -1,6 +1,6 @@
-"""A session as Markdown for people: a heading for each exchange, and what was said in fences.
+"""A session as Markdown for people: a heading for each exchange, and its messages in fences.
 
-What was recorded cannot get out of its fence, whatever it says.
+Recorded text cannot get out of its fence: https://spec.commonmark.org/0.31.2/#fenced-code-blocks
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from ..cassette.query.rows import Label, labelled
 from ..cassette.reader import Cassette, Session
 from ..wire import jsontext
 from ..wire.frames import Frame
-from .pretty import LARGE, harmless, pieces_of_members
+from .pretty import ARROWS, LARGE, harmless, is_json, pieces_of_members
 
-_ARROWS = {"client": "→", "server": "←"}
 _FAILED = ("error", "tool-error", "refused", "noise")
 _ENDS = {"cancelled": "cancelled", "retry": "made again"}
 _LONGEST = 200  # of a heading's words
@@ -25,7 +24,7 @@ _OURS = re.compile("[a-z][a-z-]{0,30}")
 
 
 class _Said(NamedTuple):
-    """The text of a frame, and where its messages stand in it where it is a batch."""
+    """Text of a frame, and the spans of its messages where it is a batch."""
 
     text: str
     spans: list[tuple[int, int]]
@@ -38,9 +37,9 @@ _NOTHING = _Said("", [])
 
 
 def dump(cassette: Cassette, session: Session, frames: Iterable[Frame]) -> Iterator[str]:
-    """The lines of a session; an exchange is told whole if one of its frames is among these."""
+    """Text of a session, in pieces; an exchange is shown whole if one of its frames is among these."""
     yield from _title(session)
-    told: set[int] = set()
+    shown: set[int] = set()
     for frame, found in labelled(cassette, session.id, frames):
         if not found or frame.kind == "control":
             yield from _aside(frame)
@@ -49,8 +48,8 @@ def dump(cassette: Cassette, session: Session, frames: Iterable[Frame]) -> Itera
         for label in found:
             if label.exchange is None:
                 yield from _alone(said, label)
-            elif label.exchange not in told:
-                told.add(label.exchange)
+            elif label.exchange not in shown:
+                shown.add(label.exchange)
                 yield from _exchange(cassette, session.id, label.exchange)
 
 
@@ -94,13 +93,13 @@ def _ending(asked: list[Label], answers: list[Label]) -> str:
 
 
 def _open_end(cassette: Cassette, session: int, number: int) -> str:
-    """Why there is no answer, where it is known: in the words of show."""
+    """Reason why there is no answer, where it is known, in the words of show."""
     statuses = [row.status for row in rows.rows_of(cassette, session, number) if row.kind == "request"]
     return ", ".join(dict.fromkeys(_ENDS.get(status or "", "**not answered**") for status in statuses))
 
 
 def _asks(label: Label, number: int) -> bool:
-    """Whether it is a request that opened an exchange."""
+    """True for a request that opened an exchange."""
     return label.seq == number and label.kind == "request"
 
 
@@ -116,12 +115,12 @@ def _role(label: Label, number: int, only_one: bool) -> str:
 
 
 def _strong(word: str) -> str:
-    """What needs a look stands out."""
+    """Make words that need attention stand out."""
     return f"**{word}**" if word in _FAILED else _word(word)
 
 
 def _word(word: str) -> str:
-    """Our own words as they are; a stranger may have put others in their place."""
+    """A word of ours as it is; a stranger may have put another in its place."""
     return word if _OURS.fullmatch(word) else _code(word)
 
 
@@ -133,10 +132,11 @@ def _alone(said: _Said, label: Label) -> Iterator[str]:
 
 
 def _aside(frame: Frame) -> Iterator[str]:
-    """What is no message: noise, stderr, and what happened."""
+    """Frames without a message: noise, stderr and events."""
     if frame.kind == "control":
-        event, told = rows.happened(frame)
-        yield f"*{frame.seq}. {_word(frame.sender)}: {_word(event)}* {_code(told) if told else ''}".rstrip() + "\n\n"
+        event, details = rows.happened(frame)
+        said = f" {_code(details)}".rstrip() if details else ""
+        yield f"*{frame.seq}. {_word(frame.sender)}: {_word(event)}*{said}\n\n"
         return
     yield f"**{frame.seq}. {'stderr' if frame.kind == 'stderr' else f'noise from the {_word(frame.sender)}'}**\n\n"
     yield from _fenced(_text(frame), "text")
@@ -144,7 +144,7 @@ def _aside(frame: Frame) -> Iterator[str]:
 
 def _message(text: str, label: Label, what: str) -> Iterator[str]:
     if what:
-        yield f"{_ARROWS.get(label.sender, '?')} {_word(label.sender)}: {_marked(what, label)}\n\n"
+        yield f"{ARROWS.get(label.sender, '?')} {_word(label.sender)}: {_marked(what, label)}\n\n"
     body = _body(text, label)
     if body is None:
         yield from _fenced(text, "text")
@@ -170,21 +170,11 @@ def _call(label: Label) -> str:
 
 
 def _body(text: str, label: Label) -> Iterator[str] | None:
-    """Of a message, what it carries; empty where it carries nothing, None where it is no JSON."""
-    if label.kind == "noise" or not (len(text) > LARGE or _is_json(text)):  # it was, when it was recorded
+    """Params, result or error of a message; empty where it has none, None where it is not JSON."""
+    if label.kind == "noise" or not (len(text) > LARGE or is_json(text)):  # it was, when it was recorded
         return None
     names = ("params",) if label.kind != "response" else ("error", "result")
     return pieces_of_members(text, names)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        jsontext.loads(text)
-    except RecursionError:
-        return jsontext.is_well_formed(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _code(text: str) -> str:
@@ -197,7 +187,7 @@ def _code(text: str) -> str:
 
 
 def _fenced(text: str, language: str, body: Iterable[str] | None = None) -> Iterator[str]:
-    """A text, or what is made of it, within a fence that is longer than any in it."""
+    """Text, or its body laid out, within a fence that is longer than any in it."""
     fence = "`" * max(3, _longest_run(text) + 1)
     yield f"{fence}{language}\n"
     yield from map(harmless, (text,) if body is None else body)
@@ -205,5 +195,5 @@ def _fenced(text: str, language: str, body: Iterable[str] | None = None) -> Iter
 
 
 def _longest_run(text: str) -> int:
-    """Of backticks; the white space between them may go when it is laid out."""
+    """Length of the longest run of backticks; white space between them may go when it is laid out."""
     return max((found[0].count("`") for found in re.finditer(r"`[`\s]*", text)), default=0)

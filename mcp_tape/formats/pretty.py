@@ -1,6 +1,6 @@
 """JSON texts laid out for people, and back. Tokens stay as they are written; only white space changes.
 
-What may be large comes in pieces: a frame of a hundred megabytes is never there in several forms at once.
+Large texts come in pieces: a frame of a hundred megabytes is never in memory in several forms at once.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import orjson
 
 from ..wire import jsontext
 
+ARROWS = {"client": "→", "server": "←"}  # before what a side sent
 LARGE = 1 << 20  # characters; what has more is not parsed in order to be laid out
 _PIECE = 1 << 16
 _OUTER = 5  # levels: down to the rows of a table in a result
@@ -35,13 +36,24 @@ _ODD = object()
 _SORTED = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
 
 
+def is_json(text: str) -> bool:
+    """True for a JSON text, however deep it is nested."""
+    try:
+        jsontext.loads(text)
+    except RecursionError:
+        return jsontext.is_well_formed(text)
+    except ValueError:
+        return False
+    return True
+
+
 def laid_out(text: str) -> str:
-    """A JSON text with one member a line, each token as it was."""
+    """Lay out a JSON text, one member a line, each token as it was."""
     return "".join(pieces(text))
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The same in pieces. Of a text that is no JSON, nothing is lost but white space."""
+    """Lay out a JSON text in pieces. Of a text that is not JSON, nothing is lost but white space."""
     value = _plain_value(text)
     if value is _ODD:
         return in_pieces(_parts(_tokens(text)))
@@ -49,7 +61,7 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def pieces_of_members(text: str, names: tuple[str, ...]) -> Iterator[str]:
-    """The same for some members of an object, those that it has; each begins on a line of its own."""
+    """Lay out some members of an object, those that it has; each begins on a line of its own."""
     value = _plain_value(text)
     if value is _ODD:
         return in_pieces(_parts_of_members(text, names))
@@ -59,7 +71,7 @@ def pieces_of_members(text: str, names: tuple[str, ...]) -> Iterator[str]:
 
 
 def _plain_value(source: str) -> Any:
-    """A value that is written in C as it was, token by token; _ODD where it might not be."""
+    """Parse what orjson writes again as it was, token by token; _ODD where it might not."""
     if len(source) > LARGE:
         return _ODD
     text = source.encode("utf-8", "surrogatepass")
@@ -102,7 +114,7 @@ def _line_break(depth: int) -> str:
 
 
 def _parts_of_members(text: str, names: tuple[str, ...]) -> Iterator[str]:
-    """In one go, since the text may be large. Of one that is no JSON, this may be anything."""
+    """Read in one go, since the text may be large. Of one that is not JSON, this may be anything."""
     tokens = _tokens(text)
     line_break = ""
     while next(tokens, "}") in ("{", ","):
@@ -123,7 +135,7 @@ def _says(token: str) -> str:
 
 
 def in_pieces(parts: Iterable[str]) -> Iterator[str]:
-    """Many parts joined, and long ones cut, to what is worth a call."""
+    """Join many parts, and cut long ones, to pieces that are worth a call."""
     piece: list[str] = []
     size = 0
     for part in parts:
@@ -137,18 +149,18 @@ def in_pieces(parts: Iterable[str]) -> Iterator[str]:
 
 
 def in_one_line(text: str) -> str:
-    """A JSON text without the white space between its tokens."""
+    """Put a JSON text on one line, without the white space between its tokens."""
     return "".join(jsontext.TOKEN.findall(text))
 
 
 def canonical(text: bytes) -> Iterator[str] | None:
-    """One member a line, in the order of their names; strings by what they say. None where it is no JSON."""
+    """Lay out JSON with members in the order of their names, and strings by value. None where it is not JSON."""
     odd = _ODD_NUMBER.search(text) is not None
     try:
         if not odd and len(text) <= LARGE:
             return iter((orjson.dumps(orjson.loads(text), option=_SORTED).decode(),))
     except (ValueError, TypeError):
-        pass  # half a character, or no JSON: the slow way tells
+        pass  # half a character, or not JSON: the slow way finds out
     try:
         source = text.decode()
         value = jsontext.loads_frugally(source, _Number if odd else None)
@@ -178,7 +190,7 @@ def _written(value: Any, margin: str) -> str:
 
 
 def _written_in_parts(value: Any, margin: str, levels: int = _OUTER) -> Iterator[str]:
-    """The same for a large one: its outer levels are taken apart, and so are long strings."""
+    """Write a large value in parts: its outer levels are taken apart, and so are long strings."""
     inner = margin + "  "
     if isinstance(value, (dict, list)) and value and levels:
         before, after = "{}" if isinstance(value, dict) else "[]"
@@ -203,7 +215,7 @@ def _string(text: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """With what a terminal would act on, and what nobody sees, as the escapes of JSON; line ends and tabs stay."""
+    """Escape what a terminal would act on, and what nobody sees, as in JSON; line ends and tabs stay."""
     return text if text.isprintable() and text.isascii() else _ACTS.sub(_escaped, text)
 
 
@@ -213,7 +225,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def json_line(row: dict[str, Any]) -> bytes:
-    """One JSON object and a newline, safe to print: JSON allows as they are what terminals act on, or nobody sees."""
+    """One JSON object and a newline, safe to print: JSON allows unescaped what terminals act on, or nobody sees."""
     try:
         data = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # a lone surrogate

@@ -29,7 +29,7 @@ from ..wire.channels import PIPES, STDIO
 from ..wire.frames import Frame, Message
 from ..wire.ledger import Ledger
 from .jsonl import kind_of
-from .pretty import in_one_line, laid_out
+from .pretty import in_one_line, is_json, laid_out
 
 _HEAD = re.compile(r"@(\d{1,18}|new)\s+(client|server)(?:\s+(?!control\b)([\w.-]+))?(\s+control)?\s*(?:#.*)?")
 _PLAIN_CHANNEL = re.compile(r"[\w.-]+")
@@ -48,14 +48,14 @@ HELP = """\
 
 
 class SheetError(ValueError):
-    """A text that is no session: the line, and what is wrong there."""
+    """A text that is no session, and the line that is wrong."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(f"line {line}: {message}")
 
 
 class Edit(NamedTuple):
-    """How many frames of a session were edited."""
+    """Numbers of frames that were edited."""
 
     changed: int
     added: int
@@ -76,7 +76,7 @@ class Written(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A frame that came back, and the number of the one that it was, None where it is new."""
+    """A frame that came back, and the number that it had; None where it is new."""
 
     frame: Frame
     messages: list[Message]
@@ -109,18 +109,18 @@ def write(path: str, number: int | None, out: TextIO) -> Written:
 
 
 def put_back(path: str, written: Written, lines: Iterable[str]) -> Edit:
-    """Replace the session by what the lines say; SheetError or CassetteError says why not, and nothing changes."""
+    """Replace the session by that of the lines; with a SheetError or CassetteError, nothing has changed."""
     session, last = written.session.id, written.last if written.is_open else None
     with replace.beside(path) as part:
         with building(part.file, path) as builder:
-            done, untold = _build(path, written, lines, builder)
+            done, unfounded = _build(path, written, lines, builder)
         if not done.is_nothing:
-            edit.put_back(path, session, part.file, written.digest, last, untold)
+            edit.put_back(path, session, part.file, written.digest, last, unfounded)
     return done
 
 
 def _build(path: str, written: Written, lines: Iterable[str], builder: Builder) -> tuple[Edit, set[str]]:
-    """Make the session anew; how it was edited, and what its frames no longer say of it."""
+    """Make the session anew; return how it was edited, and the facts that its frames no longer give."""
     session, last = written.session, written.last
     with Cassette(path) as cassette:
         keys = derive.hidden_keys(cassette, session.id)
@@ -137,17 +137,17 @@ def _build(path: str, written: Written, lines: Iterable[str], builder: Builder) 
             seen.add(row.seq)
             changed += row.changed
         removed = edit.count_until(cassette, session.id, last) - len(seen)
-        untold = builder.untold()
-        if untold:
-            untold &= _facts(_until(last, cassette.frames(session.id)))
-            builder.forget(untold)
+        unfounded = builder.unfounded()
+        if unfounded:
+            unfounded &= _facts(_until(last, cassette.frames(session.id)))
+            builder.forget(unfounded)
     if removed and not builder.frames:  # an editor that was cut short, more likely than a wish
         raise SheetError(1, f"no frame is left; to remove the session: mcp-tape rm --session {session.id} FILE")
-    return Edit(changed, added, removed), untold
+    return Edit(changed, added, removed), unfounded
 
 
 def _facts(frames: Iterable[Frame]) -> set[str]:
-    """Names of the facts that frames give of their session: the names of both sides, and so on."""
+    """Facts that frames give of their session: the names of both sides, and so on."""
     ledger = Ledger()
     for frame in frames:
         ledger.derive(frame)
@@ -168,12 +168,12 @@ def _texts(frames: Iterable[tuple[Frame, list[Label]]]) -> Iterator[str]:
 
 
 def body(frame: Frame) -> str:
-    """The text of a frame, as it is shown."""
+    """Text of a frame, as it is shown."""
     try:
         text = frame.text.decode()
     except UnicodeDecodeError:
         return f"{_CODED} {b64encode(frame.text).decode()}"
-    if text.lstrip()[:1] in ("{", "[") and _is_json(text):
+    if text.lstrip()[:1] in ("{", "[") and is_json(text):
         return laid_out(text)
     if text.isprintable() and text == text.rstrip():
         return f"| {text}".rstrip()
@@ -181,7 +181,7 @@ def body(frame: Frame) -> str:
 
 
 def read(lines: Iterable[str], original: Callable[[int], Frame | None]) -> Iterator[Row]:
-    """The frames of a text. `original`: the one that had this number."""
+    """Parse the frames of a text. `original` finds the frame that had a number."""
     last: Frame | None = None
     for block in _blocks(lines):
         row = _row(block, original, last)
@@ -232,12 +232,12 @@ def _row(block: _Block, original: Callable[[int], Frame | None], last: Frame | N
 
 
 def _is_plain(channel: str) -> bool:
-    """Whether a channel's name can stand in a head. Ours can."""
+    """True if a channel's name can stand in a head. Ours can."""
     return channel != "control" and bool(_PLAIN_CHANNEL.fullmatch(channel))
 
 
 def _trimmed(lines: list[str]) -> list[str]:
-    """Without the empty lines around."""
+    """Drop the empty lines around."""
     full = [n for n, line in enumerate(lines) if line]
     return lines[full[0] : full[-1] + 1] if full else []
 
@@ -262,7 +262,7 @@ def _text(block: _Block, lines: list[str]) -> bytes:
 
 
 def _check(source: str, first: int) -> None:
-    """Refuse what is no JSON, and say where."""
+    """Refuse what is not JSON, with the line."""
     try:
         jsontext.loads(source)
         if source[0] in '{["':
@@ -284,13 +284,3 @@ def _point_at(source: str, first: int, error: ValueError) -> None:
         line, message = first + found.lineno - 1, f"{found.msg} (column {found.colno})"
         raise SheetError(line, f"this is no JSON: {message}") from None
     raise SheetError(first, f"this is no JSON: {error}") from None
-
-
-def _is_json(text: str) -> bool:
-    try:
-        jsontext.loads(text)
-    except RecursionError:
-        return jsontext.is_well_formed(text)
-    except ValueError:
-        return False
-    return True

@@ -33,7 +33,7 @@ class ChangedError(TapeError):
 
 
 def digest(frames: Iterable[Frame], of: str = "") -> str:
-    """Digest of frames, and of what is said of them."""
+    """Digest of frames, and of a text `of` their session."""
     found = hashlib.sha256(of.encode())
     for frame in frames:
         found.update(repr(frame).encode())
@@ -57,7 +57,7 @@ def count_until(cassette: Cassette, session: int, last: int) -> int:
 
 
 def expect(cassette: Cassette, digests: Digests, name: str) -> None:
-    """Refuse a cassette whose sessions are not those that are known."""
+    """Refuse a cassette whose sessions have other digests."""
     there = {session.id for session in cassette.each_session()}
     gone = [f"session {number} is gone" for number in digests if number not in there]
     other = [
@@ -70,7 +70,7 @@ def expect(cassette: Cassette, digests: Digests, name: str) -> None:
 
 
 def replace_sessions(path: str, new: New, otherwise: str, digests: Digests | None = None) -> None:
-    """Put others in the place of sessions that are still what is known. `otherwise` is what an error begins with."""
+    """Put others in the place of sessions that still have these digests. An error begins with `otherwise`."""
     path = os.path.realpath(path)
     with replace.beside(path) as part:
         _make(path, part.file, new, otherwise, digests)
@@ -78,7 +78,7 @@ def replace_sessions(path: str, new: New, otherwise: str, digests: Digests | Non
 
 
 def propose(path: str, new: New, otherwise: str, to: str) -> None:
-    """Put the cassette that it would be beside it instead, with a note of what it was."""
+    """Put the changed cassette beside the old one instead, with the digests of the sessions that it replaces."""
     with Cassette(path) as cassette:
         digests = {number: session_digest(cassette, number) for number in new}
     # In the directory of `to`, also where the cassette is a link to elsewhere.
@@ -91,7 +91,7 @@ def propose(path: str, new: New, otherwise: str, to: str) -> None:
 
 
 def proposed(new: Cassette) -> dict[int, str]:
-    """Digests of what the sessions of a proposal are to replace; none where it is no proposal."""
+    """Digests of the sessions that a proposal replaces; none where it is no proposal."""
     noted = new.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'verified'")
     return dict(new.rows("SELECT session, look FROM verified ORDER BY session")) if noted else {}
 
@@ -104,7 +104,7 @@ def withdraw(new: str) -> None:
 
 
 def _make(path: str, part: str, new: New, otherwise: str, digests: Digests | None = None) -> None:
-    """Write a copy with other sessions. Who changes the cassette meanwhile would lose that."""
+    """Write a copy with other sessions. A change that somebody makes meanwhile would be lost, so it is refused."""
     with Cassette(path):
         pass  # opening it tidies up what a killed recorder left
     before = file.look(path)
@@ -123,11 +123,11 @@ def _make(path: str, part: str, new: New, otherwise: str, digests: Digests | Non
         raise CassetteError(f"{otherwise}: somebody else has changed {path} meanwhile")
 
 
-def put_back(path: str, session: int, new: str, known: str, last: int | None, untold: Iterable[str]) -> None:
+def put_back(path: str, session: int, new: str, known: str, last: int | None, unfounded: Iterable[str]) -> None:
     """Put a session as `new` has it in its place, if it is still the one that has this digest.
 
-    `last`: of its frames, where it is still being recorded; what came since then stays. `untold`: what its frames no
-    longer say of it.
+    `last`: of its frames, where it is still being recorded; what came since then stays. `unfounded`: facts that its
+    frames no longer give.
     """
     with replace.opened(path) as db, attached(db, new):
         if digest(derive.stored_frames(db, session, last)) != known:
@@ -138,8 +138,8 @@ def put_back(path: str, session: int, new: str, known: str, last: int | None, un
         waiting = _amend(db, session, last)
         if waiting:
             raise CassetteError(f"{path} stays as it was: {_WAITS.format(waiting[0])}")
-        if untold:
-            writer.update_session(db, session, dict.fromkeys(untold))
+        if unfounded:
+            writer.update_session(db, session, dict.fromkeys(unfounded))
         derive.rebuild_session(db, session)
 
 

@@ -1,4 +1,8 @@
-"""The sessions of several cassettes on one, in the order in which they were recorded."""
+"""Sessions of several cassettes put on one, in the order in which they were recorded.
+
+A session that was copied is on several of them, and taken once. Copies are found by their facts and the number of their
+frames first, and then by a digest of these.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ _KEPT = ", ".join(name for name in Session._fields if name not in ("id", "extend
 
 
 class MergeError(TapeError):
-    """What is asked for would lose something."""
+    """The output would replace something that is to be kept."""
 
     exit_code = 2
 
@@ -49,17 +53,17 @@ class _Found(NamedTuple):
 
     @property
     def base(self) -> _Place | None:
-        """The place of what it extends."""
+        """Place of the session that it extends."""
         return None if self.session.extends is None else (self.file, self.session.extends)
 
     @property
     def look(self) -> object:
-        """What copies have in common. It tells nearly all others apart: times have microseconds."""
+        """Facts that copies have in common, and hardly any others: times have microseconds."""
         return self.session._replace(id=0, extends=None), self.tape.counts(self.session.id)["frames"]
 
 
 def merge(paths: Sequence[str], output: str, *, overwrite: bool = False) -> list[Merged]:
-    """Make a cassette of the sessions of others. One that is on several of them, copied, is taken once."""
+    """Make a cassette of the sessions of others."""
     _check_place(paths, output, overwrite)
     return _merged(paths, output)
 
@@ -112,7 +116,7 @@ def _in_time(entry: _Found) -> tuple[str, _Place]:
 
 
 def _origins(found: Sequence[_Found]) -> dict[_Place, _Place]:
-    """By session, the one that it is a copy of: itself, where it is none."""
+    """By session, the one that it is a copy of, or itself."""
     copies = _Copies({entry.place for entry in found})
     # Those come last whose files do not have what they extend: a copy in another file may have it.
     for entry in sorted(found, key=lambda entry: (copies.is_alone(entry), entry.place)):
@@ -124,7 +128,7 @@ _Free = dict[_Kind, deque[_Found]]  # what copies may be found of, in the order 
 
 
 class _Copies:
-    """Finds copies, file by file. A session is one only if what it extends is one, too."""
+    """Copies, found file by file. A session is one only if the session that it extends is one, too."""
 
     def __init__(self, there: set[_Place]) -> None:
         self.origins: dict[_Place, _Place] = {}
@@ -142,11 +146,11 @@ class _Copies:
             self._known.setdefault(look, []).append(entry)
 
     def is_alone(self, entry: _Found) -> bool:
-        """Whether it extends what is not there."""
+        """True if it extends a session that is not there."""
         return entry.base is not None and entry.base not in self._there
 
     def _origin(self, entry: _Found, look: object) -> _Found | None:
-        """The first session of another file that it is a copy of, and that no other of its own file is."""
+        """Find the first session of another file that it is a copy of, and that no other of its own file is."""
         alone = self.is_alone(entry)
         free = self._free.get((look, entry.file, alone))
         if free is None:  # files come one after the other: what another one has is known by now
@@ -158,7 +162,7 @@ class _Copies:
         return same.popleft() if same else None
 
     def _kind(self, entry: _Found, alone: bool) -> _Kind:
-        """What copies have in common besides their look: what they extend, where that is known, and their frames."""
+        """All else that copies have in common: what they extend, where that is known, and their frames."""
         return None if alone else self._extended(entry), digest(entry.tape.frames(entry.session.id))
 
     def _extended(self, entry: _Found) -> _Place | None:

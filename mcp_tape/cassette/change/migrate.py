@@ -1,8 +1,9 @@
-"""Cassettes of older schemas brought up to date, step by step. What was made once is readable for ever.
+"""Cassettes of older schemas brought up to date, step by step. Every schema that was released is read for ever.
 
-The steps are a set of sqlite-utils' migrations. How far a cassette is, its own header tells (`user_version`); the
-table in which sqlite-utils keeps count is made of that, in the copy that is changed, and does not stay. Today there is
-one version, and no step; cassettes/ has a cassette of each version, which the tests read.
+The steps are a set of sqlite-utils' migrations. The version of a cassette is the `user_version` of its header
+(https://www.sqlite.org/pragma.html#pragma_user_version); the table in which sqlite-utils keeps count is made of that,
+in the copy that is changed, and does not stay. Today there is one version, and no step; cassettes/ has a cassette of
+each version, which the tests read.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ STEPS = Migrations("mcp-tape")  # each has the name of the version that it start
 
 
 def migrate(path: str, steps: Migrations = STEPS, target: int = schema.VERSION) -> list[int]:
-    """Bring a cassette up to date; the versions that it went through, from the one that it had."""
+    """Bring a cassette up to date; return the versions that it went through, from the one that it had."""
     version = schema.version_of(path)
     if version is None:
         what = "is empty" if os.path.exists(path) else "is not there"
@@ -38,7 +39,7 @@ def migrate(path: str, steps: Migrations = STEPS, target: int = schema.VERSION) 
 
 
 def _apply(steps: Migrations, db: Database, path: str, versions: range) -> None:
-    """Each step is a transaction; one that fails ends it all, and the copy is thrown away."""
+    """Apply the steps, each in a transaction; one that fails ends it all, and the copy is thrown away."""
     steps.ensure_migrations_table(db)
     applied = db.table(steps.migrations_table)
     earlier = range(versions.start)
@@ -50,7 +51,7 @@ def _apply(steps: Migrations, db: Database, path: str, versions: range) -> None:
 
 
 def _check(db: sqlite3.Connection, path: str) -> None:
-    """Its tables may be others than today's, but nothing in it may run."""
+    """Refuse a schema in which something may run. Its tables may be others than today's."""
     found = {(kind, name) for kind, name, _ in file.objects(db)}
     if any(kind == "trigger" for kind, _ in found):
         raise CassetteError(f"{path} holds SQL triggers, which a cassette never does; it was left alone")

@@ -1,4 +1,4 @@
-"""Sessions taken off a cassette, so that nothing of them is left in the file."""
+"""Sessions removed from a cassette, so that nothing of them is left in the file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ class RecordedError(TapeError):
 
 
 def remove(path: str, sessions: Iterable[int], *, force: bool = False) -> list[int]:
-    """Remove sessions; the numbers of all that are gone. `force`: those that extend them, and what is recorded, too."""
+    """Remove sessions; return the numbers of all that are gone.
+
+    `force`: also those that extend them, and those that are still being recorded.
+    """
     with Cassette(path) as cassette:
         named = {cassette.session(number).id for number in sessions}
     with changed(path) as db, transaction(db):
@@ -58,7 +61,7 @@ def _expect_closed(path: str, recorded: set[int]) -> None:
 
 
 def _with_extending(named: set[int], extends: dict[int, int | None]) -> set[int]:
-    """Sessions, what extends them, what extends that, and so on."""
+    """Sessions, those that extend them, those that extend these, and so on."""
     extending: dict[int | None, list[int]] = {}
     for number, other in extends.items():
         extending.setdefault(other, []).append(number)
