@@ -1,20 +1,21 @@
-"""The SQLite file that a recording is: read, written, asked, changed and replaced.
+"""The SQLite file that a recording is: read, written, looked up, queried, changed and replaced.
 
-The only home of SQL and, in replace.py, of putting one file in another's place. Knows frames and messages, but not how
+The only home of SQL and, in `replace`, of putting one file in another's place. Knows frames and messages, but not how
 they are recorded, played, compared or shown.
 
-schema.py          tables, views and the version of the file
-file.py            opening, checking and tidying up the file
-journals.py        the files that SQLite keeps beside it, looked at before it is opened
-foreign_schema.py  schemas that are not ours word for word
-reader.py          `Cassette` and `Session`: sessions, frames and messages, for reading
-pages.py           rows page by page
-functions.py       functions of ours that SQL calls
-writer.py          `Writer`: sessions appended by recorders
-derive.py          messages made anew from frames
-build.py           a new cassette from given sessions and frames
-replace.py         the one way to change or replace a file, in use or not
-check.py           findings in a cassette: damage, rows that do not fit, secrets
-query/             questions of people and commands
-change/            changes to a cassette that is there
+    schema           tables, indices and views; a cassette by its first bytes, without SQLite
+    journals         SQLite's files beside a cassette, checked before it is opened
+    file             opening, checking and tidying up the file
+    foreign_schema   the check of a schema that others have changed
+    functions        SQL functions about texts and batches, and the joins made of them
+    reader           `Cassette` and `Session`; a row type for each table
+    pages            rows page by page: the one pager
+    writer           `Writer`: sessions appended by recorders
+    build            a new cassette of given sessions and frames
+    derive           messages derived from frames again
+    replace          the one way to change or replace a file, in use or not
+    check            findings in a cassette: damage, rows that do not fit, secrets
+    lookup/          recorded messages found by index, for replay and verify
+    query/           questions of people and commands
+    change/          changes to a cassette that is there
 """

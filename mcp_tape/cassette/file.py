@@ -1,4 +1,8 @@
-"""Opening, checking and tidying up the SQLite file that a cassette is."""
+"""Opening, checking and tidying up a cassette's SQLite file.
+
+Knows connections, journal modes and the schema's shape, and nothing of what is recorded. Checks that need no SQLite are
+in `schema` and `journals`, as a relay makes them, too; `foreign_schema` is only for a file that others have changed.
+"""
 
 from __future__ import annotations
 
@@ -19,38 +23,38 @@ _PLAIN = frozenset(b"/._-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRS
 
 
 def connect(path: str) -> sqlite3.Connection:
-    """For writing. SQLite itself waits for others, for a while."""
+    """Open for writing. SQLite itself waits for others, for a while."""
     db = _connected(path, "rwc")
     db.execute(f"PRAGMA busy_timeout = {_PATIENCE}")
     return db
 
 
 def connect_to_read(path: str) -> sqlite3.Connection:
-    """Read-only, but for a file of a stranger: see `guard`."""
+    """Open read-only. A stranger's file needs a `guard`, too."""
     return _connected(path, "ro")
 
 
 def _connected(path: str, mode: str) -> sqlite3.Connection:
-    """The only way to a file: SQLite is not let near one whose journals may lead it elsewhere."""
+    """Open a file, the only way to one: SQLite must not follow journals that lead it elsewhere."""
     journals.check(path)
     return sqlite3.connect(_uri(path, mode), uri=True, isolation_level=None, check_same_thread=mode == "ro")
 
 
 def attach_to_read(db: sqlite3.Connection, path: str) -> None:
-    """Another file, as `new`. Written together, two would need a super-journal, which a kill leaves behind."""
+    """Attach another file as `new`. Two written together would need a super-journal, which a kill leaves behind."""
     journals.check(path)
     db.execute("ATTACH ? AS new", (_uri(path, "ro"),))
 
 
 def _uri(path: str, mode: str) -> str:
-    """Never immutable, which a second writer turns into "malformed"."""
+    """The URI of a file (https://www.sqlite.org/uri.html). Never immutable: a second writer makes that "malformed"."""
     name = os.fsencode(os.path.abspath(path))
     quoted = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in name)
     return f"file://{quoted}?mode={mode}"
 
 
 def guard(db: sqlite3.Connection) -> None:
-    """Nothing in a stranger's file may run or be endless."""
+    """Let nothing in a stranger's file run or be endless: https://www.sqlite.org/security.html"""
     db.execute("PRAGMA trusted_schema = OFF")
     db.execute(f"PRAGMA busy_timeout = {_PATIENCE}")
     if sys.version_info >= (3, 11):
@@ -58,44 +62,44 @@ def guard(db: sqlite3.Connection) -> None:
 
 
 def switch_to_wal(db: sqlite3.Connection) -> bool:
-    """Whether readers and writers need not wait for each other from now on."""
+    """Return whether it succeeded: readers and writers need not wait for each other then."""
     for _ in range(100):
         try:
             return bool(db.execute("PRAGMA journal_mode = WAL").fetchone()[0] == "wal")
         except sqlite3.OperationalError as error:
             if not is_locked(error):
                 return False
-        # Here SQLite does not wait for others, as it does for a transaction.
+        # A change of mode does not wait for others, as a transaction does.
         db.execute("BEGIN EXCLUSIVE")
         db.execute("COMMIT")
     return False
 
 
 def is_locked(error: sqlite3.Error) -> bool:
-    """Whether somebody else was using the file, so that it is worth trying again."""
+    """Return whether somebody else was using the file, so that it is worth trying again."""
     return "lock" in str(error)
 
 
 def drop_journal(path: str) -> None:
-    """Remove a journal that says nothing: its owner was killed before it was needed. Rolls back one that does."""
+    """Remove an empty journal, whose owner was killed before it was needed; roll back any other."""
     before = identity(path)
     with closing(connect(path)) as db:
-        db.execute("BEGIN IMMEDIATE")  # nobody else writes now, so that it is nobody's
+        db.execute("BEGIN IMMEDIATE")  # nobody else writes now, so the journal is nobody's
         if identity(path) == before:
             with suppress(FileNotFoundError):
                 os.unlink(f"{os.path.realpath(path)}-journal")
 
 
 def is_settled(path: str) -> bool:
-    """Whether the file says all, and no journal that somebody uses, or has left behind, has more to say."""
+    """Return whether all is in the file, and nothing in a journal that is in use or was left behind."""
     return not header_says_wal(path) and not journals.is_hot(path)
 
 
 def recover(path: str) -> None:
-    """Put a journal that was left behind into the file, whichever kind it is."""
+    """Apply a journal of either kind that was left behind."""
     db = connect(path)
     try:
-        with suppress(sqlite3.Error):  # somebody is writing; what is worse, the next one to read says
+        with suppress(sqlite3.Error):  # somebody is writing; the next one to read reports anything worse
             db.execute("PRAGMA schema_version").fetchone()  # a look is enough for SQLite to roll back
         settle(db)
     finally:
@@ -103,7 +107,7 @@ def recover(path: str) -> None:
 
 
 def settle(db: sqlite3.Connection) -> None:
-    """Back to one file, if nobody else is using it."""
+    """Go back to one file, if nobody else is using it."""
     try:
         db.execute("PRAGMA busy_timeout = 0")
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -113,7 +117,7 @@ def settle(db: sqlite3.Connection) -> None:
 
 
 def copy_with_journals(path: str, copy: str) -> None:
-    """A copy that tells the same, also while somebody writes."""
+    """Make a consistent copy, also while somebody writes."""
     import shutil
 
     path = os.path.realpath(path)
@@ -128,14 +132,14 @@ def copy_with_journals(path: str, copy: str) -> None:
                 os.unlink(copy + ending)
             with suppress(FileNotFoundError):
                 shutil.copyfile(path + ending, copy + ending)
-        # Whoever writes adds to a journal first: while the file itself stays the same, they belong together.
+        # A writer adds to a journal first: while the file stays as it is, file and journal belong together.
         if look(path) == before:
             return
     raise CassetteError(f"{path} is being written all the time, and cannot be read where it cannot be written")
 
 
 def look(path: str) -> tuple[int, ...] | None:
-    """What changes when a file does."""
+    """Inode, size and time of a file, which change when it does; None where there is none."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -144,7 +148,7 @@ def look(path: str) -> tuple[int, ...] | None:
 
 
 def tidy(path: str) -> None:
-    """The same, if there is one and we may."""
+    """Apply what a recorder left, if it left something and we may write."""
     try:
         if header_says_wal(path) and may_write(path):
             recover(path)
@@ -153,12 +157,12 @@ def tidy(path: str) -> None:
 
 
 def may_write(path: str) -> bool:
-    path = os.path.realpath(path)  # where SQLite keeps its journals
+    path = os.path.realpath(path)  # SQLite keeps journals beside the file itself
     return os.access(path, os.W_OK) and os.access(os.path.dirname(path) or ".", os.W_OK)
 
 
 def identity(path: str | int) -> tuple[int, int] | None:
-    """Which file a path or a descriptor leads to."""
+    """The file that a path or a descriptor leads to, by device and inode; None where there is none."""
     try:
         file = os.stat(path)
     except OSError:
@@ -167,7 +171,7 @@ def identity(path: str | int) -> tuple[int, int] | None:
 
 
 def check(db: sqlite3.Connection, path: str) -> None:
-    """Refuse what is no cassette, or one that a stranger has tampered with."""
+    """Refuse a file that is no cassette, or one that a stranger has tampered with."""
     if db.execute("PRAGMA application_id").fetchone()[0] != schema.APPLICATION_ID:
         raise CassetteError(f"{path} is a SQLite database, but not a cassette")
     schema.check_version(path, db.execute("PRAGMA user_version").fetchone()[0])
@@ -184,15 +188,15 @@ def check(db: sqlite3.Connection, path: str) -> None:
 
 
 def is_ours(table: str) -> bool:
-    """Whether a table is a cassette's, or one that SQLite keeps for itself."""
+    """Return whether a table is a cassette's, or one of SQLite's own."""
     return table in schema.TABLES or table.startswith("sqlite_")
 
 
 def objects(db: sqlite3.Connection) -> list[tuple[str, str, str | None]]:
-    """All that a schema has: type, name and SQL."""
+    """The objects of a schema: type, name and SQL."""
     try:
         return db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
-    except UnicodeDecodeError:  # SQLite quotes, in its message, a name that a stray byte is in
+    except UnicodeDecodeError:  # SQLite's message quotes a name with a stray byte in it
         raise sqlite3.DatabaseError("malformed database schema") from None
 
 
@@ -214,10 +218,10 @@ def expect_types(row: Sequence[Any], types: Sequence[tuple[type, ...]], table: s
 
 
 def unreadable(path: str, error: Exception) -> str:
-    """What to tell of a file that SQLite cannot read."""
+    """The message about a file that SQLite cannot read."""
     return f"cannot read {path}: {error}; if it is damaged, try: sqlite3 {pasted(path)} .recover"
 
 
 def storable(text: str | None) -> str | None:
-    """A method or a name may hold half a character, which SQLite cannot store."""
+    """The text with half a surrogate pair replaced, as a method or name may have it: SQLite cannot store that."""
     return text if text is None or text.isascii() else text.encode("utf-8", "replace").decode()

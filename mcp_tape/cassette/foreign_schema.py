@@ -1,8 +1,8 @@
-"""Whether a schema that is not a cassette's word for word is one all the same.
+"""Check of a schema that others have changed: a cassette's all the same, if not word for word.
 
-Others may add tables, views, columns and plain indices, and tools write a table anew in words of their own. But what
-is in the place of ours may only store: an expression in it would run, and may be endless. So all of its words have to
-be known.
+Others may add tables, views, columns and plain indices, and tools write a table anew in words of their own. But a table
+or index in the place of ours may only store: an expression in it would run, and may be endless. So all of its words
+have to be known.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Made = tuple[str, str, str | None]  # type, name and SQL, as SQLite keeps them
 
 
 def check(db: sqlite3.Connection, path: str, made: Iterable[Made]) -> None:
-    """Refuse a schema in which something else than a cassette's tables goes by their names."""
+    """Refuse a schema with anything but a cassette's tables under their names."""
     for kind, name in _odd(db, list(made)):
         raise CassetteError(
             f"{path} was left alone: its {kind} {name} is not as a cassette has it; to see it: "
@@ -39,7 +39,7 @@ def _odd(db: sqlite3.Connection, made: list[Made]) -> Iterator[tuple[str, str]]:
     for kind, name, sql in made:
         what = _MADE.match(str(sql))
         if sql is not None and (what is None or what[1].lower() != kind):
-            yield str(kind), str(name)  # SQLite goes by the words, whatever else is said of them
+            yield str(kind), str(name)  # SQLite goes by the statement, whatever its type column has
     statements = {(kind, name): str(sql) for kind, name, sql in made}
     for table, columns in _own_columns().items():
         found = _columns(db, table)
@@ -59,12 +59,12 @@ def _own_columns() -> dict[str, set[str]]:
 
 
 def _columns(db: sqlite3.Connection, table: str) -> set[str]:
-    """The columns that are stored, and not computed."""
+    """The columns that are stored and not computed: https://www.sqlite.org/gencol.html"""
     return {name for (name,) in db.execute(f"SELECT name FROM pragma_table_xinfo('{table}') WHERE hidden = 0")}
 
 
 def _knows(sql: str, words: set[str], names: set[str]) -> bool:
-    """Whether a statement consists of these words and names."""
+    """Return whether a statement consists of these words and names."""
     return all(
         (word or mark).lower() in words or (word in names and word.lower() not in _ACTS) or bool({*quoted} & names)
         for *quoted, word, mark in _TOKEN.findall(sql)

@@ -1,11 +1,11 @@
-"""Functions that a connection adds to SQL, and the joins made of them.
+"""SQL functions of a cassette's connection (https://www.sqlite.org/appfunc.html), and the joins made of them.
 
-Texts: a message of a batch, the words behind escapes, the request that a message cancels. They come as they stand in a
-table: bytes where they are not UTF-8, anything where a stranger wrote them.
+Texts: a message of a batch, the words behind escapes, the request that a message cancels. Arguments come as they stand
+in a table: bytes where they are not UTF-8, anything where a stranger wrote them.
 
 Batches: all messages of one have the number of its frame, so an index leads from each answer to all the requests, and
 from each request to all the answers: with ten thousand of both, a hundred million steps. The functions here lead SQLite
-to the right one at once. What is in no batch does without.
+to the right one at once. Messages outside of batches do without.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from ..wire import frames, jsontext, protocol
 
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.S)
 _SHORT = {"b": " ", "f": " ", "n": "\n", "r": "\r", "t": "\t"}
-_KEPT = 16  # batches, of each kind of question about them
-_MOST_TEXT = 16 << 20  # characters that are kept; more where one batch has them, or two
-_CANCELS = 100  # that are looked at for each request of a server
+_KEPT = 16  # batches remembered, for each kind of question about them
+_MOST_TEXT = 16 << 20  # characters remembered; more where one batch has them, or two
+_CANCELS = 100  # examined for each request of a server
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
-Places = dict[Any, tuple[Any, ...]]  # by id: where the first one is, and the last
+Places = dict[Any, tuple[Any, ...]]  # by id: the places of the first and the last
 
 
 def text_of(frame: str, part: str) -> str:
-    """In SQL, the text of a message: of a batch, its part."""
+    """SQL for the text of a message: of a batch, its part."""
     return f"CASE {frame}.kind WHEN 'batch' THEN part_of({frame}.id, {part}) ELSE {frame}.text END"
 
 
 def question_of(message: str) -> str:
-    """In SQL, the join of `q`, the request that a message answers; and of `qf`, its frame, also where it is not there.
+    """SQL that joins `q`, the request that a message answers, and `qf`, the frame of that.
 
-    Ids may be repeated in a batch: what lies between the first and the last is looked at.
+    Ids may be repeated in a batch: all parts between the first and the last are examined.
     """
     first, last = (f"asked(qf.id, {message}.rpc_id, {end})" for end in range(2))
     return f"""LEFT JOIN frames qf ON qf.session = {message}.session AND qf.seq = {message}.answers
@@ -47,13 +47,13 @@ def question_of(message: str) -> str:
 
 
 def answer_of(request: str, frame: str) -> str:
-    """In SQL, the join of `a`, the answer to a request in a frame; what else it has to be may follow."""
+    """SQL that joins `a`, the answer to a request in a frame; further conditions may follow."""
     ends = [
         f"CASE {frame}.kind WHEN 'batch' THEN answered({request}.session, {request}.seq, {request}.rpc_id, {end})"
         f" ELSE {otherwise} END"
         for end, otherwise in enumerate((_LEAST, _LEAST, _MOST, _MOST))
     ]
-    # What is no request goes without a look at the index.
+    # A message that is no request needs no look at the index.
     return f"""LEFT JOIN messages a ON a.session = {request}.session AND a.rpc_id = {request}.rpc_id
         AND a.answers = CASE {request}.kind WHEN 'request' THEN {request}.seq END
         AND (a.frame, a.part) >= ({ends[0]}, {ends[1]}) AND (a.frame, a.part) <= ({ends[2]}, {ends[3]})"""
@@ -82,7 +82,7 @@ class _Batch(NamedTuple):
 
 
 class Batches:
-    """What was found last. It is forgotten when somebody else writes to the file."""
+    """A memory of the batches read last, forgotten when somebody else writes to the file."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
@@ -99,23 +99,23 @@ class Batches:
         return text[slice(*spans[part])] if isinstance(part, int) and 0 <= part < len(spans) else text
 
     def asked(self, frame: Any, rpc_id: Any, end: int) -> Any:
-        """The first part that is a request with an id, or the last one."""
+        """The first (0) or the last (1) part that is a request with an id."""
         self._refresh()
         return self._requests(frame).get(rpc_id, (None, None))[end]
 
     def answered(self, session: Any, seq: Any, rpc_id: Any, end: int) -> Any:
-        """The frame of the first answer with an id, its part, or those of the last one."""
+        """Frame (0) and part (1) of the first answer with an id, or those of the last (2, 3)."""
         self._refresh()
         return self._answers(session, seq).get(rpc_id, (None,) * 4)[end]
 
     def called_off(self, session: Any, seq: Any, frame: Any, part: Any, sender: Any, rpc_id: Any) -> bool:
-        """Whether the side that made a request has cancelled it later."""
+        """Return whether the side that made a request cancelled it later."""
         self._refresh()
         last = self._cancels(session, seq, frame, sender).get(rpc_id, ())[2:]
         return last > (frame, part)
 
     def _refresh(self) -> None:
-        """Within a query this is always the same."""
+        # The same throughout a query: https://www.sqlite.org/pragma.html#pragma_data_version
         ((version,),) = self._db.execute("PRAGMA data_version")
         if version != self._version:
             self._version = version
@@ -140,7 +140,7 @@ def _answers(db: sqlite3.Connection, session: Any, seq: Any) -> Places:
 
 
 def _cancels(db: sqlite3.Connection, session: Any, seq: Any, frame: Any, sender: Any) -> Places:
-    """By the id that they name."""
+    """Cancellations, by the id that they name."""
     if sender == "client":
         return _places(db.execute(_OF_EXCHANGE, (session, seq)))
     ((size,),) = db.execute("SELECT count(*) FROM messages WHERE frame = ?", (frame,))
@@ -187,7 +187,7 @@ def cancelled_by(text: Any, part: Any) -> str | None:
 
 
 def add_to(db: sqlite3.Connection) -> None:
-    """Add the functions to a connection, by their names. Each refers to the connection until that is closed."""
+    """Add the functions to a connection, which they refer to until it is closed."""
     batches = Batches(db)
     for function, values in (
         (says, 2), (cancelled_by, 2), (batches.part_of, 2), (batches.asked, 3), (batches.answered, 4),

@@ -1,4 +1,4 @@
-"""The files that SQLite keeps beside a cassette, looked at before it is opened.
+"""The files that SQLite keeps beside a cassette, checked before it is opened. Needs no SQLite, as a relay has none.
 
 SQLite trusts them. It deletes the file that a rollback journal names as its super-journal, wherever that is, and it
 truncates its own files, which may be hard links to others. A cassette may come from a stranger, with all of them.
@@ -16,14 +16,14 @@ import stat
 from ..errors import CassetteError, pasted
 
 ENDINGS = ("-journal", "-wal", "-shm")
-_MAGIC = bytes.fromhex("d9d505f920a163d7")  # begins a journal's header, and ends what tells of a super-journal
+_MAGIC = bytes.fromhex("d9d505f920a163d7")  # begins a journal's header, and ends the name of a super-journal
 _TAIL = 16  # bytes behind the name: its length, its checksum, the magic
 _LONGEST = 1 << 16
 
 
 def check(path: str) -> None:
-    """Refuse a cassette beside which SQLite would find the way to other files. Nothing is touched."""
-    path = os.path.realpath(path)  # which is where SQLite looks
+    """Refuse a cassette whose journals would lead SQLite to other files. Nothing is touched."""
+    path = os.path.realpath(path)  # SQLite looks beside the file itself
     for ending in ENDINGS:
         _expect_plain(path, path + ending)
     name = super_journal(path)
@@ -41,7 +41,7 @@ def check(path: str) -> None:
 
 
 def is_hot(path: str) -> bool:
-    """Whether there is a journal to be rolled back, should nobody be writing just now.
+    """Return whether there is a journal to be rolled back, should nobody be writing just now.
 
     https://www.sqlite.org/lockingv3.html#hot_journals
     """
@@ -51,7 +51,7 @@ def is_hot(path: str) -> bool:
 
 
 def super_journal(path: str) -> str | None:
-    """The name at the end of the journal beside a file, whether or not it is a valid one."""
+    """The name at the end of a file's journal, valid or not."""
     journal = f"{os.path.realpath(path)}-journal"
     tail = _read(journal, -_TAIL, _TAIL)
     if len(tail) < _TAIL or tail[8:] != _MAGIC:
@@ -64,7 +64,7 @@ def _expect_plain(path: str, beside: str) -> None:
     try:
         found = os.lstat(beside)
     except OSError:
-        return  # it is not there, or SQLite cannot reach it either
+        return  # there is none, or SQLite cannot reach it either
     if not stat.S_ISREG(found.st_mode):
         raise _refused(path, beside, "is not a regular file")
     if found.st_nlink > 1:

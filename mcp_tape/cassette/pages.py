@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-Row = Sequence[Any]
+Values = Sequence[Any]  # of a row
 
 BEFORE_ALL = -(1 << 63)  # SQLite's least number
 _PAGE_ROWS, _PAGE_BYTES = 1_000, 4 << 20
@@ -23,7 +23,7 @@ def pages(
     sql: str,
     values: Sequence[Any],
     key: Mapping[str, int],
-    make: Callable[[Row], T],
+    make: Callable[[Values], T],
     *,
     after: Sequence[int] = (),
     most: int = _PAGE_ROWS,
@@ -53,11 +53,11 @@ def pages(
 
 
 def _page(
-    cursor: sqlite3.Cursor, make: Callable[[Row], T], key: tuple[int, ...], text: int | None
+    cursor: sqlite3.Cursor, make: Callable[[Values], T], key: tuple[int, ...], text: int | None
 ) -> tuple[list[T], tuple[Any, ...]]:
     """Rows, and the key of the last of them."""
     page: list[T] = []
-    row: Row = ()
+    row: Values = ()
     size = 0
     with closing(cursor):
         for row in cursor:

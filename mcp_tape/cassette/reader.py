@@ -11,7 +11,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import CassetteError, pasted
 from ..wire import jsontext
@@ -21,9 +21,9 @@ from . import file, functions, schema
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
-T = TypeVar("T")
+    from .pages import T, Values
+
 Types = tuple[type, ...]  # that a value may be of
-Row = Sequence[Any]
 
 FAILED = ("error", "tool-error", "refused")  # statuses of an answer
 _BY_NAME: dict[str, type] = {"int": int, "str": str, "bytes": bytes, "None": type(None)}
@@ -33,7 +33,7 @@ _UNREADABLE = (sqlite3.Error, OverflowError)  # the latter of a number beyond SQ
 
 
 class EmptyError(CassetteError):
-    """Nothing was ever recorded into the file, or not even its tables were made."""
+    """Nothing was ever recorded into the file; not even its tables are there."""
 
 
 class OddRowError(sqlite3.DatabaseError):
@@ -107,11 +107,11 @@ def types_of(row_type: type) -> tuple[Types, ...]:
     return tuple(tuple(_BY_NAME[name] for name in text.split(" | ")) for text in annotations)
 
 
-def row_maker(row_type: type[T], table: str | None = None) -> Callable[[Row], T]:
+def row_maker(row_type: type[T], table: str | None = None) -> Callable[[Values], T]:
     """A function that makes a row of a type from its values, and refuses values of other types."""
     types, make = types_of(row_type), row_type._make  # type: ignore[attr-defined]
 
-    def made(values: Row) -> T:
+    def made(values: Values) -> T:
         if not all(map(isinstance, values, types)):
             raise OddRowError(table)
         return make(values)  # type: ignore[no-any-return]
@@ -124,7 +124,7 @@ _FRAME_TYPES = (int,), (int,), (str,), (str,), (str,), _DATA, (str,), (*_DATA, t
 FRAME_COLUMNS = columns(Frame._fields)
 
 
-def frame_of(values: Row) -> Frame:
+def frame_of(values: Values) -> Frame:
     """The frame of a row with `FRAME_COLUMNS`."""
     if not all(map(isinstance, values, _FRAME_TYPES)):
         raise OddRowError("frames")
@@ -144,14 +144,14 @@ _EXCHANGE_TYPES = (
 _FRAMES = f"SELECT {FRAME_COLUMNS} FROM frames WHERE session = ?"
 _SESSIONS = f"SELECT {columns(Session._fields)} FROM sessions WHERE "
 _session = row_maker(Session, "sessions")
-# A request that was made again has lost its key: it does not count, whatever it was answered with.
+# A request that was made again has lost its key, and does not count, whatever its answer.
 _COUNTS = f"""WITH again AS (SELECT session, seq FROM messages
         WHERE session BETWEEN :first AND :last AND kind = 'request' AND key IS NULL)
     SELECT session, count(CASE WHEN kind = 'request' AND key IS NOT NULL THEN 1 END),
     count(CASE WHEN answers IS NOT NULL AND status <> 'retry' AND (session, answers) NOT IN again THEN 1 END),
     count(CASE WHEN status IN {FAILED} THEN 1 END)
     FROM messages WHERE session BETWEEN :first AND :last GROUP BY session"""
-# In SQLite, `at` is then that of the frame with the greatest number.
+# `at` is that of the row with the maximum: https://www.sqlite.org/lang_select.html#bareagg
 _SIZES = """SELECT session, count(*), max(seq), at FROM frames
     WHERE session BETWEEN :first AND :last GROUP BY session"""
 _EXCHANGES = f"""SELECT q.session, q.seq, q.sender, q.method, q.name, q.rpc_id,
@@ -188,28 +188,29 @@ class Cassette:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """For those who ask in SQL of their own; read-only."""
+        """The read-only connection, for SQL of others."""
         return self._db
 
     @property
     def source(self) -> str:
-        """The file that is read: the cassette, or a copy of it."""
+        """The file that is read: the cassette or a copy of it."""
         return os.path.join(self._copy.name, "cassette.db") if self._copy else self.path
 
     def sessions(self) -> list[Session]:
+        """Every session, in recorded order."""
         return list(self.each_session())
 
     def each_session(self) -> Iterator[Session]:
-        """Every session, for those who need one at a time."""
+        """Every session, one at a time."""
         return chain.from_iterable(self.session_blocks())
 
     def session_blocks(self) -> Iterator[list[Session]]:
-        """Sessions, some at a time: there may be very many."""
+        """Every session, some at a time, as there may be very many."""
         return self.pages(f"{_SESSIONS} 1", (), {"id": 0}, _session, most=_PAGE_SESSIONS)
 
     def session(self, number: int | None = None) -> Session:
         """One session; without a number the newest."""
-        # As text: it may be beyond SQLite's numbers.
+        # The number as text, as it may be too large for SQLite.
         which, values = ("1", ()) if number is None else ("id = ?", (str(number),))
         found: list[Session] = self.rows(f"{_SESSIONS} {which} ORDER BY id DESC LIMIT 1", values, _session)
         if found:
@@ -223,7 +224,7 @@ class Cassette:
         return dict(zip(Counts._fields, counts, strict=False))
 
     def counts_of(self, first: int, last: int) -> dict[int, Counts]:
-        """The same for all sessions from one to another that have something to count."""
+        """Counts of the sessions from one to another, but for empty ones."""
         span = {"first": first, "last": last}
         found = {
             session: Counts(frames, microseconds=at if isinstance(at, int) else None)
@@ -249,14 +250,14 @@ class Cassette:
         return chain.from_iterable(self.pages(_FRAMES, (session,), {"seq": 0}, frame_of, text=text))
 
     def frame(self, session: int, seq: int) -> Frame | None:
-        """One frame of a session, if it has it."""
+        """One frame of a session; None where it has no such frame."""
         return next(iter(self.rows(f"{_FRAMES} AND seq = ?", (session, seq), frame_of)), None)
 
     def pages(
-        self, sql: str, values: Sequence[Any], key: Mapping[str, int], make: Callable[[Row], T], **bounds: Any
+        self, sql: str, values: Sequence[Any], key: Mapping[str, int], make: Callable[[Values], T], **bounds: Any
     ) -> Iterator[list[T]]:
         """The rows of a query, some at a time: see `pages.pages`."""
-        from .pages import pages  # never needed to begin a replay
+        from .pages import pages  # replay starts without it
 
         try:
             yield from pages(self._db, sql, values, key, make, **bounds)
@@ -281,8 +282,8 @@ class Cassette:
         except sqlite3.Error as error:
             raise self._unreadable(error) from None
 
-    def rows(self, sql: str, values: Any = (), make: Callable[[Row], Any] | None = None) -> list[Any]:
-        """The rows of a query, as plain tuples or as what is made of them."""
+    def rows(self, sql: str, values: Any = (), make: Callable[[Values], Any] | None = None) -> list[Any]:
+        """All rows of a query, as tuples or made into something else."""
         try:
             found = self._db.execute(sql, values).fetchall()
             return found if make is None else list(map(make, found))
@@ -296,7 +297,7 @@ class Cassette:
     def _open(self) -> sqlite3.Connection:
         if not file.is_settled(self.path):
             self._settle()
-            _check_readable(self.source, self.path)  # nothing is left where the first recorder was killed at its start
+            _check_readable(self.source, self.path)  # it is empty if the first recorder was killed at its start
         db = file.connect_to_read(self.source)
         try:
             file.guard(db)
@@ -308,7 +309,7 @@ class Cassette:
         return db
 
     def _settle(self) -> None:
-        """Put in order what somebody left. Where we may not write, in a copy."""
+        """Apply journals that were left behind; in a copy where we may not write."""
         if file.may_write(self.path):
             file.recover(self.path)
             return
@@ -324,7 +325,7 @@ class Cassette:
 
 
 def _member(text: Any, part: int, name: str) -> Any:
-    """A member of a message, as plain Python values; None where there is none."""
+    """A member of a message as plain Python values; None where there is none."""
     try:
         body = jsontext.loads(text)
         message = body[part] if isinstance(body, list) else body
@@ -338,7 +339,7 @@ def _outcome(text: Any, part: int) -> tuple[Any, Any]:
 
 
 def _check_readable(path: str, name: str) -> None:
-    """`name`: what an error calls it."""
+    """Refuse a file that is missing, empty or no cassette. Errors call it by `name`."""
     if not os.path.exists(path):
         raise CassetteError(
             f"there is no cassette at {name}; record one with: mcp-tape record -o {pasted(name)} -- SERVER"

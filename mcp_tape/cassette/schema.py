@@ -1,6 +1,6 @@
-"""The cassette's schema, and how to tell a cassette by its first bytes, without importing SQLite.
+"""The cassette's schema, and the check of a file's first bytes. Needs no SQLite, as a relay has none.
 
-Facts are stored once; `messages` is derived and can be rebuilt.
+Facts are stored once; `messages` is derived and can be rebuilt. The header: https://www.sqlite.org/fileformat2.html
 """
 
 from __future__ import annotations
@@ -123,14 +123,14 @@ STATEMENTS = frozenset(statement.strip() for statement in SCHEMA.split(";\n"))  
 
 
 def check_header(path: str) -> None:
-    """Refuse, by its first bytes, a file that is no cassette. Missing or empty is fine."""
+    """Refuse a file that is no cassette, by its first bytes. A missing or empty one is fine."""
     version = version_of(path)
     if version is not None:
         check_version(path, version)
 
 
 def version_of(path: str) -> int | None:
-    """The version of a cassette's schema, by its first bytes; None where it is missing or empty."""
+    """The schema version of a cassette, by its first bytes; None where it is missing or empty."""
     head = _first_bytes(path)
     if not head:
         return None
@@ -148,7 +148,7 @@ def _first_bytes(path: str) -> bytes:
         mode = os.stat(path).st_mode
         if stat.S_ISDIR(mode):
             raise CassetteError(f"{path} is a directory; give the path of a cassette file, e.g. tape.db")
-        if not stat.S_ISREG(mode):  # a pipe would keep us waiting
+        if not stat.S_ISREG(mode):  # reading a pipe would wait
             raise CassetteError(f"{path} is not a regular file; give the path of a cassette file, e.g. tape.db")
         with open(path, "rb") as file:
             return file.read(100)
@@ -159,7 +159,7 @@ def _first_bytes(path: str) -> bytes:
 
 
 def check_version(path: str, version: int) -> None:
-    """Refuse what a newer mcp-tape wrote, and what an older one did until it is brought up to date."""
+    """Refuse a schema that is newer than this version knows, or older than it reads without a migration."""
     if version < VERSION:
         raise CassetteError(
             f"{path} was made by an older mcp-tape (schema {version}, this one reads {VERSION}); "

@@ -1,1 +1,11 @@
-"""Questions that people ask of a cassette: its rows, filters, words, SQL, figures and calls."""
+"""Questions of people and commands about a cassette.
+
+Reads only, a page at a time. Must not know terminals or formats.
+
+    rows      a session as rows, one per message and event, and labels for frames
+    filters   the filter grammar, as SQL over those rows
+    search    words in all texts
+    sql       queries of people in SQL
+    stats     calls, errors, durations and bytes, by tool and method
+    calls     requests and their answers, as compare and verify read them
+"""

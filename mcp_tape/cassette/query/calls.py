@@ -13,7 +13,8 @@ from ...wire import protocol
 from ...wire.channels import GET, POST, STDIO
 from ...wire.frames import MessageKind
 from ..functions import answer_of, text_of
-from ..reader import Cassette, Row, row_maker
+from ..pages import Values
+from ..reader import Cassette, row_maker
 
 # A + before a column keeps SQLite from choosing the index that starts with it, and reading the whole session for each:
 # https://www.sqlite.org/optoverview.html
@@ -91,7 +92,7 @@ def requests(cassette: Cassette, session: int) -> Iterator[Asked]:
     """Every request of the client that reached the server, in order. Repeated words are kept once."""
     words: dict[str, str] = {}
 
-    def make(row: Row) -> Asked:
+    def make(row: Values) -> Asked:
         return _asked([words.setdefault(value, value) if isinstance(value, str) else value for value in row])
 
     key = {"q.seq": 1, "q.frame": 6, "q.part": 2}  # as the index has them: a large batch must not be sorted

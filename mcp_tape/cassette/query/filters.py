@@ -1,7 +1,7 @@
 """The filter grammar of show, stats, export and the viewer: `tool:search status:error -method:ping dur:>50`.
 
-Owns what a filter means. It becomes one SQL expression over the rows of `ROWS`, and that expression is exact: nothing
-is left to check afterwards, so that a filter never has to read more than SQLite does. Knows nothing of how rows are
+Owns the meaning of a filter. It becomes one SQL expression over the rows of `ROWS`, and that expression is exact:
+nothing is left to check afterwards, so that a filter never reads more than SQLite does. Knows nothing of how rows are
 shown.
 """
 
@@ -25,15 +25,16 @@ if TYPE_CHECKING:
 Sql = tuple[str, tuple[Any, ...]]
 
 # One row per message, and one per frame that holds none. `f` is the frame and `m` its message; `q` is the request that
-# `m` answers, `a` the answer to `m`. Everything is found by an index.
+# `m` answers, `a` the answer to `m`. Every join goes by an index.
 ROWS = f"""frames f
     LEFT JOIN messages m ON m.frame = f.id AND f.kind <> 'control'
     {question_of("m")}
     {answer_of("m", "f")} AND a.sender <> m.sender
     LEFT JOIN frames af ON af.id = a.frame"""
 
-# A cancel names the id of a request of its own side. A client's is in the exchange of its request; a server's may be in
-# none, and is looked for among so many that follow, as all of them for each request could take hours.
+# A cancellation names the id of a request of its own side. A client's is in the exchange of its request; a server's may
+# be in none, and is looked for among the next few only, as all of them for each request could take hours.
+# https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
 _CANCELLED = f"""CASE WHEN f.kind = 'batch' THEN called_off(m.session, m.seq, m.frame, m.part, m.sender, m.rpc_id)
     WHEN m.sender = 'client' THEN EXISTS (
         SELECT 1 FROM messages c CROSS JOIN frames cf ON cf.id = c.frame
@@ -47,7 +48,7 @@ _CANCELLED = f"""CASE WHEN f.kind = 'batch' THEN called_off(m.session, m.seq, m.
         CROSS JOIN frames cf ON cf.id = few.frame
         WHERE few.sender = m.sender AND cancelled_by({text_of("cf", "few.part")}, few.part) = m.rpc_id) END"""
 
-# What a row says of its call. A request and its answer say the same.
+# Columns about the call of a row, alike for a request and its answer.
 METHOD = "coalesce(m.method, q.method)"
 NAME = "coalesce(m.name, q.name)"
 TEXT = text_of("f", "m.part")
@@ -67,14 +68,14 @@ _OF_MESSAGES = ("request", "response", "notification")
 _OF_FRAMES = ("batch", "noise", "stderr", "control")
 _MOST_CHARACTERS = 10_000
 _FEW = 100
-_MOST = 1 << 62  # beyond it SQLite cannot compare as a whole number
+_MOST = 1 << 62  # SQLite compares no larger ones as integers
 _TERM = re.compile(r'(?P<minus>-?)(?:(?P<field>[A-Za-z_]+):)?(?P<value>"(?:[^"\\]|\\.)*"(?=\s|$)|[^\s"]\S*|)', re.S)
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([a-zA-Zµμ]*)")
 _DUR_UNITS = {"": 1_000, "us": 1, "µs": 1, "μs": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000}
 
 
 class FilterError(ValueError):
-    """A filter that does not parse: why, and at which character."""
+    """A filter that does not parse: the reason, and the character."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
@@ -82,22 +83,22 @@ class FilterError(ValueError):
 
 
 class Filter(NamedTuple):
-    """What to keep. Empty, it keeps everything."""
+    """Conditions on rows, all of which must hold."""
 
     terms: tuple[Sql, ...] = ()
-    names_sessions: bool = False  # it says itself which sessions it is about
+    names_sessions: bool = False  # one of the terms is about sessions
 
     def sql(self) -> Sql:
         """A WHERE expression over `ROWS` that is true for what the filter keeps, and its values."""
-        terms = tuple(dict.fromkeys(self.terms))  # a word that is said twice says nothing more
+        terms = tuple(dict.fromkeys(self.terms))  # once each
         return _all([sql for sql, _ in terms]) or "1", tuple(v for _, values in terms for v in values)
 
     def so_far(self) -> Filter:
-        """The same for a session that goes on: what has no answer yet may still get one."""
+        """The filter for a session that goes on: a request without an answer may still get one."""
         return self._replace(terms=tuple((sql.replace(STATUS, _SO_FAR), values) for sql, values in self.terms))
 
     def unanswered(self) -> Filter:
-        """Of what it keeps, the requests that have no answer."""
+        """The filter for requests without an answer, of those that this one keeps."""
         return self._replace(terms=(*self.terms, _status("unanswered", 0)))
 
 
@@ -105,7 +106,7 @@ EVERYTHING = Filter()
 
 
 def _all(conditions: list[str]) -> str:
-    """One expression, as a tree that is not deep: SQLite goes no further down than a thousand levels."""
+    """One expression, as a shallow tree: https://www.sqlite.org/limits.html#max_expr_depth"""
     if len(conditions) <= _FEW:
         return " AND ".join(conditions)
     half = len(conditions) // 2
@@ -113,7 +114,7 @@ def _all(conditions: list[str]) -> str:
 
 
 def parse(text: str) -> Filter:
-    """The filter that a text stands for; FilterError where it stands for none."""
+    """The filter of a text; raises FilterError where it is none."""
     if len(text) > _MOST_CHARACTERS:
         raise FilterError(f"longer than {_MOST_CHARACTERS} characters", _MOST_CHARACTERS)
     terms, fields = [], set()
@@ -131,14 +132,14 @@ def parse(text: str) -> Filter:
 
 
 def sessions(cassette: Cassette, kept: Filter, number: int | None = None) -> list[int]:
-    """The sessions to look at: the one asked for, those that the filter is about, or the newest."""
+    """The sessions to read: the one asked for; else all, for a filter about sessions; else the newest."""
     if number is not None or not kept.names_sessions:
         return [cassette.session(number).id]
     return [session.id for session in cassette.each_session()]
 
 
 def frames(cassette: Cassette, session: int, kept: Filter = EVERYTHING) -> Iterator[Frame]:
-    """The frames of a session with something in them that the filter keeps, in order, verbatim."""
+    """The frames of a session with a row that the filter keeps, in order, verbatim."""
     wanted = seqs(cassette, session, kept) if kept.terms else None
     if wanted is None:
         yield from cassette.frames(session)
@@ -194,7 +195,7 @@ def _condition(field: str, found: re.Match[str]) -> Sql:
 
 
 def _text(value: str, at: int) -> Sql:
-    """Verbatim; or behind escapes, which are only read where there is one that may stand for a character of ours."""
+    """A text, verbatim or behind escapes. These are decoded only where one may stand for a character of it."""
     escapes = {"\\u00" if value.isascii() else "\\u"} | {_ESCAPES[each] for each in value if each in _ESCAPES}
     escaped, hints = _any(f"instr({TEXT}, ?) > 0", sorted(escapes))
     sql = f"(instr(lower({TEXT}), ?) > 0 OR ({escaped} AND says({TEXT}, ?)))"
@@ -202,7 +203,7 @@ def _text(value: str, at: int) -> Sql:
 
 
 def _lower(text: str) -> str:
-    """As SQLite's lower() does it: A to Z."""
+    """Lower case as SQLite's lower() has it, of A to Z: https://www.sqlite.org/lang_corefunc.html#lower"""
     return re.sub("[A-Z]+", lambda found: found[0].lower(), text)
 
 
@@ -211,7 +212,7 @@ def _any(condition: str, values: list[Any]) -> Sql:
 
 
 def _like(column: str) -> Callable[[str, int], Sql]:
-    """Equal to a value, in which `*` stands for anything."""
+    """A condition on a text, in which `*` matches anything."""
 
     def make(value: str, at: int) -> Sql:
         if "*" not in value:
@@ -249,10 +250,10 @@ def _status(value: str, at: int) -> Sql:
 
 
 def _measure(column: str, units: dict[str, int], example: str) -> Callable[[str, int], Sql]:
-    """A number, a comparison or a range."""
+    """A condition on a number: equal, compared or in a range."""
 
     def number(text: str, at: int) -> tuple[int, int]:
-        """A number and the size of its unit, both in what the column counts."""
+        """A number and the size of its unit, both in the column's unit."""
         found = _NUMBER.fullmatch(text)
         unit = units.get(found[2].lower()) if found else None
         if found is None or unit is None or (unit == 1 and "." in text):

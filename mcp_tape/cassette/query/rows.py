@@ -1,6 +1,7 @@
-"""A session as rows for people: one per message, noise and event, with what it says of its call.
+"""A session as rows for people: one per message, noise and event, with status and duration of its call.
 
-Owns how rows are read, in blocks and never more of a text than is shown. Knows nothing of terminals.
+Reads pages of rows, and never more of a text than is shown. `Label` is the little that formats say of a frame's
+messages. Knows nothing of terminals.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from . import filters
 from .filters import EVERYTHING, Filter
 
 EXCERPT = 4096  # characters of a text that are read for one line
-_FACTS = 1 << 20  # of what happened, which is short
+_FACTS = 1 << 20  # characters of a control frame, which is short
 _FIRST = 100  # rows of the first page: people want to see something at once
 _OF_ONE_FRAME = 1_000
 _ALL_PARTS = 1 << 62
@@ -28,7 +29,7 @@ _A_LITTLE = 10  # frames
 
 
 class Row(NamedTuple):
-    """A message, or a frame that holds none. `status` and `microseconds` are those of its call."""
+    """A message, or a frame without one. `status` and `microseconds` are those of its call."""
 
     session: int
     seq: int
@@ -60,7 +61,7 @@ class Row(NamedTuple):
 
     @property
     def is_odd(self) -> bool:
-        """Whether a person should look at it."""
+        """True if it needs a person's attention."""
         if self.kind == "request":
             return self.status == "unanswered"
         if self.kind == "response":
@@ -78,7 +79,7 @@ _row = row_maker(Row)
 
 
 def rows(cassette: Cassette, session: int, kept: Filter = EVERYTHING, after: int = BEFORE_ALL) -> Iterator[Row]:
-    """What the filter keeps of a session, in order, behind a frame."""
+    """The rows of a session that the filter keeps, in order, from behind a frame on."""
     where, values = kept.sql()
     key = {"f.seq": _SEQ, "m.part": _PART}
     pages = cassette.pages(
@@ -140,11 +141,11 @@ def _once(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def around(cassette: Cassette, session: int, first: int, last: int | None, channel: str) -> Iterator[Row]:
-    """What was on stderr between two frames, and what happened on a channel of HTTP."""
+    """Rows of stderr between two frames, and control frames of an HTTP channel."""
     where = f"""f.seq <= ? AND ((f.kind = 'stderr' AND f.seq <= ?)
         OR (f.kind = 'control' AND f.channel = ? AND f.channel NOT IN ('{STDIO}', '{STDERR}')))"""
     until = 1 << 62 if last is None else last
-    # A response is closed a little after its last message.
+    # An HTTP response is closed a little after its last message.
     return rows(cassette, session, Filter(((where, (until + _A_LITTLE, until, channel)),)), first)
 
 
@@ -157,7 +158,7 @@ def whole(cassette: Cassette, row: Row) -> str:
 
 
 def facts(row: Row) -> dict[str, Any]:
-    """What a control frame tells; nothing where a stranger wrote something else."""
+    """The facts of a control frame; none where a stranger wrote something else."""
     try:
         found = jsontext.loads(row.excerpt)
     except (ValueError, RecursionError):
@@ -165,13 +166,13 @@ def facts(row: Row) -> dict[str, Any]:
     return found if isinstance(found, dict) and isinstance(found.get("event"), str) else {}
 
 
-def is_plumbing(row: Row, told: dict[str, Any]) -> bool:
-    """Whether a fact of HTTP goes without saying: a message was posted, the response was fine, and it ended."""
-    match told.get("event"):
+def is_plumbing(row: Row, facts: dict[str, Any]) -> bool:
+    """Return whether a fact of HTTP goes without saying: a POST, a status of success, the end of a response."""
+    match facts.get("event"):
         case "request":
-            return told.get("verb") == "POST"
+            return facts.get("verb") == "POST"
         case "response":
-            status = told.get("status")
+            status = facts.get("status")
             return isinstance(status, int) and 200 <= status < 300
         case "close":
             return is_http(row.channel)
@@ -202,7 +203,7 @@ class Label(NamedTuple):
     rpc_id: str | None
     status: str | None
     exchange: int | None
-    microseconds: int | None  # that an answer took
+    microseconds: int | None  # between a request and this answer
 
     def words(self) -> str:
         """`tools/call search ok`."""
@@ -229,7 +230,7 @@ def of_exchange(cassette: Cassette, session: int, exchange: int) -> list[Label]:
 
 
 def happened(frame: Frame) -> tuple[str, str]:
-    """The event of a control frame, and what else there is to say of it in a line."""
+    """The event of a control frame, and its details in one line."""
     try:
         facts = jsontext.loads(frame.text)
         event = str(facts["event"])

@@ -1,8 +1,8 @@
-"""Words looked up in the texts of a cassette: in all frames, case-blind, in the order in which they came.
+"""Words looked up in the texts of a cassette: in all frames, in any case, in recorded order.
 
-Whether a text has the words is for SQLite's full-text search (FTS5) to say. An index of the whole cassette would take
-longer to make than a look at every text, so SQLite first picks the texts that may fit, and only those are indexed, in
-memory and a block at a time. Nothing is written, hits come as they are found, and memory does not grow.
+SQLite's full-text search decides (https://www.sqlite.org/fts5.html). An index of the whole cassette would take longer
+to make than a look at every text, so SQLite first picks the texts that may match, and only those are indexed, in memory
+and a page at a time. Nothing is written, hits come as they are found, and memory does not grow.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ _NO_MARKS = str.maketrans({_START: " ", _END: " "})
 _SPAN, _INDEXED = 10_000, 500  # frames looked at by one query, and indexed at once
 _BEFORE_HIT, _EXCERPT, _LONG = 40, 4_000, 1 << 16  # characters
 
-Matcher = Callable[[list[str]], dict[int, str]]  # which of some texts fit, with marks around the hits
-Progress = Callable[[int], None]  # told how many frames were looked at
+Matcher = Callable[[list[str]], dict[int, str]]  # the texts that match, by their place, with marks around the hits
+Progress = Callable[[int], None]  # called with the number of frames searched
 
 
 class SearchError(TapeError):
-    """There is nothing to look for."""
+    """The query has no word."""
 
     exit_code = 2
 
 
 class Term(NamedTuple):
-    """Words that follow each other; `prefix`: the last may go on."""
+    """Words that follow each other; `prefix`: the last is the beginning of one."""
 
     text: str
     prefix: bool = False
 
 
 class Hit(NamedTuple):
-    """A frame that has the words, and the text around the first of them, with where the words stand in it."""
+    """A frame that has the words; the text around the first of them, and the spans of the words in it."""
 
     session: int
     seq: int
@@ -56,7 +56,7 @@ class Hit(NamedTuple):
 def parse(words: str) -> list[Term]:
     """`one two` are two terms, `"one two"` is one, and `tool*` is whatever starts with it."""
     terms = []
-    # What is no UTF-8 is between words on a tape, too.
+    # Bytes that are no UTF-8 separate words, as they do on a tape.
     for quoted, star, bare in _TERM.findall(words.encode("utf-8", "replace").decode()):
         text = bare.rstrip("*") or quoted
         if _WORD.search(text):
@@ -81,7 +81,7 @@ def search(
 
 
 def fits(text: str, terms: list[Term]) -> bool:
-    """Whether one text has all the terms."""
+    """Return whether a text has all the terms."""
     return bool(_compared(terms)([_readable(text)]))
 
 
@@ -94,7 +94,7 @@ def has_fts5(db: sqlite3.Connection) -> bool:
 
 
 def _spans(cassette: Cassette, session: int) -> Iterator[tuple[int, int, int]]:
-    """The frames of a session in pieces, each over after a moment: from behind a seq, up to one, and how many."""
+    """Spans of frames, each short enough for a quick query: from behind a seq, up to one, and the number of frames."""
     first = BEFORE_ALL
     sql = "SELECT seq FROM frames WHERE session = ?"
     for seqs in cassette.pages(sql, (session,), {"seq": 0}, itemgetter(0), most=_SPAN):
@@ -105,7 +105,7 @@ def _spans(cassette: Cassette, session: int) -> Iterator[tuple[int, int, int]]:
 def _candidates(
     cassette: Cassette, terms: list[Term], session: int, first: int, last: int
 ) -> Iterator[list[tuple[int, str]]]:
-    """The frames that may have the terms: those with the letters, and those that may have them in other ways."""
+    """Frames that may have the terms: those with the letters, and those that may have them behind escapes."""
     needles = [f"%{max(runs, key=len)}%" for term in terms if (runs := _ASCII.findall(term.text))]
     likely = " AND ".join(["text LIKE ?"] * len(needles)) or "1"
     sql = f"""SELECT seq, text FROM frames WHERE session = ? AND seq <= ?
@@ -134,7 +134,7 @@ def _indexed(db: sqlite3.Connection, terms: list[Term]) -> Matcher:
     def fits(texts: list[str]) -> dict[int, str]:
         db.execute("DELETE FROM texts")
         db.executemany("INSERT INTO texts (rowid, text) VALUES (?, ?)", enumerate(texts))
-        # With many hits in a long text, highlight() copies all of it for each.
+        # In a long text with many hits, highlight() copies all of it for each.
         sql = """SELECT rowid, CASE WHEN length(text) < ? THEN highlight(texts, 0, ?, ?) END
             FROM texts WHERE texts MATCH ?"""
         found = db.execute(sql, (_LONG, _START, _END, wanted))
@@ -144,7 +144,7 @@ def _indexed(db: sqlite3.Connection, terms: list[Term]) -> Matcher:
 
 
 def _compared(terms: list[Term]) -> Matcher:
-    """The same without FTS5."""
+    """A matcher for where SQLite has no FTS5."""
     patterns = [_pattern(term) for term in terms]
     either = _either(terms)
 
@@ -159,7 +159,7 @@ def _compared(terms: list[Term]) -> Matcher:
 
 
 def _around(text: str, either: re.Pattern[str]) -> str:
-    """As much of the text as is shown, with its hits marked; a little more before it tells that it is not the start."""
+    """The part of a text that is shown, its hits marked; with a character more before it, as a sign of a cut."""
     first = either.search(text)
     start = max(0, first.start() - _BEFORE_HIT - 1) if first else 0
     return either.sub(lambda hit: f"{_START}{hit[0]}{_END}", text[start : start + 2 * _EXCERPT])
@@ -180,7 +180,7 @@ def _without_quotes(text: str) -> str:
 
 
 def _excerpt(marked: str) -> tuple[str, list[tuple[int, int]]]:
-    """The text from a little before the first hit, on one line, and the places of the hits in it."""
+    """The text from a little before the first hit, on one line, and the spans of the hits in it."""
     at = max(0, marked.find(_START) - _BEFORE_HIT)
     text, spans, start = "", [], 0
     for piece in re.split(f"([{_START}{_END}])", ("…" if at else "") + marked[at : at + _EXCERPT]):

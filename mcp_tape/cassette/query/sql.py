@@ -1,7 +1,8 @@
-"""Asking a cassette in SQL, through sqlite-utils. Nothing is written, and nothing that a stranger put there runs.
+"""Queries of people in SQL, through sqlite-utils. Nothing is written, and nothing that a stranger put there runs.
 
-SQLite refuses most functions in the views of a file that it does not trust, also those that ours use. So the views
-asked here are ours, made anew for the connection; those of the file are not looked at.
+SQLite refuses most functions in the views of a file that it does not trust, also those that ours use
+(https://www.sqlite.org/pragma.html#pragma_trusted_schema). So our views are made anew for the connection, and those of
+the file are not used.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from .. import file, schema
 from ..reader import Cassette
 
 _VIEW = re.compile(r"^CREATE VIEW .*?;$", re.S | re.M)
-_STEPS = 10_000  # of SQLite, between two looks at whether somebody has pressed Ctrl-C
+_STEPS = 10_000  # of SQLite's machine, between two chances for Ctrl-C
 _REFUSED = ("readonly", "not authorized", "authorization denied")
-# Pragmas that only tell; some of the others would undo what is set here.
-_TELLING = {
+# Pragmas that only read; some of the others would undo what is set here.
+_READING = {
     "application_id", "compile_options", "database_list", "encoding", "foreign_key_list", "freelist_count",
     "function_list", "index_info", "index_list", "index_xinfo", "page_count", "page_size", "table_info", "table_list",
     "table_xinfo", "user_version",
@@ -35,7 +36,7 @@ class QueryError(TapeError):
 
 
 class Answer(NamedTuple):
-    """What a query gives, row by row."""
+    """The result of a query, row by row."""
 
     columns: list[str]
     rows: Iterator[tuple[Any, ...]]
@@ -46,7 +47,7 @@ def ask(cassette: Cassette, sql: str, values: Mapping[str, str] | None = None) -
     from sqlite_utils import Database  # takes a while
 
     path, db = cassette.path, cassette.connection
-    with _said(path):
+    with _reported(path):
         asked = Database(db, recursive_triggers=False)
         _prepare(db)
         cursor = asked.execute(sql, dict(values or {}))
@@ -58,7 +59,7 @@ def ask(cassette: Cassette, sql: str, values: Mapping[str, str] | None = None) -
 def _prepare(db: sqlite3.Connection) -> None:
     db.text_factory = lambda data: data.decode("utf-8", "replace")
     for view in _VIEW.findall(schema.SCHEMA):
-        # In the schema of the connection, which SQLite trusts; there names are looked up first.
+        # In the connection's own schema: SQLite trusts it, and looks there first.
         db.execute(view.replace("CREATE VIEW", "CREATE TEMP VIEW", 1))
     db.execute("PRAGMA query_only = ON")
     db.set_authorizer(_allowed)
@@ -66,43 +67,44 @@ def _prepare(db: sqlite3.Connection) -> None:
 
 
 def _allowed(action: int, what: str | None, value: str | None, *_: object) -> int:
-    if action in _FORBIDDEN or (action == sqlite3.SQLITE_PRAGMA and not _tells(what, value)):
+    """The authorizer: https://www.sqlite.org/c3ref/set_authorizer.html"""
+    if action in _FORBIDDEN or (action == sqlite3.SQLITE_PRAGMA and not _only_reads(what, value)):
         return sqlite3.SQLITE_DENY
     return sqlite3.SQLITE_OK
 
 
-def _tells(pragma: str | None, value: str | None) -> bool:
-    return pragma in _TELLING and (value is None or pragma.endswith(("_info", "_xinfo", "_list")))
+def _only_reads(pragma: str | None, value: str | None) -> bool:
+    return pragma in _READING and (value is None or pragma.endswith(("_info", "_xinfo", "_list")))
 
 
 def _go_on() -> None:
-    """Python acts on signals only where its own code runs: here."""
+    """Let Python act on signals, which it does only where its own code runs."""
 
 
 def _rows(path: str, cursor: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:
-    with _said(path):
-        for row in cursor:  # noqa: UP028 - what goes wrong here is told as below
+    with _reported(path):
+        for row in cursor:  # noqa: UP028 - its errors are reported as below
             yield row
 
 
 @contextmanager
-def _said(path: str) -> Iterator[None]:
-    """What SQLite says is wrong, so that a person can act on it."""
+def _reported(path: str) -> Iterator[None]:
+    """Report SQLite's errors so that a person can act on them."""
     try:
         yield
     except (sqlite3.Error, sqlite3.Warning) as error:
-        raise _told(path, error) from None
+        raise _error(path, error) from None
     except (OverflowError, ValueError) as error:  # a number too large to be a value, half a character in the SQL
         raise QueryError(f"the query cannot be run: {error}") from None
 
 
-def _told(path: str, error: sqlite3.Error | sqlite3.Warning) -> BaseException:
+def _error(path: str, error: sqlite3.Error | sqlite3.Warning) -> BaseException:
     text = str(error)
     if text == "interrupted":
         return KeyboardInterrupt()
     if any(word in text for word in _REFUSED):
         return QueryError(f"a query may only read, and this one does more: {text}")
-    # What is wrong with the SQL has a class of its own.
+    # Mistakes in the SQL have a class of their own.
     if isinstance(error, sqlite3.Error) and (type(error) is sqlite3.DatabaseError or "I/O" in text):
         return CassetteError(file.unreadable(path, error))
     if "one statement" in text:

@@ -1,6 +1,6 @@
-"""How often each tool and method was called, how it ended, how long it took and how much was said.
+"""Figures of each tool and method: calls, errors, durations and bytes.
 
-Owns the figures, exact ones: of all that is on a cassette only the durations are kept, eight bytes a call.
+They are exact: of all that is on a cassette only the durations are kept in memory, eight bytes a call.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .filters import EVERYTHING, Filter
 
 _PAGE = 10_000  # calls
 _MOST_GROUPS = 10_000  # a stranger may have called everything by its own name
-_NAMED = (protocol.CALL, protocol.GET_PROMPT)  # the rest is told apart by its method alone
+_NAMED = (protocol.CALL, protocol.GET_PROMPT)  # other methods have no names
 _MOST_BARS = 12
 
-Group = tuple[str, str | None, str | None]  # who asked, the method, the tool
+Group = tuple[str, str | None, str | None]  # sender, method and tool
 _OTHERS: Group = ("client", "(others)", None)
 
-# A request that was made again has lost its key: it does not count.
+# A request that was made again has lost its key, and does not count.
 _CALLS = f"""SELECT f.seq, m.part, m.sender, m.method, m.name, a.status, {filters.MICROSECONDS},
     {filters.SIZE}, coalesce(length(CAST({text_of("af", "a.part")} AS BLOB)), 0)
     FROM {filters.ROWS} WHERE f.session = ? AND m.kind = 'request' AND m.key IS NOT NULL AND """
@@ -61,7 +61,7 @@ class Tally:
 
 
 class Figures(NamedTuple):
-    """What there is to say of one group. Times are in microseconds; None where nothing was answered."""
+    """The figures of one group. Times are in microseconds; None where nothing was answered."""
 
     sender: str
     method: str | None
@@ -76,7 +76,7 @@ class Figures(NamedTuple):
 
 
 def tallies(cassette: Cassette, sessions: Iterable[int], kept: Filter = EVERYTHING) -> dict[Group, Tally]:
-    """The calls of some sessions that the filter keeps, by who asked, method and tool."""
+    """The calls of some sessions that the filter keeps, by sender, method and tool."""
     found: dict[Group, Tally] = {}
     for session in sessions:
         for call in _calls(cassette, session, kept):
@@ -101,7 +101,7 @@ def _calls(cassette: Cassette, session: int, kept: Filter) -> Iterator[_Call]:
 
 
 def figures(found: dict[Group, Tally]) -> list[Figures]:
-    """What to say of each group, the most called first."""
+    """The figures of each group, the most called first."""
     rows = [_figures(group, tally) for group, tally in found.items()]
     return sorted(rows, key=lambda row: (-row.calls, row.sender, row.method or "", row.name or ""))
 
@@ -113,13 +113,13 @@ def _figures(group: Group, tally: Tally) -> Figures:
 
 
 def _rank(durations: list[int], percent: int) -> int | None:
-    """The nearest rank: the least value that so many percent do not exceed."""
+    """The percentile by nearest rank: the least value that so many percent do not exceed."""
     return durations[max(0, -(-percent * len(durations) // 100) - 1)] if durations else None
 
 
 def histogram(found: dict[Group, Tally]) -> list[tuple[int, int, int]]:
-    """How many answers took how long: from, to (not included), how many. Steps of 1, 2, 5; or of 10 where it is far."""
-    # By group, each in eight bytes a call: as Python's numbers, all of them would take five times as much.
+    """Answers by duration: from, to (not included), number. In steps of 1, 2, 5; or of 10 where the range is wide."""
+    # Arrays by group: as Python's numbers, all of them would take five times as much memory.
     durations = [array("q", sorted(tally.durations)) for tally in found.values() if tally.durations]
     if not durations:
         return []
