@@ -142,7 +142,7 @@ KNOWN = (
            multiple=True, parse="redaction.environment:from_file"),
     Option("of_processes", "--redact-env-from", "Hide the values of secret variables of other processes too: parents "
            "(those that started mcp-tape) or pid:N. Linux only.", "WHO",
-           multiple=True, parse="redaction.environment:from_process"),
+           multiple=True, parse="transports.handover:from_process"),
 )  # fmt: skip
 NO_REDACT = Option(
     "no_redact", "--no-redact", "Keep secrets. The cassette is then one itself.", kind="flag", keyword="redact"

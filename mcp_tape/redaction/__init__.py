@@ -9,7 +9,7 @@ wire/secret_names.py, as match keys need them too. Must not know cassettes or se
     values          known values, in all their spellings
     strings         strings of a JSON text and the keys above them
     command_lines   secrets on command lines
-    environment     secret variables of .env files and of other processes
+    environment     secret variables: which they are, and those of .env files
     diagnostics     redacted remarks about live traffic, for reports and errors
     restore         placeholders replaced by secrets of the environment
 """

@@ -1,11 +1,10 @@
-"""Secret variables of others: of .env files and, on Linux, of other processes.
+"""Secret variables: which they are, and those of .env files.
 
 SDK clients pass only a handful of variables to the commands they start, so a recorder does not know the rest.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -53,40 +52,3 @@ def _assigned(text: str) -> Iterator[tuple[str, str]]:
             yield found["name"], found["single"] if found["single"] is not None else found["bare"]
         else:
             yield found["name"], re.sub(r"\\(.)", lambda e: _ESCAPES.get(e[1], e[1]), found["double"], flags=re.S)
-
-
-def from_process(which: str) -> Pairs:
-    """Return the secret variables of a process, `pid:N`, or of our ancestors, `parents`; ValueError for neither."""
-    if which != "parents" and not re.fullmatch(r"pid:\d+", which):
-        raise ValueError(f"{which!r} is neither parents nor pid:N, as in pid:4711")
-    if not os.path.isdir("/proc/self"):
-        raise TapeError("the environment of another process is read from /proc, which is not here; try --env-file FILE")
-    if which != "parents":
-        return _of(which.removeprefix("pid:"))
-    found: list[tuple[str, str]] = []
-    process = parent = _parent("self")
-    while process not in ("0", "1"):
-        try:
-            found += _of(process)
-            process = _parent(process)
-        except (TapeError, OSError):
-            if process == parent:
-                raise
-            break  # the ancestors above are another user's
-    return tuple(dict.fromkeys(found))
-
-
-def _of(process: str) -> Pairs:
-    try:
-        with open(f"/proc/{process}/environ", "rb") as file:
-            entries = file.read().split(b"\0")
-    except OSError as error:
-        raise TapeError(f"cannot read the environment of process {process}: {error.strerror}") from None
-    pairs = (os.fsdecode(entry).partition("=") for entry in entries if entry)
-    return secrets({name: value for name, _, value in pairs})
-
-
-def _parent(process: str) -> str:
-    """See proc_pid_stat(5): the command in parentheses may contain anything, so read behind the last one."""
-    with open(f"/proc/{process}/stat") as file:
-        return file.read().rpartition(")")[2].split()[1]

@@ -12,9 +12,9 @@ import pytest
 
 from mcp_tape import use_cassette
 from mcp_tape.errors import TapeError
-from mcp_tape.redaction.environment import from_file, from_process, looks_stripped, secrets
+from mcp_tape.redaction.environment import from_file, looks_stripped, secrets
 from mcp_tape.testing.handover import Handover
-from mcp_tape.transports.handover import received
+from mcp_tape.transports.handover import from_process, received
 from tests.end_to_end.replay.test_replay import lines
 from tests.replay.test_deck import call
 from tests.support.decks import make_cassette

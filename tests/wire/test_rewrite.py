@@ -20,3 +20,12 @@ def test_an_error_response_is_one_message_with_the_id_as_it_is(rpc_id: str | Non
 
 def test_a_response_has_the_given_json() -> None:
     assert rewrite.response("7", "result", '{"n": 1e2}') == b'{"jsonrpc":"2.0","id":7,"result":{"n": 1e2}}'
+
+
+def test_a_free_id_is_the_wanted_one_or_the_next_number() -> None:
+    used = {"7", "1", "2", '"live-1"', '"live-2"', "0"}
+    assert rewrite.free_id(used.__contains__, "8") == "8"
+    assert rewrite.free_id(used.__contains__, "7") == "3"
+    assert rewrite.free_id(used.__contains__, "7", "9") == "9"
+    assert rewrite.free_id(used.__contains__, form=lambda number: f'"live-{number}"') == '"live-3"'
+    assert rewrite.free_id(used.__contains__, first=0) == "3"

@@ -59,7 +59,10 @@ def _give(server: _socket.socket, target: int) -> None:
 
 
 def _unread(target: int) -> int:
-    """How much lies there for the client to read; 0 where the system does not tell."""
+    """Bytes that lie there for the client to read; 0 where the system does not say.
+
+    As in serve.py, which this program cannot import: `-I -S` gives it no package, and it has no time for one.
+    """
     for question in (termios.TIOCOUTQ, termios.FIONREAD):  # of a socket, of a pipe
         try:
             return int.from_bytes(fcntl.ioctl(target, question, bytes(4)), sys.byteorder)
