@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -44,6 +45,11 @@ class Subject(NamedTuple):
 
 SERVER = Subject("server", "")
 Found = tuple[Subject, Difference]
+
+
+def of(subject: Subject, found: Iterable[Difference]) -> Iterator[Found]:
+    """Differences with their subject."""
+    return ((subject, difference) for difference in found)
 
 
 class Change(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from ..cassette.reader import Cassette
 from ..replay.selection import select
 from ..wire import protocol
-from .changes import SERVER, Found
+from .changes import SERVER, Found, of
 from .checks.resources_prompts import compare_prompts, compare_resources, compare_templates
 from .checks.server import compare_server, compare_version_numbers
 from .checks.tools import compare_tools
@@ -91,7 +91,7 @@ def compare(
         unknown += _uncalled(old, new, parts)
     changes, ignored = judged(found, settings)
     if any(change.level == "error" for change in changes):
-        numbers = [(SERVER, one) for one in compare_version_numbers(old.surface.version, new.surface.version)]
+        numbers = of(SERVER, compare_version_numbers(old.surface.version, new.surface.version))
         changes, ignored = judged([*found, *numbers], settings)
     unused = settings.ignores.unused(changes + ignored)
     return Comparison(
@@ -104,7 +104,7 @@ def _counted(compared: dict[str, int]) -> dict[str, int]:
 
 
 def _surface(old: Version, new: Version) -> Iterator[Found]:
-    yield from ((SERVER, found) for found in compare_server(old.surface, new.surface))
+    yield from of(SERVER, compare_server(old.surface, new.surface))
     for kind in _known(old, new):
         items = (version.surface.lists[kind.method].items for version in (old, new))
         yield from _BY_KIND[kind.subject](*items)

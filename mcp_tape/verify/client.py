@@ -20,7 +20,7 @@ from ..wire.channels import is_post
 from ..wire.frames import Message
 from .deck import ClientDeck
 from .findings import Skipped
-from .plan import Options, Plan, hints, request_of
+from .plan import Options, Plan, hints, title_of
 
 PATIENCE = 1.0  # seconds for what the server says of its own accord
 _MOST_PAGES = 100  # beyond those on the tape
@@ -102,7 +102,7 @@ class RecordedClient:
     # -- requests that are left out
 
     def _reason(self, row: Recorded) -> Skipped | None:
-        request = request_of(row)
+        request = title_of(row)
         if row.method == protocol.CALL and self._options.writes != "allow" and row.name not in self._read_only:
             was = "is not read-only" if self._options.writes == "skip" else "is no longer read-only"
             return Skipped(request, f"the tool {was}", True)

@@ -10,7 +10,7 @@ from ..compare.changes import SERVER, Change, Difference, Found
 from ..compare.judging import Comparison, LeftOut, Unknown
 from ..replay.choosing import is_legacy, is_modern
 from ..wire import protocol
-from .plan import Plan, Request
+from .plan import Plan
 
 FailureKind = Literal["crashed", "unanswered", "hung", "unrecorded"]
 
@@ -23,7 +23,7 @@ class Failure(NamedTuple):
     """A failure of the server that its answers do not show."""
 
     kind: FailureKind
-    request: Request | None
+    request: str | None
     message: str
     stderr: tuple[str, ...] = ()
 
@@ -31,7 +31,7 @@ class Failure(NamedTuple):
 class Skipped(NamedTuple):
     """A request that was not made. `is_held_back`: by us, and not for lack of something that the server gave."""
 
-    request: Request
+    request: str
     why: str
     is_held_back: bool
 
@@ -72,7 +72,7 @@ def found(verified: Verified) -> list[Found]:
 
 def completed(comparison: Comparison, verified: Verified) -> Comparison:
     """Add what a comparison of recordings cannot see: what was not asked, or could not be recorded."""
-    skipped = tuple(LeftOut(str(skipped.request), skipped.why) for skipped in verified.skipped)
+    skipped = tuple(LeftOut(skipped.request, skipped.why) for skipped in verified.skipped)
     return _without(comparison, {entry.what for entry in skipped})._replace(
         unknown=(*comparison.unknown, *unknown(verified)),
         cassette=f"{verified.path}#{verified.session}",

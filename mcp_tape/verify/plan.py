@@ -52,16 +52,6 @@ class Heard(NamedTuple):
     lost: set[Key]  # recorded answers whose requests were not made
 
 
-class Request(NamedTuple):
-    """A request of the recorded client."""
-
-    method: str
-    name: str | None = None
-
-    def __str__(self) -> str:
-        return protocol.call_title(self.method, self.name)
-
-
 class Plan(NamedTuple):
     """One session that will be played."""
 
@@ -115,8 +105,8 @@ def hints(body: Any) -> dict[str, bool]:
     }
 
 
-def request_of(row: Recorded) -> Request:
-    return Request(row.method or "", row.name)
+def title_of(row: Recorded) -> str:
+    return protocol.call_title(row.method or "", row.name)
 
 
 def _plan(cassette: Cassette, session: int, options: Options, heard: Heard) -> Plan:
@@ -130,7 +120,7 @@ def _plan(cassette: Cassette, session: int, options: Options, heard: Heard) -> P
     needs: dict[str, set[str]] = {}
     for row, source in _hidden(cassette, session, mine):
         if options.writes != "skip" or row.method != protocol.CALL or row.name in read_only:
-            needs.setdefault(source, set()).add(str(request_of(row)) if row.method else "an answer of the client")
+            needs.setdefault(source, set()).add(title_of(row) if row.method else "an answer of the client")
     return Plan(
         cassette.path,
         session,

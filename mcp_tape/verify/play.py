@@ -18,7 +18,7 @@ from ..wire.channels import HTTP
 from ..wire.frames import Side
 from .client import PATIENCE, RecordedClient
 from .findings import Failure, FailureKind, Verified, other_era
-from .plan import Options, Plan, Server, request_of
+from .plan import Options, Plan, Server, title_of
 from .record import crashed, recorded
 
 if TYPE_CHECKING:
@@ -166,13 +166,13 @@ class Play:
     def _crash(self) -> None:
         ended = self._connection.ended
         waiting = self._deck.awaiting()
-        request = request_of(waiting[0]) if waiting else None
+        request = title_of(waiting[0]) if waiting else None
         when = f"before it answered {request}" if request else "before the client had finished"
         self.failures.append(Failure("crashed", request, f"{ended} {when}", ended.stderr if ended else ()))
 
     def _fail(self, kind: FailureKind, row: Recorded, why: str) -> None:
         self._in_a_row += 1
-        self.failures.append(Failure(kind, request_of(row), why, self._connection.stderr()))
+        self.failures.append(Failure(kind, title_of(row), why, self._connection.stderr()))
 
     def _settle(self) -> None:
         """Wait a moment for the last messages that the server had sent unasked."""

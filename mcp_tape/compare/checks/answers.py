@@ -9,7 +9,7 @@ from typing import Any
 from ...wire import jsontext, protocol
 from ...wire.jsontext import Path
 from ...wire.match import differences
-from ..changes import ABSENT, Difference, Found, Subject
+from ..changes import ABSENT, Difference, Found, Subject, of
 from ..minted.binding import general
 from ..minted.uses import same_inputs
 from ..rules import Level
@@ -27,23 +27,23 @@ def compare_answers(method: str, name: str | None, old: Any, new: Any, same: Sam
     call = Subject("call", protocol.call_title(method, name))
     failed, fails = _failure(old), _failure(new)
     if failed is not None or fails is not None:
-        yield from ((call, found) for found in _failures(failed, fails, same))
+        yield from of(call, _failures(failed, fails, same))
         return
     before, after = (_result(body) for body in (old, new))
     kinds = list(_kinds_of_result(before, after))
     if kinds:
-        yield from ((call, found) for found in kinds)
+        yield from of(call, kinds)
         return  # what stands in the place of a result is not like it
-    yield from ((call, found) for found in _caching(before, after))
+    yield from of(call, _caching(before, after))
     wrong = list(_malformed(method, before, after))
-    yield from ((call, found) for found in wrong or _content(before, after, same))
+    yield from of(call, wrong or _content(before, after, same))
     if method == protocol.GET_PROMPT:
         yield from _prompt(Subject("prompt", name or ""), before, after, same)
     elif method == protocol.READ:
         yield from _read(call, Subject("resource", name or ""), before, after, same)
     else:
-        yield from ((call, found) for found in _structured(before, after, same))
-        yield from ((call, found) for found in _others(before, after, same))
+        yield from of(call, _structured(before, after, same))
+        yield from of(call, _others(before, after, same))
 
 
 def compare_envelopes(old: Any, new: Any) -> Iterator[Difference]:
@@ -284,8 +284,7 @@ def _summary(data: Any) -> Any:
 
 def _prompt(subject: Subject, old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Found]:
     before, after = old.get("messages"), new.get("messages")
-    for found in compare_values(before, after, ("result", "messages"), same, "prompt-messages-changed"):
-        yield subject, found
+    yield from of(subject, compare_values(before, after, ("result", "messages"), same, "prompt-messages-changed"))
 
 
 def _read(call: Subject, resource: Subject, old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Found]:

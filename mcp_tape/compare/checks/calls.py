@@ -11,7 +11,7 @@ from ...cassette.query.calls import Asked
 from ...wire import jsontext, match, protocol
 from ...wire.jsontext import Path
 from ..align import Alignment, Pair, align
-from ..changes import ABSENT, SERVER, Difference, Found, Subject, canonical
+from ..changes import ABSENT, SERVER, Difference, Found, Subject, canonical, of
 from ..minted.binding import Bound, general, general_name, has_time
 from ..minted.spots import leaves
 from ..recording import Recording
@@ -80,7 +80,7 @@ class Calls:
             if differ:
                 yield from self._answers(pair, before, after)
         if old.method == protocol.CALL and old.name and new.status == "ok":
-            yield from ((call, found) for found in self._violations(pair, differ))
+            yield from of(call, self._violations(pair, differ))
 
     def _distinguished(self, pair: Pair, found: Iterator[Found]) -> Iterator[Found]:
         """Add its call to a difference that looks the same for every call of a tool."""
@@ -91,12 +91,12 @@ class Calls:
 
     def _answers(self, pair: Pair, old: Any, new: Any) -> Iterator[Found]:
         method, title = pair.old.method, pair.old.title
-        yield from ((Subject("call", title), one) for one in compare_envelopes(old, new))
+        yield from of(Subject("call", title), compare_envelopes(old, new))
         if method not in SURFACE:
             found = compare_answers(method, pair.old.name, old, new, lambda path, a, b: self._same(title, path, a, b))
             found = self._promised(pair, found, new)
         elif method in LISTS:
-            found = ((Subject("call", title), one) for one in compare_caching(old, new))
+            found = of(Subject("call", title), compare_caching(old, new))
         else:
             return
         yield from found

@@ -3,50 +3,64 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ..changes import ABSENT, Difference, Found, Subject
+from ..changes import ABSENT, Difference, Found, Subject, of
 from ..rules import Level
 from .tools import differing
 
-Items = dict[str, dict[str, Any]]
+Item = dict[str, Any]
+Items = dict[str, Item]
+Compare = Callable[[Item, Item], Iterable[Difference]]
 _VARIABLE = re.compile(r"\{[+#./;?&]?([^{}]*)\}")
 _QUERY = re.compile(r"\{[?&][^{}]*\}")
 _TEXTS = ("name", "title", "description")
 
 
 def compare_resources(old: Items, new: Items) -> Iterator[Found]:
-    for uri, resource in old.items():
-        subject = Subject("resource", uri)
-        if uri not in new:
-            yield subject, Difference("resource-removed")
-            continue
-        yield from _named(subject, differing("resource-mime-type-changed", resource, new[uri], "mimeType"))
-        yield from _texts(subject, "resource-description-changed", resource, new[uri])
-    for uri in new:
-        if uri not in old:
-            yield Subject("resource", uri), Difference("resource-added")
+    return _compare("resource", ("resource-removed", "resource-added"), old, new, _resource)
 
 
 def compare_templates(old: Items, new: Items) -> Iterator[Found]:
     """Compare templates by their URI; one whose URI changed is known by its name."""
     moved = {uri: other for uri in old if uri not in new for other in new if _is_moved(old[uri], new[other], old)}
-    for uri, template in old.items():
-        subject = Subject("template", uri)
-        other = uri if uri in new else moved.get(uri)
-        if other is None:
-            yield subject, Difference("resource-template-removed")
-            continue
-        yield from _named(subject, _variables(uri, other))
-        yield from _named(subject, differing("resource-mime-type-changed", template, new[other], "mimeType"))
-        yield from _texts(subject, "resource-description-changed", template, new[other])
-    for uri in new:
-        if uri not in old and uri not in moved.values():
-            yield Subject("template", uri), Difference("resource-template-added")
+    return _compare("template", ("resource-template-removed", "resource-template-added"), old, new, _template, moved)
 
 
-def _is_moved(old: dict[str, Any], new: dict[str, Any], others: Items) -> bool:
+def compare_prompts(old: Items, new: Items) -> Iterator[Found]:
+    return _compare("prompt", ("prompt-removed", "prompt-added"), old, new, _prompt)
+
+
+def _compare(
+    kind: str, rules: tuple[str, str], old: Items, new: Items, differences: Compare, moved: Mapping[str, str] = {}
+) -> Iterator[Found]:
+    """Compare two lists, item by item. `moved`: old keys of items that have another one now."""
+    for key, item in old.items():
+        other = key if key in new else moved.get(key)
+        found = [Difference(rules[0])] if other is None else differences(item, new[other])
+        yield from of(Subject(kind, key), found)
+    for key in new:
+        if key not in old and key not in moved.values():
+            yield Subject(kind, key), Difference(rules[1])
+
+
+def _resource(old: Item, new: Item) -> Iterator[Difference]:
+    yield from differing("resource-mime-type-changed", old, new, "mimeType")
+    yield from _texts("resource-description-changed", old, new)
+
+
+def _template(old: Item, new: Item) -> Iterator[Difference]:
+    yield from _variables(old["uriTemplate"], new["uriTemplate"])
+    yield from _resource(old, new)
+
+
+def _prompt(old: Item, new: Item) -> Iterator[Difference]:
+    yield from _arguments(_by_name(old), _by_name(new))
+    yield from _texts("prompt-description-changed", old, new)
+
+
+def _is_moved(old: Item, new: Item, others: Items) -> bool:
     return old.get("name") is not None and old.get("name") == new.get("name") and new["uriTemplate"] not in others
 
 
@@ -70,20 +84,7 @@ def _names(template: str) -> Iterator[str]:
             yield re.sub(r"[*]$|:\d+$", "", name.strip())
 
 
-def compare_prompts(old: Items, new: Items) -> Iterator[Found]:
-    for name, prompt in old.items():
-        subject = Subject("prompt", name)
-        if name not in new:
-            yield subject, Difference("prompt-removed")
-            continue
-        yield from _named(subject, _arguments(_by_name(prompt), _by_name(new[name])))
-        yield from _texts(subject, "prompt-description-changed", prompt, new[name])
-    for name in new:
-        if name not in old:
-            yield Subject("prompt", name), Difference("prompt-added")
-
-
-def _by_name(prompt: dict[str, Any]) -> Items:
+def _by_name(prompt: Item) -> Items:
     arguments = prompt.get("arguments")
     found = [one for one in arguments if isinstance(one, dict)] if isinstance(arguments, list) else []
     return {one["name"]: one for one in found if isinstance(one.get("name"), str)}
@@ -101,7 +102,7 @@ def _arguments(old: Items, new: Items) -> Iterator[Difference]:
             yield from _argument(old[name], new[name], path)
 
 
-def _argument(old: dict[str, Any], new: dict[str, Any], path: tuple[str, str]) -> Iterator[Difference]:
+def _argument(old: Item, new: Item, path: tuple[str, str]) -> Iterator[Difference]:
     before, after = bool(old.get("required")), bool(new.get("required"))
     if before != after:
         rule = "prompt-argument-became-required" if after else "prompt-argument-relaxed"
@@ -110,10 +111,6 @@ def _argument(old: dict[str, Any], new: dict[str, Any], path: tuple[str, str]) -
         yield from differing("prompt-description-changed", old, new, member, path)
 
 
-def _texts(subject: Subject, rule: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Found]:
+def _texts(rule: str, old: Item, new: Item) -> Iterator[Difference]:
     for member in _TEXTS:
-        yield from _named(subject, differing(rule, old, new, member))
-
-
-def _named(subject: Subject, found: Iterator[Difference]) -> Iterator[Found]:
-    return ((subject, difference) for difference in found)
+        yield from differing(rule, old, new, member)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...wire import jsontext, protocol
-from ..changes import ABSENT, SERVER, Difference, Found, Subject
+from ..changes import ABSENT, SERVER, Difference, Found, Subject, of
 from ..rules import Level
 from ..schemas import compare_input, compare_output
 
@@ -37,7 +37,7 @@ def compare_tools(old: Tools, new: Tools) -> Iterator[Found]:
     for name, tool in old.items():
         subject = Subject("tool", name)
         if name in new:
-            yield from ((subject, found) for found in _compare(tool, new[name]))
+            yield from of(subject, _compare(tool, new[name]))
         elif name in renamed:
             yield subject, Difference("tool-renamed", (), name, renamed[name], f"probably {renamed[name]} now")
         else:
