@@ -46,6 +46,7 @@ META_CLIENT, META_SERVER = META + "clientInfo", META + "serverInfo"
 # Error codes of JSON-RPC (https://www.jsonrpc.org/specification#error_object), then those of MCP and its SDKs.
 NOT_JSON, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32601, -32602, -32603
 SERVER_ERROR, NO_SESSION, RESOURCE_NOT_FOUND = -32000, -32001, -32002
+ERROR_STATUSES = {METHOD_NOT_FOUND: 404, -32020: 400, -32021: 400, -32022: 400}  # over HTTP, in the modern era
 
 
 class Kind(NamedTuple):

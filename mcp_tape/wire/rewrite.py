@@ -13,7 +13,6 @@ from .jsontext import Path
 
 # In most messages the id directly follows the version: found without scanning the rest.
 _LEADING_ID = re.compile(rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*("[^"\\]*"|-?\d+)(?=\s*[,}])')
-REFUSED = protocol.SERVER_ERROR
 _SHOWN = 1_000  # characters of a body that is no message
 _SUBSCRIPTION = ("_meta", protocol.META_SUBSCRIPTION)
 
@@ -55,8 +54,8 @@ def refusal(text: bytes, live: str) -> bytes:
     messages = frames.parse(text)[1]
     found = messages[0].body.get("error") if messages else None
     if not isinstance(found, dict):
-        body = text.decode("utf-8", "replace")
-        found = {"code": REFUSED, "message": "the recorded server refused this request", "data": body[:_SHOWN]}
+        body = text.decode("utf-8", "replace")[:_SHOWN]
+        return error_response(live, protocol.SERVER_ERROR, "the recorded server refused this request", body)
     return response(live, "error", jsontext.dumps(found))
 
 

@@ -269,8 +269,8 @@ def _elsewhere(location: str) -> Refused:
 
 
 def _refused(reason: str) -> Refused:
-    error = rewrite.error(rewrite.REFUSED, f"mcp-tape: {reason}")
-    return Refused(502, "application/json", f'{{"jsonrpc":"2.0","id":null,"error":{error}}}'.encode())
+    error = rewrite.error_response(None, protocol.SERVER_ERROR, f"mcp-tape: {reason}")
+    return Refused(502, "application/json", error)
 
 
 def _receive(body: bytes, left: asyncio.Event | None) -> Callable[[], Any]:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from ...errors import ServerError
 from ...redaction.diagnostics import hidden
-from ...wire import frames, jsontext, protocol
+from ...wire import frames, protocol
 from ...wire.channels import http_channel
 from ...wire.framing import Events, is_event_stream
 from .asgi import Headers, Receive, Scope, Send, abort, answer, header
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ..stdio.relay import Recorder
 
 _REMEMBERED = 1 << 16  # bytes of a request that are kept until it is answered, to name it in an error
-_UNREACHABLE = -32000
 
 
 class ClientLeftError(Exception):
@@ -126,8 +125,9 @@ class Proxy:
             self._say(reason)
         tap.failed(reason)
         if body.expected and tap.recorder is not None:
-            text = {"code": _UNREACHABLE, "message": f"mcp-tape {reason}"}
-            message = f'{{"jsonrpc":"2.0","id":{body.request_id()},"error":{jsontext.dumps(text)}}}'
+            from ...wire import rewrite  # only where the server cannot be reached
+
+            message = rewrite.error_response(body.request_id(), protocol.SERVER_ERROR, f"mcp-tape {reason}")
             await answer(send, 502, message, b"application/json")
         else:
             await answer(send, 502, f"mcp-tape {reason}\n")

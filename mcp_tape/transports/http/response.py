@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 JSON = b"application/json"
 _READING = 0.01  # seconds for a client to read; there is no telling when it has
 _EVENTS: Headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform")]
-_ENDED = rewrite.error(-32001, "mcp-tape: the session was ended before the answer")
+_ENDED = "mcp-tape: the session was ended before the answer"
 _MESSAGE = b"event: message\n"
-_ERA_STATUSES = {-32601: 404, -32020: 400, -32021: 400, -32022: 400}  # of the modern era
 
 
 class Response:
@@ -126,8 +125,8 @@ class Response:
 
     async def _end_session(self) -> None:
         """The client ended the session while it waited: what it asked will not be answered."""
-        texts = [f'{{"jsonrpc":"2.0","id":{rpc_id},"error":{_ENDED}}}' for rpc_id in self._stream.asked]
-        await answer(self._send, 404, texts[0] if len(texts) == 1 else f"[{','.join(texts)}]", JSON)
+        texts = [rewrite.error_response(rpc_id, protocol.NO_SESSION, _ENDED) for rpc_id in self._stream.asked]
+        await answer(self._send, 404, texts[0] if len(texts) == 1 else b"[" + b",".join(texts) + b"]", JSON)
 
     async def _event(self, data: bytes) -> None:
         if not self._started:
@@ -204,7 +203,7 @@ def _as_recorded(conversation: Conversation, send: Send) -> tuple[int, bytes]:
         return 200, JSON
     error = next((message.body.get("error") for message in frames.parse(send.text)[1]), None)
     code = protocol.member(error, "code")
-    return _ERA_STATUSES.get(code, 200) if isinstance(code, int) else 200, JSON
+    return protocol.ERROR_STATUSES.get(code, 200) if isinstance(code, int) else 200, JSON
 
 
 def session_header(conversation: Conversation) -> Headers:

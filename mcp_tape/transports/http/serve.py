@@ -45,10 +45,12 @@ PATH, SSE_PATH, MESSAGES_PATH = "/mcp", "/sse", "/messages"
 MAX_BODY = 64_000_000  # bytes
 _DISCARDING = 5.0  # seconds
 _SESSION, _VERSION = protocol.SESSION_HEADER.encode(), protocol.VERSION_HEADER.encode()
-_NO_SESSION = rewrite.error(-32001, "mcp-tape: there is no such session; begin one with initialize")
-_SESSION_WANTED = rewrite.error(-32000, "mcp-tape: the header Mcp-Session-Id is missing")
-_NO_EVENT = rewrite.error(-32000, "mcp-tape: no event with the id in Last-Event-ID was sent to this client")
-_NOT_JSON = rewrite.error(-32700, "mcp-tape: the body is no JSON-RPC message")
+_NO_SESSION = rewrite.error(protocol.NO_SESSION, "mcp-tape: there is no such session; begin one with initialize")
+_SESSION_WANTED = rewrite.error(protocol.SERVER_ERROR, "mcp-tape: the header Mcp-Session-Id is missing")
+_NO_EVENT = rewrite.error(
+    protocol.SERVER_ERROR, "mcp-tape: no event with the id in Last-Event-ID was sent to this client"
+)
+_NOT_JSON = rewrite.error(protocol.NOT_JSON, "mcp-tape: the body is no JSON-RPC message")
 
 
 class _TooLargeError(Exception):
@@ -84,9 +86,8 @@ class Server:
         try:
             await app(scope, receive, send)
         except _TooLargeError:
-            error = rewrite.error(
-                -32000, f"mcp-tape: the body is larger than {size_text(self._max_body)}; see --max-body"
-            )
+            reason = f"mcp-tape: the body is larger than {size_text(self._max_body)}; see --max-body"
+            error = rewrite.error(protocol.SERVER_ERROR, reason)
             await _refuse(send, 413, error, (b"connection", b"close"))
         except CassetteError as failure:
             self._fail(failure)
@@ -338,4 +339,4 @@ async def _accept(send: Reply, conversation: Conversation) -> None:
 
 
 async def _refuse(send: Reply, status: int, error: str, *more: tuple[bytes, bytes]) -> None:
-    await answer(send, status, f'{{"jsonrpc":"2.0","id":null,"error":{error}}}', JSON, *more)
+    await answer(send, status, rewrite.response(None, "error", error), JSON, *more)
