@@ -16,8 +16,8 @@ from .replay.stage import Replay as Replay
 from .replay.stage import Stage as Stage
 
 if TYPE_CHECKING:
+    from .cassette.lookup.sessions import Run
     from .record.recorder import Options, Recorder, Summary
-    from .replay.choosing import Run
     from .replay.opening import Clients
     from .transports.http.listen import Site
 

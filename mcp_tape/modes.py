@@ -122,7 +122,7 @@ def _goes_on(path: str, run: str | None, say: Say) -> bool:
     """Whether this run has begun to record the cassette, and nothing of it was replayed since."""
     if run is None:
         return False
-    from .replay.choosing import run_named
+    from .cassette.lookup.sessions import run_named
     from .transports.runs import Turns
 
     def is_recorded(cassette: Cassette) -> bool:
@@ -134,14 +134,14 @@ def _goes_on(path: str, run: str | None, say: Say) -> bool:
 
 def can_play(path: str) -> bool:
     """Whether there is a whole session to play. One that another process is still recording is none."""
-    from .replay.choosing import finished
+    from .cassette.lookup.sessions import finished
 
     return _is_true_of(path, lambda cassette: any(finished(cassette)))
 
 
 def is_whole(path: str, say: Say) -> bool:
     """The same for mode `once`, for which a recording that was cut short is none: every run would miss the rest."""
-    from .replay.choosing import whole
+    from .cassette.lookup.sessions import whole
 
     there = can_play(path)
     if there and not _is_true_of(path, lambda cassette: any(whole(cassette))):
@@ -199,9 +199,9 @@ def _rewrite(path: str, server: Command | Url, options: Options, say: Say) -> Ou
 
 def _unfit(beside: str, outcome: Outcome) -> str | None:
     """Why a recording must not take the old one's place."""
+    from .cassette.lookup.sessions import finished
     from .cassette.query import filters
     from .cassette.reader import Cassette
-    from .replay.choosing import finished
 
     summary = outcome.recorded
     if summary is None or summary.incomplete:

@@ -1,17 +1,25 @@
-"""What waits for each message of the client, and what of it has gone out.
+"""What each message of the client is on the tape, what waits for it, and what of that may go out.
 
-The calls of a batch share all that waits for it: their answers are found by id, and the rest is gone through once.
+The rules are told at the top of `deck.py`. The calls of a batch share all that waits for it: their answers are found by
+id, and the rest is gone through once.
 """
 
 from __future__ import annotations
 
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from typing import NamedTuple
 
+from ..cassette.lookup.messages import START, Recorded
 from ..wire import frames, protocol
-from .calls import Call, Calls
-from .selection import Position, Recorded, Selection
-from .sends import Pending
+from ..wire.frames import Message
+from .selection import Selection
+from .sends import Call, Pending
+from .state import ByName, Calls, State
 
+GIVE_WAY_AFTER = 2.0  # seconds of waiting for a request that may never come
 _FEW = 8  # rows that are read again rather than kept
 
 
@@ -38,24 +46,21 @@ class _Ending(NamedTuple):
 
 
 class Cues:
-    """Knows what is due when a message arrives."""
+    """What is due when a message arrives."""
 
-    def __init__(self, selection: Selection, calls: Calls) -> None:
+    def __init__(self, selection: Selection, state: State, calls: Calls) -> None:
         self._selection = selection
+        self._state = state
         self._calls = calls
-        # By exchange, the messages that were played and are no answers: a cue may come twice.
-        self._once: dict[tuple[int, int | None], set[Position]] = {}
-        self._come: set[Position] = set()  # what the server says of changes
-        self._round = 0
 
     def due(self, session: int, cue: int, call: Call | None) -> tuple[list[Pending], bool]:
-        """What waited for a client message, and whether the call's answer is among it."""
+        """What waited for a client message, and True if the call's answer is among it."""
         cued = self._cued(session, cue)
         due = self._own_answers(cued, call) if call is not None and call.is_of(session, cue) else []
         left = []
         for row in cued.left:
             if row.method in protocol.CHANGES:
-                self._come.add(row.place)  # also where the client did not want to hear of it
+                self._state.come.add(row.place)  # also where the client did not want to hear of it
             named = row if row.exchange is not None else self._calls.named_late(row)
             owner = self._owner(row, named)
             if named is not None and owner is None:
@@ -74,36 +79,29 @@ class Cues:
         return self._calls.owner(row) if named is row else self._calls.of_request(named)
 
     def _waits_for_answer(self, call: Call | None) -> bool:
-        """Whether no answer to a call is out or due, but for what came behind the answer."""
+        """Return whether no answer to a call is out or due, but for what came behind the answer."""
         if call is None or not self._calls.is_open(call):
             return False
         return call.answers <= {row.place for row in call.behind}
 
     def forget(self, call: Call) -> None:
-        """Its exchange plays once more, as a whole."""
+        """Let the exchange of a call play once more, as a whole."""
         recorded = call.recorded
         assert recorded is not None
-        self._once.pop((recorded.session, recorded.seq), None)
-        self._round += 1
-
-    def has_come(self, row: Recorded) -> bool:
-        """Whether the client has sent what a notification of a change waits for."""
-        return row.place in self._come
-
-    def cancels_of(self, recorded: Recorded) -> list[Recorded]:
-        """The client's cancels of a request while it was open; those of a batch share their exchange."""
-        return self._ending(recorded).cancels.get(recorded.rpc_id, [])
+        self._state.once.pop((recorded.session, recorded.seq), None)
+        self._state.round += 1
 
     def ends_without_answer(self, recorded: Recorded, arrived: int) -> bool:
-        """Whether the tape ends before the answer, and the client's message that has arrived is the last of it."""
+        """Return whether the tape ends before the answer, and the client's last message of the exchange has arrived."""
         if recorded.method == protocol.LISTEN or self._selection.answer(recorded) is not None:
             return False
-        if self.cancels_of(recorded) or self._selection.was_left(recorded):
+        ending = self._ending(recorded)
+        if ending.cancels.get(recorded.rpc_id) or self._selection.was_left(recorded):
             return False
-        return arrived >= self._ending(recorded).last
+        return arrived >= ending.last
 
     def _own_answers(self, cued: _Cued, call: Call) -> list[Pending]:
-        """Those to the other calls of its batch go out with them. One that is made twice is answered twice."""
+        """The answers to a call. Those to others of its batch go out with them; one made twice is answered twice."""
         assert call.recorded is not None
         rows = cued.answers.get(call.recorded.rpc_id, ())
         return [Pending(row, call) for row in rows if self._owns(call, row) and self._is_new(row, call)]
@@ -113,11 +111,11 @@ class Cues:
         return owner is call or (owner is not None and owner.recorded == call.recorded)
 
     def _is_new(self, row: Recorded, owner: Call | None) -> bool:
-        """Whether it did not go out before; an answer, to this call."""
+        """Return whether it did not go out before; an answer, to this call."""
         if owner is not None and row.kind == "response":
             gone = owner.answers
         else:
-            gone = self._once.setdefault((row.session, row.exchange), set())
+            gone = self._state.once.setdefault((row.session, row.exchange), set())
         if row.place in gone:
             return False
         gone.add(row.place)
@@ -125,27 +123,27 @@ class Cues:
 
     def _cued(self, session: int, cue: int) -> _Cued:
         key = self, session, cue
-        cued: _Cued | None = self._selection.kept.get(key)
+        cued: _Cued | None = self._selection.cache.get(key)
         if cued is None:
             rows = self._selection.cued(session, cue)
             cued = _Cued(rows, cue)
             if len(rows) > _FEW:
-                self._selection.kept.put(key, cued)
-        if cued.round != self._round:
-            cued.left, cued.round = cued.others, self._round
+                self._selection.cache.put(key, cued)
+        if cued.round != self._state.round:
+            cued.left, cued.round = cued.others, self._state.round
         return cued
 
     def _ending(self, recorded: Recorded) -> _Ending:
         key = _Ending, recorded.session, recorded.seq
-        ending: _Ending | None = self._selection.kept.get(key)
+        ending: _Ending | None = self._selection.cache.get(key)
         if ending is None:
             rows = self._selection.of_exchange(recorded)
             ending = _Ending(max((_owed(row) for row in rows), default=0), {})
-            for row in rows:
+            for row in rows:  # those of a batch share their exchange
                 if row.sender == "client" and row.method == protocol.CANCELLED:
                     ending.cancels.setdefault(frames.cancelled(self._selection.message(row)), []).append(row)
             if len(rows) > _FEW:
-                self._selection.kept.put(key, ending)
+                self._selection.cache.put(key, ending)
         return ending
 
 
@@ -154,3 +152,194 @@ def _owed(row: Recorded) -> int:
     if row.cue is not None:
         return row.cue
     return row.seq if row.kind == "response" else 0
+
+
+class Hearing:
+    """Which message on the tape one of the client is, where it is no request: those have keys, see `finder.py`."""
+
+    def __init__(self, selection: Selection, state: State) -> None:
+        self._selection = selection
+        self._state = state
+
+    def notification(self, message: Message) -> Recorded | None:
+        """The one on the tape that a notification is, other than a cancel."""
+        state = self._state
+        if message.method == protocol.PROGRESS:
+            if state.progress is None:
+                rows = self._notifications(protocol.PROGRESS)
+                state.progress = _by_name(rows, lambda row: frames.progressed(self._selection.message(row)))
+            return _first(state.progress.get(frames.progressed(message)))
+        for method in protocol.notification_names(message.method or ""):
+            found = self._selection.next_notification(method, state.heard.get(method, START))
+            if found is not None:
+                state.heard[method] = found.place
+                return found
+        return None
+
+    def stray_answer(self, message: Message) -> Recorded | None:
+        """The one on the tape that an answer to nothing is."""
+        if self._state.strays is None:
+            sessions = self._selection.sessions
+            rows = (row for session in sessions for row in self._selection.stray_answers(session))
+            self._state.strays = _by_name(rows, lambda row: row.rpc_id)
+        return _first(self._state.strays.get(message.rpc_id))
+
+    def cancel(self, rpc_id: str | None, call: Call | None) -> Recorded | None:
+        """The one on the tape that a cancel is: of a call, or of an id that is no call's."""
+        cancels = self._state.cancels
+        if cancels is None:
+            cancels = self._state.cancels = self._read_cancels()
+        if call is None or call.recorded is None:
+            return self._cancel_of_none(rpc_id)
+        recorded = call.recorded
+        rows = [row for row in cancels.get(recorded.rpc_id, ()) if _may_cancel(row, recorded)]
+        found = rows[call.cancels] if call.cancels < len(rows) else None
+        call.cancels += 1
+        if found is not None:
+            self._state.late_cancels.pop(found.place, None)
+        return found
+
+    def _cancel_of_none(self, rpc_id: str | None) -> Recorded | None:
+        late = self._state.late_cancels
+        same = (place for place, named in late.items() if named == rpc_id)
+        place = next(same, None) or next(iter(late), None)
+        if place is None:
+            return None
+        del late[place]
+        return self._selection.at(place)
+
+    def _read_cancels(self) -> dict[str | None, list[Recorded]]:
+        cancels: dict[str | None, list[Recorded]] = {}
+        for row in self._notifications(protocol.CANCELLED):
+            named = frames.cancelled(self._selection.message(row))
+            cancels.setdefault(named, []).append(row)
+            if row.exchange is None:
+                self._state.late_cancels[row.place] = named
+        return cancels
+
+    def _notifications(self, method: str) -> Iterator[Recorded]:
+        last, row = None, self._selection.next_notification(method, START)
+        # Rows of a stranger may lead back: what does not go on ends.
+        while row is not None and (last is None or row.session != last.session or row.place > last.place):
+            yield row
+            last, row = row, self._selection.next_notification(method, row.place)
+
+
+def _may_cancel(row: Recorded, request: Recorded) -> bool:
+    """Return whether a cancel that names the id of a request is of that request."""
+    if row.exchange is not None:
+        return (row.session, row.exchange) == (request.session, request.seq)
+    return row.session == request.session and row.seq > request.seq
+
+
+def _by_name(rows: Iterable[Recorded], name: Callable[[Recorded], str | None]) -> ByName:
+    found: ByName = {}
+    for row in rows:
+        found.setdefault(name(row), deque()).append(row)
+    return found
+
+
+def _first(rows: deque[Recorded] | None) -> Recorded | None:
+    return rows.popleft() if rows else None
+
+
+class Schedule:
+    """When what is due goes out: at once, after the recorded time, or in the recorded order of concurrent calls.
+
+    In that order an answer is held back until those before it are out, within bounds.
+    """
+
+    def __init__(
+        self, selection: Selection, state: State, note: Callable[[str], None], speed: float, in_recorded_order: bool
+    ) -> None:
+        self._selection = selection
+        self._state = state
+        self._note = note
+        self._speed = speed
+        self._is_ordered = in_recorded_order
+        self._numbers = count()  # so that a heap never compares what it holds
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self._state.ready or self._state.later or self._state.held)
+
+    def put(self, pending: Pending, now: float, cue: Recorded | None) -> None:
+        """Let a message follow its cue, which has arrived now."""
+        recorded = pending.recorded
+        if not self._speed or recorded is None:
+            self._state.ready.append(pending)
+            return
+        since = (self._selection.facts(cue).at or 0) if cue else 0
+        due = now + max(0, (recorded.at or 0) - since) / 1e6 / self._speed
+        if pending.call is not None:
+            pending.call.until = max(due, pending.call.until)
+        self._put_later(due, pending)
+
+    def put_last(self, call: Call, now: float) -> None:
+        """Let the answer that the recording does not have follow all else for a call."""
+        if call.until < now:
+            self._state.ready.append(Pending(None, call))
+        else:
+            self._put_later(call.until, Pending(None, call))
+
+    def _put_later(self, due: float, pending: Pending) -> None:
+        heapq.heappush(self._state.later, (due, pending.place, next(self._numbers), pending))
+
+    def take(self, now: float) -> list[Pending]:
+        """Take what may go out now."""
+        state = self._state
+        while state.later and state.later[0][0] <= now:
+            state.ready.append(heapq.heappop(state.later)[-1])
+        ready, state.ready = state.ready, []
+        return self._in_order(ready, now) if self._is_ordered else ready
+
+    def drop(self, stays: Callable[[Pending], bool]) -> None:
+        """Drop what does not stay."""
+        state = self._state
+        state.ready = list(filter(stays, state.ready))
+        state.later = [item for item in state.later if stays(item[-1])]
+        heapq.heapify(state.later)
+        state.held = [(since, pending) for since, pending in state.held if stays(pending)]
+
+    def next_at(self) -> float | None:
+        """When something will go out, if nothing arrives before."""
+        times = [item[0] for item in self._state.later[:1]]
+        return min([*times, *(since + GIVE_WAY_AFTER for since, _ in self._state.held)], default=None)
+
+    def give_way(self) -> None:
+        """Hold nothing back: no answer that is waited for will come."""
+        self._state.held = [(float("-inf"), pending) for _, pending in self._state.held]
+
+    def has_come(self, change: Recorded) -> bool:
+        """Return whether a notification of a change is out."""
+        waits = any(pending.place == change.place for *_, pending in self._state.later)
+        return not waits and change.place in self._state.come
+
+    def _in_order(self, ready: list[Pending], now: float) -> list[Pending]:
+        state = self._state
+        held = sorted([*state.held, *((now, pending) for pending in ready)], key=lambda item: item[1].place)
+        state.held, out = [], []
+        for since, pending in held:
+            missing = self._missing_before(pending)
+            if missing and now < since + GIVE_WAY_AFTER:
+                state.held.append((since, pending))
+                continue
+            if missing:
+                self._note(f"the recorded order waited in vain for {missing} and gave way")
+            out.append(pending)
+            if pending.recorded is not None and pending.recorded.kind == "response":
+                state.out.add(pending.recorded.place)
+        return out
+
+    def _missing_before(self, pending: Pending) -> str | None:
+        recorded, call = pending
+        if recorded is None or recorded.kind != "response" or call is None or call.recorded is None:
+            return None
+        session, first = call.recorded[:2]
+        start, end = self._state.passed.get(session, (first, first))
+        start, end = (start, end) if start <= first <= end else (first, first)
+        for row in self._selection.answered_between(session, end, recorded.seq):
+            if row.place not in self._state.out:
+                return f"the answer to request {row.rpc_id}"
+        self._state.passed[session] = start, max(end, recorded.seq - 1)
+        return None

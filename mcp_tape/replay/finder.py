@@ -1,30 +1,44 @@
-"""Finds the recorded request that answers a live one, each in its turn."""
+"""Finding the recorded request that a live one is, each in its turn.
+
+A request is found by its key, with one look-up; those in recorded order are read ahead, many at once, and found by
+their bytes.
+"""
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from ..cassette.lookup.messages import START, Plain, Position, Recorded
 from ..wire import match, protocol
 from ..wire.frames import Message
 from ..wire.match import Rule
-from .ahead import Plain
-from .selection import Position, Recorded, Selection
+from .selection import Selection
+from .sends import END
+from .state import State, Turn
 
 Repeats = Literal["error", "last", "cycle"]
 
-
-_Turns = dict[Position | None, Recorded | None]  # the requests of a key: behind each place, and before all, the next
-
 Compare = Callable[[Any, Any], str | None]  # of a recorded and a live message: how they differ, None if they do not
+_Turns = dict[Position | None, Recorded | None]  # the requests of a key: behind each place, and before all, the next
+_FIRST, _MOST = 16, 512  # frames read at once: few at the start, then more and more
+_CUT = b'"id":'
+_ID = rb'("[\w.:/-]*"|-?\d+)'
+_LEADING_ID = re.compile(rb'\{"jsonrpc":"2\.0","id":' + _ID + rb"(?=[,}])")
+_TRAILING_ID = re.compile(rb',"id":' + _ID + rb"\}")
 
 
-_TOLD = "method = ? AND +sender = 'server' AND +seq > ? AND +seq < ? ORDER BY frame DESC, part DESC"
+class Found(NamedTuple):
+    """The recorded request that a live one is; `again` if it was found before and is only repeated.
 
+    `plain` where its answer is all that plays. Then the request itself may not have been read.
+    """
 
-# A request that was found: where, whether for the first time, its key, and how far that was played before.
-_Turn = tuple[Position, bool, bytes | None, Position | None]
+    recorded: Recorded | None
+    again: bool = False
+    plain: Plain | None = None
 
 
 class Finder:
@@ -38,50 +52,79 @@ class Finder:
         rules: Sequence[Compare] = (),
     ) -> None:
         self._selection = selection
+        self.state = State()
         self.counts = counts
         self._repeats = repeats
         self._rules = rules
-        self._rounds = count()
         self._keys_are_made_anew = counts is not None or selection.stale or bool(rules)
-        self._last: dict[bytes, Position] = {}  # per key, how far it was played
-        self._turn: _Turn | None = None  # that was taken last
-        self._given_back: set[Position] = set()
-        self._early: set[Position] = set()  # requests that were asked for before their time
+        self._window = Window(selection, self.state)
         self._has_come: Callable[[Recorded], bool] = lambda row: True
         self._note: Callable[[str], None] = lambda text: None
         self._indexes: dict[str, dict[bytes, _Turns]] = {}  # by method, where stored keys do not serve
         self._hidden: dict[str, list[Recorded]] = {}  # by method, the recorded requests with redactions
 
     def listen(self, has_come: Callable[[Recorded], bool], note: Callable[[str], None]) -> None:
-        """Learn whether a message of the server has come to the client, and whom to tell what people should know."""
+        """Learn who knows whether a message of the server has come to the client, and who takes notes."""
         self._has_come, self._note = has_come, note
 
-    @property
-    def taken(self) -> set[Position]:
-        """The requests that were played."""
-        return self._selection.taken
-
-    def find(self, message: Message, text: bytes, part: int) -> tuple[Recorded | None, bool]:
-        """The recorded request, and whether it was found before and is only repeated."""
-        method, self._turn = message.method or "", None
+    def find(self, message: Message, text: bytes, part: int, *, plainly: bool = False) -> Found:
+        """Find the recorded request and take its turn. `plainly`: an answer that is plain is enough."""
+        method, state = message.method or "", self.state
+        state.turn = None
         if self._rules:
             return self._find_by_rules(method, message.body)
         params = match.exact_params(message, text, part)
         key = self._key(method, params)
-        last = self._last.get(key)
-        found = self._next(key, method, last) or self._redacted(method, params)
+        if plainly and (ahead := self._ahead(key)) is not None:
+            return Found(None, plain=ahead)
+        last = state.last.get(key)
+        found, plain = self._next(key, method, last)
+        found = found or self._redacted(method, params)
         if found is not None and last is not None and self._is_early(method, last, found):
-            return self._selection.at(last), True
+            return Found(self._selection.at(last), True)
         if found is None and last is not None and self._repeats == "cycle":
-            self._selection.ahead.leave_out(key)
-            found = self._next(key, method, None)
+            self._window.skip(key)
+            found, plain = self._next(key, method, None)
         if found is not None:
-            return found, self._take(key, found.place)
+            again = self._take(key, found.place)
+            return Found(found, again, None if again else plain)
         if last is not None and (self._repeats == "last" or protocol.is_housekeeping(method)):
-            return self._selection.at(last), True
+            return Found(self._selection.at(last), True)
         if last is None and method in (protocol.INITIALIZE, protocol.DISCOVER):
-            return self._greeting(method), True
-        return None, False
+            return Found(self._greeting(method), True)
+        return Found(None)
+
+    def plain(self, text: bytes) -> tuple[str, Plain] | None:
+        """Find a request by its bytes alone, without parsing: the live id, and the exchange. None means nothing."""
+        same = self._window.same_text(text)
+        if same is None:
+            return None
+        found = self._ahead(same[0])
+        return None if found is None else (same[1], found)
+
+    def plain_of(self, message: Message, text: bytes) -> Plain | None:
+        """Find a request that was parsed, by its key, if its answer is all that plays; else take no turn."""
+        if self._keys_are_made_anew:
+            return None
+        method = message.method or ""
+        key = self._key(method, match.exact_params(message, text))
+        ahead = self._ahead(key)
+        if ahead is not None:
+            return ahead
+        last = self.state.last.get(key)
+        found, plain = self._next(key, method, last)
+        if found is None or plain is None or (last is not None and self._is_early(method, last, found)):
+            return None
+        self._take(key, found.place)
+        return plain
+
+    def _ahead(self, key: bytes) -> Plain | None:
+        """The next request of a key, if it was read ahead and is plain. It is its turn, and nobody gives it back."""
+        found = self._window.next(key)
+        if found is not None:
+            self.state.last[key] = place = found[:3]
+            self.state.taken.add(place)
+        return found
 
     def _is_early(self, method: str, last: Position, found: Recorded) -> bool:
         """Whether a request was made again only because the server had said that the answer changed.
@@ -91,12 +134,12 @@ class Finder:
         change = protocol.CHANGED_BY.get(method)
         if change is None or found.session != last[0]:
             return False
-        told = self._selection.rows(found.session, _TOLD, change, last[1], found.seq)
+        told = self._selection.changes_between(found.session, change, last[1], found.seq)
         newest = next((row for row in told if found.name in (None, self._uri(row))), None)
         if newest is None or self._has_come(newest):
             return False
-        if found.place not in self._early:
-            self._early.add(found.place)
+        if found.place not in self.state.early:
+            self.state.early.add(found.place)
             name = " ".join(filter(None, (method, found.name)))
             self._note(f"{name} was asked for once more before {change}: the answer before that is repeated")
         return True
@@ -115,88 +158,65 @@ class Finder:
         answer = self._selection.answer(found)
         return found if answer is not None and answer.status in ("error", "refused") else None
 
-    def plain(self, text: bytes) -> tuple[str, Plain] | None:
-        """The same by its bytes alone, without parsing, for an exchange that is only a request and its answer:
-
-        the live id and the exchange. Nothing found means nothing.
-        """
-        same = self._selection.ahead.same_text(text)
-        if same is None:
-            return None
-        found = self._next_plain(same[0].key)
-        return None if found is None else (same[1], found)
-
-    def plain_of(self, message: Message, text: bytes) -> Plain | None:
-        """The same for a request that was parsed, by its key."""
-        method = message.method or ""
-        return self._next_plain(self._key(method, match.exact_params(message, text)))
-
-    def _next_plain(self, key: bytes) -> Plain | None:
-        if self._keys_are_made_anew:
-            return None
-        session = self._selection.sessions[0]
-        last = self._last.get(key, (session, 0, 0))
-        found = self._selection.ahead.next_plain(key, last[1:]) if last[0] == session else None
-        if found is not None:  # it is its turn, and nobody gives it back
-            self._last[key] = place = session, found.seq, found.part
-            self._selection.taken.add(place)
-        return found
-
     def _take(self, key: bytes, place: Position) -> bool:
-        """It is this one's turn; whether it had been played before."""
-        taken = self._selection.taken
-        again = place in taken
-        self._turn = place, not again, key, self._last.get(key)
-        taken.add(place)
-        self._last[key] = place
+        """Take the turn of a request; True if it was played before."""
+        state = self.state
+        again = place in state.taken
+        state.turn = Turn(place, not again, key, state.last.get(key))
+        state.taken.add(place)
+        state.last[key] = place
         return again
 
     def give_back(self) -> None:
-        """What was found last is found again the next time. It does not count as unplayed: it was asked for."""
-        if self._turn is None:
+        """Give back the turn that was taken last: the same request is found again the next time."""
+        turn, state = self.state.turn, self.state
+        if turn is None:
             return
-        place, is_new, key, last = self._turn
-        if is_new:
-            self.taken.discard(place)
-            self._given_back.add(place)
-        if key is not None and last is not None:
-            self._last[key] = last
-        elif key is not None:
-            del self._last[key]
+        if turn.is_new:
+            state.taken.discard(turn.place)
+        if turn.key is not None and turn.last is not None:
+            state.last[turn.key] = turn.last
+        elif turn.key is not None:
+            del state.last[turn.key]
 
     def unplayed(self) -> Iterator[Recorded]:
         """The recorded requests that nobody made. Of a session that extends another, the handshake is none."""
         first, handshake = self._selection.sessions[0], (protocol.INITIALIZE, protocol.DISCOVER)
         for row in self._selection.all_requests():
-            asked = row.place in self.taken or row.place in self._given_back
+            asked = row.place in self.state.taken or row.place in self.state.given_back
             if not asked and (row.session == first or row.method not in handshake):
                 yield row
 
-    def _find_by_rules(self, method: str, live: dict[str, Any]) -> tuple[Recorded | None, bool]:
-        rows = self._selection.requests(method)
+    def _find_by_rules(self, method: str, live: dict[str, Any]) -> Found:
+        rows, state = self._selection.requests(method), self.state
         like = [row for row in rows if not any(rule(self._body(row), live) for rule in self._rules)]
         if not like:
-            return None, False
-        found = next((row for row in like if row.place not in self.taken), None)
+            return Found(None)
+        found = next((row for row in like if row.place not in state.taken), None)
         before = like[like.index(found) - 1] if found is not None and found is not like[0] else None
         if found is not None and before is not None and self._is_early(method, before.place, found):
-            return before, True
+            return Found(before, True)
         if found is not None:
-            self._turn = found.place, True, None, None
-            self.taken.add(found.place)
-            return found, False
+            state.turn = Turn(found.place, True, None, None)
+            state.taken.add(found.place)
+            return Found(found)
         if self._repeats == "cycle":
-            return like[next(self._rounds) % len(like)], True
-        return (like[-1], True) if self._repeats == "last" or protocol.is_housekeeping(method) else (None, False)
+            state.rounds += 1
+            return Found(like[(state.rounds - 1) % len(like)], True)
+        return Found(like[-1], True) if self._repeats == "last" or protocol.is_housekeeping(method) else Found(None)
 
     def _body(self, row: Recorded) -> dict[str, Any]:
         return self._selection.message(row).body
 
-    def _next(self, key: bytes, method: str, last: Position | None) -> Recorded | None:
-        if not self._keys_are_made_anew:
-            return self._selection.next_request(key, last or (0, 0, 0))
-        same = self._index(method).get(key, {})
-        return same[last] if last in same else same.get(None)
+    def _next(self, key: bytes, method: str, last: Position | None) -> tuple[Recorded | None, Plain | None]:
+        if self._keys_are_made_anew:
+            same = self._index(method).get(key, {})
+            return same[last] if last in same else same.get(None), None
+        found = self._selection.next_request(key, last or START)
+        if found is None:
+            return None, None
+        self._window.move_to(found[0])
+        return found
 
     def _key(self, method: str, params: object) -> bytes:
         return match.key_under(self.counts, method, params) if self.counts else match.request_key(method, params)
@@ -218,7 +238,7 @@ class Finder:
             self._hidden[method] = self._selection.requests(method, redacted=True)
         asked = self._counted(protocol.identifying(method, live))
         for row in self._hidden[method]:
-            if row.place not in self._selection.taken:
+            if row.place not in self.state.taken:
                 recorded = self._counted(protocol.identifying(method, self._params(row)))
                 if match.fits_redacted(recorded, asked):
                     return row
@@ -229,3 +249,92 @@ class Finder:
 
     def _params(self, row: Recorded) -> object:
         return match.exact_params(self._selection.message(row), self._selection.text(row), row.part)
+
+
+class Window:
+    """The requests of a stretch of the first session, which moves on from its start without a gap.
+
+    Clients mostly ask in recorded order, and often byte for byte as recorded but for the ids. Then there is nothing to
+    look up, to parse or to key. Whatever is not here is looked up one by one.
+    """
+
+    def __init__(self, selection: Selection, state: State) -> None:
+        self._selection = selection
+        self._state = state
+        self._session = selection.sessions[0]
+        self._stop = 1  # the first seq behind the window
+        self._size = _FIRST
+        self._by_key: dict[bytes, list[tuple[Any, ...]]] = {}  # rows like `Plain`
+        self._by_text: dict[bytes, tuple[bytes, str]] = {}  # plain ones: key and id
+        self._by_rest: dict[bytes, bytes] | None = None  # the same without ids
+        self._left = 0  # plain exchanges that were not asked for
+        self._changed: int | None = None  # from where on something that changed may be asked for again
+        self._skipped: set[bytes] = set()  # keys that windows before this one held and nobody asked for
+
+    def same_text(self, text: bytes) -> tuple[bytes, str] | None:
+        """The key of a request with these bytes, up to its id, and the live id."""
+        same = self._by_text.get(text)
+        if same is not None or not self._left:  # played out: what comes next will be read soon
+            return same
+        cut = _without_id(text)
+        if cut is None:
+            return None
+        if self._by_rest is None:  # the client turns out to count differently
+            self._by_rest = self._rests()
+        key = self._by_rest.get(cut[0])
+        return None if key is None else (key, cut[1])
+
+    def _rests(self) -> dict[bytes, bytes]:
+        rests = {}
+        for text, (key, rpc_id) in self._by_text.items():
+            cut = _without_id(text)
+            if cut is not None and cut[1] == rpc_id and b'"id"' not in cut[0].replace(_CUT, b"", 1):
+                rests[cut[0]] = key
+        return rests
+
+    def next(self, key: bytes) -> Plain | None:
+        """The next request of a key, if it is here and plain."""
+        same = self._by_key.get(key)
+        if same is None or key in self._skipped:
+            return None
+        session, seq, part = self._state.last.get(key, (self._session, 0, 0))
+        at = bisect_left(same, (session, seq, part + 1))
+        if at == len(same) or session != self._session or same[at][4] is None:
+            return None
+        self._left -= 1
+        return Plain._make(same[at][:6])
+
+    def skip(self, key: bytes) -> None:
+        """Look a key up one by one from now on: it does not go forward on the tape."""
+        self._skipped.add(key)
+
+    def move_to(self, found: Recorded) -> None:
+        """Move on, if a request that was just found lies close behind the window."""
+        if found.session != self._session or not self._stop <= found.seq < self._stop + _MOST:
+            return
+        taken = self._state.taken
+        self._skipped.update(key for key, same in self._by_key.items() if not all(row[:3] in taken for row in same))
+        if self._changed is None:
+            self._changed = self._selection.first_change(self._session) or END
+        self._stop, rows = self._selection.stretch(self._session, self._stop, self._size)
+        self._size = min(4 * self._size, _MOST)
+        self._by_key, self._by_text, self._by_rest = {}, {}, None
+        for row in rows:
+            seq, rpc_id, answer, key, method, text = row[1], row[3], row[4], *row[6:]
+            # What was asked again because it had changed is not there for those who ask earlier.
+            if seq > self._changed and method in protocol.CHANGED_BY:
+                row = (*row[:4], None)
+            elif answer is not None:
+                self._by_text[text] = key, rpc_id
+            self._by_key.setdefault(key, []).append(row)
+        self._left = len(self._by_text)
+
+
+def _without_id(text: bytes) -> tuple[bytes, str] | None:
+    """A request's text with its id cut out, and the id, where it stands first or last, as it mostly does."""
+    at = text.rfind(b',"id":')
+    found = _LEADING_ID.match(text) or (_TRAILING_ID.fullmatch(text, at) if at > 0 else None)
+    if found is None:
+        return None
+    start, end = found.span(1)
+    return b"".join((text[: start - len(_CUT)], _CUT, text[end:])), text[start:end].decode()

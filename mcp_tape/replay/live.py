@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..errors import ServerError
 from ..wire import frames, protocol, rewrite
 from ..wire.frames import Message
-from .calls import Call
-from .sends import MISS, Refuse, Send, said
+from .sends import MISS, Call, Refuse, Send, said
 
 if TYPE_CHECKING:
     from .deck import Deck

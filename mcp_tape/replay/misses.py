@@ -6,13 +6,14 @@ import shlex
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
+from ..cassette.lookup.messages import Position, Recorded
 from ..redaction.diagnostics import Discreet
-from ..wire import jsontext, match, protocol
+from ..wire import channels, jsontext, match, protocol
 from ..wire.frames import Message
 from ..wire.jsonpath import path_text
 from ..wire.jsontext import Path
 from ..wire.match import Rule
-from .selection import Recorded, Selection
+from .selection import Selection
 from .sends import UNANSWERED
 
 _NEAREST = 3
@@ -61,10 +62,12 @@ class _Difference(NamedTuple):
 _Shown = tuple[_Near, list[_Difference]]
 
 
-def report(selection: Selection, message: Message, known: bool, counts: Rule | None, discreet: Discreet) -> Report:
+def report(
+    selection: Selection, taken: set[Position], message: Message, known: bool, counts: Rule | None, discreet: Discreet
+) -> Report:
     """Everything a person needs to see why a live request has no answer on the tape, without its secrets."""
     try:
-        return _report(selection, message, known, counts, discreet)
+        return _report(selection, taken, message, known, counts, discreet)
     except Exception:  # whatever a stranger's recordings are: writing this may not fail the request
         return _in_short(selection, message, discreet)
 
@@ -77,7 +80,9 @@ def _in_short(selection: Selection, message: Message, discreet: Discreet) -> Rep
     return Report(headline, f"miss: {call}\n{why}", {"cassette": selection.path, "nearest": []})
 
 
-def _report(selection: Selection, message: Message, known: bool, counts: Rule | None, discreet: Discreet) -> Report:
+def _report(
+    selection: Selection, taken: set[Position], message: Message, known: bool, counts: Rule | None, discreet: Discreet
+) -> Report:
     call = discreet.call(message)
     if not known:
         method = discreet.remark(message.method or "")
@@ -85,14 +90,14 @@ def _report(selection: Selection, message: Message, known: bool, counts: Rule | 
         advice = _recorded(selection, message)
         text = in_words(f"miss: {call}\n  {headline}", advice, _typed(selection))
         return Report(headline, text, {"cassette": selection.path, "method": method}, advice)
-    near = _shown(_nearest(selection, message, counts), message, discreet)
+    near = _shown(_nearest(selection, taken, message, counts), message, discreet)
     headline = f"{call} is not on the tape with these params" if not _all_played(near) else f"{call} is played out"
     if message.method == protocol.INITIALIZE and selection.is_modern(selection.sessions[0]):
         headline = _OTHER_ERA
-    lines = [f"miss: {call}", f"  {headline}", f"  {selection.path}, played so far: {len(selection.taken)}"]
+    lines = [f"miss: {call}", f"  {headline}", f"  {selection.path}, played so far: {len(taken)}"]
     lines += [line for one in near for line in _described(selection, one, discreet)]
-    elsewhere = selection.elsewhere(match.request_key(message.method or "", message.body.get("params")))
-    if elsewhere is not None and selection.is_of_other_era(elsewhere):
+    elsewhere = _elsewhere(selection, match.request_key(message.method or "", message.body.get("params")))
+    if elsewhere is not None and _is_of_other_era(selection, elsewhere):
         lines.append(f"  session {elsewhere} has it, but is of the other era: its answers are not for this client")
         elsewhere = None
     advice = _advice(near, elsewhere, _recorded(selection, message))
@@ -124,14 +129,14 @@ def _unknown_method(selection: Selection, method: str) -> str:
     return f"Method not found: no session on {selection.path} has {method}"
 
 
-def _nearest(selection: Selection, message: Message, counts: Rule | None) -> list[_Near]:
+def _nearest(selection: Selection, taken: set[Position], message: Message, counts: Rule | None) -> list[_Near]:
     live = match.asked(message.method or "", message.body.get("params"))
     near: list[_Near] = []
     for row, asked in _looked_at(selection, message):
         differing = [
             found for found in match.differences(asked, live, ("params",)) if counts is None or counts(found[0])
         ]
-        played = row.place in selection.taken
+        played = row.place in taken
         near.append(_Near((row.name != message.name, len(differing)), row, played, asked, differing))
     # Of equal distance, one that is still to be played says more than one that was.
     return sorted(near, key=lambda one: (*one.distance, one.played))[:_NEAREST]
@@ -140,17 +145,43 @@ def _nearest(selection: Selection, message: Message, counts: Rule | None) -> lis
 def _looked_at(selection: Selection, message: Message) -> list[tuple[Recorded, Any]]:
     """The recordings that are compared, and what each asked for; kept, as one miss seldom comes alone."""
     key = _looked_at, message.method, message.name
-    found: list[tuple[Recorded, Any]] | None = selection.kept.get(key)
+    found: list[tuple[Recorded, Any]] | None = selection.cache.get(key)
     if found is None:
         found, read = [], 0
-        for row in selection.requests_like(message.method or "", message.name, _LOOKED_AT):
+        for row in _requests_like(selection, message):
             whole = selection.frame_text(row)
             read += len(whole.text)
             if read > _READ and found:
                 break
             found.append((row, match.asked(row.method or "", selection.message(row).body.get("params"))))
-        selection.kept.put(key, found)
+        selection.cache.put(key, found)
     return found
+
+
+def _requests_like(selection: Selection, message: Message) -> list[Recorded]:
+    """The recorded requests with the same method, those with the same name first."""
+    found: list[Recorded] = []
+    for is_same in (True, False):
+        for session in selection.sessions:
+            left = _LOOKED_AT - len(found)
+            rows = selection.of_name(session, message.method or "", message.name, is_same, left)
+            found += filter(selection.counts, rows)
+    return found
+
+
+def _elsewhere(selection: Selection, key: bytes) -> int | None:
+    """The newest session that does not play and has a request with a key."""
+    playing = set(selection.sessions)
+    others = (session for session in selection.all_sessions() if session not in playing)
+    return next((session for session in others if selection.has_key(session, key)), None)
+
+
+def _is_of_other_era(selection: Selection, session: int) -> bool:
+    """Return whether a session is of another era than what plays."""
+    first = selection.sessions[0]
+    if selection.is_legacy(first):
+        return selection.is_modern(session)
+    return selection.is_modern(first) and selection.is_legacy(session)
 
 
 def _shown(near: list[_Near], message: Message, discreet: Discreet) -> list[_Shown]:
@@ -238,20 +269,20 @@ def may_write(selection: Selection, message: Message) -> bool:
     """Whether a call may change something: no recorded list says that its tool only reads."""
     if message.method != protocol.CALL:
         return False
-    readers: set[str] | None = selection.kept.get(may_write)
+    readers: set[str] | None = selection.cache.get(may_write)
     if readers is None:
         answers = (selection.answer(row) for row in selection.requests(protocol.TOOLS))
         bodies = (selection.message(answer).body for answer in answers if answer is not None)
         readers = {name for body in bodies for name in protocol.tools_that_read(body)}
-        selection.kept.put(may_write, readers)
+        selection.cache.put(may_write, readers)
     return message.name not in readers
 
 
 def _typed(selection: Selection) -> Callable[[Advice], str]:
     """Return what puts advice as a command line."""
     tape = shlex.quote(selection.path)
-
-    server = "--url URL" if selection.is_of_url else "-- SERVER"
+    is_stdio = selection.controls.transport(selection.sessions[0]) == channels.STDIO
+    server = "-- SERVER" if is_stdio else "--url URL"
 
     def words(advice: Advice) -> str:
         if advice.what == "mode":

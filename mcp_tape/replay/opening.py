@@ -97,7 +97,7 @@ class Opening:
         if before is not None:
             self._forget(before)
         self._player, self._deck = self._decks(legacy, nth)
-        self._deck.played += before.played if before else 0
+        self._deck.state.played += before.played if before else 0
 
 
 def _not_yet(text: bytes) -> bytes | None:

@@ -15,8 +15,8 @@ from ..redaction.diagnostics import Discreet
 from ..wire import jsontext
 
 if TYPE_CHECKING:
+    from ..cassette.lookup.messages import Recorded
     from .deck import Fact
-    from .selection import Recorded
 
 
 _SHOWN = 10  # unplayed requests that a person is told of one by one

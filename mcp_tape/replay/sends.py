@@ -1,4 +1,4 @@
-"""Recorded messages made into what is sent: live ids and tokens spliced in, batches put together again."""
+"""Actions that a deck returns and transports perform; recorded messages with live ids and tokens spliced in."""
 
 from __future__ import annotations
 
@@ -6,9 +6,57 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..cassette.lookup.messages import Messages, Position, Recorded
 from ..wire import frames, protocol, rewrite
-from .calls import Call
-from .selection import Recorded, Selection
+from ..wire.frames import Message
+
+NOT_FOUND, MISS = -32601, -32010
+END = 1 << 62  # behind everything recorded
+LAST: Position = (END, 0, 0)
+UNANSWERED = "the recording ends before the answer"
+
+
+class Call:
+    """A live request of the client, and the recorded one that it is."""
+
+    __slots__ = (
+        "_message", "answers", "behind", "cancels", "channel", "reached", "recorded", "rpc_id", "text", "until",
+    )  # fmt: skip
+
+    def __init__(
+        self, rpc_id: str | None, channel: str, recorded: Recorded | None, text: bytes, message: Message | None = None
+    ) -> None:
+        self.rpc_id = rpc_id or "null"
+        self.channel = channel
+        self.recorded = recorded
+        self.text = text
+        self.answers: set[Position] = set()  # that it was given, or will be
+        self.behind: list[Recorded] = []  # what came behind the answer, and is due
+        self.cancels = 0  # that came for it
+        self.reached = True  # the server, as far as the client can tell
+        self.until = float("-inf")  # when the last message for it is due, of those that wait for their time
+        self._message = message
+
+    def is_of(self, session: int, seq: int) -> bool:
+        """Return whether it was recorded in a frame."""
+        return self.recorded is not None and self.recorded[:2] == (session, seq)
+
+    def take_behind(self) -> list[Recorded]:
+        """Take what came behind its answer, and waited for it."""
+        behind, self.behind = self.behind, []
+        return behind
+
+    @property
+    def message(self) -> Message:
+        """Parsed when it is needed: a request that is byte for byte the recorded one never is."""
+        if self._message is None:
+            self._message = frames.parse(self.text)[1][0]
+        return self._message
+
+    @property
+    def token(self) -> str | None:
+        """The token under which it asks for progress."""
+        return frames.token_asked(self.message)
 
 
 class Send(NamedTuple):
@@ -52,7 +100,7 @@ if TYPE_CHECKING:  # start-up is the feature: a Protocol alone costs a milliseco
     from typing import Protocol
 
     class Player(Protocol):
-        """What a transport plays to: a deck, with or without faults and a live server behind it."""
+        """A deck, with or without faults and a live server behind it, as transports use it."""
 
         def quick(self, text: bytes) -> bytes | None: ...
 
@@ -77,33 +125,31 @@ class Pending(NamedTuple):
     def is_answer(self) -> bool:
         return self.recorded is None or self.recorded.kind == "response"
 
+    @property
+    def place(self) -> Position:
+        return self.recorded.place if self.recorded else LAST
+
 
 class Playback:
-    """Knows which of the server's own requests are in flight, and under which id they went out."""
+    """Makes sends of recorded messages. The server's own requests go out under ids that are free.
 
-    def __init__(self, selection: Selection) -> None:
-        self._selection = selection
-        self.asked: dict[str, Recorded] = {}
-        self.taken_back: set[str] = set()  # ids of what the server has cancelled
-        self._withdrawn: list[Recorded] = []
+    Its arguments are those of `State` with the same names.
+    """
 
-    def withdrawn(self) -> list[Recorded]:
-        """The server's requests that were taken back since somebody asked last."""
-        withdrawn, self._withdrawn = self._withdrawn, []
-        return withdrawn
-
-    def was_taken_back(self, rpc_id: str | None) -> bool:
-        """Whether an answer is to what the server has taken back; there is one at the most."""
-        late = rpc_id in self.taken_back
-        self.taken_back.discard(rpc_id or "")
-        return late
+    def __init__(
+        self, tape: Messages, asked: dict[str, Recorded], taken_back: set[str], withdrawn: list[Recorded]
+    ) -> None:
+        self._tape = tape
+        self._asked = asked
+        self._taken_back = taken_back
+        self._withdrawn = withdrawn
 
     def sends(self, ready: list[Pending]) -> list[Send]:
-        """What to send for messages that are due, in this order, each on its own."""
+        """Sends for messages that are due, in this order, each on its own."""
         return [send for pending in ready for send in self._one(*pending)]
 
     def joined(self, actions: Iterable[Action]) -> list[Action]:
-        """The same with batches put together again, of which all messages go out at once and to one place."""
+        """Put batches together again, of which all messages go out at once and to one place."""
         return [done for _, together in groupby(actions, _batch_of) for done in self._batch(list(together))]
 
     def _batch(self, together: list[Action]) -> list[Action]:
@@ -111,7 +157,7 @@ class Playback:
         recorded = sends[0].recorded if sends else None
         if recorded is None or recorded.frame_kind != "batch":
             return together
-        whole = self._selection.frame_text(recorded)
+        whole = self._tape.frame_text(recorded)
         parts = [send.recorded.part for send in sends if send.recorded]
         channels = {send.channel for send in sends if send.call is not None}
         if not whole.parts or parts != [*range(len(whole.parts))] or len(channels) > 1:
@@ -124,7 +170,7 @@ class Playback:
             assert call is not None
             return [said(call, "error", rewrite.error(MISS, UNANSWERED))]
         is_batch = recorded.frame_kind == "batch"
-        text = self._selection.element(recorded) if is_batch else self._selection.text(recorded)
+        text = self._tape.element(recorded) if is_batch else self._tape.text(recorded)
         live = self._rewritten(recorded, call, text)
         if live is None:
             return []
@@ -138,35 +184,30 @@ class Playback:
             return rewrite.answer(text, recorded.rpc_id, call.rpc_id) if call else text
         if recorded.kind == "request":
             live = self._free_id(recorded.rpc_id or "null")
-            self.asked[live] = recorded
+            self._asked[live] = recorded
             return rewrite.with_id(text, recorded.rpc_id, live)
         if recorded.method == protocol.CANCELLED:
             return self._cancelled(recorded, text)
         return rewrite.notification(text, recorded.method, call.rpc_id, call.token) if call else text
 
     def _cancelled(self, recorded: Recorded, text: bytes) -> bytes:
-        """The server takes back a request of its own, which may have gone out under another id, or not at all."""
+        """Cancel a request of the server's own, which may have gone out under another id, or not at all."""
         messages = frames.parse(text)[1]
         theirs = frames.cancelled(messages[0]) if messages else None
         if theirs is None:
             return text
-        rows = self._selection.rows(recorded.session, _ASKED, recorded.seq, theirs)
-        live = next((live for live, asked in self.asked.items() if rows and asked.place == rows[0].place), None)
+        question = self._tape.question(recorded.session, recorded.seq, theirs)
+        place = question.place if question else None
+        live = next((live for live, asked in self._asked.items() if asked.place == place), None)
         if live is None:  # none that waits, whatever has its id now
             return rewrite.with_values(text, {("params", "requestId"): self._free_id(theirs)})
-        self._withdrawn.append(self.asked.pop(live))
-        self.taken_back.add(live)
+        self._withdrawn.append(self._asked.pop(live))
+        self._taken_back.add(live)
         return rewrite.with_values(text, {("params", "requestId"): live})
 
     def _free_id(self, rpc_id: str) -> str:
         """As recorded, unless that is in flight; an answer to what was taken back may still be on its way."""
-        return rewrite.free_id({*self.asked, *self.taken_back}.__contains__, rpc_id)
-
-
-NOT_FOUND, MISS = -32601, -32010
-_ASKED = """sender = 'server' AND seq <= ? AND +kind = 'request' AND +rpc_id = ?
-    ORDER BY seq DESC, part DESC LIMIT 1"""  # the newest with an id, before a place
-UNANSWERED = "the recording ends before the answer"
+        return rewrite.free_id({*self._asked, *self._taken_back}.__contains__, rpc_id)
 
 
 def said(call: Call, member: str, value: str) -> Send:

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..errors import TapeError
 
 if TYPE_CHECKING:
+    from ..cassette.lookup.messages import Recorded
+    from ..cassette.lookup.sessions import Run
     from ..cassette.reader import Cassette
     from ..redaction.diagnostics import Rules
-    from .calls import Call
-    from .choosing import Run
     from .deck import Deck, Fact
     from .faults import Chooser, Faulty
     from .finder import Compare, Finder, Repeats
     from .opening import Clients, Opening
-    from .selection import Recorded
-    from .sends import Player, Send
+    from .sends import Call, Player, Send
 
 
 class Replay(NamedTuple):
@@ -72,8 +71,9 @@ class Stage:
         clients: Callable[[Run], Clients] | None = None,
     ) -> None:
         """`clients` gives what numbers them, where what plays was recorded in a run."""
+        from ..cassette.lookup import sessions
         from ..redaction.diagnostics import Discreet
-        from . import choosing, report, selection
+        from . import report, selection
 
         self._cassette = cassette
         self._options = options
@@ -87,10 +87,10 @@ class Stage:
         self._grew = 0
         self._before: int | None = None  # how many requests were played when a live call may have changed something
         self._decks: list[Deck] = []
-        self._until = choosing.newest(cassette)
+        self._until = sessions.newest(cassette)
         self._chosen = selection.select(cassette, options.session, until=self._until)
         first = self._chosen.sessions[0]
-        self._run = choosing.run_of(cassette, first, self._until) if options.session == "latest" else None
+        self._run = sessions.run_of(cassette, first, self._until) if options.session == "latest" else None
         self._clients = clients(self._run) if clients and self._run else None
         _say_incomplete(cassette, self._chosen.sessions, say)
 
@@ -150,12 +150,12 @@ class Stage:
         """The same for a client of which nothing is known yet; what plays may depend on how it begins."""
         if self._is_settled():
             return self.deck(pass_on)
-        from . import choosing
+        from ..cassette.lookup import sessions
         from .opening import Opening
 
         opening = Opening(
             lambda legacy, nth: self.deck(pass_on, legacy=legacy, nth=nth),
-            lambda message: choosing.era_of(self._cassette, message, self._until),
+            lambda message: sessions.era_of(self._cassette, message, self._until),
             self._clients,
             self.forget,
         )
@@ -163,12 +163,12 @@ class Stage:
 
     def _is_settled(self) -> bool:
         """Whether the same sessions play to everybody."""
-        from . import choosing
+        from ..cassette.lookup import sessions
 
         run, clients = self._run, self._clients
         if run and clients and (len(run.sessions) > 1 or clients.is_of(run.id)):
             return False
-        return self._options.session.isdecimal() or not choosing.has_both_eras(self._cassette)
+        return self._options.session.isdecimal() or not sessions.has_both_eras(self._cassette)
 
     def forget(self, deck: Deck) -> None:
         """Leave out a deck that another has taken the place of."""
@@ -179,7 +179,7 @@ class Stage:
         """The path for clients, the same as in the server's own URL, and what of ours is to be served there."""
         from urllib.parse import urlsplit
 
-        from ..transports.http.serve import PATH, SSE_PATH
+        from ..wire.protocol import PATH, SSE_PATH
 
         if not url:
             return PATH, {}
@@ -235,7 +235,7 @@ class Stage:
         first, *others = self._finders
         of_others = self._of_other_connections()
         rows = (row for row in first.unplayed() if row.session not in of_others)
-        return (row for row in rows if not any(row.place in other.taken for other in others))
+        return (row for row in rows if not any(row.place in other.state.taken for other in others))
 
     def _of_other_connections(self) -> set[int]:
         """The sessions of a run that other connections are there for, and those that extend them."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ..cassette.lookup.sessions import finished
 from ..cassette.reader import Cassette, Session
 from ..errors import CassetteError
-from ..replay.choosing import finished
 from ..replay.misses import Advice
 from ..replay.selection import Selection, select
 from ..wire import jsontext, protocol

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from .. import api
 from ..cassette.reader import Cassette
-from ..replay.stand_ins import LIST, StandIns, output_schemas
-from ..wire import frames
+from ..replay.faults import StandIns, output_schemas
+from ..wire import frames, protocol
 from ..wire.frames import Exchange
 from .used import Function, Miss, Settings, UsedCassette, unplayed
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from ..replay.calls import Call
     from ..replay.deck import Deck, Fact
-    from ..replay.sends import Player, Send
+    from ..replay.sends import Call, Player, Send
     from ..transports.http.asgi import App
     from ..transports.http.serve import Server
 
@@ -171,7 +170,7 @@ class Playing(UsedCassette):
 
         with Cassette(self.path) as cassette:
             chosen = select(cassette, self._settings.replay.session, nth=0)
-            answers = [chosen.answer(row) for row in chosen.requests(LIST)]
+            answers = [chosen.answer(row) for row in chosen.requests(protocol.TOOLS)]
             return output_schemas(chosen.message(row).body for row in answers if row)
 
     def _end(self, keep: bool) -> None:

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from types import TracebackType
 
+    from ..cassette.lookup.messages import Position
     from ..cassette.reader import Cassette
     from ..cassette.replace import Part
     from ..replay.misses import Advice
-    from ..replay.selection import Position, Selection
+    from ..replay.selection import Selection
 
 Function = Callable[..., Any]
 
@@ -235,6 +236,7 @@ def unplayed(cassette: Cassette, chosen: Selection, played: set[Position]) -> li
     """What was chosen to be played and was not."""
     from ..replay.finder import Finder
 
-    chosen.taken.update(played)
-    left = {(row.session, row.seq, row.rpc_id) for row in Finder(chosen).unplayed()}
+    finder = Finder(chosen)
+    finder.state.taken.update(played)
+    left = {(row.session, row.seq, row.rpc_id) for row in finder.unplayed()}
     return [e for number in chosen.sessions for e in cassette.exchanges(number) if (e.session, e.seq, e.id) in left]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from ..replay.choosing import Run
+    from ..cassette.lookup.sessions import Run
 
 VARIABLE = "MCP_TAPE_RUN"
 # What people type at, and what runs one command after another: those of one shell have nothing to do with each other.

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ..cassette.lookup.messages import Recorded
 from ..cassette.query import calls
 from ..cassette.reader import Cassette
 from ..compare.checks.server_requests import same
 from ..compare.minted.uses import Key, Said, bound, is_lost, uses
 from ..redaction import restore
-from ..replay.selection import Recorded, Selection
+from ..replay.selection import Selection
 from ..wire import jsontext, protocol
 from ..wire.channels import is_post
 from ..wire.frames import Message

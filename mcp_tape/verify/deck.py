@@ -16,9 +16,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from ..cassette.lookup.messages import FrameText, Recorded
 from ..compare.minted import spots
-from ..replay.kept import FrameText
-from ..replay.selection import Recorded, Selection
+from ..replay.selection import Selection
 from ..replay.sends import Send
 from ..wire import frames, protocol, rewrite
 from ..wire.channels import STDIO

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from ..cassette.lookup.sessions import is_legacy, is_modern
 from ..cassette.query.calls import answer_statuses
 from ..cassette.reader import Cassette
 from ..compare.changes import SERVER, Change, Difference, Found
 from ..compare.judging import Comparison, LeftOut, Unknown
-from ..replay.choosing import is_legacy, is_modern
 from ..wire import protocol
 from .plan import Plan
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
+from ..cassette.lookup.messages import Recorded
 from ..cassette.query import calls
 from ..cassette.reader import Cassette
 from ..compare.minted.uses import Key
 from ..errors import TapeError
 from ..redaction import restore
 from ..redaction.redactor import FAILED
-from ..replay.selection import Recorded, Selection, select
+from ..replay.selection import Selection, select
 from ..wire import protocol
 
 Writes = Literal["refuse", "allow", "skip"]

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from ..cassette.lookup.messages import Recorded
 from ..cassette.query.calls import listened_late
 from ..cassette.reader import Cassette
 from ..redaction import restore
 from ..redaction.redactor import Redactor
-from ..replay.selection import Recorded
 from ..wire import frames, protocol
 from ..wire.channels import HTTP
 from ..wire.frames import Side

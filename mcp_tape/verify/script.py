@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ..replay.selection import Recorded, Selection
+from ..cassette.lookup.messages import Recorded
+from ..replay.selection import Selection
 from ..wire import protocol
 
 Asked = tuple[int, str | None]  # a request: seq and id

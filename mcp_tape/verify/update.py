@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 
 from ..cassette.change import edit
+from ..cassette.lookup.sessions import finished
 from ..cassette.reader import Cassette
 from ..compare.review import ENDING
 from ..errors import CassetteError
-from ..replay.choosing import finished
 from .findings import Verified
 
 

@@ -93,6 +93,7 @@ SESSION_HEADER, VERSION_HEADER = "mcp-session-id", "mcp-protocol-version"
 METHOD_HEADER, NAME_HEADER = "mcp-method", "mcp-name"
 RESUME_HEADER = "last-event-id"
 PARAM_HEADER = "mcp-param-"  # followed by the name of a parameter
+PATH, SSE_PATH = "/mcp", "/sse"  # where servers are customarily found: Streamable HTTP, HTTP+SSE
 _KEPT_HEADERS = frozenset(
     "accept accept-encoding allow authorization cache-control content-encoding content-length content-type cookie "
     "last-event-id location origin retry-after set-cookie user-agent www-authenticate".split()

@@ -10,9 +10,8 @@ import pytest
 
 from mcp_tape import api
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.replay.calls import Call
 from mcp_tape.replay.live import Episodes
-from mcp_tape.replay.sends import Refuse
+from mcp_tape.replay.sends import Call, Refuse
 from tests.replay.test_deck import call, request, result, tell
 from tests.support.decks import Player, Said, make_cassette
 from tests.support.http_facts import Http, cassette

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from mcp_tape import api, modes
+from mcp_tape.cassette.lookup.sessions import Run
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.replay.choosing import Run
 from mcp_tape.transports import runs
 from mcp_tape.wire.frames import KILLED
 from tests.end_to_end.replay.test_eras import DISCOVER, Visit

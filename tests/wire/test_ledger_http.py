@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from mcp_tape.cassette.lookup.controls import Controls
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.redaction.redactor import Redactor
-from mcp_tape.replay.controls import Controls
 from mcp_tape.wire.frames import Side
 from mcp_tape.wire.framing import Events
 from mcp_tape.wire.ledger import Ledger

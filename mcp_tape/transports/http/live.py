@@ -17,7 +17,7 @@ from .streams import Conversation
 from .upstream import Incoming, path_and_query, within
 
 if TYPE_CHECKING:
-    from ...replay.calls import Call
+    from ...replay.sends import Call
     from .relay import Proxy
     from .serve import Stage
 

@@ -15,7 +15,7 @@ from .asgi import Send as Reply
 from .streams import Conversation, Stream
 
 if TYPE_CHECKING:
-    from ...replay.calls import Call
+    from ...replay.sends import Call
 
 JSON = b"application/json"
 _READING = 0.01  # seconds for a client to read; there is no telling when it has

@@ -14,6 +14,7 @@ from ...errors import CassetteError
 from ...values import size_text
 from ...wire import frames, framing, protocol, rewrite
 from ...wire.channels import SSE, http_channel
+from ...wire.protocol import PATH, SSE_PATH
 from . import shortcut
 from .asgi import App, Headers, Receive, Scope, answer, header
 from .asgi import Send as Reply
@@ -23,10 +24,9 @@ from .streams import Conversation, Stream
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from ...replay.calls import Call
     from ...replay.deck import Deck
     from ...replay.finder import Repeats
-    from ...replay.sends import Player
+    from ...replay.sends import Call, Player
 
     class Stage(Protocol):
         """Has a deck for each client that comes."""
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         ) -> tuple[Player, Deck]: ...
 
 
-PATH, SSE_PATH, MESSAGES_PATH = "/mcp", "/sse", "/messages"
+MESSAGES_PATH = "/messages"
 MAX_BODY = 64_000_000  # bytes
 _DISCARDING = 5.0  # seconds
 _SESSION, _VERSION = protocol.SESSION_HEADER.encode(), protocol.VERSION_HEADER.encode()
@@ -140,7 +140,7 @@ class Server:
         messages = frames.parse(body)[1]
         if not _is_plain_request(messages) or not (number or protocol.is_modern(messages[0].body, version)):
             return partial(self._posted, body, messages)
-        plain = conversation.deck.plain_of(messages[0], body) if self._is_alone else None
+        plain = conversation.deck.plain(body, messages[0]) if self._is_alone else None
         if plain is not None:
             return plainly(conversation, *plain)
         stream = self._open(conversation, headers, body, messages)

@@ -12,10 +12,9 @@ from ...wire import frames, framing, rewrite
 from ...wire.channels import STDIO, is_listen_stream
 
 if TYPE_CHECKING:
-    from ...replay.calls import Call
+    from ...cassette.lookup.messages import Recorded
     from ...replay.deck import Deck
-    from ...replay.selection import Recorded
-    from ...replay.sends import Player
+    from ...replay.sends import Call, Player
 
 _MOST_EVENTS = 10_000  # kept for clients that resume
 _MOST_BYTES = 64 << 20  # of them

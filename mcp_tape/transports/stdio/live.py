@@ -17,8 +17,7 @@ from .. import process as processes
 from . import relay
 
 if TYPE_CHECKING:
-    from ...replay.calls import Call
-    from ...replay.sends import Action
+    from ...replay.sends import Action, Call
     from ...replay.stage import Stage
 
     Recorder = relay.Recorder

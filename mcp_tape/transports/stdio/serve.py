@@ -20,9 +20,8 @@ from ...wire.framing import Lines
 from ...wire.rewrite import single_line
 
 if TYPE_CHECKING:
-    from ...replay.calls import Call
-    from ...replay.selection import Recorded
-    from ...replay.sends import Player
+    from ...cassette.lookup.messages import Recorded
+    from ...replay.sends import Call, Player
 
 CHUNK = 1 << 16
 _READING = 0.5  # seconds at the most to wait for a client to read; a busy machine needs some of it

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ..cassette.reader import Cassette
-from ..wire import jsontext, protocol
-from ..wire.framing import field
+from ...wire import channels, jsontext, protocol
+from ...wire.framing import field
+from ..reader import Cassette
 
 if TYPE_CHECKING:
     from typing import TypeGuard
@@ -61,7 +61,7 @@ class Controls:
 
     def _stream_status(self, session: int) -> int | None:
         """What the first GET was answered with."""
-        where = "channel LIKE 'get-%' AND sender = 'server' ORDER BY seq LIMIT 1"
+        where = f"channel LIKE '{channels.GET}%' AND sender = 'server' ORDER BY seq LIMIT 1"
         found = next(iter(self._facts(where, (session,))), {})
         return found.get("status") if isinstance(found.get("status"), int) else None
 
@@ -74,7 +74,7 @@ class Controls:
 
     def is_shared(self, session: int) -> bool:
         """Whether all that the server said came on one stream: stdio, HTTP+SSE."""
-        return self.transport(session) != "http"
+        return self.transport(session) != channels.HTTP
 
     def _transport(self, session: int) -> str:
         """How a session was recorded."""

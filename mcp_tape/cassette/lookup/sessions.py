@@ -1,18 +1,20 @@
-"""Which sessions of a cassette play, and to whom: the newest, those of one run, those of the client's era."""
+"""Sessions that can be played: the newest, those of one run, those of an era."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..cassette import file
-from ..errors import CassetteError, pasted
-from ..wire import protocol
-from ..wire.frames import KILLED
+from ...wire import match, protocol
+from ...wire.frames import KILLED
+from .. import file
 
 if TYPE_CHECKING:
-    from ..cassette.reader import Cassette
-    from ..wire.frames import Message
+    from ...wire.frames import Message
+    from ..reader import Cassette
+
+
+_AT_ONCE = 500  # values: https://www.sqlite.org/limits.html#max_variable_number
 
 
 def newest(cassette: Cassette) -> int:
@@ -21,68 +23,42 @@ def newest(cassette: Cassette) -> int:
     return int(number)
 
 
-def choose(
-    cassette: Cassette, which: str, legacy: bool | None = None, nth: int | None = None, until: int | None = None
-) -> list[int]:
-    """`latest`, `all` or a session's number, in the order of playing; of `legacy` or modern ones where there are some.
-
-    For the `nth` client of a run, the latest is what the nth client said when the run was recorded. `until`: the newest
-    session that counts, so that what is recorded meanwhile does not change what plays.
-    """
-    last = newest(cassette) if until is None else until
-    rows = cassette.rows("SELECT id, extends FROM sessions WHERE id <= ? ORDER BY id DESC", (last,))
-    if which == "all":
-        chosen = _of_era(cassette, rows, legacy)
-    elif which == "latest":
-        chosen = _latest(cassette, rows, legacy, nth, last)
-    else:
-        chosen = [cassette.session(int(which)).id]
-    if not chosen:
-        raise CassetteError(_nothing_to_play(cassette.path, rows))
-    return chosen
+def numbered(cassette: Cassette, until: int) -> list[tuple[int, int | None]]:
+    """Every session up to one, newest first, and the session that it extends."""
+    return cassette.rows("SELECT id, extends FROM sessions WHERE id <= ? ORDER BY id DESC", (until,))
 
 
-def _of_era(cassette: Cassette, rows: Sequence[tuple[int, int]], legacy: bool | None) -> list[int]:
-    """All of one pool: answers of two eras differ in shape, so a client gets those of its own."""
-    fitting = [number for number, extends in rows if _fits(cassette, extends or number, legacy)]
-    return fitting or [number for number, _ in rows]
+def made_by_other_rules(cassette: Cassette, sessions: Sequence[int]) -> set[int]:
+    """Those of some sessions whose keys were made by other rules than those of this version."""
+    return _such(cassette, sessions, f"key_version <> {match.KEY_VERSION}")
 
 
-def _latest(
-    cassette: Cassette, rows: Sequence[tuple[int, int]], legacy: bool | None, nth: int | None, last: int
-) -> list[int]:
-    # One that is still being recorded, or only a probe, plays where there is no other.
-    own = [number for number, extends in rows if extends is None]
-    unfinished = (number for number in own if _has_an_exchange(cassette, number))
-    of_era = (n for n in finished(cassette, last) if legacy is not None and is_legacy(cassette, n) == legacy)
-    whole = finished(cassette, last)
-    base = next(of_era, None) or next(whole, None) or next(unfinished, None) or next(iter(own), None)
-    if base is None:
-        return []
-    run = run_of(cassette, base, last) if nth is not None else None
-    mates = [number for number in run.sessions if _fits(cassette, number, legacy)] if run else []
-    mates = mates or [base]
-    first = mates[(nth or 0) % len(mates)]  # a process may do the same again
-    chosen = [first, *(number for number in mates if number != first)]
-    bases = set(chosen)
-    return chosen + sorted(number for number, extends in rows if extends in bases)
+def extending(cassette: Cassette, sessions: Sequence[int]) -> set[int]:
+    """Those of some sessions that add to another."""
+    return _such(cassette, sessions, "extends IS NOT NULL")
 
 
-def _nothing_to_play(path: str, rows: Sequence[tuple[int, int]]) -> str:
-    if not rows:
-        return f"{path} has no session to play; record one with: mcp-tape record -o {pasted(path)} -- SERVER"
-    number, extends = rows[0]
-    return (
-        f"{path} holds session {number}, which extends session {extends}, and that is not here; "
-        f"to play it alone: mcp-tape replay {pasted(path)} --session {number}"
-    )
+def _such(cassette: Cassette, sessions: Sequence[int], which: str) -> set[int]:
+    found: set[int] = set()
+    for first in range(0, len(sessions), _AT_ONCE):
+        some = sessions[first : first + _AT_ONCE]
+        sql = f"SELECT id FROM sessions WHERE id IN ({', '.join('?' * len(some))}) AND {which}"
+        found |= {number for (number,) in cassette.rows(sql, some)}
+    return found
+
+
+def know(cassette: Cassette, method: str, until: int) -> bool:
+    """Return whether any session up to one has a request of the client with a method."""
+    sql = """SELECT EXISTS (SELECT 1 FROM sessions s JOIN messages m ON m.session = s.id
+             WHERE s.id <= ? AND m.method = ? AND +m.kind = 'request' AND +m.sender = 'client')"""
+    return bool(cassette.rows(sql, (until, file.storable(method)))[0][0])
 
 
 def finished(cassette: Cassette, until: int | None = None) -> Iterator[int]:
     """The sessions that can be played and are closed, newest first."""
     sql = "SELECT id FROM sessions WHERE extends IS NULL AND ended_at IS NOT NULL AND id <= ? ORDER BY id DESC"
     rows = cassette.rows(sql, (newest(cassette) if until is None else until,))
-    return (session for (session,) in rows if _has_an_exchange(cassette, session))
+    return (session for (session,) in rows if has_an_exchange(cassette, session))
 
 
 def whole(cassette: Cassette) -> Iterator[int]:
@@ -114,7 +90,7 @@ def run_named(cassette: Cassette, name: str, until: int | None = None) -> Run | 
     """A run by its id."""
     sql = "SELECT id, started_at FROM sessions WHERE run = ? AND extends IS NULL AND id <= ? ORDER BY id"
     rows = cassette.rows(sql, (file.storable(name), newest(cassette) if until is None else until))
-    sessions = [number for number, _ in rows if _has_an_exchange(cassette, number)]
+    sessions = [number for number, _ in rows if has_an_exchange(cassette, number)]
     return Run(name, str(rows[0][1]), sessions) if rows else None
 
 
@@ -156,18 +132,12 @@ def era_of(cassette: Cassette, message: Message, until: int | None = None) -> bo
     return None
 
 
-def _fits(cassette: Cassette, session: int, legacy: bool | None) -> bool:
-    if legacy is None:
-        return True
-    return not is_modern(cassette, session) if legacy else not is_legacy(cassette, session)
-
-
 def _asks(cassette: Cassette, session: int, method: str) -> bool:
     sql = "SELECT 1 FROM messages WHERE session = ? AND method = ? AND sender = 'client' LIMIT 1"
     return bool(cassette.rows(sql, (session, method)))
 
 
-def _has_an_exchange(cassette: Cassette, session: int) -> bool:
+def has_an_exchange(cassette: Cassette, session: int) -> bool:
     """Probes do not count: clients start the command just to ask which era it speaks. Nor does being turned away."""
     marks = ", ".join("?" * len(protocol.PROBES))
     sql = f"""SELECT 1 FROM messages m WHERE session = ? AND kind = 'request' AND sender = 'client'
