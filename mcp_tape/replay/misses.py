@@ -23,7 +23,7 @@ _SHOWN_PATHS = 8
 _SHOWN_TEXT = 120
 _TO_DO = "\n  what to do:"
 _OTHER_ERA = (
-    "this tape is of the modern era (2026-07-28, no handshake), and the client sent "
+    f"this tape is of the modern era ({protocol.MODERN_VERSION}, no handshake), and the client sent "
     "initialize; use a client that speaks it, or record again with this one"
 )
 

@@ -22,6 +22,7 @@ from ..redaction.diagnostics import hidden
 from ..values import name_of
 from ..wire.channels import STDIO
 from ..wire.frames import Exchange
+from ..wire.protocol import SSE_PATH
 from . import happened
 from .handover import Handover
 from .happened import Happened
@@ -87,7 +88,7 @@ class Recording(UsedCassette):
         if self._settings.command:
             return memory.to_process(self.server_params)
         # Nothing but its name tells that a server is of the old kind.
-        return memory.to_old_url(self.url) if self.url.rstrip("/").endswith("/sse") else memory.to_url(self.url)
+        return memory.to_old_url(self.url) if self.url.rstrip("/").endswith(SSE_PATH) else memory.to_url(self.url)
 
     def _make_command(self) -> list[str]:
         if not self._settings.command:

@@ -16,6 +16,7 @@ from ..options import LISTEN, WEB, words_for
 from ..redaction.diagnostics import hidden
 from ..transports.stdio.connect import Stdio
 from ..wire.channels import SSE
+from ..wire.protocol import PATH, SSE_PATH
 from .findings import Failure
 from .plan import Options, Plan, Server
 
@@ -76,7 +77,7 @@ def crashed(connection: Connection, was: int | None, path: str) -> list[Failure]
 def is_old(url: str, transport: str) -> bool:
     """Return whether to speak HTTP+SSE to a server, by its URL and the recording: nothing else is known yet."""
     path = urlsplit(url).path.rstrip("/")
-    return path.endswith("/sse") or (transport == SSE and not path.endswith("/mcp"))
+    return path.endswith(SSE_PATH) or (transport == SSE and not path.endswith(PATH))
 
 
 def _said(connection: Stdio) -> str:
