@@ -138,7 +138,7 @@ def replay(path: str, options: Replay, *, say: Callable[[str], None]) -> Played:
     with Cassette(path) as cassette:
         stage = Stage(cassette, options, say, clients=counting(path, options, say))
         player, _ = stage.player()
-        return stage.finish(signals.until_told(lambda: serve.serve(player)))
+        return stage.finish(signals.until_stopped(lambda: serve.serve(player)))
 
 
 def replay_web(

@@ -50,7 +50,7 @@ class Command:
         with Cassette(file) as cassette:
             stage = api.Stage(cassette, replay, say, clients=api.counting(file, replay, say))
             live = Live(self._words, recorder, stage)
-            played = stage.finish(signals.until_told(lambda: serve.serve(live, live.watched, live.unsent)))
+            played = stage.finish(signals.until_stopped(lambda: serve.serve(live, live.watched, live.unsent)))
             live.end()
         if live.episodes.failed is not None:
             raise live.episodes.failed

@@ -1,1 +1,11 @@
-"""Recording: the core that frames, the relay's end, and the process that writes."""
+"""Recording: every message is in a pipe to another process before it is passed on.
+
+Owns the pipe's format, the writer's process, and the recording core. Must not know transports: they hand over bytes,
+each with a side and a channel. The core (`tape`, `sessions`) does no I/O and reads no clock.
+
+    recorder    the relay's end of the pipe; light, as it is loaded at start-up
+    backlog     the writer's end of the pipe: drains it while the rest of the writer still loads
+    writer      the writer's process: pipe to tape to cassette
+    sessions    the session of each HTTP channel
+    tape        the recording core: bytes to redacted frames
+"""

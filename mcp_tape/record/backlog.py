@@ -1,4 +1,4 @@
-"""What the relay has handed over and the writer has not stored yet.
+"""Records that the relay has handed over and the writer has not stored yet.
 
 Nothing heavy is imported here: the pipe is drained while the writer still loads its modules.
 """
@@ -25,7 +25,7 @@ _BUSY = 1 << 14  # bytes at one look: so much comes that the next look needs no 
 
 
 class Backlog:
-    """Bounded by the time that it takes to store: as much waits as the writer stored lately in a part of a second.
+    """A queue bounded by the time to store it: as much waits as the writer lately stored in a part of a second.
 
     Draining the pipe and storing are two threads: a slow disk stops only one.
     """
@@ -64,7 +64,7 @@ class Backlog:
         return self._weight < min(max(_LEAST_WEIGHT, self._pace * _AHEAD), _MOST_WEIGHT)
 
     def take(self) -> list[bytes]:
-        """What has come, waiting for it; nothing at the end. What was taken before is done with."""
+        """Wait for more and return it; nothing at the end. What was taken before now counts as stored."""
         with self._ready:
             self._measure()
             self._weight -= self._taken
@@ -79,7 +79,7 @@ class Backlog:
             return chunks
 
     def _measure(self) -> None:
-        """How fast what was taken is stored. Slower counts at once, faster by and by."""
+        """Update the pace of storing: slower counts at once, faster by and by."""
         if self._taken >= _TELLING_WEIGHT:
             pace = self._taken / max(self._clock() - self._taken_at, 1e-6)
             self._pace = min(pace, (self._pace + pace) / 2)

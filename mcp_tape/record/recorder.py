@@ -27,7 +27,7 @@ SERVER, CONTROL = 1, 2  # bits of "what"
 PIPE_BYTES = 1 << 18  # little enough to be stored soon after a kill
 HEAD_START = 0.05  # seconds that the server gets before the writer's own imports; the pipe keeps what comes
 # Seconds that a writer may hold us up while it does nothing at all: it is stopped, or its disk hangs. Where the
-# system does not tell what a process computes, a frame that takes long to redact looks the same.
+# system does not report the processor time of others, a frame that takes long to redact looks the same.
 _STUCK_AFTER = 5.0 if sys.platform == "linux" else 30.0
 _TOO_LONG = 60.0  # seconds, even if it computes: the client waits too
 _MUCH_TOO_LONG = 600.0  # seconds, when all is said and it only has to finish
@@ -54,7 +54,7 @@ class Options(NamedTuple):
 
 
 class Summary:
-    """What was recorded."""
+    """The outcome of a recording."""
 
     def __init__(self) -> None:
         self.sessions: list[int] = []
@@ -66,10 +66,10 @@ class Summary:
 
 
 class Recorder:
-    """The relay's end: takes copies of the traffic, never fails it, says at once when it is alone."""
+    """The relay's end: takes copies of the traffic, never fails it, warns at once when the writer is gone."""
 
     def __init__(self, path: str, write: Callable[[int, int], None], warn: Callable[[str], None]) -> None:
-        """`write(reader, status)` is the writer's work, done in a process of its own."""
+        """`write(reader, status)` is the writer's work, in a process of its own."""
         self._path = path
         self._warn = warn
         self._lock = threading.Lock()
@@ -91,18 +91,19 @@ class Recorder:
         self._listener.start()
 
     def stream(self, side: Side, channel: str) -> Callable[[bytes], None]:
-        """Takes the pieces of one stream; b"" ends it."""
+        """Return the function that takes the pieces of one stream; b"" ends it."""
         what = side == "server"
         name = channel.encode()
         return lambda data: self._put(what, name, data)
 
     def control(self, side: Side, channel: str, **facts: str | int | dict[str, str] | None) -> None:
+        """Record an event that is no traffic: a request, a response, an exit."""
         import json
 
         self._put((side == "server") | CONTROL, channel.encode(), json.dumps(facts).encode())
 
     def close(self) -> Summary:
-        """Wait until the writer has stored everything, as long as it shows signs of life."""
+        """Wait for the writer to store everything, as long as it shows signs of life."""
         with self._lock:
             if self._close_pipe():
                 self._pulse.beat()
@@ -130,7 +131,7 @@ class Recorder:
                 self._put_rest(memoryview(head + data)[written:])
 
     def _put_rest(self, rest: memoryview) -> None:
-        """The pipe is full: traffic waits for the writer, but not for one that has stopped."""
+        """The pipe is full: traffic waits for the writer, unless that has stopped."""
         room = select.poll()
         room.register(self._pipe, select.POLLOUT)
         self._pulse.beat()
@@ -206,7 +207,7 @@ class Recorder:
 
 
 class _Pulse:
-    """Whether the writer still lives up to its task: it takes or says something, or at least computes."""
+    """Signs of life of the writer: it reads or reports something, or at least computes."""
 
     def __init__(self, writer: int) -> None:
         self._writer = writer
@@ -224,7 +225,7 @@ class _Pulse:
 
 
 def _computed(process: int) -> float | None:
-    """The processor time that a process has used, where the system tells."""
+    """The processor time that a process has used; None where the system does not report it."""
     if sys.platform != "linux":
         return None
     try:
@@ -244,14 +245,14 @@ def _grow(pipe: int) -> None:
 
 
 def point_at_null(descriptor: int) -> None:
-    """Close it, but never leave its number free, or the next file opened would be our stdout."""
+    """Close a descriptor without freeing its number, which the next file to be opened would get."""
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, descriptor)
     os.close(null)
 
 
 def close_descriptors_but(keep: set[int]) -> None:
-    """Let go of everything inherited: a pipe that stays open here never ends for others."""
+    """Close every inherited descriptor but these: a pipe that stays open here never ends for others."""
     for name in os.listdir("/dev/fd"):
         if int(name) not in keep:
             try:
@@ -261,7 +262,7 @@ def close_descriptors_but(keep: set[int]) -> None:
 
 
 def _run_writer(reader: int, status: int, write: Callable[[int, int], None]) -> None:
-    """The forked process, which never returns: out of our process group, holding none of our pipes."""
+    """Run the writer in the forked process, outside of our process group and without our pipes. Never returns."""
     code = 1
     try:
         os.setsid()

@@ -1,6 +1,7 @@
-"""Which session an HTTP channel belongs to: one for each Mcp-Session-Id, one for all that has none.
+"""The session of each HTTP channel: one for each Mcp-Session-Id, one for all channels without.
 
-Offers what a tape does. A channel whose first facts do not tell waits until later ones do, in order.
+Has the methods of a tape. A channel whose first facts do not decide is kept back, in order, until later ones do.
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class _Channel:
         self.steps: list[Step] = []
         self.body: list[bytes] = []
         self.events = Events()
-        self.opens = verb == "GET"  # whether the response tells
+        self.opens = verb == "GET"  # the response decides
 
 
 class Sessions:
@@ -52,7 +53,7 @@ class Sessions:
         self._do(channel, lambda tape: tape.control(side, channel, facts, at))
         waiting = self._waiting.get(channel)
         if waiting is not None:
-            tape = self._told_by(waiting, event, headers)
+            tape = self._decided_by(waiting, event, headers)
             if tape is not None:
                 self._settle(channel, tape)
         if event in _ENDS:
@@ -98,8 +99,8 @@ class Sessions:
         for step in waiting.steps:
             step(tape)
 
-    def _told_by(self, waiting: _Channel, event: str | None, headers: dict[str, str]) -> Tape | None:
-        """The tape of a channel, where the facts tell it."""
+    def _decided_by(self, waiting: _Channel, event: str | None, headers: dict[str, str]) -> Tape | None:
+        """Return the tape of a channel, if the facts decide."""
         number = headers.get(protocol.SESSION_HEADER)
         if event == "request":
             endpoint = self._by_endpoint.get(waiting.path)
@@ -107,7 +108,7 @@ class Sessions:
         if event == "response" and number is not None:
             return self._of_id(number, waiting)
         if event == "response" and waiting.opens and not waiting.body and is_event_stream(headers.get("content-type")):
-            return None  # its first event tells
+            return None  # its first event decides
         return self._of_run(waiting)
 
     def _of_id(self, number: str, waiting: _Channel) -> Tape:
@@ -122,7 +123,10 @@ class Sessions:
         return self._run
 
     def _of_stream(self, waiting: _Channel, text: bytes, event: str | None) -> Tape:
-        """HTTP+SSE: the first event of a stream tells where the client is to post to."""
+        """HTTP+SSE: the first event of a stream names the endpoint that the client is to post to.
+
+        https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse
+        """
         if event != "endpoint":
             return self._of_run(waiting)
         tape = self._begin(waiting.at, SSE, True)
@@ -131,7 +135,7 @@ class Sessions:
 
 
 def endpoint_path(base: str, endpoint: str) -> str:
-    """The path and query that an `endpoint` event means, seen from the path of its stream."""
+    """Path and query of an `endpoint` event, relative to the path of its stream."""
     try:
         parts = urlsplit(urljoin(f"http://server{base}", endpoint.strip()))
     except ValueError:

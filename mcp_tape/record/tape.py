@@ -1,6 +1,6 @@
 """The recording core: bytes in, redacted frames and the messages in them out.
 
-Does no I/O and reads no clock. What it makes goes into a sink; it does not know what keeps it.
+Does no I/O and reads no clock. Frames go into a sink; where they are kept is not known here.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Tape:
         self.incomplete: str | None = None
 
     def feed(self, side: Side, channel: str, data: bytes, at: int) -> None:
-        """Bytes that one side sent, in whatever pieces they came."""
+        """Take bytes that one side sent, in whatever pieces they came."""
         framing = self._framings.get((side, channel))
         if framing is None:
             framing = self._framings[side, channel] = Lines()
@@ -53,7 +53,7 @@ class Tape:
             self.incomplete = "a line was too long to be kept in one piece"
 
     def end(self, side: Side, channel: str, at: int) -> None:
-        """The end of a stream: what has no newline is a frame too."""
+        """End a stream: an unfinished last line is a frame too."""
         framing = self._framings.pop((side, channel), None)
         self._decoders.pop((side, channel), None)
         units = framing.close() if framing else []
@@ -62,12 +62,12 @@ class Tape:
         self._keep_all(side, channel, units, at)
 
     def end_all(self, at: int) -> None:
-        """The end of the session."""
+        """End the session."""
         for side, channel in list(self._framings):
             self.end(side, channel, at)
 
     def control(self, side: Side, channel: str, facts: dict[str, Any], at: int) -> None:
-        """Something that happened besides the bytes: a start, a close, an exit, an HTTP request or response."""
+        """Record an event that is no bytes: a start, a close, an exit, an HTTP request or response."""
         event = facts.get("event")
         if event in ("abort", "open", "failed"):
             self._cut_off("client", channel, at)
@@ -95,7 +95,7 @@ class Tape:
             self._decoders[side, channel] = Decoder(coding, self._max_decoded)
 
     def _cut_off(self, side: Side, channel: str, at: int) -> None:
-        """What came of a message that the other side never got whole: kept, but it says nothing."""
+        """Keep the start of a message that the other side never got whole, as noise."""
         framing = self._framings.pop((side, channel), None)
         self._decoders.pop((side, channel), None)
         for unit in framing.close() if framing else ():
@@ -103,7 +103,7 @@ class Tape:
             self._keep_fragment(side, channel, text, at, head)
 
     def _plain(self, side: Side, channel: str, data: bytes) -> list[bytes]:
-        """The data decompressed; as it is where that cannot be done."""
+        """The data decompressed; as it is if that cannot be done."""
         if (side, channel) not in self._decoders:
             return [data]
         decoder = self._decoders[side, channel]
@@ -157,7 +157,7 @@ class Tape:
         self._sink(frame, self.ledger.enter(frame, messages, redacted.matched))
 
     def _keep_fragment(self, side: Side, channel: str, text: bytes, at: int, head: bytes) -> None:
-        """A head and no line end: so it is told from a frame that came whole."""
+        """Keep part of a frame: its head and the missing line end distinguish it from a whole one."""
         redacted = self._redact(text, channel)
         self.redactions += redacted.count
         self.frames += 1
@@ -165,12 +165,12 @@ class Tape:
         self._sink(Frame(self.frames, at, side, channel, "noise", redacted.text, b"", head, redacted.count), [])
 
     def _time(self, at: int) -> int:
-        """Since the session's start, and never going back: what waited to be told its session comes late."""
+        """The time since the session's start, never going back: frames of channels that were kept back come late."""
         self._last = max(self._last, at - self._zero)
         return self._last
 
     def _redacted_head(self, head: bytes | None, channel: str) -> bytes | None:
-        """Clients echo ids and act on the other fields of an event; comments and strange fields may hold anything."""
+        """The head of an event, redacted: clients echo ids and act on known fields, others may hold anything."""
         if not head or self._redactor is None:
             return head
         lines = head.splitlines(keepends=True)

@@ -1,7 +1,7 @@
 """The recording process: pipe to tape to cassette.
 
-Runs in a process session of its own, forked by the recorder, and ends when the pipe does. A bug, an
-expensive redaction or a slow disk here does not touch the traffic until the queue is full.
+Runs in a process session of its own, forked by the recorder, and ends when the pipe does. A bug, an expensive redaction
+or a slow disk here does not slow the traffic until the backlog is full.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TRIES = 12
 
 
 class _Session(NamedTuple):
-    """A session of this recording, and its number on the cassette: None where that cannot be written."""
+    """A session of this recording, and its number on the cassette; None if it cannot be written."""
 
     number: int | None
     tape: Tape
@@ -98,7 +98,7 @@ class Recording:
             self._say("alive")  # the relay waits for us to finish
 
     def _begin(self, at: int, transport: str, legacy: bool) -> Tape:
-        """The tape of a new session. What has no session id is of the modern era, or might as well be."""
+        """Begin a session and return its tape. One without a session id is of the modern era, or might as well be."""
         options, redactor, writer, number = self._options, self._redactor, self._writer, None
         facts = {
             "started_at": _timestamp(self._started + at / 1e6),
@@ -120,7 +120,7 @@ class Recording:
         return tape
 
     def _play(self, tape: Tape | Sessions, data: bytes) -> bytes:
-        """Feed whole records to the tape; the start of one that is not whole yet is given back."""
+        """Feed whole records to the tape; return the start of one that is not whole yet."""
         at, end = 0, len(data)
         while at + HEAD.size <= end:
             nanoseconds, size, what, name = HEAD.unpack_from(data, at)
@@ -202,7 +202,7 @@ class Recording:
         self._say(f"done {' '.join(map(str, counts))} {why or ''}")
 
     def _counts(self) -> Counts:
-        """What was read until now."""
+        """The counts of all that was read until now."""
         tapes = [session.tape for session in self._sessions]
         return (
             sum(tape.frames for tape in tapes),
@@ -212,7 +212,7 @@ class Recording:
         )
 
     def _close(self, session: _Session, why: str | None) -> str | None:
-        """Close a session; why it is not whole, if it is not."""
+        """Close a session; return why it is incomplete, if it is."""
         writer, number, tape = self._writer, session.number, session.tape
         why = why or tape.incomplete
         if self._exit_code is None and not self._stopped and why is None:
@@ -233,15 +233,15 @@ class Recording:
         return why
 
     def _news(self, session: _Session) -> dict[str, str]:
-        """What frames told of their session since it was last written. The rest may have been redacted there since."""
+        """The facts of a session that changed since they were written. Others may have been redacted there since."""
         known = self._facts.get(session.number or 0, {})
-        return {name: told for name, told in session.tape.ledger.facts.items() if known.get(name) != told}
+        return {name: fact for name, fact in session.tape.ledger.facts.items() if known.get(name) != fact}
 
     def _is_in_place(self) -> bool:
         return self._writer is None or self._writer.is_in_place()
 
     def _why(self, error: Error | None = None) -> str:
-        """What keeps us from writing. SQLite may notice first that the file is gone, and has other words for it."""
+        """The reason that nothing can be written. SQLite may notice first that the file is gone, in other words."""
         if not self._is_in_place():
             return f"{self._path} was moved or deleted while it was being recorded"
         return f"cannot write {self._path}: {error}"
@@ -258,7 +258,10 @@ class Recording:
 
 
 def _patiently(write: Callable[[], _T], waited: Callable[[int], None]) -> _T:
-    """Another process may hold the file longer than SQLite waits: try again, then give up."""
+    """Retry for a while: another process may hold the file longer than SQLite's busy timeout.
+
+    https://www.sqlite.org/c3ref/busy_timeout.html
+    """
     for times in range(1, _TRIES):
         try:
             return write()

@@ -1,1 +1,15 @@
-"""Where bytes move: reading, writing, waiting and process shutdown. The core only decides."""
+"""Moving bytes: the only room with sockets, pipes, processes, signals and event loops.
+
+Performs what the rooms below return as values, and decides nothing about MCP: which message answers which, what is
+recorded and how it is stored are theirs. Three roles: `relay` stands in the middle and records, `serve` is the server,
+`connect` is the client; `live` is a server beside a replay.
+
+    process     start a server that ends with us; process groups
+    signals     stop serving, or clean up, at a signal
+    stdio/      pipes, with threads and blocking reads
+    http/       Streamable HTTP and HTTP+SSE, with asyncio
+    memory      the streams of SDK clients within this process
+    local       decks of this process for other processes: a Unix socket, or HTTP in a thread
+    runs        connections that belong together, and the number of each
+    handover    secrets that a recorder does not inherit
+"""

@@ -15,20 +15,20 @@ _CHUNK = 1 << 16
 
 
 def received(path: str) -> Pairs:
-    """Names and values that are to be hidden. It fails closed: without them nothing is recorded."""
-    test, told = socket(AF_UNIX, SOCK_STREAM), b""
+    """Ask a test for the variables to hide, by the path of its socket. Fails closed: else nothing is recorded."""
+    test, answer = socket(AF_UNIX, SOCK_STREAM), b""
     try:
         test.settimeout(_PATIENCE)
         test.connect(path)
         while data := test.recv(_CHUNK):
-            told += data
+            answer += data
     except OSError as error:
         raise TapeError(_refusal(error.strerror or str(error))) from None
     finally:
         test.close()
-    if not told.endswith(b"\n"):
+    if not answer.endswith(b"\n"):
         raise TapeError(_refusal("it has ended"))
-    return tuple((name, value) for name, value in json.loads(told))
+    return tuple((name, value) for name, value in json.loads(answer))
 
 
 def _refusal(why: str) -> str:

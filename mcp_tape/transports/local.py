@@ -1,4 +1,4 @@
-"""Decks within this process, for others: behind a Unix socket that a bridge joins to stdio, and over HTTP."""
+"""Decks of this process for other processes: behind a Unix socket that a bridge joins to stdio, and over HTTP."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Deckplace = Callable[[], contextlib.AbstractContextManager[Player]]
 
-_PATIENCE = 5.0  # seconds for what is being said to end
+_PATIENCE = 5.0  # seconds for a thread to end
 _SOCKET = "door"
 _LONGEST = 100  # bytes of a socket's path; systems allow 104 or 108
 
@@ -45,14 +45,14 @@ class Door:
 
     @property
     def command(self) -> list[str]:
-        """What to start to come in."""
+        """The command that connects its stdin and stdout to a player here."""
         return [sys.executable, "-I", "-S", bridge.__file__, self._path]
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # wakes who waits there
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
         self._listener.close()
-        self._welcoming.join(_PATIENCE)  # nobody comes in any more
+        self._welcoming.join(_PATIENCE)  # no more clients
         for client in list(self._inside):
             with contextlib.suppress(OSError):
                 client.shutdown(socket.SHUT_RDWR)
@@ -76,7 +76,7 @@ class Door:
             self._start(lambda client=client: self._play(client))  # type: ignore[misc]
 
     def _play(self, client: socket.socket) -> None:
-        with client, contextlib.closing(client.dup()) as target:  # one to read, one to write: each is waited for alone
+        with client, contextlib.closing(client.dup()) as target:  # one to read, one to write: each is polled alone
             pid = client.recv(bridge.PID_BYTES, socket.MSG_WAITALL)
             try:
                 with self._players() as player:
@@ -92,7 +92,7 @@ class Door:
 
 
 def short_directory() -> str:
-    """A new directory for a socket, whose path must fit into some hundred bytes."""
+    """Make a directory for a socket: its path must fit into some hundred bytes, see sun_path in unix(7)."""
     directory = tempfile.mkdtemp(prefix="mcp-tape-")
     if len(os.fsencode(directory)) + len(_SOCKET) < _LONGEST:
         return directory
@@ -102,7 +102,7 @@ def short_directory() -> str:
 
 @contextlib.contextmanager
 def site_in_thread(site: Site, application: Callable[[], contextlib.AbstractContextManager[App]]) -> Iterator[str]:
-    """Serve at a site in a thread, in which the application is made too; the origin."""
+    """Serve at a site in a thread, where the application is made too; yields the origin."""
     import asyncio  # only for HTTP
 
     ready = threading.Event()

@@ -25,7 +25,7 @@ _NO_BOUND = float("inf")
 
 @contextlib.asynccontextmanager
 async def streams(players: Callable[[], contextlib.AbstractContextManager[Player]]) -> AsyncIterator[tuple[Any, Any]]:
-    """What a ClientSession reads from and writes to."""
+    """The streams of a ClientSession, with a player at their other end."""
     to_client, reads = anyio.create_memory_object_stream[Any](_NO_BOUND)
     writes, from_client = anyio.create_memory_object_stream[Any](_NO_BOUND)
     with players() as player:
@@ -36,7 +36,7 @@ async def streams(players: Callable[[], contextlib.AbstractContextManager[Player
 
 
 async def _play(player: Player, from_client: Any, to_client: Any) -> None:
-    """Receive, play and send until one side has ended."""
+    """Receive and send until one side has ended."""
     with contextlib.suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
         while await _send(player, to_client):
             due = player.next_at()
@@ -47,10 +47,10 @@ async def _play(player: Player, from_client: Any, to_client: Any) -> None:
 
 
 async def _send(player: Player, to_client: Any) -> bool:
-    """Send what is due; whether it goes on."""
+    """Send what is due; False if the player hung up."""
     for action in player.due(anyio.current_time()):
         if not isinstance(action, Send):
-            return False  # what is for HTTP alone hangs up here too
+            return False  # actions for HTTP alone hang up here too
         if action.recorded is None or action.recorded.kind != "noise":
             await to_client.send(_message(action.text))
     return True
@@ -66,7 +66,7 @@ def _text(message: Any) -> bytes:
 
 
 def _message(text: bytes) -> SessionMessage | Exception:
-    """As the SDK's own transports give it: what is no message is an exception."""
+    """A message as the SDK's own transports pass it on: as an exception if it is none."""
     try:
         if _IS_SECOND:
             return SessionMessage(_sdk.jsonrpc_message_adapter.validate_json(text, by_name=False))
@@ -80,7 +80,7 @@ def _message(text: bytes) -> SessionMessage | Exception:
 
 @contextlib.asynccontextmanager
 async def to_process(parameters: Any) -> AsyncIterator[tuple[Any, Any]]:
-    """A stdio server, started."""
+    """Start a stdio server."""
     from mcp.client.stdio import stdio_client
 
     async with stdio_client(parameters) as (reads, writes):
@@ -89,7 +89,7 @@ async def to_process(parameters: Any) -> AsyncIterator[tuple[Any, Any]]:
 
 @contextlib.asynccontextmanager
 async def to_url(url: str) -> AsyncIterator[tuple[Any, Any]]:
-    """A Streamable HTTP server."""
+    """Connect to a Streamable HTTP server."""
     from mcp.client import streamable_http
 
     sdk: Any = streamable_http
@@ -100,7 +100,7 @@ async def to_url(url: str) -> AsyncIterator[tuple[Any, Any]]:
 
 @contextlib.asynccontextmanager
 async def to_old_url(url: str) -> AsyncIterator[tuple[Any, Any]]:
-    """An HTTP+SSE server."""
+    """Connect to an HTTP+SSE server."""
     from mcp.client.sse import sse_client
 
     async with sse_client(url) as (reads, writes):
@@ -111,7 +111,7 @@ async def to_old_url(url: str) -> AsyncIterator[tuple[Any, Any]]:
 
 
 def fastmcp_transport(streams: Callable[[], AbstractAsyncContextManager[tuple[Any, Any]]]) -> Any:
-    """A transport for fastmcp's Client. Each connection has a player of its own."""
+    """A transport for fastmcp's Client; each connection opens its own streams."""
     from fastmcp.client.transports import ClientTransport
     from mcp import ClientSession
 

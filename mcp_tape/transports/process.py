@@ -1,4 +1,4 @@
-"""Starting a server so that it ends with us, and knowing what a signal was sent to."""
+"""Start a server that ends with us, and find out whether a signal went to our whole process group."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")  # what Python may choose
 
 
 class Server:
-    """A stdio server that was started. Make it on the main thread and before any other thread runs:
+    """A stdio server, started. To be made on the main thread, before any other thread runs.
 
-    a parent-death signal fires when the thread that started the child ends, and we fork.
+    A parent-death signal fires when the thread that started the child ends, see PR_SET_PDEATHSIG(2const); and we fork.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -33,7 +33,7 @@ class Server:
 
 
 def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start a server with pipes to us; it dies with us."""
+    """Start a server with pipes to us, which dies with us."""
     try:
         return subprocess.Popen(
             command,
@@ -49,10 +49,10 @@ def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def _as_given() -> dict[str, str] | None:
-    """Our environment without what Python put there: where the locale is C, a LC_CTYPE that nobody has set.
+    """Our environment without the LC_CTYPE that Python adds where the locale is C; None if it is as it was given.
 
-    https://peps.python.org/pep-0538/. None: as it is. Only Linux keeps what a process was started with within reach;
-    elsewhere a person may have set it.
+    https://peps.python.org/pep-0538/. Only Linux keeps the environment that a process was started with; elsewhere a
+    person may have set it.
     """
     if os.environ.get("LC_CTYPE") not in _COERCED:
         return None
@@ -67,7 +67,7 @@ def _as_given() -> dict[str, str] | None:
 
 
 class GroupWatch:
-    """A child that only shares our process group: a signal that ended it went to the whole group.
+    """A child that does nothing but share our process group: a signal that ended it went to the whole group.
 
     The server then has that signal already, and must not get it twice.
     """

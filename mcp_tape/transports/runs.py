@@ -1,7 +1,7 @@
-"""Runs: which connections belong together, and the number of each. Clients may start the command for every call.
+"""Runs: connections that belong together, and the number of each. Clients may start the command for every call.
 
-A run is what one process starts, unless somebody names it. SDK clients hand few variables on, so the default does not
-depend on any. No process watches over a run: who replays keeps count in a small file of the user's, beside no cassette.
+A run is what one process starts, unless it is given a name. SDK clients pass few variables on, so the default does not
+depend on any. No process watches over a run: replays count in a small file of the user's, beside no cassette.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from ..cassette.lookup.sessions import Run
 
 VARIABLE = "MCP_TAPE_RUN"
-# What people type at, and what runs one command after another: those of one shell have nothing to do with each other.
+# Programs that people type at, or that run one command after another: commands of one shell are unrelated.
 _NO_RUN = frozenset(
     "ash bash busybox csh dash elvish fish ksh ksh93 mksh nu pwsh rbash sh tcsh zsh make gmake just ninja find xargs "
     "init launchd systemd tini docker-init sshd tmux screen".split()
 )
-_WRAPPERS = frozenset("timeout uv uvx".split())  # there for one command: who started them counts
-_PLACES = (f"/run/user/{os.getuid()}", "/tmp", "/var/tmp")  # where a directory of ours is made
-_OLD = 86_400.0  # seconds after which a count is of no use to anybody
+_WRAPPERS = frozenset("timeout uv uvx".split())  # run one command: their own parent counts
+_PLACES = (f"/run/user/{os.getuid()}", "/tmp", "/var/tmp")  # for a directory of ours
+_OLD = 86_400.0  # seconds after which a count is removed
 
 
 class _Process(NamedTuple):
-    """A process: its program, who started it, and when, which with its number names it for good."""
+    """A process: its program, its parent, and when it began, which with its number identifies it."""
 
     program: str
     parent: int
@@ -34,12 +34,12 @@ class _Process(NamedTuple):
 
 
 def named(given: str | None) -> str | None:
-    """The name of the run, as it was given or stands in the environment; empty: none."""
+    """The name of the run, as given or in the environment; empty: none."""
     return given if given is not None else os.environ.get(VARIABLE)
 
 
 def current(given: str | None) -> str | None:
-    """The run that we belong to; None where nothing tells."""
+    """Return the run that we belong to; None if that cannot be found out."""
     name = named(given)
     return _of_parent() if name is None else name or None
 
@@ -60,11 +60,11 @@ def _look_at(number: int) -> _Process | None:
     try:
         return _in_proc(number) if sys.platform == "linux" else _by_ps(number)
     except (OSError, ValueError, IndexError):
-        return None  # another user's, or gone
+        return None  # another user's process, or gone
 
 
 def _in_proc(number: int) -> _Process:
-    """See proc_pid_stat(5). Its command may hold anything, so what counts is behind the last parenthesis."""
+    """See proc_pid_stat(5): the command in parentheses may contain anything, so read behind the last one."""
     with open(f"/proc/{number}/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
     program = os.path.basename(os.readlink(f"/proc/{number}/exe")).removesuffix(" (deleted)")
@@ -77,13 +77,13 @@ def _by_ps(number: int) -> _Process:
     import subprocess
 
     words = ["ps", "-o", "ppid=,lstart=,comm=", "-p", str(number)]
-    told = subprocess.run(words, capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"})
-    parent, *began = told.stdout.split(maxsplit=6)  # its number, five words of a date, and the command
+    listed = subprocess.run(words, capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"})
+    parent, *began = listed.stdout.split(maxsplit=6)  # its number, five words of a date, and the command
     return _Process(os.path.basename(began.pop().strip()).lstrip("-"), int(parent), "".join(began).replace(":", ""))
 
 
 class Turns:
-    """Numbers the connections of our run that replay a recorded one."""
+    """Numbers of the connections of our run that replay a recorded one."""
 
     def __init__(self, path: str, given: str | None, recorded: Run, note: Callable[[str], None]) -> None:
         self._path = path
@@ -92,23 +92,23 @@ class Turns:
         self._run = current(given)
 
     def is_of(self, recorded: str) -> bool:
-        """Whether our own run was recorded."""
+        """Return whether our own run was recorded."""
         return self._run == recorded
 
     @property
     def has_begun(self) -> bool:
-        """Whether a connection of our run was replayed."""
+        """True if a connection of our run was replayed."""
         try:
             return self._run is not None and os.path.exists(self._file())
         except OSError:
-            return False  # nobody can count
+            return False  # there is no place to count
 
     def peek(self) -> int | None:
-        """The number that is next."""
+        """Return the next number; None if nothing can be counted."""
         return self._count(0)
 
     def take(self) -> int | None:
-        """The same, and it is ours."""
+        """Take the next number; None if nothing can be counted."""
         return self._count(1)
 
     def _count(self, step: int) -> int | None:
@@ -130,7 +130,7 @@ class Turns:
 
 
 def _counted(file: str, step: int) -> int:
-    """How many were counted before, whoever else is counting."""
+    """Add to a count, under a lock, and return what it was."""
     import fcntl
 
     if not os.path.exists(file):
@@ -147,7 +147,7 @@ def _counted(file: str, step: int) -> int:
 
 
 def _place() -> str:
-    """A directory that is ours alone, also where everybody may write."""
+    """Return a directory that is ours alone, also where everybody may write."""
     base = next((place for place in _PLACES if os.access(place, os.W_OK)), _PLACES[-1])
     place = os.path.join(base, f"mcp-tape-{os.getuid()}")
     try:
@@ -161,7 +161,7 @@ def _place() -> str:
 
 
 def _tidy(place: str) -> None:
-    """Take away the counts of runs that have long ended."""
+    """Remove the counts of runs that have long ended."""
     from time import time
 
     for name in os.listdir(place):
@@ -170,4 +170,4 @@ def _tidy(place: str) -> None:
             if os.lstat(path).st_mtime < time() - _OLD:
                 os.unlink(path)
         except OSError:
-            pass  # somebody else did
+            pass  # another process did

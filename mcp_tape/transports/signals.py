@@ -1,4 +1,4 @@
-"""Being told to stop: a signal ends what is being served, and what comes after it is still done."""
+"""Stopping at a signal: what is being served ends, and what comes after it is still done."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _T = TypeVar("_T")
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-class _Told(BaseException):
+class _Stopped(BaseException):
     """Raised wherever the signal finds us; no `except Exception` swallows it."""
 
 
-def until_told(serve: Callable[[], _T]) -> _T | None:
-    """What serving came to; None when a signal ended it. On the main thread only, as signals are."""
+def until_stopped(serve: Callable[[], _T]) -> _T | None:
+    """Return the result of serving; None if a signal ended it. For the main thread, where Python handles signals."""
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise _Told
+        raise _Stopped
 
     _take(stop)
     try:
         return serve()
-    except _Told:
+    except _Stopped:
         return None
     finally:
         for number in _SIGNALS:

@@ -58,7 +58,7 @@ class Client:
             self.ask("server/discover")
         else:
             self.ask("initialize", **HELLO)
-            connect.tell(self.connection, "notifications/initialized")
+            connect.notify(self.connection, "notifications/initialized")
         return self
 
 

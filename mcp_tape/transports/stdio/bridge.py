@@ -1,4 +1,4 @@
-"""A stdio server that is somewhere else: run as a program with the path of a Unix socket, it joins the two.
+"""A program that joins its stdin and stdout to a Unix socket, whose path it is given.
 
 Started for each test, so it imports nothing but what it needs, not even its own package.
 """
@@ -32,7 +32,7 @@ def main(path: str) -> int:
 
 
 def _take(source: int, server: _socket.socket) -> None:
-    """What the client says goes to the server, even while the client reads nothing."""
+    """Pass the client's messages on to the server, even while the client reads nothing."""
     try:
         while data := os.read(source, _CHUNK):
             server.sendall(data)
@@ -42,11 +42,11 @@ def _take(source: int, server: _socket.socket) -> None:
 
 
 def _give(server: _socket.socket, target: int) -> None:
-    """What the server says goes to the client, each piece once the last was read, within bounds.
+    """Pass the server's messages on to the client, each piece once the last was read, within bounds.
 
     TypeScript clients forget a call's progress when its answer comes in the same read.
     """
-    reads = True  # whether the client does, as far as we know
+    reads = True  # the client does, as far as we know
     while data := server.recv(_CHUNK):
         rest = memoryview(data)
         while rest:

@@ -1,4 +1,4 @@
-"""Being a client: a server that is started and spoken to on its pipes. Nothing here waits without bounds."""
+"""The client of a stdio server that is started. Nothing here waits without bounds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TAIL, _WIDTH = 20, 500  # lines of stderr that are kept, and characters of each
 
 
 class Ended(NamedTuple):
-    """How a server went: its exit code, where there is one, and the last lines of its stderr."""
+    """The end of a server: its exit code, if it has one, and the last lines of its stderr."""
 
     code: int | None
     stderr: tuple[str, ...] = ()
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Connection(Protocol):
-        """A server that can be spoken to."""
+        """A connection to a server, over any transport."""
 
-        made_up: dict[str, str]  # by id, why an answer is an error of our own
+        made_up: dict[str, str]  # by id, the reason for an error response of our own
 
         def send(self, text: bytes, headers: Mapping[str, str] = ...) -> None: ...
 
@@ -57,9 +57,9 @@ if TYPE_CHECKING:
 
 
 class Stdio:
-    """A server that was started. `storing`: seconds that it may take to end once it has said its last.
+    """A server that was started. `storing`: seconds that it may take to end after its last output.
 
-    Of its stderr the last lines are kept, without secrets by these rules.
+    The last lines of its stderr are kept, redacted by these rules.
     """
 
     def __init__(self, command: Sequence[str], *, storing: float = 0.0, rules: Rules | None = None) -> None:
@@ -72,7 +72,7 @@ class Stdio:
         self._closing = threading.Event()
         self._at_end = False
         self._lingers = False  # its output has ended, and it has not
-        self.was_pushed = False  # to end, as the end of its input was not enough
+        self.was_pushed = False  # signalled, as the end of its input was not enough
         self.made_up: dict[str, str] = {}
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._read, self._listen, self._write)]
         for thread in self._threads:
@@ -90,12 +90,12 @@ class Stdio:
         return None if self._process.returncode is None else _code(self._process.returncode)
 
     def send(self, text: bytes, headers: Mapping[str, str] = {}) -> None:
-        """A message, or anything else, as one line, with its own line end if it has one. Headers are for HTTP."""
+        """Send a message, or anything else, as one line, with its own line end if it has one. Headers are for HTTP."""
         bare = text.rstrip(b"\r\n")
         self._outbox.put(rewrite.single_line(bare) + (text[len(bare) :] or b"\n"))
 
     def receive(self, timeout: float) -> bytes | None:
-        """The next line of the server; None if there is none in time, or never will be."""
+        """Return the next line of the server; None if there is none in time, or never will be."""
         if self._at_end:
             return None
         try:
@@ -107,7 +107,7 @@ class Stdio:
 
     @property
     def ended(self) -> Ended | None:
-        """How it went, once all that it said was received."""
+        """The end of the server, once all its output was received."""
         if not self._at_end:
             return None
         self._lingers = self._lingers or not _has_ended(self._process, _PATIENCE)
@@ -117,16 +117,19 @@ class Stdio:
         return Ended(self.code, self.stderr())
 
     def stderr(self) -> tuple[str, ...]:
-        """The last lines that it wrote there."""
+        """The last lines of its stderr."""
         return tuple(self._tail)
 
     def stop(self) -> None:
-        """Tell it to end: for programs that do not wait for the end of their input."""
+        """Terminate it: for programs that do not heed the end of their input."""
         self.was_pushed = True
         self._process.terminate()
 
     def close(self) -> None:
-        """Leave as clients do: end its input, and then be patient, but not for ever."""
+        """Leave as clients do: end its input, then wait, terminate and kill.
+
+        https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#shutdown
+        """
         self._closing.set()
         self._outbox.put(None)
         for push in (self._process.terminate, self._process.kill):
@@ -173,12 +176,12 @@ class Stdio:
             while (data := self._outbox.get()) is not None:
                 relay.write_all(pipe.fileno(), data)
         except OSError:
-            pass  # it has ended, which its output tells
+            pass  # it has ended, as the end of its output shows
         finally:
             pipe.close()
 
     def _put(self, text: bytes | None) -> None:
-        """Where nobody reads any more, nothing waits."""
+        """Queue a line, unless nobody reads any more."""
         while not self._closing.is_set():
             try:
                 return self._inbox.put(text, timeout=0.1)
@@ -187,7 +190,7 @@ class Stdio:
         return None
 
     def _pieces(self, descriptor: int) -> Iterator[bytes]:
-        """What comes on a pipe, until its end; a grandchild that holds the pipe open is not waited for."""
+        """The data of a pipe, until its end; a grandchild that holds the pipe open is not waited for."""
         ready = select.poll()
         ready.register(descriptor, select.POLLIN)
         while True:
@@ -200,13 +203,13 @@ class Stdio:
                 return
 
 
-def tell(connection: Connection, method: str, params: Any = None) -> None:
-    """A notification."""
+def notify(connection: Connection, method: str, params: Any = None) -> None:
+    """Send a notification."""
     connection.send(jsontext.dumps(_body(method, params)).encode())
 
 
 def ask(connection: Connection, method: str, params: Any, rpc_id: int | str, timeout: float) -> dict[str, Any]:
-    """The response to one request. What the server asks meanwhile is refused."""
+    """Send a request and return its response. Requests of the server meanwhile are refused."""
     connection.send(jsontext.dumps(_body(method, params) | {"id": rpc_id}).encode())
     end = monotonic() + timeout
     while (left := end - monotonic()) > 0:

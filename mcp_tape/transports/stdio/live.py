@@ -73,7 +73,7 @@ class Live:
     # -- what serve plays to
 
     def quick(self, text: bytes) -> bytes | None:
-        return None  # who gets a message is decided first
+        return None  # who gets a message has to be decided first
 
     def receive(self, text: bytes, channel: str, now: float) -> None:
         left = self.episodes.hear(text)
@@ -95,7 +95,7 @@ class Live:
         return min((at for at in times if at is not None), default=None)
 
     def leave(self, now: float) -> None:
-        """The client has left: what the server owes it may still come, for a while."""
+        """The client has left: answers of the live server may still come, for a while."""
         self._player.leave(now)
         self._left_at = now if self._process is not None else None
 
@@ -106,7 +106,10 @@ class Live:
         return self.episodes.idle and not (self._input and self._input.is_waiting)
 
     def _close_input(self, now: float) -> None:
-        """And then wait for its end no longer than clients do."""
+        """End the server's input, and wait for its end no longer than clients do.
+
+        https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#shutdown
+        """
         process, self._left_at = self._process, None
         assert process and process.stdin and self._input
         self._input.forget()
@@ -119,11 +122,11 @@ class Live:
         self.watched.clear()
 
     def end(self) -> None:
-        """It is over, in order or because we were told to stop: the server's exit code goes onto the tape."""
+        """End the server, if it has not ended, and record its exit code."""
         process = self._process
         if process is None:
             return
-        patience = 0.0 if self.watched else _PATIENCE  # with its output closed it is about to end by itself
+        patience = 0.0 if self.watched else _PATIENCE  # with its output closed it is about to end
         for push in (process.terminate, process.kill):
             try:
                 process.wait(patience)
@@ -167,7 +170,7 @@ def _nothing() -> None: ...
 
 
 class _Outlet:
-    """Writes what there is room for, and the rest when there is more: whoever reads it may be writing to us.
+    """A descriptor that is written to as there is room: its reader may be waiting for us to read.
 
     `record` is given each piece before it is written.
     """
@@ -193,7 +196,7 @@ class _Outlet:
         self._write()
 
     def forget(self) -> None:
-        """What was not written will not be."""
+        """Drop what was not written."""
         self._pieces.clear()
         self._rest = memoryview(b"")
         self._unsent.pop(self._descriptor, None)
@@ -204,7 +207,7 @@ class _Outlet:
                 self._begin()
                 self._rest = self._rest[os.write(self._descriptor, self._rest[: select.PIPE_BUF]) :]
         except OSError:
-            self.forget()  # nobody reads it any more: for the server, its end of output tells the rest
+            self.forget()  # its reader is gone: that a server is, the end of its output shows
         if self.is_waiting:
             self._unsent[self._descriptor] = self._write
             return

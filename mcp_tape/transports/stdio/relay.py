@@ -1,7 +1,7 @@
-"""Standing between a client and a stdio server: threads and blocking pipes, no asyncio.
+"""Between a client and a stdio server: threads and blocking pipes, no asyncio.
 
-The relay moves bytes untouched, gives each piece to the recorder before passing it on, and
-carries end of file, signals and the exit code across.
+The relay moves bytes untouched, gives each piece to the recorder before passing it on, and carries end of file, signals
+and the exit code across.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # start-up is the feature: a Protocol alone costs a milliseco
     from ...wire.frames import Side
 
     class Recorder(Protocol):
-        """Where copies go. `stream` gives the function that takes the pieces of one stream."""
+        """Takes copies. `stream` returns the function that takes the pieces of one stream."""
 
         def stream(self, side: Side, channel: str) -> Callable[[bytes], None]: ...
 
@@ -37,11 +37,11 @@ CHUNK = 1 << 16
 SIGNAL_GRACE = 0.2  # the group may have been signalled with us, and a second TERM often means "force"
 KILL_AFTER = 1.5  # SDK clients kill us two seconds after they asked
 SILENCE = 0.5  # after the server's exit a grandchild may hold its pipes open
-LAST_WORDS = 0.3  # once told to stop there is no time to wait for silence, or for a client that does not read
+LAST_WORDS = 0.3  # after a signal there is no time to wait for silence, or for a client that does not read
 
 
 def relay(server: Server, recorder: Recorder) -> int:
-    """Pass everything on until the server is gone; its exit code, 128+n for a signal."""
+    """Pass everything on until the server is gone; return its exit code, 128+n for a signal."""
     return _Relay(server.process, server.group, recorder).run()
 
 
@@ -60,7 +60,7 @@ class _Relay:
         }
         self._input = _Pump(0, to_server, recorder.stream("client", STDIO), server.stdin.close, self._events)
         self._code: int | None = None
-        self._told_to_stop = False
+        self._is_stopping = False
         self._signalled: list[int] = []  # received, not yet passed on
         self._forward_at: float | None = None
         self._kill_at: float | None = None
@@ -112,7 +112,7 @@ class _Relay:
 
     def _on_signal(self, number: int) -> None:
         now = monotonic()
-        self._told_to_stop = True
+        self._is_stopping = True
         self._signalled.append(number)
         self._forward_at = self._forward_at or now + SIGNAL_GRACE
         self._kill_at = self._kill_at or now + KILL_AFTER
@@ -129,7 +129,7 @@ class _Relay:
             self._signalled.clear()
 
     def _drain(self) -> None:
-        """What the server wrote before it ended, until end of file or silence."""
+        """Pass on what the server wrote before it ended, until end of file or silence."""
         ended = monotonic()
         while self._outputs:
             try:
@@ -141,16 +141,16 @@ class _Relay:
             if isinstance(event, _Pump):
                 self._outputs.discard(event)
             elif event is not None:
-                return  # told to stop, and the server has
+                return  # a signal, and the server has ended
 
     def _drained_at(self, ended: float) -> float:
-        if self._told_to_stop:
+        if self._is_stopping:
             return ended + LAST_WORDS
         return max(ended, *(pump.quiet_since() for pump in self._outputs)) + SILENCE
 
 
 class _Pump(threading.Thread):
-    """Moves one stream, one way."""
+    """One stream, moved one way."""
 
     def __init__(
         self,
@@ -167,15 +167,15 @@ class _Pump(threading.Thread):
         self._events = events
         self._since = monotonic()
         self._busy = False
-        self._gate = threading.Lock()  # what is recorded is passed on, and the other way round
+        self._gate = threading.Lock()  # what is recorded is passed on, and what is passed on was recorded
         self._stopped = False
 
     def quiet_since(self) -> float:
-        """When it last moved something; now, while there is something to move or its target is not read."""
+        """The time it last moved something; now, if there is something to move or its target is not read."""
         return monotonic() if self._busy or _wait(self._source, select.POLLIN, 0) else self._since
 
     def stop(self) -> None:
-        """What comes from now on is too late to be recorded, so it is not passed on either."""
+        """Pass nothing on any more: it would be too late to be recorded."""
         with self._gate:
             self._stopped = True
 
@@ -208,7 +208,7 @@ class _Pump(threading.Thread):
 
 
 def has_room(target: int) -> bool:
-    """Whether a line can be written there without waiting long for whoever reads it."""
+    """Return whether a line can be written there without waiting long for its reader."""
     return _wait(target, select.POLLOUT, 500)
 
 

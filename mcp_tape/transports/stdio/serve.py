@@ -1,7 +1,6 @@
-"""Being a stdio server: one thread that reads, plays and writes, and never blocks on a slow reader.
+"""A player as a stdio server: one thread that reads, plays and writes, and never blocks on a slow reader.
 
-A client may send a thousand requests before it reads one answer, so what it sends is taken in even while
-our own output waits.
+A client may send a thousand requests before it reads one answer, so its input is read even while our own output waits.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ def serve(
     source: int = 0,
     target: int = 1,
 ) -> int | None:
-    """Play to the client on our stdin and stdout until it leaves; the exit code, if what plays hangs up.
+    """Play to the client on our stdin and stdout until it leaves; return the exit code if the player hangs up.
 
-    `also` are other descriptors to watch, and what to do when they can be read; `unsent` those that something waits
-    to be written to, and what to do when there is room. Both may change as we go.
+    `also` are other descriptors to watch, with what to do when they are readable; `unsent` those with unwritten data,
+    with what to do when there is room. Both may change meanwhile.
     """
     try:
         also, unsent = {} if also is None else also, {} if unsent is None else unsent
@@ -62,8 +61,8 @@ class _Session:
         self._lines = Lines()
         self._arrived: deque[bytes] = deque()
         self._ended = False
-        self._reads = True  # whether the client takes what we write, as far as we know
-        self._told: set[Call] = set()  # unanswered calls that something was sent for
+        self._reads = True  # the client takes what we write, as far as we know
+        self._begun: set[Call] = set()  # unanswered calls that something was sent for
         self._open: Recorded | None = None  # noise that was sent last and has no line end
         self._writable = select.poll()
         self._writable.register(target, select.POLLOUT)
@@ -80,7 +79,7 @@ class _Session:
         return None
 
     def _answer_plainly(self) -> None:
-        """The short way, as long as whole lines come and nothing but an answer belongs to each of them."""
+        """Take the short way, as long as whole lines come and nothing but an answer belongs to each of them."""
         quick, arrived = self._player.quick, self._arrived
         while not (arrived or self._also or self._lines.pending or self._ended) and self._player.next_at() is None:
             self._read()
@@ -118,7 +117,7 @@ class _Session:
         return actions
 
     def _wait(self) -> None:
-        """Until something arrives or is due."""
+        """Wait until something arrives or is due."""
         if self._arrived:
             return
         due = self._player.next_at()
@@ -149,7 +148,7 @@ class _Session:
         self._ended = not data
 
     def _send(self, actions: Sequence[Action]) -> int | None:
-        """Send; the exit code where it ends with hanging up."""
+        """Send; return the exit code if that ends with hanging up."""
         texts: list[bytes] = []
         for action in actions:
             if isinstance(action, bytes):
@@ -159,9 +158,9 @@ class _Session:
                 self._write(b"".join(texts))
                 return action.code if isinstance(action, Hangup) else 0
             if action.call is not None and not action.answers:
-                self._told.add(action.call)
-            elif action.call in self._told:
-                self._told.discard(action.call)
+                self._begun.add(action.call)
+            elif action.call in self._begun:
+                self._begun.discard(action.call)
                 self._write_to_be_read(b"".join(texts))
                 texts.clear()
             texts.append(self._continued(action))
@@ -169,7 +168,7 @@ class _Session:
         return None
 
     def _continued(self, send: Send) -> bytes:
-        """A line on its own, unless it goes on with noise: a long line may have been recorded in pieces."""
+        """The bytes of a send: on a line of its own, unless it continues noise; long lines are recorded in pieces."""
         text = _line(send)
         if not text:
             return b""
@@ -180,7 +179,7 @@ class _Session:
         return text
 
     def _line_end(self) -> bytes:
-        """What has to stand before the next line."""
+        """Return the bytes that have to precede the next line."""
         before, self._open = self._open, None
         return b"\n" if before else b""
 
@@ -219,7 +218,7 @@ class _Session:
 
 
 def _line(send: Send) -> bytes:
-    """What was recorded over HTTP may have line breaks, and events that are no messages."""
+    """The line for a message: one recorded over HTTP may have line breaks, and some events are no messages."""
     recorded = send.recorded
     if recorded is None or recorded.channel == STDIO:
         return send.text
@@ -233,7 +232,7 @@ def _goes_on(before: Recorded | None, noise: Recorded) -> bool:
 
 
 def unread(target: int) -> int:
-    """How many bytes wait in a pipe or socket that we write to; 0 where the system does not tell."""
+    """Bytes that wait in a pipe or socket that we write to; 0 where the system does not say."""
     import fcntl
     import termios
 
