@@ -1,8 +1,8 @@
 """Judging: from the differences of two versions to the changes that count.
 
 The checks say what differs, and at most that a difference is milder than its rule. Everything else is decided here, in
-this order. A difference at an ignored path is dropped. Its level is the project's for that rule, else its own, else
-the rule's; in category `model` some rules rise by one, in category `wire` only those of the protocol are left. The
+this order. A difference at an ignored path is dropped, and in category `wire` all but the protocol's own. Its level is
+the project's for that rule, else its own, else the rule's, which for some rules rises by one in category `model`. The
 very same change, by its fingerprint, is counted and not repeated. At last the ignore file divides the changes into
 those that are reported and those that are accepted. A fingerprint has no prose of ours in it, so a reworded report
 keeps what was accepted, and the next change at an accepted place is shown again.

@@ -23,7 +23,7 @@ from .deck import ClientDeck
 from .findings import Skipped
 from .plan import Options, Plan, hints, title_of
 
-PATIENCE = 1.0  # seconds for what the server says of its own accord
+PATIENCE = 1.0  # seconds for what the server sends unasked
 _MOST_PAGES = 100  # beyond those on the tape
 
 
@@ -42,7 +42,7 @@ class RecordedClient:
         self._uses = uses(lambda: _said(self._family))
         self._sources = {key for found in self._uses.values() for use in found for key, _ in use.spots}
         self._live, self._lost = plan.heard
-        self._never_asked: set[int] = set()  # those requests
+        self._never_asked: set[int] = set()  # seqs of requests that were left out
         self._pages: set[str] = set()
         self.skipped: list[Skipped] = []
         requests = [row for row in mine if row.kind == "request" and row.key is not None]
