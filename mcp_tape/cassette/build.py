@@ -72,9 +72,8 @@ class Builder:
         self._flush()
         self._open = False
         given = {name: database.storable(value) for name, value in self._ledger.facts.items()}
-        self.forget(
-            self.unfounded() & {name for group in _GIVEN if not given.keys().isdisjoint(group) for name in group}
-        )
+        theirs = {name for group in _GIVEN if not given.keys().isdisjoint(group) for name in group}
+        self.forget(self.unfounded() & theirs)
         row = {"transport": HTTP if self._http else STDIO, "ended_at": self._ended_at()} | self._row
         row["target"] = _target(row["target"])
         self._writer.finish(self._number, row | given)

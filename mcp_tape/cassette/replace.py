@@ -286,10 +286,8 @@ def _in_a_copy(path: str, check: Check) -> Iterator[sqlite3.Connection]:
             part.put()
     except NoChange:
         pass
-    except sqlite3.Error as error:
-        raise CassetteError(f"{path} stays as it was: {error}") from None
-    except OSError as error:
-        raise CassetteError(f"{path} stays as it was: {error.strerror or error}") from None
+    except (sqlite3.Error, OSError) as error:
+        raise CassetteError(f"{path} stays as it was: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _held(path: str, check: Check) -> sqlite3.Connection:

@@ -135,7 +135,7 @@ def _aside(frame: Frame) -> Iterator[str]:
     """Frames without a message: noise, stderr and events."""
     if frame.kind == "control":
         event, details = rows.happened(frame)
-        said = f" {_code(details)}".rstrip() if details else ""
+        said = f" {_code(details)}" if details else ""
         yield f"*{frame.seq}. {_word(frame.sender)}: {_word(event)}*{said}\n\n"
         return
     yield f"**{frame.seq}. {'stderr' if frame.kind == 'stderr' else f'noise from the {_word(frame.sender)}'}**\n\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
 from collections.abc import Callable
@@ -77,6 +78,65 @@ def test_what_a_killed_one_left_goes_and_what_one_that_lives_makes_stays(tape: P
         assert not left.parent.exists()
         assert kept.read_text() == "half of it"
         assert all(other.is_dir() for other in [*others, link])
+
+
+def test_what_is_handed_over_stays_for_the_process_that_takes_it(tape: Path) -> None:
+    with replace.beside(str(tape)) as part:
+        Path(part.file).write_text("new")
+        left = part.hand_over()
+    assert tape.read_text("latin-1") != "new"
+    taken = replace.Part(left, str(tape))
+    taken.put()
+    taken.drop()
+    assert (tape.read_text(), os.listdir(tape.parent)) == ("new", ["tape.db"])
+
+
+def test_what_is_handed_over_and_never_taken_is_a_leftover(tape: Path) -> None:
+    with replace.beside(str(tape)) as part:
+        Path(part.file).write_text("new")
+        part.hand_over()
+    with replace.beside(str(tape)):
+        assert not os.path.exists(part.file)
+    assert os.listdir(tape.parent) == ["tape.db"]
+
+
+def test_nothing_is_dropped_but_what_was_made_beside_a_file(tape: Path) -> None:
+    replace.Part(str(tape), str(tape)).drop()
+    assert tape.exists()
+
+
+def test_a_lock_is_held_by_one_and_gone_with_its_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "tape.db.lock")
+    lock = replace.lock(path)
+    assert lock is not None and mode_of(path) == 0o600
+    assert replace.lock(path) is None
+    replace.unlock(path, lock)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_lock_whose_file_its_last_owner_removes_meanwhile_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, flock, removed = str(tmp_path / "tape.db.lock"), fcntl.flock, []
+
+    def late(descriptor: int, how: int) -> None:
+        if not removed:
+            os.unlink(path)
+            removed.append(path)
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    lock = replace.lock(path)
+    assert lock is not None and file.identity(lock) == file.identity(path)
+    replace.unlock(path, lock)
+
+
+def test_a_lock_follows_no_link(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.txt"
+    (tmp_path / "tape.db.lock").symlink_to(mine)
+    with pytest.raises(OSError, match="symbolic links"):
+        replace.lock(str(tmp_path / "tape.db.lock"))
+    assert not mine.exists()
 
 
 def expect_in_use(path: Path) -> None:
