@@ -76,21 +76,24 @@ def add(source: str, path: str) -> None:
 def _merged(paths: Sequence[str], output: str) -> list[Merged]:
     output = os.path.realpath(output)
     try:
-        with ExitStack() as stack:
-            part = stack.enter_context(replace.beside(output))
-            tapes = [stack.enter_context(Cassette(path)) for path in paths]
-            found = [_Found(file, tape, session) for file, tape in enumerate(tapes) for session in tape.sessions()]
-            origins = _origins(found)
-            taken = sorted((entry for entry in found if origins[entry.place] == entry.place), key=_in_time)
-            Writer(part.file).close()
-            with replace.private(part.file) as db:
-                _fill(db, taken, origins)
+        with replace.beside(output) as part:
+            with ExitStack() as stack:
+                taken = _make(part.file, [stack.enter_context(Cassette(path)) for path in paths])
             part.put()
-    except sqlite3.Error as error:
-        raise CassetteError(f"{output} was not made: {error}") from None
-    except OSError as error:
-        raise CassetteError(f"{output} was not made: {error.strerror or error}") from None
+    except (sqlite3.Error, OSError) as error:
+        raise CassetteError(f"{output} was not made: {getattr(error, 'strerror', None) or error}") from None
     return [Merged(number, paths[entry.file], entry.session.id) for number, entry in enumerate(taken, 1)]
+
+
+def _make(output: str, tapes: Sequence[Cassette]) -> list[_Found]:
+    """Write the sessions of cassettes to a new file; return them in the order of their new numbers."""
+    found = [_Found(file, tape, session) for file, tape in enumerate(tapes) for session in tape.sessions()]
+    origins = _origins(found)
+    taken = sorted((entry for entry in found if origins[entry.place] == entry.place), key=_in_time)
+    Writer(output).close()
+    with replace.private(output) as db:
+        _fill(db, taken, origins)
+    return taken
 
 
 def _check_place(paths: Sequence[str], output: str, overwrite: bool) -> None:
