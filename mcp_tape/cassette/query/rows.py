@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, NamedTuple
 
-from ...wire import jsontext
+from ...wire import frames
 from ...wire.channels import PIPES, STDERR, STDIO, is_http
 from ...wire.frames import Frame
 from ..functions import question_of, text_of
@@ -159,11 +159,8 @@ def whole(cassette: Cassette, row: Row) -> str:
 
 def facts(row: Row) -> dict[str, Any]:
     """The facts of a control frame; none where a stranger wrote something else."""
-    try:
-        found = jsontext.loads(row.excerpt)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) and isinstance(found.get("event"), str) else {}
+    found = frames.facts(row.excerpt)
+    return found if isinstance(found.get("event"), str) else {}
 
 
 def is_plumbing(row: Row, facts: dict[str, Any]) -> bool:
@@ -231,11 +228,10 @@ def of_exchange(cassette: Cassette, session: int, exchange: int) -> list[Label]:
 
 def happened(frame: Frame) -> tuple[str, str]:
     """The event of a control frame, and its details in one line."""
-    try:
-        facts = jsontext.loads(frame.text)
-        event = str(facts["event"])
-    except (ValueError, RecursionError, TypeError, KeyError):
+    facts = frames.facts(frame.text)
+    if "event" not in facts:
         return "control", frame.text.decode("utf-8", "replace")
+    event = str(facts["event"])
     if event == "request":
         return event, f"{facts.get('verb')} {facts.get('path')}"
     rest = [str(facts[name]) for name in ("code", "status", "why", "data", "text") if name in facts]
