@@ -16,7 +16,7 @@ def main() -> None:
 
 
 def _open_outputs() -> None:
-    """Who closes them, as with `>&-`, wants to hear nothing."""
+    """Open outputs that were closed, as with `>&-`, at nothing."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as we run

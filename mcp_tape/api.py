@@ -1,4 +1,4 @@
-"""Cassette, core and transport wired together: what the command line and the tests call."""
+"""Cassette, core and transport wired together, for the command line and for tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def record(
     *,
     warn: Callable[[str], None],
 ) -> tuple[int, Summary]:
-    """Stand in for a stdio server and record what passes: the server's exit code, and what there is.
+    """Stand in for a stdio server and record the traffic. Return the server's exit code and a summary.
 
     Uses this process's own stdin, stdout and stderr.
     """
@@ -45,21 +45,21 @@ def record(
 
 
 def replay_options(given: Mapping[str, Any]) -> Replay:
-    """How to replay, by the names of the table of options."""
+    """Make options of a replay from values by the names of the table of options."""
     chosen = {name: given[name] for name in Replay._fields if given.get(name) is not None}
     return Replay(in_recorded_order=given["order"] == "recorded", known=known(given), **chosen)
 
 
 class Web(NamedTuple):
-    """Where to listen, and the server to be asked."""
+    """An address to listen at, and the URL of a server."""
 
     host: str = "127.0.0.1"
     port: int = 0
     url: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     cacert: str | None = None
-    max_body: int | None = None  # bytes of a request that is replayed to; None: as `http.MAX_BODY` has it
-    head_timeout: float | None = None  # seconds; None: as `web.HEAD_TIMEOUT` has it
+    max_body: int | None = None  # bytes of a request that is replayed to; None: as `serve.MAX_BODY` has it
+    head_timeout: float | None = None  # seconds; None: as `listen.HEAD_TIMEOUT` has it
 
     def site(self, report: Callable[[Exception], None]) -> Site:
         """A place to serve at."""
@@ -71,7 +71,7 @@ class Web(NamedTuple):
 def record_url(
     web: Web, path: str, options: Options, *, warn: Callable[[str], None], started: Callable[[str], None]
 ) -> tuple[int, Summary]:
-    """Stand in for an HTTP server and record what passes, until told to stop: the exit code, and what there is.
+    """Stand in for an HTTP server and record the traffic, until a signal. Return the exit code and a summary.
 
     `started` is given the URL for the client.
     """
@@ -110,7 +110,7 @@ def start_recorder(path: str, options: Options, warn: Callable[[str], None]) -> 
 
 
 def make_directory(path: str) -> None:
-    """The place of a cassette that may be the first there."""
+    """Make the directory of a cassette."""
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
     except OSError as error:
@@ -144,7 +144,7 @@ def replay(path: str, options: Replay, *, say: Callable[[str], None]) -> Played:
 def replay_web(
     path: str, options: Replay, web: Web, *, say: Callable[[str], None], started: Callable[[str], None]
 ) -> Played:
-    """Be the recorded server over HTTP, until told to stop. `started` is given the URL for the client."""
+    """Be the recorded server over HTTP, until a signal. `started` is given the URL for the client."""
     from .cassette.reader import Cassette
     from .transports.http import serve as http
     from .transports.http.guard import Accidents
@@ -161,7 +161,7 @@ def replay_web(
 
 
 def counting(path: str, options: Replay, say: Callable[[str], None]) -> Callable[[Run], Clients]:
-    """What numbers the connections of our run, where it replays a recorded one."""
+    """Return a function that numbers the connections of our run, where it replays a recorded one."""
 
     def turns(recorded: Run) -> Clients:
         from .transports.runs import Turns

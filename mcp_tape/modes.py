@@ -19,7 +19,7 @@ Say = Callable[[str], None]
 
 
 class Outcome:
-    """What was replayed, what was recorded, and the exit code."""
+    """Result of `use`: what was replayed, what was recorded, and the exit code."""
 
     def __init__(self, code: int, played: api.Played | None = None, recorded: Summary | None = None) -> None:
         self.code = code
@@ -41,7 +41,7 @@ class Command:
         return api.replay(path, options, say=say)
 
     def add(self, file: str, replay: api.Replay, recorder: Recorder, say: Say) -> tuple[api.Played, int]:
-        """Replay; what misses goes to the live server: what was played, and how much was passed on."""
+        """Replay, and pass misses on to the live server. Return what was played, and how much was passed on."""
         from .cassette.reader import Cassette
         from .transports import signals
         from .transports.stdio import serve
@@ -58,7 +58,7 @@ class Command:
 
 
 class Url:
-    """A server that is there, and clients who come to an address of ours. `started` is told it."""
+    """A server at a URL, and clients who come to an address of ours, which `started` is given."""
 
     def __init__(self, web: api.Web, started: Callable[[str], None]) -> None:
         self._web = web
@@ -71,7 +71,7 @@ class Url:
         return api.replay_web(path, options, self._web, say=say, started=self._started)
 
     def add(self, file: str, replay: api.Replay, recorder: Recorder, say: Say) -> tuple[api.Played, int]:
-        """The same over HTTP."""
+        """Replay over HTTP, and pass misses on to the live server, as for a command."""
         from .cassette.reader import Cassette
         from .transports.http.guard import Accidents
         from .transports.http.live import LiveServer
@@ -112,14 +112,14 @@ def use(path: str, server: Command | Url, mode: Mode, replay: api.Replay, record
 
 
 def _run(server: Command | Url, given: str | None) -> str | None:
-    """The run that is recorded. Where clients come to a URL, they are not started, so nobody but a name joins them."""
+    """The run that is recorded. Clients of a URL were started by nobody we know, so only a name joins them."""
     from .transports import runs
 
     return runs.current(given) if isinstance(server, Command) else runs.named(given) or None
 
 
 def _goes_on(path: str, run: str | None, say: Say) -> bool:
-    """Whether this run has begun to record the cassette, and nothing of it was replayed since."""
+    """Return whether this run has begun to record the cassette, and nothing of it was replayed since."""
     if run is None:
         return False
     from .cassette.lookup.sessions import run_named
@@ -133,14 +133,14 @@ def _goes_on(path: str, run: str | None, say: Say) -> bool:
 
 
 def can_play(path: str) -> bool:
-    """Whether there is a whole session to play. One that another process is still recording is none."""
+    """Return whether there is a session to play, not counting those that are still being recorded."""
     from .cassette.lookup.sessions import finished
 
     return _is_true_of(path, lambda cassette: any(finished(cassette)))
 
 
 def is_whole(path: str, say: Say) -> bool:
-    """The same for mode `once`, for which a recording that was cut short is none: every run would miss the rest."""
+    """Return whether mode `once` can play: not a recording that was cut short, as every run would miss the rest."""
     from .cassette.lookup.sessions import whole
 
     there = can_play(path)
@@ -151,7 +151,7 @@ def is_whole(path: str, say: Say) -> bool:
 
 
 def is_recorded(path: str) -> bool:
-    """Whether there is a whole session, be it one in which nothing was asked."""
+    """Return whether there is a closed session, be it one in which nothing was asked."""
 
     def has_closed(cassette: Cassette) -> bool:
         return any(s.extends is None and s.ended_at is not None for s in cassette.each_session())
@@ -178,7 +178,7 @@ def _record(path: str, server: Command | Url, options: Options, say: Say) -> Out
 
 
 def _rewrite(path: str, server: Command | Url, options: Options, say: Say) -> Outcome:
-    """Into a file beside the cassette, which takes its place only if the run ended as it should."""
+    """Record into a file beside the cassette, which takes its place only if the run ended as it should."""
     from .cassette import replace
     from .cassette.change import merge
 
@@ -198,7 +198,7 @@ def _rewrite(path: str, server: Command | Url, options: Options, say: Say) -> Ou
 
 
 def _unfit(beside: str, outcome: Outcome) -> str | None:
-    """Why a recording must not take the old one's place."""
+    """Return why a recording must not take the old one's place, if so."""
     from .cassette.lookup.sessions import finished
     from .cassette.query import filters
     from .cassette.reader import Cassette
@@ -220,7 +220,7 @@ def _unfit(beside: str, outcome: Outcome) -> str | None:
 
 
 def _new_episodes(path: str, server: Command | Url, replay: api.Replay, record: Options, say: Say) -> Outcome:
-    """Replay; what misses goes to the live server and onto a session that extends the one played."""
+    """Replay, and record misses from the live server as a session that extends the one played."""
     from .cassette.reader import Cassette
 
     api.check_writable(path)

@@ -64,7 +64,7 @@ def _wants_orphans(config: pytest.Config) -> bool:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """How tapes are used, who says so, and whose word counts."""
+    """The settings for all tapes, their sources, and the precedence."""
     said = any(config.getoption(f"--{name.replace('_', '-')}") or config.getini(name) for name in _INI)
     settings = _tapes(config).settings() if said else "record none (default)"
     return f"mcp-tape: {settings}; the first counts: {_PRECEDENCE}"
@@ -111,7 +111,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def _watched(item: pytest.Item, when: str) -> Generator[None, Any, Any]:
-    """A miss fails the test, even if the code under test has swallowed it; but not one that has failed already."""
+    """Fail a test at a miss, even if the code under test has swallowed it, unless it has failed already."""
     __tracebackhide__ = True
     try:
         result = yield
@@ -134,14 +134,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Whatever is left out of this run, these tests are under marks."""
+    """Keep which tests are under marks, before some are deselected."""
     marked = [item for item in items if item.get_closest_marker("mcp_tape") is not None]
     if marked:
         _tapes(config).summary.expect(marked)
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
-    """Whoever is left out of this run has a cassette all the same."""
+    """Count the cassettes of deselected tests as used."""
     if items and _wants_orphans(items[0].config):
         _tapes(items[0].config).know(items)
 
@@ -156,10 +156,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """xdist: what a worker has to tell is told by the controller."""
-    told = getattr(node, "workeroutput", {}).get("mcp_tape")
-    if told:
-        _tapes(node.config).summary.merge(told)
+    """Add the summary of a worker of xdist to the controller's."""
+    summary = getattr(node, "workeroutput", {}).get("mcp_tape")
+    if summary:
+        _tapes(node.config).summary.merge(summary)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -114,10 +114,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def given(command: str, words: list[str]) -> dict[str, Any]:
     """The values of a command line, by name."""
-    found = cli.get_command(click.Context(cli), command)
-    assert found is not None
-    with found.make_context(command, [*words, *NEEDED[command]]) as context:
-        return context.params
+    words = [command, *words, *NEEDED[command]]
+    with cli.make_context("mcp-tape", list(words)) as top:
+        found = cli.get_command(top, command)
+        assert found is not None
+        with found.make_context(command, words[1:], parent=top) as context:
+            return context.params
 
 
 def words_of(row: Option) -> list[str]:

@@ -1,4 +1,17 @@
-"""The command line: parse, call the API, echo. One module per command, loaded when it is used."""
+"""The command line: parse, call the API, print.
+
+It owns click, words for people and exit codes; it must not know SQL, the wire or processes, which are below it.
+
+options.py   click's options, made from the table (mcp_tape/options.py), and values for the API made from them
+output.py    lines that fit a terminal, colours, JSON, progress
+names.py     the cassette of a server, where none is named
+lines.py     a row of a session as one line
+exchange.py  `show FILE SEQ`: one exchange, whole
+follow.py    `show -f`: a session that is being recorded
+filter.py    the option --filter
+compare.py   options and output of diff, breaking and verify
+commands/    a module for each command, loaded when it runs
+"""
 
 from __future__ import annotations
 
@@ -53,7 +66,7 @@ _COMMANDS = [name for commands in _SECTIONS.values() for name in commands]
 
 
 class _Lazy(click.Group):
-    """Loads a command's module only when that command runs: start-up is the feature."""
+    """Load a command's module only when that command runs: start-up is the feature."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return _COMMANDS
@@ -92,7 +105,7 @@ class _Lazy(click.Group):
 
 
 def _discreetly(error: TapeError) -> str:
-    """What went wrong. A server's URL, command line and last words may hold secrets."""
+    """Return an error's message without secrets, which a server's URL, command line and last words may hold."""
     if not isinstance(error, ServerError):
         return str(error)
     from ..redaction.diagnostics import hidden
@@ -101,20 +114,20 @@ def _discreetly(error: TapeError) -> str:
 
 
 def has_found(code: int) -> None:
-    """What the exit code is at least, also when whoever reads our output has seen enough."""
+    """Set the least exit code, which holds even if the reader of our output leaves early."""
     meta = click.get_current_context().meta
     meta[_FOUND] = max(code, meta.get(_FOUND, 0))
 
 
 def discard_output() -> None:
-    """Nothing more goes to stdout."""
+    """Let nothing more go to stdout."""
     from ..transports.process import point_at_null
 
     point_at_null(1)
 
 
 def say(text: str) -> None:
-    """A line to the person. stdout is for the protocol, or for data."""
+    """Print a line for people, to stderr: stdout is for the protocol, or for data."""
     # A message may quote what a stranger's cassette says: a terminal must not act on it.
     plain = harmless(text, lambda character: character if character == "\n" else " ")
     try:

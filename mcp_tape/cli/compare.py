@@ -1,4 +1,4 @@
-"""What diff, breaking and verify share: how changes are judged and shown."""
+"""Options and output that diff, breaking and verify share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LONGEST = 1_000_000  # seconds, or times as long
 
 
 def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
-    """A callback that refuses what no clock can wait for, and what is no number."""
+    """Callback of an option: refuse nan, and more than a clock can wait for."""
     if value is not None and not value <= _LONGEST:
         raise click.BadParameter(f"{value:g} is no number up to {_LONGEST:,}")
     return value
@@ -49,7 +49,7 @@ _SLOWER = click.option("--slower-than", type=click.FloatRange(min=1), metavar="R
 
 
 class AfterDashes(click.Command):
-    """A command that knows what stood behind `--`, and what before."""
+    """A command with words behind `--`, which it is given apart from those before."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         at = args.index("--") if "--" in args else len(args)
@@ -68,12 +68,12 @@ def judging_options(function: F) -> F:
 
 
 def diff_options(function: F) -> F:
-    """All of them, for where the exit code may be chosen."""
+    """Judging options, and those that choose the exit code."""
     return judging_options(_FAIL_ON(_SLOWER(function)))
 
 
 def project_from(given: dict[str, Any]) -> Project:
-    """The project's settings, and what was given on the command line before them."""
+    """The project's settings, overridden by the command line."""
     from ..compare.project import here, load
 
     chosen = {name: given.get(name) for name in ("category", "fail_on")}
@@ -81,14 +81,14 @@ def project_from(given: dict[str, Any]) -> Project:
 
 
 def is_text(given: dict[str, Any]) -> bool:
-    """Whether it is for people, who would rather see each part at once."""
+    """Return whether output is for people, who want each part at once."""
     return given["form"] == "text" and not given["as_json"]
 
 
 def show(
     comparison: Comparison | Sequence[Comparison], project: Project, given: dict[str, Any], file: str | None = None
 ) -> None:
-    """A comparison, or several, on stdout, as it was asked for."""
+    """Print a comparison, or several, in the format asked for."""
     from ..compare.report import render
 
     form = "json" if given["as_json"] else given["form"]
@@ -103,5 +103,5 @@ def show(
 
 
 def fails(comparison: Comparison, project: Project) -> bool:
-    """Whether there is a change that the exit code must tell."""
+    """Return whether a change is at or above the level that fails."""
     return project.fail_on != "never" and bool(comparison.at_least(project.fail_on))

@@ -1,4 +1,4 @@
-"""One exchange, whole: its messages, pretty-printed, and what happened meanwhile."""
+"""`show FILE SEQ`: one exchange with its messages, pretty-printed, and what happened meanwhile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BEFORE = 10  # frames: the HTTP request comes before what it carries
 
 
 def show_whole(file: str, session: int | None, seq: int, as_json: bool) -> None:
-    """What `show FILE SEQ` prints."""
+    """Print the exchanges that a frame belongs to."""
     with Cassette(file) as cassette:
         number = cassette.session(session).id
         rows = showing.rows_of(cassette, number, seq)
@@ -41,7 +41,7 @@ def show_whole(file: str, session: int | None, seq: int, as_json: bool) -> None:
 
 
 def _belonging(cassette: Cassette, rows: list[Row]) -> Iterator[Row]:
-    """What belongs to the exchanges of a frame, in order; the frame alone where it belongs to none."""
+    """Rows of the exchanges of a frame, in order; the frame alone if it belongs to none."""
     roots = dict.fromkeys(map(root_of, rows))
     for root in roots:
         if root is None:
@@ -63,7 +63,7 @@ def _exchange(cassette: Cassette, session: int, root: int) -> Iterator[Row]:
     opened = showing.row_of(cassette, session, root)
     channel = opened.channel if opened else STDIO
     messages = showing.exchange_rows(cassette, session, root)
-    # Where nothing answers, whatever follows may tell why.
+    # Without an answer, whatever follows may be the reason.
     last = showing.end_of_exchange(cassette, session, root, opened.sender if opened else "client")
     meanwhile = _at_most(_MEANWHILE, showing.around(cassette, session, root, last, channel))
     yield from _before(cassette, session, root, channel)
@@ -96,7 +96,7 @@ def _echo(cassette: Cassette, row: Row, width: int) -> None:
 
 
 def _write(pieces: Iterable[str]) -> None:
-    """Behind a margin, without a flush for each line: there may be millions of them."""
+    """Print behind a margin, without a flush for each line: there may be millions."""
     sys.stdout.write(_MARGIN)
     for piece in pieces:
         sys.stdout.write(writable(f"\n{_MARGIN}".join(map(harmless, piece.split("\n")))))

@@ -1,4 +1,4 @@
-"""The option --filter, and how a filter that does not parse is told."""
+"""The option --filter, and the message for a filter that does not parse."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _parsed(ctx: click.Context, param: click.Parameter, value: str) -> Filter:
 
 
 def pointed(text: str, error: FilterError) -> str:
-    """What is wrong with a filter, and where."""
+    """The message for a filter that does not parse, with a mark at the place."""
     start = max(0, error.position - 60)  # a long one is cut around the place
     shown = "".join(" " if c.isspace() else harmless(c) for c in text[start : error.position + 20])
     return f"{error}\n  {shown}\n  {' ' * wide(shown[: error.position - start])}^"

@@ -1,4 +1,4 @@
-"""`show -f`: what is on a cassette, and then what is recorded onto it."""
+"""`show -f`: the newest session on a cassette, and then whatever is recorded onto it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PAUSE = 0.1  # seconds; a recorder writes as often
 
 
 def follow(file: str, session: int | None, kept: Filter, everything: bool, as_json: bool) -> None:
-    """Print until what is recorded has ended, or the person has seen enough."""
+    """Print until the recording has ended, or Ctrl-C."""
     try:
         followed = _Followed(file, session, kept, everything, as_json, _wait_for(file))
         while followed.look():
@@ -32,7 +32,7 @@ def follow(file: str, session: int | None, kept: Filter, everything: bool, as_js
 
 
 def _wait_for(file: str) -> bool:
-    """Recorders make the file when they start. Whether we had to wait for it."""
+    """Wait until a recorder has made the file. Return whether that took any waiting."""
     waited = False
     while not os.path.exists(file) or (os.path.isfile(file) and not os.path.getsize(file)):
         if not waited:
@@ -43,7 +43,7 @@ def _wait_for(file: str) -> bool:
 
 
 def is_open(session: Session) -> bool:
-    """Whether a session may go on: it has no end, and nobody has said why."""
+    """Return whether a session may go on: it has neither an end nor a reason for having none."""
     return session.ended_at is None and (session.incomplete or "").startswith("never closed")
 
 
@@ -67,7 +67,7 @@ class _Followed:
         self._shown: int | None = None  # the session of the last line
 
     def look(self) -> bool:
-        """Print what is new, again and again; whether the file is to be opened once more."""
+        """Print what is new, again and again. Return whether the file must be opened once more."""
         if database.identity(self._file) != self._identity:
             self._identity = database.identity(self._file)
             self._forget()  # a recording was put in its place
@@ -81,7 +81,7 @@ class _Followed:
         return False
 
     def _look(self, cassette: Cassette) -> bool:
-        """Print what is new; whether there is more to wait for."""
+        """Print what is new. Return whether there is more to wait for."""
         # Whether a session has ended is read before its frames: then they are all there.
         sessions = self._meant(cassette)
         for session in sessions:
@@ -97,7 +97,7 @@ class _Followed:
         return True
 
     def _meant(self, cassette: Cassette) -> list[Session]:
-        """The session asked for; or the newest when we came, and all that began since."""
+        """The session asked for; or the newest when following began, and all since."""
         if self._only is not None:
             return [cassette.session(self._only)]
         sessions = cassette.sessions()
@@ -134,14 +134,14 @@ class _Followed:
             echo_line(line_of(cassette, row, brief=is_narrow(width)), width)
 
     def _head(self, row: Row) -> None:
-        """Say whose line it is, where there are several sessions."""
+        """Print the session's number where another session's line was before."""
         if self._shown not in (None, row.session):
             echo(f"session {row.session}", bold=True)
         self._shown = row.session
 
 
 def _unanswered(cassette: Cassette, session: int, kept: Filter, seen: int) -> Iterator[Row]:
-    """What has no answer after all, of all that was seen when it could still get one."""
+    """Rows without an answer, of those that were printed while they could still get one."""
     if seen == BEFORE_ALL:
         return iter(())
     return takewhile(lambda row: row.seq <= seen, showing.rows(cassette, session, kept.unanswered()))

@@ -1,4 +1,4 @@
-"""One line for each row of a session: what is said of it, and how that is laid out."""
+"""A row of a session as one line: its words, and their layout."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _BODY = re.compile(r'"(?:params|result|error)"\s*:\s*')
 
 
 def is_narrow(width: int) -> bool:
-    """Whether there is little room beside what has its own column."""
+    """Return whether a line has little room beside its fixed columns."""
     return width <= _NARROW
 
 
 class Line(NamedTuple):
-    """What there is to say of a row."""
+    """Words for a row."""
 
     row: Row
     what: str
@@ -49,7 +49,7 @@ class Line(NamedTuple):
 
 
 def line_of(cassette: Cassette, row: Row, *, full: bool = False, brief: bool = False) -> Line:
-    """What to say of a row; its content in full, or as much as any line has room for, or what matters most of it."""
+    """Words for a row; its content in full, or as much as any line has room for, or only what matters most."""
     if row.frame_kind == "control":
         return _control(row)
     if row.is_message:
@@ -90,14 +90,14 @@ def _content(cassette: Cassette, row: Row, full: bool, brief: bool) -> str:
 
 
 def _loads(text: str) -> Any:
-    """A message; numbers that Python would write in another way stay as they were recorded."""
+    """Parse a message; numbers that Python would write in another way stay as recorded."""
     if _ODD_NUMBER.search(text):
         return jsontext.loads_frugally(text, orjson.Fragment)
     return jsontext.loads(text)
 
 
 def _brief(row: Row, body: Any) -> Any:
-    """What matters most, where there is little room: arguments, the text of a result, what an error says."""
+    """The part that matters most: arguments, the text of a result, the message of an error."""
     if not isinstance(body, dict):
         return body
     if row.kind == "response":
@@ -110,7 +110,7 @@ def _brief(row: Row, body: Any) -> Any:
 
 
 def _control(row: Row) -> Line:
-    """What happened, in words: `closes`, `exits 0`, `POST /mcp`, `200 application/json`."""
+    """Words for a control frame: `closes`, `exits 0`, `POST /mcp`, `200 application/json`."""
     facts = rows.facts(row)
     text = rows.plain(row.excerpt)
     if not facts:
@@ -129,7 +129,7 @@ def _control(row: Row) -> Line:
 
 
 def _fact(event: str, facts: dict[str, Any], text: str) -> tuple[str, str]:
-    """What happened on an HTTP channel, and what else there is to say of it."""
+    """Words for an event on an HTTP channel, and its details."""
     headers = facts.get("headers")
     content = str(headers.get("content-type", "")).partition(";")[0] if isinstance(headers, dict) else ""
     match event:
@@ -162,7 +162,7 @@ def duration(microseconds: float | None) -> str:
 
 
 def text_of(line: Line, width: int) -> str:
-    """The line, laid out in columns: number, seconds, direction, id, what it is, bytes, content."""
+    """Lay out a line in columns: number, seconds, direction, id, what it is, bytes, content."""
     row = line.row
     arrow = "→" if row.sender == "client" else "←"
     number = fit(f"#{row.rpc_id}", _ID if is_narrow(width) else 80) if row.rpc_id and row.is_message else ""
@@ -179,5 +179,5 @@ def echo_line(line: Line, width: int, *, bold: bool = False) -> None:
 
 
 def goes_without_saying(row: Row) -> bool:
-    """Whether a row is left out unless all are asked for."""
+    """Return whether a row is left out unless all are asked for."""
     return row.frame_kind == "control" and rows.is_plumbing(row, rows.facts(row))

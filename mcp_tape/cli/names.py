@@ -1,4 +1,4 @@
-"""Where a cassette goes when nobody says: a name made from the server command."""
+"""The cassette of a server, where none is named: a path made from the command or the URL."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ def default_path(command: Sequence[str]) -> str:
 
 
 def default_path_of(url: str) -> str:
-    """The same for a URL: `https://example.com/mcp` is `example.com`."""
+    """Default path for a URL: `https://example.com/mcp` is `example.com`."""
     from urllib.parse import urlsplit
 
     return _place(f"{_plain(urlsplit(url).netloc.rpartition('@')[2]) or 'server'}.db")
 
 
 def _place(name: str) -> str:
-    """Desktop clients start servers anywhere, often in / or the home directory."""
+    # Desktop clients start servers anywhere, often in / or the home directory.
     if any(os.path.exists(file) for file in _PROJECT_FILES):
         return os.path.join("cassettes", name)
     return os.path.join(_data_directory(), "cassettes", name)
 
 
 def cassette_name(command: Sequence[str]) -> str:
-    """What a server command is about: `npx -y @scope/server-x` is `server-x`."""
+    """Name of the server that a command starts: `npx -y @scope/server-x` is `server-x`."""
     name = _plain(_bare(_subject(list(command))))
     # `node build/index.js` says nothing; the directory it is run in does.
     return name if name.lower() not in _TOO_GENERAL else _plain(_here()) or "server"

@@ -1,4 +1,4 @@
-"""Options of the command line: click's, made from the table, and what the rest of the package is given of them."""
+"""Options of the command line: click's, made from the table, and values for the API made from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-    """What a shell completes a word to: files."""
+    """Let a shell complete a word to files."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
@@ -47,7 +47,7 @@ _TYPES: dict[str, Any] = {
 
 
 def given_as(*rows: Option) -> Callable[[F], F]:
-    """A decorator of commands: rows of the table as click's options, in this order."""
+    """Decorator of a command: rows of the table as its options, in this order."""
 
     def decorate(function: F) -> F:
         for row in reversed(rows):
@@ -77,7 +77,7 @@ def _option(row: Option) -> Callable[[F], F]:
 
 
 def web_from(given: dict[str, Any]) -> Web:
-    """Where to listen and whom to ask, from what was given on the command line."""
+    """Where to listen and which server to ask. Refuse what does not count there."""
     from ..api import Web
 
     more = {name: given[name] for name in ("url", "headers", "cacert", "max_body", "head_timeout") if given.get(name)}
@@ -101,7 +101,7 @@ def web_from(given: dict[str, Any]) -> Web:
 
 
 def record_from(command: tuple[str, ...], given: dict[str, Any]) -> RecordOptions:
-    """How to record, from what was given on the command line."""
+    """How to record a server."""
     from ..record.recorder import Options
 
     chosen = {name: value for name, value in given.items() if name in Options._fields and value is not None}
@@ -112,7 +112,7 @@ def record_from(command: tuple[str, ...], given: dict[str, Any]) -> RecordOption
 
 
 def without_home(words: Sequence[str]) -> list[str]:
-    """Paths within the user's home, from ~ on: where that is, is nobody's business but the user's."""
+    """Words with ~ for the user's home directory, which is private."""
     import os
 
     home = os.path.expanduser("~").rstrip("/")
@@ -121,7 +121,7 @@ def without_home(words: Sequence[str]) -> list[str]:
 
 
 def rules_from(given: dict[str, Any]) -> Rules:
-    """What to hide, from what was given on the command line."""
+    """Rules of redaction."""
     import os
 
     from ..redaction.diagnostics import Rules
@@ -131,7 +131,7 @@ def rules_from(given: dict[str, Any]) -> Rules:
 
 
 def check_faults(options: Replay, listen: object) -> None:
-    """Some faults need HTTP."""
+    """Refuse faults that need HTTP where there is none."""
     for source in options.faults:
         from ..replay.faults import ONLY_HTTP, parse
 

@@ -37,7 +37,7 @@ def echo(text: str, **style: Any) -> None:
 
 
 def echo_one_of_many(text: str, **style: Any) -> None:
-    """The same; into a pipe without a flush: it may be one of millions."""
+    """A line for people; into a pipe without a flush, as it may be one of millions."""
     if sys.stdout.isatty():
         echo(text, **style)
     else:
@@ -54,13 +54,13 @@ def clip(text: str, width: int) -> str:
 
 
 def columns() -> int:
-    """How wide a line may be."""
+    """Greatest width of a line."""
     # Some terminals do not know their width and say 0.
     return (shutil.get_terminal_size().columns or 80) if sys.stdout.isatty() else WIDTH_OF_A_PIPE
 
 
 def wide(text: str) -> int:
-    """The columns that a printable text takes."""
+    """Number of columns that a printable text takes."""
     return len(text) if text.isascii() or not _UNUSUAL.search(text) else sum(map(_wide, text))
 
 
@@ -86,12 +86,12 @@ def fit(text: str, width: int) -> str:
 
 
 def pad(text: str, width: int) -> str:
-    """The text, filled up to so many columns."""
+    """A text, filled up to so many columns."""
     return text + " " * (width - wide(text))
 
 
 def wrap(parts: Sequence[str], width: int, indent: int) -> str:
-    """Parts on one line where they fit, else on more; none is broken in two."""
+    """Join parts on one line if they fit, else on more; none is broken in two."""
     line = "  ".join(parts)
     if len(line) <= width and wide(line := harmless(line)) <= width:
         return line  # as nearly all are
@@ -106,7 +106,7 @@ def wrap(parts: Sequence[str], width: int, indent: int) -> str:
 
 
 def can_write(characters: str) -> bool:
-    """Whether the output's encoding has these."""
+    """Return whether the output's encoding has these."""
     try:
         characters.encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -115,7 +115,7 @@ def can_write(characters: str) -> bool:
 
 
 def writable(text: str) -> str:
-    """The text, with a stand-in for what the output's encoding has not."""
+    """A text with stand-ins for characters that the output's encoding has not."""
     if can_write(text):
         return text
     encoding = sys.stdout.encoding or "ascii"
@@ -123,7 +123,7 @@ def writable(text: str) -> str:
 
 
 class Progress:
-    """One line on stderr that comes and goes; nothing where nobody looks."""
+    """Progress on one line of stderr that comes and goes; nothing without a terminal."""
 
     def __init__(self, title: str, total: int) -> None:
         self._title = title

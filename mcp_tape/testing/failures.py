@@ -28,18 +28,18 @@ class Use:
         self.unplayed = unplayed
         self.is_shared = is_shared
         self.is_made = is_made
-        self._told = 0  # misses
+        self._reported = 0  # misses
         self._errors: set[str] = set()
         self._rewound = tape.rewound
 
     def new_misses(self) -> list[Miss]:
-        """Those that were not told of before. A tape that was rewound has forgotten those."""
+        """Return the misses since the last call. A tape that was rewound has forgotten the others."""
         if self.tape.is_recording and self.tape.mode != "new_episodes":
             return []  # all is live
         if self.tape.rewound != self._rewound:
-            self._told, self._rewound = 0, self.tape.rewound
+            self._reported, self._rewound = 0, self.tape.rewound
         misses = self.tape.misses
-        new, self._told = misses[self._told :], len(misses)
+        new, self._reported = misses[self._reported :], len(misses)
         return new
 
     def new_errors(self) -> list[str]:
@@ -48,7 +48,7 @@ class Use:
         return new
 
     def left(self) -> list[Call]:
-        """What was recorded and not asked for, where somebody wants to know."""
+        """Recorded requests that were not made, unless they are ignored."""
         calls = self.tape.unplayed if self.unplayed != "ignore" else []
         return [(call.session or 0, call.seq or 0, shown(call)) for call in calls]
 
@@ -63,12 +63,12 @@ class Trouble(NamedTuple):
 
 
 def command(test: str, mode: str) -> str:
-    """Return what runs a test and records."""
+    """The command that runs a test and records."""
     return f"pytest {shlex.quote(test)} --mcp-record={mode}" if test else f"pytest --mcp-record={mode}"
 
 
 def find(uses: Iterable[Use], test: str) -> Trouble | None:
-    """Return what went wrong since the last call: a server that did not start, then the calls that missed."""
+    """Return the failures since the last call: servers that did not start, then calls that missed."""
     errors, calls, reports = [], [], []
     for use in uses:
         use.tape.words = _Words(use, test)
@@ -84,7 +84,7 @@ def find(uses: Iterable[Use], test: str) -> Trouble | None:
 
 
 def explain(report: pytest.TestReport, trouble: Trouble) -> None:
-    """Add it to the report of a failure: where it is printed, in JUnit's XML, and in the line of the summary."""
+    """Add trouble to the report of a failed test: where it is printed, in JUnit's XML, and in the summary's line."""
     failure: Any = report.longrepr
     if isinstance(failure, str):
         report.longrepr = f"{trouble.headline}; {failure}\n{trouble.text}"

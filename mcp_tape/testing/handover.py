@@ -24,7 +24,7 @@ _PATIENCE = 10.0  # seconds for a recorder to take them
 
 
 class Handover:
-    """Tells whoever comes what is secret at that moment."""
+    """Serves the secrets of the moment to each recorder that connects."""
 
     def __init__(self, secrets: Callable[[], Iterable[tuple[str, str]]]) -> None:
         self._secrets = secrets
@@ -49,7 +49,7 @@ class Handover:
             os.close(self._recorders.pop())
 
     def end_recorders(self) -> None:
-        """Ask those that still run to end, so that their clients do not wait for more. Linux only."""
+        """End the recorders that still run, so that their clients do not wait for more. Linux only."""
         for recorder in self._recorders:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(recorder, signal.SIGTERM)
@@ -64,7 +64,7 @@ class Handover:
                     recorder.sendall(json.dumps(list(self._secrets())).encode() + b"\n")
 
     def _remember(self, recorder: socket.socket) -> None:
-        """Keep hold of the process at the other end, by what no later process with its number can be taken for."""
+        """Keep a descriptor of the recorder's process: its number may become another's."""
         if sys.platform == "linux":
             credentials = recorder.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
             self._recorders.append(os.pidfd_open(struct.unpack("3i", credentials)[0]))

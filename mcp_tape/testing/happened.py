@@ -1,4 +1,4 @@
-"""What happened while a cassette was recorded: read from the file that its recorders write, and from their report."""
+"""Calls, misses and errors while a cassette is recorded: from the file and the report that recorders write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = dict[str, Any]  # of a report
 
 
 class Happened(NamedTuple):
-    """All that a tape is asked about afterwards."""
+    """Everything that a tape in use can be asked."""
 
     calls: list[Exchange]
     misses: list[tuple[Exchange, str, list[Advice]]]
@@ -30,7 +30,7 @@ class Happened(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where to look, and what of it was forgotten."""
+    """Where to look, and what to leave out since the tape was rewound."""
 
     part: str
     report: str
@@ -41,7 +41,7 @@ class Source(NamedTuple):
 
 
 def look(source: Source) -> Happened:
-    """What happened so far."""
+    """Return what happened so far."""
     rows = read_report(source.report)[source.forgotten_rows :]
     played = [row for row in rows if row["what"] == "played"]
     calls: list[Exchange] = []
@@ -59,12 +59,12 @@ def look(source: Source) -> Happened:
 
 
 def errors(source: Source) -> list[str]:
-    """Why recorders could not serve, each once."""
+    """Reasons why recorders could not serve, each once."""
     return list(dict.fromkeys(_texts(read_report(source.report)[source.forgotten_rows :], "error")))
 
 
 def forget(source: Source) -> Source:
-    """The same without what happened so far."""
+    """A source without what happened so far."""
     forgotten: set[tuple[int | None, int | None]] = set()
     for session in own_sessions(source):
         with Cassette(source.part) as cassette:
@@ -73,7 +73,7 @@ def forget(source: Source) -> Source:
 
 
 def own_sessions(source: Source) -> list[Session]:
-    """What was recorded here."""
+    """Sessions that were recorded in this run."""
     try:
         with Cassette(source.part) as cassette:
             return _own(cassette, source)
@@ -82,12 +82,12 @@ def own_sessions(source: Source) -> list[Session]:
 
 
 def has_begun(source: Source) -> bool:
-    """Whether a recorder has stored something, or has failed."""
+    """Return whether a recorder has stored something, or has failed."""
     return bool(own_sessions(source) or _texts(read_report(source.report), "error"))
 
 
 def has_asked(source: Source) -> bool:
-    """Whether there is something to play in what was recorded here."""
+    """Return whether a session of this run can be played."""
     own = {session.id for session in own_sessions(source)}
     if not own:
         return False
@@ -96,7 +96,7 @@ def has_asked(source: Source) -> bool:
 
 
 def count(source: Source) -> int:
-    """How much there is by now; grows with each message."""
+    """A number that grows with each message and each line of the report."""
     try:
         with Cassette(source.part) as cassette:
             frames = sum(cassette.counts(session.id)["frames"] for session in _own(cassette, source))
@@ -113,7 +113,7 @@ def is_being_written(path: str) -> bool:
 
 
 def read_report(path: str) -> list[Row]:
-    """The whole lines of a report; none where there is none yet."""
+    """Complete lines of a report; none if there is no report yet."""
     try:
         with open(path, "rb") as lines:
             return [jsontext.loads(line) for line in lines if line.endswith(b"\n")]
@@ -126,7 +126,7 @@ def _own(cassette: Cassette, source: Source) -> list[Session]:
 
 
 def _calls(cassette: Cassette, source: Source, played: list[Row]) -> list[Exchange]:
-    """What was played, and behind it what was live. The handshake that was played to the live server too is one."""
+    """Calls that were played, then live ones, without the handshake that was repeated to the live server."""
     taped = {_identity(e): e for number in {row["session"] for row in played} for e in cassette.exchanges(number)}
     found = [(taped.get((row["session"], row["seq"], row["method"], row["name"])), row) for row in played]
     old = [e._replace(id=jsontext.dumps(row["id"])) for e, row in found if e is not None]
@@ -137,7 +137,7 @@ def _calls(cassette: Cassette, source: Source, played: list[Row]) -> list[Exchan
 
 
 def _identity(exchange: Exchange) -> tuple[Any, ...]:
-    """As a report names it: those of a batch share their place."""
+    """Key of an exchange in a report; those of a batch share their place."""
     return exchange.session, exchange.seq, exchange.method, exchange.name
 
 
@@ -146,7 +146,7 @@ def _unplayed(cassette: Cassette, source: Source, played: list[Row]) -> list[Exc
     chosen = [select(cassette, source.plays or "", legacy) for legacy in (None, True, False)]  # clients have an era
     fitting = next((each for each in chosen if touched & set(each.sessions)), chosen[0])
     before = Selection(cassette, [number for number in fitting.sessions if number not in own])
-    # A report does not tell the part of a batch: all of one count as played.
+    # A report does not name the part of a batch: all of them count as played.
     seqs = {(row["session"], row["seq"]) for row in played}
     return unplayed(cassette, before, {row.place for row in before.all_requests() if row.place[:2] in seqs})
 

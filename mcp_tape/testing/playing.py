@@ -1,4 +1,4 @@
-"""A cassette that plays, within this process: in memory, over HTTP, and for those who start a command."""
+"""A cassette that plays in this process: in memory, over HTTP, and through a command that connects to it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Playing(UsedCassette):
-    """Each client has a deck of its own; all that happens is told here."""
+    """A tape in use that plays: a deck for each client, and the facts of all of them."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -55,14 +55,14 @@ class Playing(UsedCassette):
         from ..transports import local
         from ..transports.http.listen import Address, Site
 
-        # Where a rule or a fault raises, a client is only told that something did.
+        # Of an exception in a rule or fault, a client learns no more than that there was one.
         site = Site(Address("127.0.0.1", 0), traceback.print_exception)
         origin = self._started.enter_context(local.site_in_thread(site, lambda: self._application(site.stop)))
         return origin + self._url_path
 
     @contextlib.contextmanager
     def _player(self) -> Iterator[Player]:
-        """What plays to one client, in the thread that asks for it."""
+        """Player for one client, in the thread that asks for it."""
         with self._stage() as stage:
             yield stage.player()[0]
 
@@ -78,8 +78,8 @@ class Playing(UsedCassette):
     @contextlib.contextmanager
     def _stage(self) -> Iterator[api.Stage]:
         with Cassette(self.path) as cassette:
-            told = self._hear, self._stand_in, lambda run: self._clients
-            yield _Stage(self._sessions, cassette, self._settings.replay, self._said.append, *told)
+            hooks = self._hear, self._stand_in, lambda run: self._clients
+            yield _Stage(self._sessions, cassette, self._settings.replay, self._said.append, *hooks)
 
     # -- what happened
 
@@ -87,19 +87,19 @@ class Playing(UsedCassette):
         with self._lock:
             self._facts.append(fact)
 
-    def _told(self, *what: str) -> list[Fact]:
+    def _heard(self, *what: str) -> list[Fact]:
         with self._lock:
             return [fact for fact in self._facts if fact.what in what]
 
     def _made(self) -> list[Exchange]:
-        calls = [fact.call for fact in self._told("played", "miss") if fact.call is not None]
+        calls = [fact.call for fact in self._heard("played", "miss") if fact.call is not None]
         with Cassette(self.path) as cassette:
             sessions = {call.recorded.session for call in calls if call.recorded}
             recorded = {(e.session, e.seq, e.id): e for number in sessions for e in cassette.exchanges(number)}
         return [self._exchange(call, recorded) for call in dict.fromkeys(calls)]  # a miss may have been found first
 
     def _exchange(self, call: Call, recorded: dict[tuple[int | None, int | None, str | None], Exchange]) -> Exchange:
-        """What a client asked, and what it was answered."""
+        """A call with its answer."""
         message, row = call.message, call.recorded
         then = recorded.get((row.session, row.seq, row.rpc_id)) if row else None
         if then is not None:
@@ -113,7 +113,7 @@ class Playing(UsedCassette):
     def misses(self) -> list[Miss]:
         return [
             Miss(self._exchange(fact.call, {}), self._in_words(fact.text, fact.advice))
-            for fact in self._told("miss")
+            for fact in self._heard("miss")
             if fact.call
         ]
 
@@ -121,7 +121,7 @@ class Playing(UsedCassette):
     def unplayed(self) -> list[Exchange]:
         from ..replay.selection import Selection, select
 
-        played = {fact.call.recorded.place for fact in self._told("played") if fact.call and fact.call.recorded}
+        played = {fact.call.recorded.place for fact in self._heard("played") if fact.call and fact.call.recorded}
         with Cassette(self.path) as cassette:
             sessions = list(self._sessions)
             chosen = (
@@ -131,11 +131,11 @@ class Playing(UsedCassette):
 
     @property
     def play_count(self) -> int:
-        return len(self._told("played"))
+        return len(self._heard("played"))
 
     @property
     def notes(self) -> list[str]:
-        misses = {fact.text for fact in self._told("miss")}
+        misses = {fact.text for fact in self._heard("miss")}
         return list(dict.fromkeys(text.removeprefix("note: ") for text in self._said if text not in misses))
 
     def rewind(self) -> None:
@@ -165,7 +165,7 @@ class Playing(UsedCassette):
         return send
 
     def _output_schemas(self) -> dict[str, Any]:
-        """What tools return beside text, as the recorded lists say."""
+        """Output schemas of tools, from the recorded lists."""
         from ..replay.selection import select
 
         with Cassette(self.path) as cassette:
@@ -178,7 +178,7 @@ class Playing(UsedCassette):
 
 
 class _Stage(api.Stage):
-    """Notes which sessions play."""
+    """A stage that keeps which sessions play."""
 
     def __init__(self, playing: dict[int, None], *arguments: Any) -> None:
         super().__init__(*arguments)

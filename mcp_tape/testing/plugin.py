@@ -1,4 +1,4 @@
-"""What the pytest plugin does with tapes: which one a test has, what becomes of it, and what is to be said of it."""
+"""The tapes of one pytest run: the tape of each test, its end, and the failures that it causes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..errors import TapeError, count
-from . import failures, marks, settings
+from . import failures, idle_marks, settings
 from .failures import Trouble, Use
 from .settings import Wanted, refuse
 from .shared import Recordings, finish, put_together
@@ -48,7 +48,7 @@ class Tapes:
     # -- for fixtures
 
     def of_test(self, item: pytest.Item, configured: dict[str, Any]) -> UsedCassette:
-        """The tape of a test."""
+        """Open the tape of a test."""
         want = settings.wanted(self._config, settings.marks_of(item), configured)
         place = settings.place_of(item, self._config, want.directory)
         path = settings.path_of(item, place, want)
@@ -59,7 +59,7 @@ class Tapes:
         return tape
 
     def make(self, name: str, *, directory: str | os.PathLike[str] | None = None, **given: Any) -> UsedCassette:
-        """A tape for several tests: those that have the factory, directly or through other fixtures."""
+        """Open a tape for all tests that have the factory, directly or through other fixtures."""
         want = settings.wanted(self._config, [{"name": name, "dir": directory} | given], {})
         place = settings.place_of(None, self._config, want.directory)
         self._asking = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
@@ -73,7 +73,7 @@ class Tapes:
         for use in self._made:
             self.summary.unplayed(use.tape.path, use.unplayed, use.left())
             self.summary.problems += finish(use.tape, keep=True)
-            self._tell_growth(use.tape)
+            self._count_growth(use.tape)
         self._made.clear()
 
     # -- for tests
@@ -81,23 +81,23 @@ class Tapes:
     def passed(self, item: pytest.Item, when: str) -> None:
         """Fail a test whose calls were not on its tape, or that did not make all of those that are."""
         if when == "setup":
-            marks.check_before(item)
-            return  # misses of fixtures are told with those of the test
+            idle_marks.check_before(item)
+            return  # misses of fixtures are reported with those of the test
         # A unittest case that failed does not raise here: it is reported in place of what we raise.
         trouble = self._explains = self._trouble(item)
-        told = [trouble.text] if trouble else []
+        problems = [trouble.text] if trouble else []
         if when == "teardown":
-            told += self._end(item, keep=not told and item.nodeid in self._passed)
+            problems += self._end(item, keep=not problems and item.nodeid in self._passed)
         own = self._own.get(item.nodeid)
-        if not told and own is not None and not own.is_shared:
-            told += self._unplayed(own, item)
-        if told:
-            refuse("\n".join(told))
+        if not problems and own is not None and not own.is_shared:
+            problems += self._unplayed(own, item)
+        if problems:
+            refuse("\n".join(problems))
         if when == "call":
-            marks.check_own(item)
+            idle_marks.check_own(item)
 
     def failed(self, item: pytest.Item, when: str) -> None:
-        """Nothing on top of a failure, but what may explain it."""
+        """Keep what may explain a failure; it causes no other."""
         self._explains = self._trouble(item)
         if when == "teardown":
             self._end(item, keep=False)
@@ -114,7 +114,7 @@ class Tapes:
                 failures.explain(report, explains)
         elif report.passed and report.when == "call":
             self._passed.add(test)
-        if report.when == "call" and report.passed and marks.is_idle(item):
+        if report.when == "call" and report.passed and idle_marks.is_idle(item):
             self.summary.idle.add(test)
         for use in self._made if _has_factory(item) else ():
             self._recordings.used_by(test, use.tape.path)
@@ -132,7 +132,7 @@ class Tapes:
         return [text] if left and use.unplayed == "error" else []
 
     def _end(self, item: pytest.Item, *, keep: bool) -> list[str]:
-        """The use of a test's tape is over; what went wrong."""
+        """End the use of a test's tape. Return the problems."""
         use = self._own.pop(item.nodeid, None)
         if use is None:
             return []
@@ -141,19 +141,19 @@ class Tapes:
                 self.summary.spoil(use.tape.path)
             self.summary.unplayed(use.tape.path, use.unplayed, use.left())
             problems = finish(use.tape, keep=keep)
-            self._tell_growth(use.tape)
+            self._count_growth(use.tape)
             return problems
         before = _identity(use.tape.path)
         problems = finish(use.tape, keep=keep)
         if keep and not problems:
-            self._tell_growth(use.tape)
+            self._count_growth(use.tape)
         is_same = _identity(use.tape.path) == before
         if keep and use.tape.is_recording and not problems:
             self._warn_of_nothing(item, use.tape, is_same=is_same)
         self._recordings.unlock(use.tape.path)
         return problems
 
-    def _tell_growth(self, tape: UsedCassette) -> None:
+    def _count_growth(self, tape: UsedCassette) -> None:
         if tape.mode == "new_episodes" and tape.grew:
             self.summary.grew(tape.path, tape.stale)
 
@@ -168,19 +168,19 @@ class Tapes:
     # -- for the run
 
     def know(self, items: Iterable[pytest.Item]) -> None:
-        """Whether or not they run, these tests have cassettes."""
+        """Count the cassettes of tests as used, even if those do not run."""
         for item in items:
             try:
                 want = settings.wanted(self._config, settings.marks_of(item), {})
             except pytest.fail.Exception:
-                continue  # told where it runs
+                continue  # reported where it runs
             place = settings.place_of(item, self._config, want.directory)
             self.summary.places.add(str(place))
             if "mcp_tape" in getattr(item, "fixturenames", ()):
                 self.summary.used.add(str(settings.path_of(item, place, want)))
 
     def finish(self, session: pytest.Session) -> None:
-        """The run is over: what was recorded for several tests is kept if none of them failed."""
+        """End the run: keep what was recorded for several tests if none of them failed."""
         for use in self._own.values():  # it was interrupted
             finish(use.tape, keep=False)
             self._recordings.unlock(use.tape.path)
@@ -227,20 +227,20 @@ class Tapes:
         return None
 
     def _users(self, item: pytest.Item, name: str) -> int:
-        """How many tests of this run name a cassette so in their marks."""
+        """Number of tests of this run whose marks give a cassette this name."""
         if self._names is None:
             self._names = Counter(map(settings.name_of, item.session.items))
         return self._names[name]
 
 
 def _has_factory(item: pytest.Item) -> bool:
-    """Also through a fixture that the test has asked for as it ran."""
+    """Return whether a test has the factory, be it through a fixture that it asked for as it ran."""
     request = getattr(item, "_request", item)
     return "mcp_tape_factory" in getattr(request, "fixturenames", ())
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Which file is there."""
+    """Identity of the file at a path."""
     try:
         found = os.stat(path)
     except FileNotFoundError:

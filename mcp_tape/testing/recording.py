@@ -1,4 +1,4 @@
-"""A cassette that is being recorded, by processes of their own: into a file beside it, which then takes its place."""
+"""A cassette that recorders of their own processes record: into a file beside it, which then takes its place."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _numbers = itertools.count(1)
 
 
 class Recording(UsedCassette):
-    """Everything is live, or what misses is."""
+    """A tape in use that records: all that clients ask, or what misses."""
 
     def __init__(self, settings: Settings, owner: Recording | None = None) -> None:
-        """With an owner, into its file."""
+        """With an owner, record into its file."""
         super().__init__(settings)
         self._options = _recorder_options(settings)
         self._owner = owner
@@ -65,7 +65,7 @@ class Recording(UsedCassette):
             owner._source = owner._source._replace(runs=owner._source.runs | {self._run})
 
     def _make_place(self) -> replace.Part:
-        """Where to record until it is known to be kept."""
+        """Make a place for the recording until it is kept."""
         schema.check_header(self.path)
         try:
             os.makedirs(os.path.dirname(os.path.realpath(self.path)), exist_ok=True)
@@ -74,7 +74,7 @@ class Recording(UsedCassette):
         return self._beside.enter_context(replace.beside(self.path))
 
     def _begin(self) -> tuple[int, ...] | None:
-        """Copy what is to be added to; how the cassette looks now."""
+        """Copy the cassette if it is to be added to. Return how it looks now."""
         if self.mode != "rewrite" and os.path.exists(self.path) and os.path.getsize(self.path):
             with contextlib.suppress(EmptyError):
                 with Cassette(self.path):
@@ -87,7 +87,7 @@ class Recording(UsedCassette):
 
         if self._settings.command:
             return memory.to_process(self.server_params)
-        # Nothing but its name tells that a server is of the old kind.
+        # Only its name shows that a server speaks HTTP+SSE.
         return memory.to_old_url(self.url) if self.url.rstrip("/").endswith(SSE_PATH) else memory.to_url(self.url)
 
     def _make_command(self) -> list[str]:
@@ -118,7 +118,7 @@ class Recording(UsedCassette):
         return [*words, *self._options]
 
     def _handed_over(self) -> str:
-        """Where recorders ask for the secrets of this process: clients start them without its environment."""
+        """The socket where recorders get the secrets of this process: clients start them without its environment."""
         if self._handover is None:
             self._handover = Handover(lambda: environment.secrets(os.environ))
             self._beside.callback(self._handover.close)
@@ -133,7 +133,7 @@ class Recording(UsedCassette):
         return happened.look(self._source)
 
     def _settle(self) -> None:
-        """What was just said is stored a moment later: wait until nothing is added any more."""
+        """Wait until nothing is added any more: messages are stored a moment after they were sent."""
         self._wait_for_session()
         give_up, before = monotonic() + _ENDING, -1
         while self._is_busy() and (now := happened.count(self._source)) != before and monotonic() < give_up:
@@ -141,14 +141,14 @@ class Recording(UsedCassette):
             sleep(_STORING)
 
     def _wait_for_session(self) -> None:
-        """A client may have been quicker than its recorder."""
+        """Wait for the first session: a client may have been quicker than its recorder."""
         give_up = monotonic() + _BEGINNING
         expected = self._command is not None and self.mode != "new_episodes"  # which may have nothing to record
         while expected and not happened.has_begun(self._source) and monotonic() < give_up:
             sleep(0.02)
 
     def _is_busy(self) -> bool:
-        """Whether a recorder is running, as far as we know."""
+        """Return whether a recorder runs, as far as can be known."""
         return self._url is not None or self._is_open() or happened.is_being_written(self._report)
 
     def _is_open(self) -> bool:
@@ -212,14 +212,14 @@ class Recording(UsedCassette):
             self._beside.close()
 
     def _wait(self) -> None:
-        """Clients have left, but a recorder may still be storing what they said."""
+        """Wait for recorders that still store what clients sent before they left."""
         self._wait_for_session()
         give_up = monotonic() + _ENDING
         while self._is_open() and monotonic() < give_up:
             sleep(0.02)
 
     def _keep(self) -> None:
-        """Put what was recorded into the cassette's place, unless that would lose something."""
+        """Put the recording into the cassette's place, unless that would lose something."""
         if self._code == ServerError.exit_code:
             raise ServerError(f"{hidden(self._settings.web.url)} was not reached, so {unchanged(self.path)}")
         if self._last is not None and self._last.errors:
@@ -274,7 +274,7 @@ def _recorder_options(settings: Settings) -> list[str]:
 
 
 def _record_nothing(part: str, run: str) -> None:
-    """Write a session without a frame: nobody has connected."""
+    """Write a session without a frame, as nobody has connected."""
     from .. import __version__
     from ..cassette.writer import Writer
 

@@ -1,4 +1,4 @@
-"""Who decides how a test uses its tape, what there is to decide, and where the cassette is."""
+"""Settings of a test's tape: their one precedence, their check, and the path of the cassette."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Setting(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """How a tape is to be used; the options are those of use_cassette."""
+    """Settings of one tape; the options are keywords of use_cassette."""
 
     name: str | None
     directory: Setting
@@ -39,7 +39,7 @@ class Wanted(NamedTuple):
 
 
 def resolve(name: str, config: pytest.Config, marks: Sequence[dict[str, Any]], configured: dict[str, Any]) -> Setting:
-    """The one precedence: command line, nearest mark, farther marks, config fixture, ini, default."""
+    """Resolve a setting: command line, nearest mark, farther marks, config fixture, ini, default."""
     ini = _INI.get(name)
     given = config.getoption(f"--{ini.replace('_', '-')}") if ini else None
     if given is not None:
@@ -55,7 +55,7 @@ def resolve(name: str, config: pytest.Config, marks: Sequence[dict[str, Any]], c
 
 
 def in_words(config: pytest.Config) -> str:
-    """What is decided for all tests, and by whom."""
+    """Describe the settings of all tests, and their sources."""
     words = {"mode": "record", "block_live": "block live", "dir": "tapes in"}
     settings = {name: resolve(name, config, (), {}) for name in _INI}
     shown = [(words.get(name, name), s) for name, s in settings.items() if s.value not in (None, False)]
@@ -63,7 +63,7 @@ def in_words(config: pytest.Config) -> str:
 
 
 def wanted(config: pytest.Config, marks: Iterable[dict[str, Any]], configured: dict[str, Any]) -> Wanted:
-    """All that is decided for one tape."""
+    """Resolve and check all settings of one tape."""
     near = [_with_live(mark) for mark in marks]
     far = _with_live(configured)
     names = {*_DEFAULTS, "name", "dir", *(name for given in (*near, far) for name in given)}
@@ -77,7 +77,7 @@ def wanted(config: pytest.Config, marks: Iterable[dict[str, Any]], configured: d
 
 
 def marks_of(item: pytest.Item) -> list[dict[str, Any]]:
-    """What the marks of a test say, the nearest first."""
+    """Arguments of a test's marks, the nearest first."""
     return [_given(mark) for mark in item.iter_markers("mcp_tape")]
 
 
@@ -88,7 +88,7 @@ def name_of(item: pytest.Item) -> str | None:
 
 
 def place_of(item: pytest.Item | None, config: pytest.Config, directory: Setting) -> Path:
-    """The directory of a test's cassettes; without a test, that of those in no test's directory."""
+    """Directory of a test's cassettes; without a test, of those that several tests share."""
     if directory.value:
         here = config.invocation_params.dir if directory.source == "command line" else config.rootpath
         return Path(os.path.normpath(here / directory.value))
@@ -96,7 +96,7 @@ def place_of(item: pytest.Item | None, config: pytest.Config, directory: Setting
 
 
 def path_of(item: pytest.Item, place: Path, want: Wanted) -> Path:
-    """The cassette of a test."""
+    """Path of a test's cassette."""
     if want.name is not None:
         return named(place, want.name)
     test, bracket, parameters = "::".join(_names(item)).partition("[")
@@ -107,12 +107,12 @@ def path_of(item: pytest.Item, place: Path, want: Wanted) -> Path:
 
 
 def id_of(item: pytest.Item) -> str:
-    """What to give to pytest where it was started, to run this test. (xdist may add to the test's own id.)"""
+    """Argument that makes pytest, where it was started, run this test. (xdist may add to the test's own id.)"""
     return "::".join([os.path.relpath(item.path, item.config.invocation_params.dir), *_names(item)])
 
 
 def _names(item: pytest.Item) -> list[str]:
-    """Those of its classes, and its own."""
+    """Names of a test's classes, and its own."""
     *classes, _ = (node.name for node in item.listchain() if not isinstance(node, _OUTER))
     return [*classes, _name(item)]
 
@@ -157,7 +157,7 @@ def _given(mark: pytest.Mark) -> dict[str, Any]:
 
 
 def _with_live(given: Any) -> dict[str, Any]:
-    """Whoever names a live server, by a command or a URL, replaces what the farther say of either."""
+    """Put the live server under one name: a command or a URL replaces either of what is farther."""
     if not isinstance(given, dict):
         refuse(f"the fixture mcp_tape_config must give a dict, not {given!r}")
     live = {_LIVE[name]: value for name, value in given.items() if name in _LIVE and value is not None}

@@ -1,4 +1,4 @@
-"""The cassettes that a run records: each by one process, put in place when the tests that used it have passed."""
+"""Recordings of a run: each is made by one process, and put in place when the tests that used it have passed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Shared:
         self._options = options
 
     def join(self, test: str, options: dict[str, Any]) -> UsedCassette:
-        """The tape of one more test."""
+        """Return the tape of one more test."""
         self.tests.add(test)
         free = _OF_PLAYING if self.tape.mode == "new_episodes" else _OF_REPLAY
         names = {*self._options, *options} - free
@@ -42,10 +42,10 @@ class Shared:
 
 
 class Recordings:
-    """What this process records."""
+    """The recordings of this process."""
 
     def __init__(self, open_tape: Callable[[Path, dict[str, Any]], UsedCassette], *, is_alone: bool) -> None:
-        """Alone: no other process runs tests of this run. Else the controller decides what is kept."""
+        """`is_alone`: no other process runs tests of this run. Else the controller decides what is kept."""
         self._open_tape = open_tape
         self._is_alone = is_alone
         self._shared: dict[str, Shared] = {}
@@ -54,7 +54,7 @@ class Recordings:
         self.unfit: set[str] = set()  # the cassettes of which a test has failed, or was refused
 
     def open(self, path: Path, options: dict[str, Any], test: str, *, is_shared: bool) -> UsedCassette:
-        """A tape in use, which is a recording if that is to be made."""
+        """Open a tape, which is a recording if there is one to make."""
         shared = self._shared.get(str(path))
         if shared is not None and options["mode"] != "none":
             return shared.join(test, options)
@@ -72,26 +72,26 @@ class Recordings:
             self._shared[path].tests.add(test)
 
     def finish(self, failed: set[str], *, stopped: bool) -> list[str]:
-        """Keep what several tests have recorded, if none of them failed; else say why not."""
-        told = []
+        """Keep what several tests have recorded, if none of them failed. Return the problems."""
+        problems = []
         for path, shared in self._shared.items():
             bad = sorted(shared.tests & failed)
             why = "the run was stopped" if stopped else f"these failed: {', '.join(bad)}"
             if stopped or bad:
-                told.append(f"{unchanged(path)}, as {why}")
+                problems.append(f"{unchanged(path)}, as {why}")
                 self.unfit.add(path)
             shared.tape.put = None if self._is_alone else self._hand_over
-            told += finish(shared.tape, keep=not (stopped or bad))
+            problems += finish(shared.tape, keep=not (stopped or bad))
             self.unlock(path)
         self._shared.clear()
-        return told
+        return problems
 
     def _hand_over(self, part: Part, path: str) -> None:
         """Leave it beside the cassette, for the controller."""
         self.parts.append((path, part.hand_over()))
 
     def _open_locked(self, path: Path, options: dict[str, Any]) -> UsedCassette:
-        """Once more, as somebody else may have recorded it meanwhile."""
+        """Open a tape once more, under a lock: another process may have recorded it meanwhile."""
         lock = _lock(path)
         if lock is None:
             self.unfit.add(str(path))
@@ -115,12 +115,12 @@ class Recordings:
 
 
 def put_together(parts: Sequence[tuple[str, str]], unfit: set[str], *, stopped: bool) -> list[str]:
-    """Keep what each process has recorded of its own; else say why not."""
+    """Keep what only one process has recorded. Return the problems."""
     if not parts:
         return []
     from ..cassette import replace  # only where something was recorded
 
-    told, by_path = [], defaultdict(list)
+    problems, by_path = [], defaultdict(list)
     for path, part in parts:
         by_path[path].append(replace.Part(part, os.path.realpath(path)))
     for path, found in by_path.items():
@@ -129,12 +129,12 @@ def put_together(parts: Sequence[tuple[str, str]], unfit: set[str], *, stopped: 
                 found[0].put()
             else:
                 why = "the run was stopped" if stopped else f"not all tests that use it ran in one process; {_TOGETHER}"
-                told.append(f"{unchanged(path)}, as {why}")
+                problems.append(f"{unchanged(path)}, as {why}")
         except (TapeError, OSError) as error:
-            told.append(str(error))
+            problems.append(str(error))
         for made in found:
             made.drop()
-    return told
+    return problems
 
 
 def _lock(path: Path) -> int | None:
@@ -153,7 +153,7 @@ def _lock_of(path: Path | str) -> str:
 
 
 def finish(tape: UsedCassette, *, keep: bool) -> list[str]:
-    """End the use of a tape; what went wrong."""
+    """End the use of a tape. Return the problems."""
     try:
         tape.finish(keep=keep)
     except (TapeError, OSError) as error:

@@ -1,4 +1,4 @@
-"""What is told at the end of a run. A worker of xdist hands it to the controller, which tells it for all."""
+"""The summary at the end of a run. A worker of xdist sends its own to the controller, which reports for all."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import count
 from ..options import UNPLAYED
-from .marks import by_scope
+from .idle_marks import by_scope
 
 if TYPE_CHECKING:
     import pytest
 
-_MOST = 10  # requests that are told one by one
+_MOST = 10  # requests that are listed one by one
 
 Call = tuple[int, int, str]  # session, seq, what
 
 
 class Summary:
-    """Of all tests in this process, and of those that were merged."""
+    """Summary of the tests of this process, and of merged ones."""
 
     def __init__(self) -> None:
         self.used: set[str] = set()  # the cassettes of tests
@@ -36,17 +36,17 @@ class Summary:
         self._spoiled: set[str] = set()  # used by a test that failed: then unplayed requests say nothing
 
     def unplayed(self, path: str, level: str, left: Iterable[Call]) -> None:
-        """What somebody has left unplayed; what others have played does not count."""
+        """Add what one user of a cassette left unplayed; what others have played does not count."""
         calls = set(left)
         self._left[path] = self._left.get(path, calls) & calls
         self._levels[path] = max(level, self._levels.get(path, "ignore"), key=UNPLAYED.index)
 
     def grew(self, path: str, stale: int) -> None:
-        """A live server has answered what was not on a cassette, and `stale` answers after that were the cassette's."""
+        """Add a cassette that a live server has added to; `stale` answers after that were the cassette's."""
         self._grown[path] = self._grown.get(path, 0) + stale
 
     def expect(self, marked: Iterable[pytest.Item]) -> None:
-        """Tests that were collected, under marks."""
+        """Add collected tests that are under marks."""
         self._marked |= by_scope(marked)
 
     def spoil(self, path: str) -> None:
@@ -54,32 +54,32 @@ class Summary:
 
     @property
     def is_error(self) -> bool:
-        """Whether the run has failed even if no test has."""
+        """True if the run has failed, even if no test has."""
         unplayed = any(self._levels[path] == "error" for path in self._unplayed())
         return bool(self.problems or unplayed or self._without_effect())
 
     def for_controller(self) -> dict[str, Any]:
-        """In types that xdist can send."""
+        """The summary, in types that xdist can send."""
         left = [(path, self._levels[path], list(calls)) for path, calls in self._left.items()]
-        told = {"used": self.used, "places": self.places, "problems": self.problems, "spoiled": self._spoiled}
-        told |= {"unfit": self.unfit, "idle": self.idle}
+        sets = {"used": self.used, "places": self.places, "problems": self.problems, "spoiled": self._spoiled}
+        sets |= {"unfit": self.unfit, "idle": self.idle}
         marked = [(scope, list(tests)) for scope, tests in self._marked.items()]
         lists = {"left": left, "parts": self.parts, "grown": list(self._grown.items()), "marked": marked}
-        return {name: list(values) for name, values in told.items()} | lists
+        return {name: list(values) for name, values in sets.items()} | lists
 
-    def merge(self, told: dict[str, Any]) -> None:
-        """Add what a worker had to tell."""
-        self.used.update(told["used"])
-        self.places.update(told["places"])
-        self.problems += told["problems"]
-        self.parts += [(path, part) for path, part in told["parts"]]
-        self.unfit.update(told["unfit"])
-        for path, stale in told["grown"]:
+    def merge(self, sent: dict[str, Any]) -> None:
+        """Add the summary of a worker."""
+        self.used.update(sent["used"])
+        self.places.update(sent["places"])
+        self.problems += sent["problems"]
+        self.parts += [(path, part) for path, part in sent["parts"]]
+        self.unfit.update(sent["unfit"])
+        for path, stale in sent["grown"]:
             self.grew(path, stale)
-        self._spoiled.update(told["spoiled"])
-        self.idle.update(told["idle"])
-        self._marked |= {scope: set(tests) for scope, tests in told["marked"]}
-        for path, level, calls in told["left"]:
+        self._spoiled.update(sent["spoiled"])
+        self.idle.update(sent["idle"])
+        self._marked |= {scope: set(tests) for scope, tests in sent["marked"]}
+        for path, level, calls in sent["left"]:
             self.unplayed(path, level, [tuple(call) for call in calls])
 
     def write(self, reporter: Any, root: Path, *, orphans: bool) -> None:
@@ -133,6 +133,6 @@ class Summary:
 
 
 def in_words(calls: list[Call]) -> str:
-    """Some requests, the first of them one by one."""
+    """List requests, the first of them one by one."""
     shown = [f"#{seq} {what}" for _, seq, what in calls[:_MOST]]
     return "; ".join(shown + ([f"and {len(calls) - _MOST} more"] if len(calls) > _MOST else []))

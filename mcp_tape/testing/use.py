@@ -1,4 +1,4 @@
-"""Cassettes in tests: `use_cassette` gives what a client may connect to, and tells what happened then."""
+"""`use_cassette`: its keywords, their checks, and the mode that comes of them."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _check_session(path: str, session: str) -> None:
 
 
 def _effective(path: str, mode: modes.Mode, *, can_record: bool) -> modes.Mode:
-    """The mode once it is known whether there is something to play.
+    """Return the mode, now that it is known whether there is something to play.
 
     A recording in which nothing was asked is played like any other; but with `once` what is asked now is recorded.
     """

@@ -1,4 +1,4 @@
-"""What a cassette in use has, whether it plays or is recorded."""
+"""A cassette in use, be it played or recorded: the public face of both."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class Miss(NamedTuple):
     report: str
 
     def __repr__(self) -> str:
-        """As a failed assertion shows it: the params of the call may hold secrets."""
+        """Show no params in a failed assertion: they may hold secrets."""
         return f"Miss({self.title!r})"
 
     @property
     def title(self) -> str:
-        """Method and name of the call, to be shown: without secrets."""
+        """Method and name of the call, without secrets."""
         return self.report.partition("\n")[0].removeprefix("miss: ")
 
 
 class Settings(NamedTuple):
-    """How a cassette is used."""
+    """Settings of a cassette in use."""
 
     path: str
     mode: modes.Mode
@@ -161,32 +161,32 @@ class UsedCassette(ABC):
 
     @property
     def all_played(self) -> bool:
-        """Whether every recorded request was made."""
+        """True if every recorded request was made."""
         return not self.unplayed
 
     @property
     @abstractmethod
     def play_count(self) -> int:
-        """How many requests the tape has answered."""
+        """Number of requests that the tape has answered."""
 
     @property
     @abstractmethod
     def notes(self) -> list[str]:
-        """What else is worth knowing, such as that an answer of the client was not the recorded one."""
+        """Notes on what was different, such as an answer of the client that was not the recorded one."""
 
     @property
     def errors(self) -> list[str]:
-        """Why recorders could not serve, as when the server's command is not there."""
+        """Reasons why recorders could not serve, such as a server's command that is not there."""
         return []
 
     @property
     def grew(self) -> int:
-        """How many calls the live server has answered beside the tape, in mode new_episodes, once clients have left."""
+        """Number of calls that the live server answered, in mode new_episodes, once clients have left."""
         return 0
 
     @property
     def stale(self) -> int:
-        """How many answers came from the tape after a live call that may have changed something."""
+        """Number of answers from the tape after a live call that may have changed something."""
         return 0
 
     @abstractmethod
@@ -196,14 +196,14 @@ class UsedCassette(ABC):
 
     @abstractmethod
     def on(self, method: str, *, tool: str | None = None, name: str | None = None) -> Callable[[Function], Function]:
-        """A decorator: this function answers such calls instead of the tape.
+        """Decorate a function that answers such calls instead of the tape.
 
         That of a tool gets the call's arguments and returns its text, or a whole result; others get the params and
         return the result.
         """
 
     def another(self) -> UsedCassette:
-        """The same cassette for somebody else, who is told only of what happens there."""
+        """The cassette in use by somebody else, with calls and misses of its own."""
         return type(self)(self._settings)
 
     # -- its end
@@ -233,7 +233,7 @@ class UsedCassette(ABC):
 
 
 def unplayed(cassette: Cassette, chosen: Selection, played: set[Position]) -> list[Exchange]:
-    """What was chosen to be played and was not."""
+    """Exchanges of a selection that were not played."""
     from ..replay.finder import Finder
 
     finder = Finder(chosen)

@@ -58,12 +58,12 @@ def _dump(file: str, session: int | None, times: bool, as_json: bool) -> None:
 
 
 def _write(text: str) -> None:
-    """As UTF-8, whatever the locale says: git reads bytes."""
+    """Print UTF-8, whatever the locale is: git reads bytes."""
     sys.stdout.buffer.write(text.encode("utf-8", "replace"))
 
 
 def _look_of(file: str) -> str:
-    """What changes when the file does."""
+    """Return a value that changes when the file does."""
     digest = sha256()
     try:
         with open(file, "rb") as data:

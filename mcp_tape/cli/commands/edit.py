@@ -96,7 +96,7 @@ def _edited(file: str, session: int | None, editor: str, text: str) -> tuple[int
 
 
 def _told(lines: Iterable[str], progress: Progress) -> Iterator[str]:
-    """The lines, and how far they are read."""
+    """Yield the lines, with progress shown."""
     done = 0
     for number, line in enumerate(lines):
         done += len(line)
@@ -129,7 +129,7 @@ def _retry(file: str, written: Written, text: str) -> str:
 
 
 def _run(editor: str, text: str) -> None:
-    """As git does it: the editor may be a whole command line. Ctrl-C is for the editor, not for us."""
+    """Run the editor, which may be a whole command line, as for git. Ctrl-C is for it, not for us."""
     with subprocess.Popen(["sh", "-c", f'{editor} "$@"', editor, text]) as process:
         while process.returncode is None:
             try:

@@ -72,7 +72,7 @@ def _say(attributes: str, changed: bool, configured: bool, undo: bool) -> None:
 
 
 def _write(file: str, note: str, lines: Sequence[str]) -> bool:
-    """Behind what is there; whether anything was missing."""
+    """Append lines that are missing. Return whether there were any."""
     text = _read(file)
     there = text.splitlines()
     missing = [line for line in lines if line not in there]
@@ -105,7 +105,7 @@ def _exclude_file(top: str) -> str:
 
 
 def _with(text: str, lines: Sequence[str]) -> str:
-    """Lines end as those before them do; without a newline behind the last one if there was none."""
+    """Append lines with the line ends of those before, and a newline behind the last one only if there was one."""
     end = "\r\n" if "\r\n" in text else "\n"
     if text and not text.endswith("\n"):
         return text + "".join(f"{end}{line}" for line in lines)
@@ -127,7 +127,7 @@ def _undo(attributes: str) -> bool:
 
 
 def _without(line: str) -> str:
-    """The line without our attribute; nothing where nothing else was on it."""
+    """A line without our attribute; empty if nothing else is on it."""
     body = line.rstrip("\r\n")
     pattern, *words = body.split() or [""]
     others = [word for word in words if word != _DRIVER]

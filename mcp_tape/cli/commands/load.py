@@ -56,7 +56,7 @@ def command(file: str, output: str, force: bool, as_json: bool) -> None:
 
 
 def load(file: str, output: str) -> jsonl.Loaded:
-    """Beside the cassette, which it replaces only when it is whole."""
+    """Write beside the cassette, and replace it only once the new one is whole."""
     try:
         with replace.beside(output) as part:
             with _lines(file) as lines, build.building(part.file, part.path) as builder:

@@ -44,14 +44,14 @@ def command(ctx: click.Context, file: str, as_json: bool) -> None:
 
 
 def _list_all(directory: str, as_json: bool) -> int:
-    """The exit code."""
+    """List every cassette below a directory. Return the exit code."""
     found = failed = 0
     for path in cassettes_in(directory):
         found += 1
         try:
             _list(path, as_json, heading=True)
         except EmptyError:
-            found -= 1  # as other empty files, which nothing tells from those of others
+            found -= 1  # an empty file may be anybody's
         except CassetteError as error:
             failed += 1
             say(str(error))

@@ -77,7 +77,7 @@ def _in_column(cell: str, width: int, right: bool) -> str:
 
 
 def _fitted(widths: list[int]) -> list[int]:
-    """The widest columns give way until a line fits."""
+    """Narrow the widest columns until a line fits."""
     room = columns_of_terminal() - 2 * (len(widths) - 1)
     most = max(widths, default=0)
     while sum(min(width, most) for width in widths) > room and most > _NARROWEST:
@@ -106,7 +106,7 @@ def _as_csv(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str
 
 
 def _as_spreadsheet(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
-    """The same with an apostrophe before what would be a formula; programs that read CSV want each text as it is."""
+    """CSV with an apostrophe before what a spreadsheet takes for a formula; programs want each text as it is."""
     return _as_csv([_inert(name) for name in columns], (tuple(map(_inert, row)) for row in rows))
 
 
@@ -115,7 +115,7 @@ def _inert(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """As text for a program; line ends stay, what else a terminal would act on does not."""
+    """A value as text for a program: line ends stay, other characters that a terminal acts on do not."""
     if isinstance(value, bytes):
         return f"<{len(value)} bytes>"
     if isinstance(value, str) and sys.stdout.isatty():
@@ -124,7 +124,7 @@ def _plain(value: Any) -> Any:
 
 
 def _as_json(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
-    """Each object on its own line, and a line is printed when the next is known."""
+    """Print one object a line, each once the next is known."""
     before = "["
     for line in _as_lines(columns, rows):
         if before != "[":
@@ -136,14 +136,14 @@ def _as_json(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[st
 def _as_lines(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
     from ...formats.pretty import json_line
 
-    names = _told_apart(columns)
+    names = _distinct(columns)
     for row in rows:
         values = map(_value, row)
         yield json_line(dict(zip(names, values, strict=True))).decode().rstrip("\n")
 
 
-def _told_apart(columns: list[str]) -> list[str]:
-    """Two columns of one name become `id` and `id_2`."""
+def _distinct(columns: list[str]) -> list[str]:
+    """Names of columns, made distinct: two of one name become `id` and `id_2`."""
     names: list[str] = []
     for column in columns:
         name, n = column, 2

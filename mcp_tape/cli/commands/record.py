@@ -46,20 +46,20 @@ def command(ctx: click.Context, /, output: str | None, quiet: bool, command: tup
     path = output or (default_path_of(url) if url else default_path(command))
     web = web_from(given)
     if not quiet:
-        tell(f"recording to {path}")
+        report(f"recording to {path}")
     options = record_from(command, given)
     options = options._replace(run=named(options.run) or None)
     if url:
-        code, summary = api.record_url(web, path, options, warn=tell, started=click.echo)
+        code, summary = api.record_url(web, path, options, warn=report, started=click.echo)
     else:
-        code, summary = api.record(command, path, options, warn=tell)
-    tell_summary(summary, path, quiet)
-    tell_stripped(options, quiet)
+        code, summary = api.record(command, path, options, warn=report)
+    report_summary(summary, path, quiet)
+    report_stripped(options, quiet)
     ctx.exit(code)
 
 
 def check_server(command: tuple[str, ...], given: dict[str, Any]) -> None:
-    """There is one server, no more and no less, and what goes with a URL is given only where there is one."""
+    """Refuse all but one server, and options of a URL without one."""
     url = given["url"]
     if not command and not url:
         raise click.UsageError("what is to be recorded? Add -- and the server's command, or --url URL")
@@ -72,35 +72,37 @@ def check_server(command: tuple[str, ...], given: dict[str, Any]) -> None:
             raise click.UsageError(f"{row.flag} goes with --url; a command talks on stdin and stdout")
 
 
-def tell(text: str) -> None:
-    """Say it, unless our stderr is full because the client never reads it: that must not stop the traffic."""
+def report(text: str) -> None:
+    """Print a line unless stderr is full, as its reader never reads it: that must not stop the traffic."""
     from ...transports.stdio.relay import has_room
 
     if has_room(2):
         say(text)
 
 
-def tell_summary(summary: Summary, path: str, quiet: bool) -> None:
-    """What was recorded, in one line; loud if it is not whole."""
+def report_summary(summary: Summary, path: str, quiet: bool) -> None:
+    """Report what was recorded, in one line; even when quiet, if it is incomplete."""
     if summary.incomplete:
-        tell(f"INCOMPLETE: {summary.incomplete}")
+        report(f"INCOMPLETE: {summary.incomplete}")
     if not quiet or summary.incomplete:
         if summary.incomplete and not summary.sessions:
-            tell(f"nothing was recorded: {path}")
+            report(f"nothing was recorded: {path}")
             return
         recorded = f"{count(summary.frames, 'frame')}, {count(summary.exchanges, 'exchange')}"
         more = f"{summary.still_open} still open, {summary.redactions} redacted"
-        tell(f"{recorded}, {more}: {path} ({_sessions(summary.sessions)})")
+        report(f"{recorded}, {more}: {path} ({_sessions(summary.sessions)})")
 
 
-def tell_stripped(options: Options, quiet: bool) -> None:
-    """Say that what is secret in the client's environment could not be known here."""
+def report_stripped(options: Options, quiet: bool) -> None:
+    """Report that the client kept its environment, and so its secrets, from us."""
     from ...redaction.environment import looks_stripped
 
     if not quiet and options.redact and not options.known and looks_stripped(os.environ):
         names = ", ".join(sorted(os.environ)) or "no variables"
-        tell(f"the client has passed on {names}: secrets of its other variables were not known, so they are not hidden")
-        tell("to hide them: --redact-env-from parents, or --env-file FILE")
+        report(
+            f"the client has passed on {names}: secrets of its other variables were not known, so they are not hidden"
+        )
+        report("to hide them: --redact-env-from parents, or --env-file FILE")
 
 
 def _sessions(numbers: list[int]) -> str:

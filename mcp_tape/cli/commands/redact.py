@@ -49,8 +49,8 @@ def command(file: str, dry_run: bool, as_json: bool, **given: Any) -> None:
         rules = redactor(given)
         hidden = would_hide(file, rules, progress) if dry_run else _hidden(file, rules, progress)
     if as_json:
-        told = {"frames": hidden.frames, "hidden": dict(hidden.kinds), "dry_run": dry_run, "recorded": hidden.recorded}
-        echo_json({"file": file} | told)
+        facts = {"frames": hidden.frames, "hidden": dict(hidden.kinds), "dry_run": dry_run, "recorded": hidden.recorded}
+        echo_json({"file": file} | facts)
         return
     for kind, number in sorted(hidden.kinds.items()):
         click.echo(f"{number:>7}  {placeholder(harmless(kind))}")
@@ -78,5 +78,5 @@ def _summary(file: str, hidden: Hidden, dry_run: bool) -> str:
 
 
 def redactor(given: dict[str, Any]) -> Redactor:
-    """The rules of recording, and those given. Unlike there, all that is seen is remembered: nobody is kept waiting."""
+    """A redactor with the rules of recording and those given. It remembers all it sees, as nobody waits for it."""
     return diagnostics.redactor(rules_from(given), most_seen=sys.maxsize)

@@ -42,12 +42,12 @@ def command(ctx: click.Context, /, file: str, quiet: bool, **given: Any) -> None
         played = api.replay_web(file, options, web, say=say, started=click.echo)
     else:
         played = api.replay(file, options, say=say)
-    tell_played(played, options, file, quiet)
+    report_played(played, options, file, quiet)
     ctx.exit(played.code)
 
 
-def tell_played(played: api.Played, options: api.Replay, file: str, quiet: bool) -> None:
-    """What was played, in one line."""
+def report_played(played: api.Played, options: api.Replay, file: str, quiet: bool) -> None:
+    """Report what was played, in one line."""
     if played.misses or not quiet:
         unplayed = f", {played.unplayed} unplayed" if options.strict or options.report else ""
         say(f"{played.played} played, {played.misses} missed{unplayed}: {file}")

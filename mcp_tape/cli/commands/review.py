@@ -109,7 +109,7 @@ def _check_known(pending: list[Pending], given: dict[str, Any]) -> None:
 
 
 def _flagged(pending: list[Pending], given: dict[str, Any]) -> Decisions:
-    """What the options say of each change."""
+    """Decisions that the options make on each change."""
     changes = [change for one in pending for change in one.comparison.changes]
     chosen = {fingerprint: decision for flag, decision in _FLAGS.items() for fingerprint in given[flag]}
     decisions = spread(changes, chosen)
@@ -145,7 +145,7 @@ def _asked(pending: list[Pending], ignore_path: str, view: View) -> list[Settled
 
 
 def _ask_each(changes: tuple[Change, ...], decisions: Decisions, view: View) -> tuple[Decisions, bool]:
-    """What was decided so far and now, and whether the person has left."""
+    """Ask on each change. Return all decisions, and whether the person has left."""
     for number, change in enumerate(changes, 1):
         decisions = spread(changes, decisions)
         if change.fingerprint in decisions or change not in remaining(changes, decisions):
@@ -165,7 +165,7 @@ def _all_accepted(one: Pending, decisions: Decisions) -> bool:
 
 
 def _key(question: str, keys: str) -> str:
-    """One of some keys; others are not heard."""
+    """Wait for one of some keys, and ignore others."""
     click.echo(question, nl=False)
     while len(key := click.getchar().lower()) != 1 or key not in keys:  # what is pasted is no decision
         pass
@@ -174,19 +174,19 @@ def _key(question: str, keys: str) -> str:
 
 
 def _said(one: Settled, view: View) -> str:
-    """What came of a cassette's changes, in one line."""
+    """Describe what became of a cassette's changes, in one line."""
     cassette = clip(one.cassette, view.width)
     numbers = {"accepted": one.accepted, "rejected": one.rejected, "ignored": one.ignored, "undecided": one.undecided}
-    told = ", ".join(f"{number} {what}" for what, number in numbers.items() if number) or "nothing left to decide"
+    counted = ", ".join(f"{number} {what}" for what, number in numbers.items() if number) or "nothing left to decide"
     if one.outcome == "replaced":
-        return f"{cassette}: the new recording takes its place ({told})"
+        return f"{cassette}: the new recording takes its place ({counted})"
     if one.outcome == "rejected":
         kept = f"; {count(one.accepted, 'accepted change')} noted in {view.ignore_file}" if one.accepted else ""
-        return f"{cassette}: stays as it was ({told}){kept}"
+        return f"{cassette}: stays as it was ({counted}){kept}"
     why = (
         "some of it is unknown; to accept that too: --accept-all" if one.grave and not one.undecided else "not complete"
     )
-    return f"{cassette}: still pending ({told}): {why}"
+    return f"{cassette}: still pending ({counted}): {why}"
 
 
 def _print(lines: Iterable[str]) -> None:

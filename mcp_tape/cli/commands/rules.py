@@ -34,10 +34,10 @@ def as_dict(rule: Rule) -> dict[str, Any]:
 
 
 def levels(rule: Rule) -> str:
-    """The levels in a few letters."""
+    """Levels of a rule, in a few letters."""
     return rule.level + (f"/{rule.otherwise}" if rule.otherwise else "") + ("†" if rule.rises else "")
 
 
 def sentence(rule: Rule) -> str:
-    """What it means, and where its second level holds."""
+    """Meaning of a rule, and where its second level holds."""
     return f"{rule.says} ({rule.otherwise} {rule.when})" if rule.otherwise else rule.says

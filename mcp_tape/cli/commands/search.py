@@ -71,7 +71,7 @@ def _print(cassette: Cassette, hit: searching.Hit, terms: list[searching.Term], 
 
 
 def _row(cassette: Cassette, hit: searching.Hit, terms: list[searching.Term]) -> showing.Row:
-    """Of a batch, the message that has the words, if one alone has them."""
+    """Row of a hit; in a batch, of the message that has the words, if only one has them."""
     rows = showing.rows_of(cassette, hit.session, hit.seq)
     if not rows:
         raise CassetteError(f"cannot read {cassette.path}: its index does not know frame {hit.seq}, which it has")
@@ -81,7 +81,7 @@ def _row(cassette: Cassette, hit: searching.Hit, terms: list[searching.Term]) ->
 
 
 def _in_sight(hit: searching.Hit, room: int) -> searching.Hit:
-    """The hit, with less before it where it would be cut off."""
+    """The excerpt, with less before the hit where that would be cut off."""
     start, end = hit.spans[0] if hit.spans else (0, 0)
     less = start - room // 4
     if wide(hit.excerpt[:end]) + 3 <= room or less <= 1:
@@ -91,7 +91,7 @@ def _in_sight(hit: searching.Hit, room: int) -> searching.Hit:
 
 
 def _marked(hit: searching.Hit, room: int) -> str:
-    """The excerpt as far as there is room, its hits bold, or within « » where nothing can be bold."""
+    """The excerpt cut to the room there is; hits are bold, or within « » without colours."""
     if shows_colours():
         return writable(_with_hits(fit(hit.excerpt, room), hit.spans, lambda word: click.style(word, bold=True)))
     before, after = "«»" if can_write("«»") else "[]"

@@ -73,7 +73,7 @@ def command(
 
 
 def show(file: str, session: int | None, as_json: bool, kept: Filter = EVERYTHING, everything: bool = False) -> None:
-    """What the command prints."""
+    """Print a session, one line a message."""
     with Cassette(file) as cassette, closing(_rows(cassette, session, kept)) as rows:
         width, last, several = columns(), None, kept.names_sessions and session is None
         fitting = shown = 0

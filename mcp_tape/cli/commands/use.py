@@ -12,8 +12,8 @@ from ...modes import Command, Mode, Url, use
 from ...options import USE
 from .. import say
 from ..options import cassette_argument, check_faults, given_as, record_from, rules_from, web_from
-from .record import check_server, tell, tell_stripped, tell_summary
-from .replay import tell_played
+from .record import check_server, report, report_stripped, report_summary
+from .replay import report_played
 
 
 @click.command(
@@ -47,27 +47,27 @@ def command(ctx: click.Context, /, file: str, mode: Mode, quiet: bool, command: 
         say(f"mode {mode}: {file}")
     recording = record_from(command, given)
     try:
-        outcome = use(file, server, mode, replaying, recording, tell)
+        outcome = use(file, server, mode, replaying, recording, report)
     except TapeError as error:
         _report(error, replaying, given)
         raise
     name = replaying.in_place_of or file
     if outcome.played is not None:
-        tell_played(outcome.played, replaying, name, quiet)
+        report_played(outcome.played, replaying, name, quiet)
     if outcome.recorded is not None:
-        tell_summary(outcome.recorded, name, quiet)
-        tell_stripped(recording, quiet)
+        report_summary(outcome.recorded, name, quiet)
+        report_stripped(recording, quiet)
         if outcome.goes_on and not quiet:
-            tell("this run records: its sessions play in this order from the next run on, or with --mode none")
+            report("this run records: its sessions play in this order from the next run on, or with --mode none")
         if outcome.played is not None and (outcome.played.stale or not quiet):
-            tell(_grown(name, outcome.played))
+            report(_grown(name, outcome.played))
     elif outcome.played is None:
         say(f"nothing was recorded: {name}")
     ctx.exit(outcome.code)
 
 
 def _grown(name: str, played: Played) -> str:
-    """What was added to a cassette, and what of the rest may be older than that."""
+    """Describe how a cassette grew, and how many answers may be older than that."""
     grown = f"{name} grew by {count(played.grew, 'call')}"
     if not played.stale:
         return grown
@@ -76,7 +76,7 @@ def _grown(name: str, played: Played) -> str:
 
 
 def _report(error: TapeError, replaying: Replay, given: dict[str, Any]) -> None:
-    """Where a test looks for what happened, it finds why nothing did."""
+    """Add an error to the report that a test reads."""
     from ...redaction.diagnostics import Discreet  # only where something went wrong
     from ...replay.report import Reporter
 

@@ -13,6 +13,7 @@ import click
 from ...compare.judging import Comparison
 from ...errors import TapeError, count, pasted
 from ...options import NO_REDACT, NOTE, RECORDING, REDACT, WEB, words_for
+from ...values import check_session
 from .. import say
 from ..compare import AfterDashes, diff_options, fails, is_text, project_from, show
 from ..options import files as of_files
@@ -63,7 +64,7 @@ def command(ctx: click.Context, /, files: tuple[str, ...], quiet: bool, **given:
     project = project_from(given)
     found = [plan for file in files for plan in planned(*_named(file, options))]
     check(found, options, os.environ)
-    _tell_secrets(found, quiet)
+    _report_secrets(found, quiet)
     codes, comparisons = [], list[Comparison]()
     with tidied_up(), tempfile.TemporaryDirectory(prefix="mcp-tape-verify-") as directory:
         for together in _by_file(found):
@@ -77,7 +78,7 @@ def command(ctx: click.Context, /, files: tuple[str, ...], quiet: bool, **given:
 
 
 def _by_file(found: Sequence[Plan]) -> list[list[Plan]]:
-    """What is played of the same cassette together, however it was named: it has one new recording."""
+    """Group plans by cassette, however it was named: each has one new recording."""
     files: dict[str, list[Plan]] = {}
     for plan in found:
         files.setdefault(os.path.realpath(plan.path), []).append(plan)
@@ -93,17 +94,17 @@ def _verified(
     given: dict[str, Any],
     quiet: bool,
 ) -> tuple[Verified, Comparison]:
-    """Play a session and compare; people are shown at once what came of it."""
+    """Play a session and compare; for people, print the result at once."""
     verified = _play(plan, server, options, directory)
     comparison = _compared(verified, project, given)
     if is_text(given):
         show(comparison, project, given)
-    _tell(verified, quiet)
+    _report(verified, quiet)
     return verified, comparison
 
 
 def _after(file: str, done: Sequence[tuple[Verified, Comparison]], given: dict[str, Any], quiet: bool) -> int:
-    """What becomes of the new recording."""
+    """Put the new recording in place, keep it for review, or drop it. Return an exit code."""
     sessions = [verified for verified, _ in done]
     if given["update"]:
         return _update(file, sessions, quiet)
@@ -112,8 +113,8 @@ def _after(file: str, done: Sequence[tuple[Verified, Comparison]], given: dict[s
     return 0
 
 
-def _tell_secrets(found: Sequence[Plan], quiet: bool) -> None:
-    """A cassette may be a stranger's: nothing goes to a server that was not told before."""
+def _report_secrets(found: Sequence[Plan], quiet: bool) -> None:
+    """Name the secrets that go to the server, before they do: the cassette may be a stranger's."""
     from ...redaction.restore import variable
 
     names = sorted({variable(source) for plan in found for source in plan.needs})
@@ -132,7 +133,7 @@ def _play(plan: Plan, server: Server, options: Options, directory: str) -> Verif
 
 
 def _code(verified: Verified, comparison: Comparison, project: Project) -> int:
-    """Whether something was found, or nothing was verified."""
+    """Exit code of one session: 1 if something was found, or nothing was verified."""
     if verified.failures or verified.said_nothing:
         return 1
     # The same client saw it of the old server.
@@ -155,12 +156,12 @@ def _compared(verified: Verified, project: Project, given: dict[str, Any]) -> Co
         return completed(compare(before, after, settings, more=found(verified)), verified)
 
 
-def _tell(verified: Verified, quiet: bool) -> None:
-    """What is not in the comparison: what failed, what was left out, and how much was played."""
+def _report(verified: Verified, quiet: bool) -> None:
+    """Report what is not in the comparison: failures, what was left out, how much was played."""
     name = f"{verified.path}#{verified.session}"
     for failure in verified.failures:
-        told = f"{failure.request}: {failure.message}" if failure.kind == "unanswered" else failure.message
-        say("\n  ".join([f"{name}: {told}", *failure.stderr]))
+        text = f"{failure.request}: {failure.message}" if failure.kind == "unanswered" else failure.message
+        say("\n  ".join([f"{name}: {text}", *failure.stderr]))
     for skipped in verified.skipped:
         say(f"{name}: left out: {skipped.request}, as {skipped.why}")
     if verified.said_nothing:
@@ -201,7 +202,7 @@ def _keep(file: str, done: Sequence[Verified], differs: bool, quiet: bool) -> No
 
 
 def _progress(plan: Plan) -> Callable[[int, int], None]:
-    """How far it is, where somebody watches."""
+    """A callback that shows progress on a terminal."""
     if not sys.stderr.isatty():
         return lambda done, of: None
     name = os.path.basename(plan.path)
@@ -234,8 +235,9 @@ def _options(given: dict[str, Any]) -> Options:
 
     if given["allow_writes"] and given["skip_writes"]:
         raise click.UsageError("either --allow-writes or --skip-writes, not both")
-    session = given["session"]
-    if session not in ("latest", "all") and not session.isdigit():
-        raise click.UsageError(f"--session: {session!r} is neither latest, all nor a session's number")
+    try:
+        check_session(given["session"])
+    except ValueError as error:
+        raise click.UsageError(f"--session: {error}") from None
     writes: Any = "allow" if given["allow_writes"] else "skip" if given["skip_writes"] else "refuse"
-    return Options(session, writes, given["timeout"], tuple(words_for((NOTE, *REDACT, NO_REDACT), given)))
+    return Options(given["session"], writes, given["timeout"], tuple(words_for((NOTE, *REDACT, NO_REDACT), given)))

@@ -25,13 +25,13 @@ def check_own(item: pytest.Item) -> None:
 
 
 def check_before(item: pytest.Item) -> None:
-    """Refuse it before it runs, unless it may ask for a tape as it does."""
+    """Refuse such a test before it runs, unless it may ask for a tape while it does."""
     if not _may_ask_later(item):
         check_own(item)
 
 
 def _may_ask_later(item: pytest.Item) -> bool:
-    """Whether the test, or a fixture of its project, is given the request. Those of plugins ask for no tape."""
+    """Return whether the test, or a fixture of its project, is given the request. Those of plugins ask for no tape."""
     known = getattr(item, "_fixtureinfo", None)
     if known is None:
         return "request" in getattr(item, "fixturenames", ())
@@ -46,7 +46,7 @@ def _is_of_project(function: Callable[..., Any], root: Path) -> bool:
 
 
 def is_idle(item: pytest.Item) -> bool:
-    """Whether a test is under a mark and has asked for no tape, also not through a fixture as it ran."""
+    """Return whether a test is under a mark and asked for no tape, not even through a fixture as it ran."""
     request = getattr(item, "_request", item)
     return bool(_marked_nodes(item)) and not _TAPES & set(getattr(request, "fixturenames", _TAPES))
 
@@ -62,7 +62,7 @@ def by_scope(items: Iterable[pytest.Item]) -> dict[str, set[str]]:
 
 
 def _is_selective(config: pytest.Config) -> bool:
-    """Whether single tests were chosen, so that the others of their module are not known."""
+    """Return whether single tests were chosen, so that the others of their module are not known."""
     return any("::" in str(argument) for argument in config.args) or bool(config.getoption("lf", False))
 
 
