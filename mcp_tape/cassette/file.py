@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import Sequence
 from contextlib import closing, suppress
 from typing import Any
 
@@ -209,12 +208,6 @@ def expect_onward(before: Any, now: Any) -> None:
     """Whether one block of rows ends behind the one before; in a damaged file, reading on would never end."""
     if type(now) is not type(before) or now <= before:
         raise sqlite3.DatabaseError("its rows are out of order")
-
-
-def expect_types(row: Sequence[Any], types: Sequence[tuple[type, ...]], table: str) -> None:
-    """Refuse what no recorder has written: SQLite takes any type in any column."""
-    if not all(map(isinstance, row, types)):
-        raise sqlite3.DatabaseError(f"a row of its table {table} holds what does not belong there")
 
 
 def unreadable(path: str, error: Exception) -> str:

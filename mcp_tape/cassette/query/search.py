@@ -98,8 +98,9 @@ def _spans(cassette: Cassette, session: int) -> Iterator[tuple[int, int, int]]:
     first = BEFORE_ALL
     sql = "SELECT seq FROM frames WHERE session = ?"
     for seqs in cassette.pages(sql, (session,), {"seq": 0}, itemgetter(0), most=_SPAN):
-        yield first, seqs[-1], len(seqs)
-        first = seqs[-1]
+        last = max(seqs)  # in a damaged index it may not be the last one
+        yield first, last, len(seqs)
+        first = last
 
 
 def _candidates(
