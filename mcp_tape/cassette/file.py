@@ -10,7 +10,6 @@ import os
 import sqlite3
 import sys
 from contextlib import closing, suppress
-from typing import Any
 
 from ..errors import CassetteError, pasted
 from . import journals, schema
@@ -202,12 +201,6 @@ def objects(db: sqlite3.Connection) -> list[tuple[str, str, str | None]]:
 def header_says_wal(path: str) -> bool:
     with open(path, "rb") as file:
         return file.read(20)[18:20] == b"\x02\x02"
-
-
-def expect_onward(before: Any, now: Any) -> None:
-    """Whether one block of rows ends behind the one before; in a damaged file, reading on would never end."""
-    if type(now) is not type(before) or now <= before:
-        raise sqlite3.DatabaseError("its rows are out of order")
 
 
 def unreadable(path: str, error: Exception) -> str:

@@ -275,13 +275,6 @@ class Cassette:
         """The error of a row that no recorder has written."""
         return self._unreadable(OddRowError(table))
 
-    def expect_onward(self, before: Any, now: Any) -> None:
-        """Refuse a file whose blocks of rows do not follow each other, for those who read by them."""
-        try:
-            file.expect_onward(before, now)
-        except sqlite3.Error as error:
-            raise self._unreadable(error) from None
-
     def rows(self, sql: str, values: Any = (), make: Callable[[Values], Any] | None = None) -> list[Any]:
         """All rows of a query, as tuples or made into something else."""
         try:

@@ -26,9 +26,7 @@ from tests.support.promises import CASSETTES, GOLDEN, Desk, frozen, frozen_json
 from tests.support.running import MCP_TAPE, python, receive, receive_line, run, send, started
 
 # What has a public name only for other modules, as docs/api.md does not have it.
-UNDOCUMENTED = set(
-    "connection counts_of each_session expect_onward expected frame odd pages rows session_blocks source".split()
-)
+UNDOCUMENTED = set("connection counts_of each_session expected frame odd pages rows session_blocks source".split())
 UNDOCUMENTED |= {"put", "rewound", "words"}
 
 # The public names ---------------------------------------------------------------------------------------

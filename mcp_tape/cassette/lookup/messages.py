@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...wire import frames, protocol, rewrite
 from ...wire.frames import FrameKind, Message, MessageKind, Side
 from .. import file
-from ..reader import MESSAGE_TYPES, Cassette, Types
+from ..reader import MESSAGE_TYPES, Cassette, OddRowError, Types
 
 if TYPE_CHECKING:
     from .controls import Controls
 
 _SMALL = 16_384  # longer texts are read when they are played, and those of batches once for all their messages
-_BLOCK = 1_000  # rows read at once where all are wanted
 _KEPT = 8  # things in a cache
 
 Position = tuple[int, int, int]  # session, seq, part
@@ -240,13 +240,9 @@ class Messages:
         return self.select(session, f"{where} ORDER BY frame, part LIMIT ?", method, name, most)
 
     def of_session(self, session: int) -> Iterator[Recorded]:
-        """Every request of the client, a block at a time."""
-        seq, part = 0, -1
-        where = "sender = 'client' AND (seq, part) > (?, ?) AND +key IS NOT NULL ORDER BY seq, part LIMIT ?"
-        while block := self.select(session, where, seq, part, _BLOCK):
-            yield from block
-            self._cassette.expect_onward((seq, part), block[-1].place[1:])
-            seq, part = block[-1].seq, block[-1].part
+        """Every request of the client, a page at a time."""
+        sql, key = f"{_MESSAGES} sender = 'client' AND +key IS NOT NULL", {"seq": 1, "frame": 12, "part": 2}
+        return chain.from_iterable(self._cassette.pages(sql, (session,), key, _recorded))
 
     def has_key(self, session: int, key: bytes) -> bool:
         """Return whether a session has a request with a key."""
@@ -386,5 +382,10 @@ class Messages:
     def select(self, session: int, where: str, *values: object) -> list[Recorded]:
         """The messages of a session that fit a condition."""
         asked = [file.storable(value) if isinstance(value, str) else value for value in (session, *values)]
-        rows = self._cassette.expected(self._cassette.rows(_MESSAGES + where, asked), _TYPES)
-        return [Recorded._make(row + _NOT_READ) for row in rows]
+        return self._cassette.rows(_MESSAGES + where, asked, _recorded)
+
+
+def _recorded(row: Sequence[Any]) -> Recorded:
+    if not all(map(isinstance, row, _TYPES)):
+        raise OddRowError("messages")
+    return Recorded._make((*row, *_NOT_READ))
