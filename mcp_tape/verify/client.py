@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ..cassette.lookup.messages import Recorded
+from ..cassette.lookup.messages import Messages, Recorded
 from ..cassette.query import calls
 from ..cassette.reader import Cassette
 from ..compare.checks.server_requests import same
 from ..compare.minted.uses import Key, Said, bound, is_lost, uses
 from ..redaction import restore
-from ..replay.selection import Selection
 from ..wire import jsontext, protocol
 from ..wire.channels import is_post
 from ..wire.frames import Message
@@ -32,14 +31,15 @@ class RecordedClient:
 
     def __init__(self, cassette: Cassette, plan: Plan, options: Options, environ: Mapping[str, str]) -> None:
         session = plan.session
-        self._selection = Selection(cassette, [session])
+        self._messages = Messages(cassette)
+        self._session = session
         self._cassette = cassette
         self._options = options
         self._environ = environ
         self._read_only = set(plan.read_only)
-        mine = self._selection.of_client(session)
-        self._family = {number: Selection(cassette, [number]) for number in _family(cassette, session)}
-        self._uses = uses(lambda: _said(self._family))
+        mine = self._messages.of_client(session)
+        family = _family(cassette, session)
+        self._uses = uses(lambda: _said(self._messages, family))
         self._sources = {key for found in self._uses.values() for use in found for key, _ in use.spots}
         self._live, self._lost = plan.heard
         self._never_asked: set[int] = set()  # seqs of requests that were left out
@@ -52,12 +52,12 @@ class RecordedClient:
         self.answered = 0
         noise = calls.client_noise(cassette, session)
         self.deck = ClientDeck(
-            self._selection, patience=PATIENCE, prepare=self._prepare, hear=self._hear, same=same, noise=noise
+            self._messages, session, patience=PATIENCE, prepare=self._prepare, hear=self._hear, same=same, noise=noise
         )  # fmt: skip
 
     def headers(self, row: Recorded | None) -> dict[str, str]:
         """Recorded headers of a request's arguments; other headers are made from its text."""
-        channel = self._selection.facts(row).channel if row else None
+        channel = self._messages.facts(row).channel if row else None
         if row is None or channel is None or not is_post(channel):
             return {}
         headers = _member(calls.request_head(self._cassette, row.session, channel, row.seq), "headers")
@@ -70,7 +70,7 @@ class RecordedClient:
     @property
     def has_stream(self) -> bool:
         """True if the client had opened a stream over HTTP for what the server sends unasked."""
-        return self._selection.controls.stream_status(self._selection.sessions[0]) is not None
+        return self._messages.controls.stream_status(self._session) is not None
 
     # -- what the deck calls
 
@@ -92,7 +92,7 @@ class RecordedClient:
 
     def _hear(self, row: Recorded, answer: Message) -> None:
         self.answered += 1
-        recorded = self._selection.answer(row)
+        recorded = self._messages.answer(row)
         if recorded is not None and recorded.place in self._sources:
             self._live[recorded.place] = answer.body
         if row.method == protocol.TOOLS:
@@ -115,7 +115,7 @@ class RecordedClient:
 
     def _lose(self, row: Recorded) -> None:
         self._never_asked.add(row.seq)
-        answer = self._selection.answer(row)
+        answer = self._messages.answer(row)
         if answer is not None:
             self._lost.add(answer.place)
 
@@ -126,18 +126,17 @@ class RecordedClient:
         cursor = _cursor(answer.body)
         if cursor is None or cursor in self._pages or len(self._pages) >= _MOST_PAGES:
             return
-        if recorded is not None and _cursor(self._selection.message(recorded).body) is not None:
+        if recorded is not None and _cursor(self._messages.message(recorded).body) is not None:
             return  # the next page is on the tape
         self._pages.add(cursor)
-        body = self._selection.message(self._selection.at(row.place)).body
+        body = self._messages.message(self._messages.at(row.place)).body
         rpc_id = f"mcp-tape-page-{len(self._pages)}"
         params = (body.get("params") or {}) | {"cursor": cursor}
         text = jsontext.dumps(body | {"id": rpc_id, "params": params}).encode()
         self.deck.insert(restore.restored(text, self._environ), row._replace(rpc_id=jsontext.quote(rpc_id)))
 
     def _recorded(self, key: Key) -> Any:
-        selection = self._family[key[0]]
-        return selection.message(selection.at(key)).body
+        return self._messages.message(self._messages.at(key)).body
 
 
 def _family(cassette: Cassette, session: int) -> list[int]:
@@ -146,12 +145,12 @@ def _family(cassette: Cassette, session: int) -> list[int]:
     return sorted({session} | {one.id for one in cassette.sessions() if base in (one.id, one.extends)})
 
 
-def _said(family: Mapping[int, Selection]) -> Iterator[Said]:
-    for session, selection in family.items():
-        rows: Iterable[Recorded] = [*selection.of_client(session), *selection.of_server(session)]
+def _said(messages: Messages, sessions: Iterable[int]) -> Iterator[Said]:
+    for session in sessions:
+        rows: Iterable[Recorded] = [*messages.of_client(session), *messages.of_server(session)]
         for row in sorted(rows, key=lambda row: row.place):
             if row.kind != "noise":
-                yield Said(row.place, row.sender, row.kind, row.method, selection.message(row).body)
+                yield Said(row.place, row.sender, row.kind, row.method, messages.message(row).body)
 
 
 def _cursor(body: Any) -> str | None:

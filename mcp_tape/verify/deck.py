@@ -16,9 +16,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from ..cassette.lookup.messages import FrameText, Recorded
+from ..cassette.lookup.messages import FrameText, Messages, Recorded
 from ..compare.minted import spots
-from ..replay.selection import Selection
 from ..replay.sends import Send
 from ..wire import frames, protocol, rewrite
 from ..wire.channels import STDIO
@@ -48,7 +47,8 @@ class ClientDeck:
 
     def __init__(
         self,
-        selection: Selection,
+        messages: Messages,
+        session: int,
         *,
         patience: float = 0.0,
         prepare: Prepare = lambda row, text: text,
@@ -56,18 +56,17 @@ class ClientDeck:
         same: Same = lambda then, now: False,
         noise: Iterable[tuple[int, bytes]] = (),
     ) -> None:
-        self._selection = selection
+        self._messages = messages
         self._prepare = prepare
         self._hear = hear
         self._same = same
-        session = selection.sessions[0]
-        mine, server = selection.of_client(session), selection.of_server(session)
+        mine, server = messages.of_client(session), messages.of_server(session)
         script = client_script.turns(mine, noise)
         self._mine = deque(script)
         self._answered = client_script.answered(mine, server)
         self._blocking = client_script.blocking(mine, self._answered)
         self._expected = deque(row for row in server if (row.answers, row.rpc_id) in self._blocking)
-        self._patience = Patience(selection, script, server, patience)
+        self._patience = Patience(messages, script, server, patience)
         self._asked = [row for row in server if row.kind == "request"]
         self._names: dict[int, dict[str, str]] = {}  # by request of ours, what it calls otherwise than recorded
         self._settled: set[Asked] = set()
@@ -160,10 +159,10 @@ class ClientDeck:
     def _sent(self, turn: Turn, now: float) -> list[Send]:
         if not turn.rows:
             return [Send(turn.noise, "")]
-        frame = self._selection.frame_text(turn.rows[0])
+        frame = self._messages.frame_text(turn.rows[0])
         kept: dict[Recorded, bytes] = {}
         for row in turn.rows:
-            whole = self._selection.element(row, frame)
+            whole = self._messages.element(row, frame)
             part = self._prepare(row, whole)
             if part is None:
                 self._settled.add((row.seq, row.rpc_id))
@@ -207,7 +206,7 @@ class ClientDeck:
             self._replies.append(_Reply(0, now, _no_answer(message, channel)))
             return
         self._asked.remove(asked)
-        answer = self._selection.answer(asked)
+        answer = self._messages.answer(asked)
         if answer is None:
             return  # the client had none either
         text = self._prepare(answer, self._text_of(answer, message.rpc_id or "null"))
@@ -238,18 +237,18 @@ class ClientDeck:
         return same
 
     def _text_of(self, answer: Recorded, rpc_id: str) -> bytes:
-        frame = self._selection.frame_text(answer)
-        part = rewrite.with_id(self._selection.element(answer, frame), answer.rpc_id, rpc_id)
+        frame = self._messages.frame_text(answer)
+        part = rewrite.with_id(self._messages.element(answer, frame), answer.rpc_id, rpc_id)
         return rewrite.with_elements(frame.text, [part]) if frame.is_batch and len(frame.parts) == 1 else part
 
     def _eol(self, row: Recorded) -> bytes:
         """The line end as recorded, where the client wrote lines."""
-        facts = self._selection.facts(row)
+        facts = self._messages.facts(row)
         return (facts.eol or "\n").encode() if facts.channel == STDIO else b"\n"
 
     def _params(self, row: Recorded) -> Any:
         """Params of a request of the server, without `_meta`."""
-        return protocol.without_meta(self._selection.message(row).body.get("params"))
+        return protocol.without_meta(self._messages.message(row).body.get("params"))
 
     def _named(self, row: Recorded) -> list[Any]:
         """Params under the names of the live call, and as recorded."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
-from ..cassette.lookup.messages import Recorded
+from ..cassette.lookup.messages import Messages, Recorded
 from ..cassette.query import calls
 from ..cassette.reader import Cassette
 from ..compare.minted.uses import Key
 from ..errors import TapeError
 from ..redaction import restore
 from ..redaction.redactor import FAILED
-from ..replay.selection import Selection, select
+from ..replay.selection import select
 from ..wire import protocol
 
 Writes = Literal["refuse", "allow", "skip"]
@@ -84,12 +84,12 @@ def check(found: Iterable[Plan], options: Options, environ: Mapping[str, str]) -
 
 def _read_only(cassette: Cassette, session: int) -> frozenset[str]:
     """The tools that are read-only in every list of a session and of the one that it extends."""
+    messages = Messages(cassette)
     said: dict[str, bool] = {}
     for number in filter(None, (session, cassette.session(session).extends)):
-        selection = Selection(cassette, [number])
-        for row in selection.of_client(number):
-            answer = selection.answer(row) if row.method == protocol.TOOLS and row.kind == "request" else None
-            for name, read_only in hints(selection.message(answer).body).items() if answer else ():
+        for row in messages.of_client(number):
+            answer = messages.answer(row) if row.method == protocol.TOOLS and row.kind == "request" else None
+            for name, read_only in hints(messages.message(answer).body).items() if answer else ():
                 said[name] = read_only and said.get(name, True)
     return frozenset(name for name, read_only in said.items() if read_only)
 
@@ -115,8 +115,8 @@ def _plan(cassette: Cassette, session: int, options: Options, heard: Heard) -> P
         raise TapeError(
             f"session {session} of {cassette.path} cannot be played: a message of its client could not be kept"
         )
-    selection = Selection(cassette, [session])
-    mine, read_only = selection.of_client(session), _read_only(cassette, session)
+    messages = Messages(cassette)
+    mine, read_only = messages.of_client(session), _read_only(cassette, session)
     writes = {row.name or "" for row in mine if row.method == protocol.CALL and row.name not in read_only}
     needs: dict[str, set[str]] = {}
     for row, source in _hidden(cassette, session, mine):
@@ -125,7 +125,7 @@ def _plan(cassette: Cassette, session: int, options: Options, heard: Heard) -> P
     return Plan(
         cassette.path,
         session,
-        selection.controls.transport(session),
+        messages.controls.transport(session),
         read_only,
         tuple(sorted(writes)),
         {source: frozenset(where) for source, where in needs.items()},

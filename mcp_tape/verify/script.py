@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ..cassette.lookup.messages import Recorded
-from ..replay.selection import Selection
+from ..cassette.lookup.messages import Messages, Recorded
 from ..wire import protocol
 
 Asked = tuple[int, str | None]  # a request: seq and id
@@ -55,7 +54,7 @@ def blocking(mine: Iterable[Recorded], has_answer: set[Asked]) -> set[Asked]:
 class Patience:
     """Waits of the client: a moment for what the server had sent unasked; before a poll, as long as recorded."""
 
-    def __init__(self, selection: Selection, script: Iterable[Turn], server: list[Recorded], seconds: float) -> None:
+    def __init__(self, messages: Messages, script: Iterable[Turn], server: list[Recorded], seconds: float) -> None:
         self.seconds = seconds
         self._pauses: dict[int, float] = {}
         self._needs: dict[int | None, dict[str, int]] = {}
@@ -64,7 +63,7 @@ class Patience:
         self._since = 0.0
         self._lapses = 0
         if seconds:
-            self._read(selection, script, server)
+            self._read(messages, script, server)
 
     def hear(self, method: str | None) -> None:
         """Count a message that the server sent unasked."""
@@ -94,7 +93,7 @@ class Patience:
         """Return whether something is missing that had come before this frame of the client, or before the end."""
         return any(self._heard[method] < count for method, count in self._needs.get(seq, {}).items())
 
-    def _read(self, selection: Selection, script: Iterable[Turn], server: list[Recorded]) -> None:
+    def _read(self, messages: Messages, script: Iterable[Turn], server: list[Recorded]) -> None:
         counts: Counter[str] = Counter()
         recent: set[str] = set()  # what came behind the last answer: what came before it is late already
         rows, last = iter(server), None
@@ -112,7 +111,7 @@ class Patience:
                 self._needs[turn.seq if turn else None] = {method: counts[method] for method in recent}
                 recent.clear()
             if turn is not None and last is not None and _is_poll(turn):
-                self._pauses[turn.seq] = _pause(selection, last, turn.rows[0])
+                self._pauses[turn.seq] = _pause(messages, last, turn.rows[0])
 
 
 def _is_poll(turn: Turn) -> bool:
@@ -120,6 +119,6 @@ def _is_poll(turn: Turn) -> bool:
     return any((row.method or "").startswith(protocol.TASK_PREFIX) for row in turn.rows)
 
 
-def _pause(selection: Selection, before: Recorded, poll: Recorded) -> float:
-    then, now = selection.facts(before).at or 0, selection.facts(poll).at or 0
+def _pause(messages: Messages, before: Recorded, poll: Recorded) -> float:
+    then, now = messages.facts(before).at or 0, messages.facts(poll).at or 0
     return min(max(0, now - then) / 1_000_000, _LONGEST_PAUSE)

@@ -109,7 +109,7 @@ class Player:
 def back_to_back(path: Path, session: str = "latest") -> tuple[list[bytes], list[bytes], Player, ClientDeck]:
     """Play a cassette with both roles until neither has anything to say: what each of them sent."""
     player = Player(path, session)
-    client = ClientDeck(player.selection)
+    client = ClientDeck(player.selection, player.selection.sessions[0])
     sent: tuple[list[bytes], list[bytes]] = ([], [])
     told = player.deck.due(0.0)
     for _ in range(100_000):

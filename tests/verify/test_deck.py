@@ -26,7 +26,8 @@ class Played:
     """A deck, and what it sends at a time."""
 
     def __init__(self, cassette: Cassette, **options: Any) -> None:
-        self.deck = ClientDeck(select(cassette, "latest"), **options)
+        selection = select(cassette, "latest")
+        self.deck = ClientDeck(selection, selection.sessions[0], **options)
 
     def at(self, now: float, *texts: str) -> list[Any]:
         """What goes out once these have come: ids or methods."""
