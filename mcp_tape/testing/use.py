@@ -53,9 +53,6 @@ def use_cassette(
     """
     given = dict(locals())  # before another name is bound
     _check_server(command, url)
-    for row in (MODE, *REPLAYING, *REDACT):
-        if row.keyword == row.name:
-            _check(row, given[row.name])
     given = _by_name(given)
     path = os.path.abspath(path)
     settings = Settings(
@@ -78,37 +75,44 @@ def use_cassette(
 
 
 def _by_name(keywords: dict[str, Any]) -> dict[str, Any]:
-    """Return values by the names of the table, as a command line gives them; functions apart from texts."""
+    """Check keywords. Return values by the names of the table, as a command line gives them; functions apart."""
     given = {row.name: keywords[row.name] for row in USE if row.keyword == row.name}
-    for row in USE:
+    given["headers"] = tuple((keywords["headers"] or {}).items())
+    for row in (MODE, *REPLAYING, *REDACT):
+        if row.name in given:
+            given[row.name] = _checked(row, given[row.name])
         if row.functions:
             given[row.functions] = tuple(each for each in given[row.name] if not isinstance(each, str))
             given[row.name] = tuple(each for each in given[row.name] if isinstance(each, str))
-        elif row.multiple and row.name in given:
-            given[row.name] = tuple(given[row.name] or ())
-    headers = tuple((keywords["headers"] or {}).items())
-    apart = {"no_redact": not keywords["redact"], "redactions": tuple(keywords["redactions"])}
-    return given | apart | {"session": str(keywords["session"]), "headers": headers}
+    return given | {"no_redact": not keywords["redact"], "redactions": tuple(keywords["redactions"])}
 
 
-def _check(row: Option, value: Any) -> None:
+def _checked(row: Option, value: Any) -> Any:
     """Refuse at once what would fail only when a client comes, perhaps in another thread or process."""
     if isinstance(row.kind, tuple):
         if value not in row.kind and (value, row.default) != (None, None):
             raise TapeError(f"there is no {row.name} {value!r}: choose one of {', '.join(row.kind)}")
     elif row.kind == "number" and not value >= 0:
         raise TapeError(f"{row.name} {value} is less than 0")
-    elif row.check and not (row.multiple or row.parse):
-        _try(row, str(value), row.name)
+    elif row.multiple or row.parse:
+        return _checked_list(row, value)
     elif row.check:
-        if isinstance(value, str):
-            raise TapeError(f"{value!r} must be in a list")
-        what = f"no {row.noun}" if row.noun else f"nothing for {row.name}"
-        for source in value:
-            if isinstance(source, str) or not row.functions:
-                _try(row, source, f"{source!r} is {what}:")
-            elif not callable(source):
-                raise TapeError(f"{source!r} is neither a text nor a function")
+        value = str(value)
+        _try(row, value, row.name)
+    return value
+
+
+def _checked_list(row: Option, value: Any) -> tuple[Any, ...]:
+    if row.check and isinstance(value, str):
+        raise TapeError(f"{value!r} must be in a list")
+    values = tuple(value)
+    what = f"no {row.noun}" if row.noun else f"nothing for {row.name}"
+    for source in values if row.check else ():
+        if isinstance(source, str) or not row.functions:
+            _try(row, source, f"{source!r} is {what}:")
+        elif not callable(source):
+            raise TapeError(f"{source!r} is neither a text nor a function")
+    return values
 
 
 def _try(row: Option, source: str, refused: str) -> None:
