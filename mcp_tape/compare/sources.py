@@ -170,8 +170,7 @@ class Survey:
         answer = self._ask(protocol.INITIALIZE, params)
         if "result" not in answer.body:
             raise ServerError(f"the server refused the handshake: {jsontext.compact(answer.body.get('error'))}")
-        notification = {"jsonrpc": "2.0", "method": protocol.INITIALIZED}
-        self._connection.send(jsontext.dumps(notification).encode())
+        connect.notify(self._connection, protocol.INITIALIZED)
         return answer
 
     def _pages(self, kind: protocol.Kind) -> Iterator[Answer]:

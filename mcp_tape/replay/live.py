@@ -32,7 +32,7 @@ class ToLive(NamedTuple):
     """A message for the live server."""
 
     text: bytes
-    origin: Any = None  # what came with the client's frame: its headers, over HTTP
+    origin: Any = None  # of the client's frame: its headers, over HTTP
     call: Call | None = None  # the miss, if it is one
     begins: bool = False  # of the handshake: it has to be through before anything else is sent
 
@@ -57,7 +57,7 @@ class Episodes:
         self._overhear = overhear
         self._strays = strays
         self._origin: Any = None
-        self._handshake: list[ToLive] = []  # how this client began
+        self._handshake: list[ToLive] = []  # of the client
         self._greeting: str | None = None  # the id of the handshake that the live server has yet to answer
         self._live = False
         self._gone = False  # ended, or never started

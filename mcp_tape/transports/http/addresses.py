@@ -4,14 +4,14 @@ from __future__ import annotations
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
+    """Return whether only this machine can reach a host."""
     from ipaddress import ip_address
 
     return host.lower() == "localhost" or (is_address(host) and ip_address(host).is_loopback)
 
 
 def is_address(name: str) -> bool:
-    """Whether it is an address and not a name, which may be made to point elsewhere."""
+    """Return whether a host is an address; a name may be made to point elsewhere."""
     from ipaddress import ip_address
 
     try:

@@ -17,7 +17,7 @@ TRANSPORT = "mcp_tape.transport"  # in a scope: the connection of the request
 
 
 def header(headers: Headers, name: bytes) -> str | None:
-    """The first header of this name; uvicorn gives names in lower case."""
+    """The value of the first header of this name; names are in lower case, as ASGI has them."""
     return next((value.decode("latin-1") for key, value in headers if key == name), None)
 
 
@@ -28,7 +28,7 @@ async def answer(
     content: bytes = b"text/plain; charset=utf-8",
     *more: tuple[bytes, bytes],
 ) -> None:
-    """A response of our own."""
+    """Send a response of our own."""
     body = text.encode() if isinstance(text, str) else text
     headers = [(b"content-length", b"%d" % len(body)), *([(b"content-type", content)] if body else []), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -36,12 +36,15 @@ async def answer(
 
 
 def abort(scope: Scope) -> None:
-    """End the connection of a request at once, so that nobody takes it for a clean end."""
+    """End the connection of a request at once: an incomplete response must not look complete.
+
+    https://www.rfc-editor.org/rfc/rfc9112#section-8
+    """
     scope[TRANSPORT].abort()
 
 
 def reset(scope: Scope) -> None:
-    """The same as a network fault would."""
-    at_once = struct.pack("ii", 1, 0)  # lingering for no time makes the system send a reset
+    """Reset the connection of a request, as a network fault would."""
+    at_once = struct.pack("ii", 1, 0)  # to linger for no time makes the system send a reset, see SO_LINGER in socket(7)
     scope[TRANSPORT].get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
     abort(scope)

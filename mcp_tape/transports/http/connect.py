@@ -1,6 +1,6 @@
-"""Being a client of a server at a URL: Streamable HTTP of both eras, and the old HTTP+SSE.
+"""The client of a server at a URL: Streamable HTTP of both eras, and the older HTTP+SSE.
 
-One event loop in a thread of its own does what HTTP needs; to callers it looks like a pipe.
+An event loop in a thread of its own does the HTTP; to callers it looks like a pipe.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from .addresses import is_loopback
 from .upstream import Incoming, Mark, origin_of, trust, why, within
 
 _CONNECT = 30.0  # seconds
-_POSTED = 10.0  # seconds for what is only told to be accepted
-_HEARD = 0.5  # seconds for a stream to be opened
+_POSTED = 10.0  # seconds for a notification or a response to be accepted
+_HEARD = 0.5  # seconds for a GET stream to be opened
 _LEAVING = 5.0
-_MOST_RESUMED = 100  # times that a stream is taken up again
+_MOST_RESUMED = 100  # times that a stream is resumed
 _MOST_REDIRECTS = 20
 _ACCEPTS = {"POST": "application/json, text/event-stream", "GET": EVENT_STREAM, "DELETE": EVENT_STREAM}
 _NAMED = (protocol.CALL, protocol.GET_PROMPT, protocol.READ)  # requests that name what they are about in a header
 
 
 class Http:
-    """A server at a URL. `sse`: the old HTTP+SSE; `listen`: hear also what the server says of its own accord.
+    """A server at a URL. `sse`: over HTTP+SSE; `listen`: open a GET stream for messages that belong to no request.
 
-    `late`: but not what it says at once when it is told that the client is initialized.
+    `late`: open it only after `notifications/initialized`, and so miss what is sent right then.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Http:
         self._inbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._gone: Ended | None = None
-        self._heard = threading.Event()  # the stream for what the server says of its own accord is there, or refused
+        self._heard = threading.Event()  # the GET stream is open, or refused
         self.made_up: dict[str, str] = {}
         self._client = httpx2.AsyncClient(
             headers=list(headers),
@@ -87,7 +87,7 @@ class Http:
         self.close()
 
     def send(self, text: bytes, headers: Mapping[str, str] = {}) -> None:
-        """A message. What is only told is accepted when this returns. `headers`: where the message has none itself."""
+        """Send a message. One that is no request is accepted when this returns. `headers`: defaults for its own."""
         text = text.rstrip(b"\r\n")
         messages = frames.parse(text)[1]
         body = messages[0].body if len(messages) == 1 else {}
@@ -95,7 +95,7 @@ class Http:
         own = dict(headers) | headers_of_message(body, params)
         is_legacy = any(message.method in protocol.INITIALIZED_NAMES for message in messages)
         if is_legacy and self._listens and not self._late:
-            self._open_stream()  # before it is told: some servers speak up at once
+            self._open_stream()  # first: some servers send something at once
         posting = self._post(text, messages, own)
         if any(message.kind == "request" for message in messages) and not self._sse:
             self._start(posting)
@@ -105,7 +105,7 @@ class Http:
             self._open_stream()
 
     def receive(self, timeout: float) -> bytes | None:
-        """The next message of the server; None if there is none in time."""
+        """Return the next message of the server; None if there is none in time."""
         try:
             return self._inbox.get(timeout=max(0.0, timeout))
         except queue.Empty:
@@ -119,7 +119,7 @@ class Http:
         return ()
 
     def close(self) -> None:
-        """Leave: streams are closed, and a session is ended."""
+        """Close all streams, and end the session."""
         self._run(self._leave(), _LEAVING)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_LEAVING)
@@ -142,11 +142,14 @@ class Http:
                 self._make_up(waiting, "the response ended before the answer")
         except httpx2.HTTPError as error:
             self._make_up(waiting, f"cannot reach {self._url}: {why(error)}")
-        except Exception as error:  # of a library, or ours: an answer that never comes would tell nobody
+        except Exception as error:  # of a library, or ours: else the answer would never come
             self._make_up(waiting, f"the answer cannot be read: {type(error).__name__}: {error}")
 
     async def _resume(self, mark: Mark, waiting: set[str]) -> None:
-        """Some servers close a stream and want it to be taken up again."""
+        """Resume a stream that the server has closed before the answer.
+
+        https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
+        """
         for _ in range(_MOST_RESUMED):
             if not waiting or not mark.last:
                 return
@@ -162,7 +165,7 @@ class Http:
                 await self._hear(response, set())
 
     async def _open_old(self) -> None:
-        """The stream on which everything will come, and where to post to."""
+        """HTTP+SSE: open the stream for all messages, and find out where to post."""
         endpoint: asyncio.Future[str] = self._loop.create_future()
         self._begin(self._listen_old(endpoint))
         named = await endpoint
@@ -198,7 +201,7 @@ class Http:
             await response.aclose()
 
     async def _sent(self, request: httpx2.Request) -> httpx2.Response:
-        """The response, behind redirects within the server: tokens and restored secrets are for no other."""
+        """Follow redirects within the server: tokens and restored secrets are for no other."""
         for _ in range(_MOST_REDIRECTS):
             try:
                 response = await self._client.send(request, stream=True)
@@ -223,7 +226,7 @@ class Http:
         mark: Mark | None = None,
         endpoint: asyncio.Future[str] | None = None,
     ) -> Incoming:
-        """Each message of a response, as it comes."""
+        """Receive each message of a response, as it comes."""
         incoming = Incoming(response.status_code, response.headers.raw, mark)
         if response.request.method == "POST" and not incoming.is_error:
             self._session = self._session or incoming.session
@@ -245,7 +248,7 @@ class Http:
         self._inbox.put(text)
 
     def _learn(self, body: dict[str, Any]) -> None:
-        """What later requests have to tell."""
+        """Learn what the headers of later requests have to repeat."""
         result = body.get("result")
         if protocol.member(result, "serverInfo") is not None and self._version is None:
             version = protocol.member(result, "protocolVersion")
@@ -253,9 +256,9 @@ class Http:
         self._params |= tool_headers(body)
 
     def _refuse(self, status: int, body: bytes, waiting: set[str]) -> None:
-        """An error of HTTP answers the requests that it was for."""
+        """Answer the requests of a POST that got an HTTP error."""
         messages = frames.parse(body)[1]
-        if status == 502 and b'"mcp-tape cannot reach' in body:  # said by a recorder between us and the server
+        if status == 502 and b'"mcp-tape cannot reach' in body:  # by a recorder between us and the server
             said = str(protocol.member(messages[0].body.get("error"), "message")) if messages else ""
             self.made_up |= dict.fromkeys(waiting, said.removeprefix("mcp-tape "))
         if any(message.rpc_id in waiting for message in messages):
@@ -267,7 +270,7 @@ class Http:
             self._inbox.put(rewrite.refusal(body, rpc_id) if messages else own)
 
     def _make_up(self, waiting: set[str], reason: str) -> None:
-        """Nothing is left hanging."""
+        """Answer requests that will get no answer with an error."""
         for rpc_id in waiting:
             self.made_up[rpc_id] = reason
             self._inbox.put(rewrite.error_response(rpc_id, protocol.SERVER_ERROR, reason))
@@ -297,7 +300,7 @@ class Http:
         task.add_done_callback(self._tasks.discard)
 
     def _run(self, work: Coroutine[Any, Any, None], seconds: float) -> None:
-        """Something that is waited for, but not for ever."""
+        """Run work in the loop and wait for it, for a while."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             future.result(seconds)
@@ -334,7 +337,7 @@ def headers_of_message(body: dict[str, Any], params: Mapping[Path, str]) -> dict
 
 
 def tool_headers(body: dict[str, Any]) -> dict[str, dict[Path, str]]:
-    """By tool, which arguments have a header: as a result of tools/list tells it."""
+    """By tool, the arguments that have a header, according to a result of tools/list."""
     tools = protocol.member(body.get("result"), "tools")
     found = {}
     for tool in tools if isinstance(tools, list) else ():
@@ -345,7 +348,7 @@ def tool_headers(body: dict[str, Any]) -> dict[str, dict[Path, str]]:
 
 
 def _encoded(value: str) -> str:
-    """The value of a header: as it is where that can be told from an encoded one."""
+    """Encode the value of a header, unless it is plain and does not look like an encoded one."""
     if value.isascii() and value.isprintable() and value == value.strip() and not value.startswith("=?"):
         return value
     return f"=?base64?{base64.b64encode(value.encode('utf-8', 'surrogatepass')).decode()}?="

@@ -1,4 +1,4 @@
-"""Who may talk to a server of ours, and what is said when one fails."""
+"""Who may talk to a server of ours, and reports of its failures."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ _ORIGIN, _SITE = shortcut.OF_BROWSERS
 
 
 class Guard:
-    """Lets through what was meant for us: a web page must not reach a local server, by a name of its own or by ours."""
+    """Refuses requests of web pages, which must not reach a local server by a name of their own or by ours.
+
+    https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning
+    """
 
     def __init__(self, app: App, host: str, report: Callable[[Exception], None]) -> None:
         self._app = app
         self._report = report
         self._names = {host.lower(), "localhost", socket.gethostname().lower()}
-        self._usual: str | None = None  # the last host that was ours
+        self._usual: str | None = None  # the last host that was let through
         self._asked: shortcut.Quick | None = getattr(app, "quick", None)
         self.quick: shortcut.Quick | None = self._quick if self._asked else None
 
@@ -49,7 +52,7 @@ class Guard:
             raise  # uvicorn answers with a 500, or closes the connection
 
     def _quick(self, request: shortcut.Request) -> shortcut.Found:
-        """The same for a request that may be answered at once, which none of a browser is."""
+        """Pass a usual request on, to be answered at once; requests of browsers never are usual."""
         host = header(request.headers, b"host")
         if self._asked is None:
             return None
@@ -94,12 +97,15 @@ def _refused_page(headers: Headers) -> Refusal | None:
 
 
 def _refused_verb(verb: str) -> Refusal | None:
-    """A tunnel would lead past us, and an echo of the request would show what we add to it."""
+    """Refuse CONNECT, whose tunnel would lead past us, and TRACE, whose echo would show the headers that we add."""
     return (405, f"{verb} is not served here") if verb in ("CONNECT", "TRACE") else None
 
 
 def _to_origin_form(scope: Scope) -> None:
-    """A client that takes us for a proxy names the whole URL."""
+    """Strip the origin off a target in absolute form, which clients send to proxies.
+
+    https://www.rfc-editor.org/rfc/rfc9112#section-3.2.2
+    """
     found = _ABSOLUTE.match(scope["raw_path"])
     if found:
         scope["raw_path"] = scope["raw_path"][found.end() :] or b"/"
@@ -114,7 +120,7 @@ def _hostname(url: str) -> str:
 
 
 class Accidents:
-    """What goes wrong within mcp-tape while it serves: said once each, as it happens, and told by the exit code."""
+    """Bugs within mcp-tape while it serves: each reported once, as it happens, and by the exit code."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -126,13 +132,13 @@ class Accidents:
 
     def __call__(self, error: Exception) -> None:
         if isinstance(error, TapeError):
-            return  # whoever serves ends with it
+            return  # serving ends with it
         from ...redaction.diagnostics import hidden
 
         *_, (frame, line) = traceback.walk_tb(error.__traceback__) if error.__traceback__ else [(None, 0)]
         where = f" ({os.path.basename(frame.f_code.co_filename)}:{line})" if frame else ""
-        told = " ".join(f"{type(error).__name__}: {error}".split())
-        text = hidden(f"a request failed within mcp-tape, please report it: {told}{where}")
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        text = hidden(f"a request failed within mcp-tape, please report it: {what}{where}")
         if text not in self._said:
             self._said.add(text)
             self._say(text)

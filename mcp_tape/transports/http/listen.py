@@ -26,7 +26,7 @@ UVICORN = "uvicorn>=0.30,<1"
 _BACKLOG = 1024
 _BEHIND = 1 << 16  # bytes of further requests that are kept while one is answered
 HEAD_TIMEOUT = 30.0  # seconds
-_GRACE = 0.3  # seconds that a response may take to end when we are told to stop
+_GRACE = 0.3  # seconds that a response may take to end when we stop
 _TOO_SLOW = shortcut.whole(
     408,
     [(b"content-type", b"text/plain"), (b"connection", b"close")],
@@ -44,9 +44,9 @@ class Address(NamedTuple):
 
 
 class Site:
-    """A listening socket, and what is served there until somebody says to stop.
+    """A listening socket, and an application that is served there.
 
-    `report` hears of what went wrong within an application; the client then gets a 500, or sees a broken connection.
+    `report` gets the exceptions of an application; the client gets a 500, or sees a broken connection.
     """
 
     def __init__(
@@ -65,9 +65,9 @@ class Site:
         asyncio.run(self.run(app, started, heeds_signals=True))
 
     async def run(self, app: App, started: Callable[[str], None], *, heeds_signals: bool = False) -> None:
-        """Serve until told to stop."""
+        """Serve until `stop` is called, or a signal comes if those are heeded."""
         for name in ("uvicorn.error", "asyncio") if heeds_signals else ():  # else the process is not ours
-            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what matters is said by us
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # we report what matters
         asyncio.get_running_loop().set_exception_handler(self._hear)
         config = configured(Guard(app, self._host, self._report), self._head_timeout)
         self._server = _Server(config, lambda: started(self.origin), heeds_signals)
@@ -77,7 +77,7 @@ class Site:
             self._listener.close()
 
     def _hear(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What a timer or a task ended with. What a client wrote to a connection is no fault of ours."""
+        """Report the exceptions of timers and tasks. Those of a connection are no fault of ours."""
         error = context.get("exception")
         if isinstance(error, Exception) and "protocol" not in context and "transport" not in context:
             self._report(error)
@@ -88,7 +88,7 @@ class Site:
 
 
 def configured(guard: Guard, head_timeout: float = HEAD_TIMEOUT) -> uvicorn.Config:
-    """How uvicorn serves for us."""
+    """The configuration of uvicorn."""
     return uvicorn.Config(
         guard,
         http=partial(_Protocol, head_timeout=head_timeout),  # type: ignore[arg-type]  # called like a class
@@ -106,7 +106,7 @@ def configured(guard: Guard, head_timeout: float = HEAD_TIMEOUT) -> uvicorn.Conf
 
 
 def _bind(address: Address) -> socket.socket:
-    """A listening socket; port 0 picks a free one."""
+    """Return a listening socket; port 0 picks a free one."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     # Where the protocol is not named, asyncio leaves Nagle's algorithm on, which costs 40 ms a response.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -197,7 +197,7 @@ class _Protocol(H11Protocol):
             self.data_received(held)
 
     def send_400_response(self, msg: str) -> None:
-        """Turn away what is no HTTP, unless a response has begun; either way nobody listens to what is answered."""
+        """Refuse what is no HTTP, unless a response has begun; either way the connection ends."""
         with contextlib.suppress(h11.LocalProtocolError):  # a response has begun, or may have no body
             super().send_400_response(msg)
         self.transport.close()
@@ -206,7 +206,7 @@ class _Protocol(H11Protocol):
             self.cycle.message_event.set()
 
     def _time_head(self, *, is_awaited: bool) -> None:
-        """A head is waited for, but not for ever: thousands that never end would cost nothing to send."""
+        """Limit the time for the head of a request: thousands that never end would cost nothing to send."""
         if not is_awaited and self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
@@ -276,7 +276,7 @@ class _Protocol(H11Protocol):
         self.tasks.add(task)
 
     def _stay_attentive(self) -> None:
-        """Read on, though the next request is there before the response is through: a client may leave."""
+        """Read on although the next request has arrived before the response is through: the client may leave."""
         if self.flow.read_paused and not self.cycle.more_body and len(self.conn.trailing_data[0]) < _BEHIND:
             self.flow.resume_reading()
 

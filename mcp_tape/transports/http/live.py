@@ -1,4 +1,4 @@
-"""A live HTTP server beside a replay: what the tape cannot answer is asked there, and recorded."""
+"""A live HTTP server beside a replay: misses are asked there, through the proxy that records them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     Hear = Callable[[bytes, str | None], None]  # a message, and the name of the event that brought it
 
 _SESSION = protocol.SESSION_HEADER.encode()
-# Of the client's headers those are left out that are about its own connection, its own session, or ours to say.
+# Headers of the client that are not passed on: about its own connection or session, or ours to set.
 _OURS = (b"content-length", b"transfer-encoding", b"accept-encoding", b"accept", b"host", _SESSION)
 _ACCEPTS = {"POST": b"application/json, text/event-stream", "GET": b"text/event-stream"}
 _MOST_REDIRECTS = 3
 
 
 class LiveServer(Server):
-    """Plays the tape; asks the server behind a recording proxy for the rest."""
+    """The server of a replay that passes misses on."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class LiveServer(Server):
         self._path = path
         self._note = note
         self._links: dict[Conversation, _Link] = {}
-        self._heard: _Link | None = None  # whose client is being heard
+        self._heard: _Link | None = None  # of the client that is being heard
 
     @property
     def passed_on(self) -> int:
@@ -71,7 +71,7 @@ class LiveServer(Server):
 
 
 class _Link:
-    """One client at the live server: each message is a request of its own, and they run side by side."""
+    """One client at the live server: each message is an HTTP request, and they run concurrently."""
 
     def __init__(self, through: Through, conversation: Conversation, note: Callable[[str], None]) -> None:
         self._through = through
@@ -81,14 +81,14 @@ class _Link:
         self.episodes.attach(conversation.deck)
         controls, sessions = conversation.selection.controls, conversation.selection.sessions
         self._is_old = controls.transport(sessions[0]) == SSE
-        self._endpoint: asyncio.Future[bytes] | None = None  # where HTTP+SSE wants its messages
-        self._ready: asyncio.Task[None] | None = None  # what has to be through before anything else is sent
+        self._endpoint: asyncio.Future[bytes] | None = None  # of HTTP+SSE, to post to
+        self._ready: asyncio.Task[None] | None = None  # has to be through before anything else is sent
         self._listens = False
         self._posted: list[Call] = []  # whose answers come on the one stream of HTTP+SSE
         self._tasks: set[asyncio.Task[None]] = set()
 
     def flush(self) -> None:
-        """Do what the episodes have decided."""
+        """Perform what was decided."""
         for message in self.episodes.to_live():
             before = self._ready or self._start(self._open(message.origin))
             sending = self._start(_after(before, partial(self._send, message, self._left(message.call))))
@@ -104,7 +104,7 @@ class _Link:
             self._note("a miss: asking the live server; only the handshake was replayed to it")
 
     def _left(self, call: Call | None) -> asyncio.Event | None:
-        """Set when the client leaves a call, which is the modern way to cancel."""
+        """An event that is set when the client leaves a call, as modern clients do to cancel it."""
         if call is None:
             return None
         left = asyncio.Event()
@@ -115,7 +115,7 @@ class _Link:
     # -- to the live server
 
     async def _open(self, headers: Headers) -> None:
-        """HTTP+SSE has one stream for all answers, whose first event says where to post."""
+        """HTTP+SSE: open the one stream for all answers, whose first event says where to post."""
         if self._is_old:
             self._endpoint = asyncio.get_running_loop().create_future()
             self._start(self._listen(headers))
@@ -142,17 +142,17 @@ class _Link:
             self.episodes.unanswered(call)
 
     def _listen_once(self, headers: Headers) -> None:
-        """Streamable HTTP: one GET for what the server says without being asked, once there is a session."""
+        """Streamable HTTP: open the GET stream, once there is a session."""
         if not self._is_old and not self._listens and self._through.session is not None:
             self._listens = True
             self._start(self._listen(headers))
 
     async def _listen(self, headers: Headers) -> None:
-        """Hear what the server says without being asked; over HTTP+SSE, all that it says."""
+        """Receive messages that belong to no call; over HTTP+SSE, all messages."""
         await self._through.ask("GET", headers, b"", partial(self._heard, None))
         if self._endpoint is not None:
             if not self._endpoint.done():
-                self._endpoint.set_result(self._through.path)  # it has no stream: what is posted there will tell
+                self._endpoint.set_result(self._through.path)  # there is no stream: a POST will show why
             for call in self._posted:
                 self.episodes.unanswered(call)
             self.flush()
@@ -160,7 +160,7 @@ class _Link:
     # -- from the live server
 
     def _heard(self, call: Call | None, text: bytes, event: str | None) -> None:
-        """A message of the live server, and the call whose stream it came on."""
+        """Receive a message of the live server; `call`: the one whose stream it came on."""
         if event == "endpoint" and self._endpoint is not None and not self._endpoint.done():
             self._endpoint.set_result(self._posts_to(text.decode("utf-8", "replace").strip()))
             return
@@ -172,7 +172,7 @@ class _Link:
         path = self._through.path_here(self._through.path, named)
         if path is None:
             self._note(f"the live server wants messages at another server, {named}, which is asked nothing")
-        return path or self._through.path  # what is posted there will tell
+        return path or self._through.path  # a POST will show why
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
@@ -183,7 +183,7 @@ class _Link:
     def _end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if isinstance(error, Exception):  # a bug of ours: who waits for what it was about must not wait for ever
+        if isinstance(error, Exception):  # a bug of ours: no stream may wait for ever
             self._conversation.fail(error)
 
 
@@ -196,7 +196,7 @@ async def _after(ready: asyncio.Task[None], work: Callable[[], Coroutine[Any, An
 
 
 class Through:
-    """One client's requests to the live server, in a session that it has there."""
+    """One client's requests to the live server, in a session of their own."""
 
     def __init__(self, proxy: Proxy, path: bytes) -> None:
         self._proxy = proxy
@@ -206,7 +206,7 @@ class Through:
     async def ask(
         self, verb: str, headers: Headers, body: bytes, hear: Hear, left: asyncio.Event | None = None
     ) -> Refused | None:
-        """One request; each message of the response is heard. `left`: set when the client leaves."""
+        """Send one request; `hear` gets each message of the response. `left`: set when the client leaves."""
         path = self.path
         for _ in range(_MOST_REDIRECTS):
             response = await self._responded(self._scope(verb, path, headers, body), _receive(body, left), hear)
@@ -223,7 +223,7 @@ class Through:
         return _refused(f"the server redirects more than {_MOST_REDIRECTS} times")
 
     async def _responded(self, scope: Scope, receive: Receive, hear: Hear) -> Incoming | None:
-        """The response, all of which was heard; None if there was none."""
+        """Return the response, after all of it was heard; None if there was none."""
         response: Incoming | None = None
 
         async def send(message: MutableMapping[str, Any]) -> None:
@@ -242,7 +242,7 @@ class Through:
         return response
 
     def path_here(self, path: bytes, location: str) -> bytes | None:
-        """Where a redirect, or an endpoint, leads within the server; None where it leads to another."""
+        """Resolve a redirect, or an endpoint, to a path of the server; None if it leads to another."""
         found = within(self._proxy.origin, location, path.decode("latin-1"))
         return None if found is None else path_and_query(found).encode("latin-1", "replace")
 
@@ -256,7 +256,7 @@ class Through:
 
 
 class Refused(NamedTuple):
-    """A response that is an error of HTTP."""
+    """An HTTP error in place of an answer."""
 
     status: int
     content_type: str
@@ -264,7 +264,7 @@ class Refused(NamedTuple):
 
 
 def _elsewhere(location: str) -> Refused:
-    url = location.partition("?")[0]  # what stands behind it may be secret
+    url = location.partition("?")[0]  # the query may be secret
     return _refused(f"the server redirects to {url}, which is another server and was sent nothing")
 
 
@@ -274,7 +274,7 @@ def _refused(reason: str) -> Refused:
 
 
 def _receive(body: bytes, left: asyncio.Event | None) -> Callable[[], Any]:
-    """What an application is given to read a request, and to hear that the client has left."""
+    """The `receive` of an ASGI application: one request, then the client's leaving."""
     requests = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def receive() -> MutableMapping[str, Any]:

@@ -1,7 +1,7 @@
-"""Being between a client and an HTTP server: each piece is recorded, then passed on as it came.
+"""Between a client and an HTTP server: each piece is recorded, then passed on as it came.
 
-One request upstream for each request downstream. Nothing is collected: what a slow reader does not take is
-not read from the other side.
+One request upstream for each request downstream. Nothing is buffered: what a slow reader does not take is not read from
+the other side.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _REMEMBERED = 1 << 16  # bytes of a request that are kept until it is answered, 
 
 
 class ClientLeftError(Exception):
-    """The client has gone before its request was through."""
+    """The client has left before its request was through."""
 
 
 class Proxy:
-    """An ASGI application in front of one server."""
+    """An ASGI application that passes requests on to one server."""
 
     def __init__(self, upstream: Upstream, origin: str, recorder: Recorder, say: Callable[[str], None]) -> None:
         self._upstream = upstream
@@ -41,14 +41,14 @@ class Proxy:
         self._recorder = recorder
         self._say = say
         self._said: str | None = None
-        self._paths = {_bare(upstream.path)}  # where messages go; all else is passed on and not recorded
+        self._paths = {_bare(upstream.path)}  # of messages; other requests are passed on and not recorded
         self._numbers: Counter[str] = Counter()
         self.reached = False
         self.failures = 0
 
     @property
     def code(self) -> int:
-        """The exit code: whether this can ever have worked."""
+        """The exit code: an error if the server was never reached."""
         return ServerError.exit_code if self.failures and not self.reached else 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -69,7 +69,7 @@ class Proxy:
             passing.cancel()
         await asyncio.wait((passing,))
         error = None if passing.cancelled() else passing.exception()
-        if error is not None:  # a bug of ours: the client must not take it for an end
+        if error is not None:  # a bug of ours: the response must not look complete
             tap.aborted("server")
             if tap.has_responded:
                 abort(scope)
@@ -83,7 +83,7 @@ class Proxy:
         return Tap(self._recorder, http_channel(verb, self._numbers[verb]))
 
     async def _pass(self, scope: Scope, body: _Body, send: Send, tap: Tap) -> None:
-        """One request and its response."""
+        """Pass on one request and its response."""
         target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
         tap.request(scope["method"], target, scope["headers"])
         content = body.pieces() if body.expected else None
@@ -112,7 +112,7 @@ class Proxy:
             await response.aclose()
 
     async def _fail(self, error: Exception, body: _Body, send: Send, tap: Tap) -> None:
-        """No response from upstream: ours says why."""
+        """Respond with the reason that there is no response from upstream."""
         self.failures += 1
         try:
             await body.rest()
@@ -133,7 +133,10 @@ class Proxy:
             await answer(send, 502, f"mcp-tape {reason}\n")
 
     def _headers(self, target: bytes, headers: Headers, tap: Tap) -> Headers:
-        """A redirect within the server must not lead past us; a length beside chunks does not count."""
+        """The headers of a response: a redirect within the server must not lead past us.
+
+        Transfer-Encoding overrides Content-Length: https://www.rfc-editor.org/rfc/rfc9112#section-6.3-2.3
+        """
         if header(headers, b"transfer-encoding"):
             headers = [(name, value) for name, value in headers if name != b"content-length"]
         headers, location = end_to_end(headers), header(headers, b"location")
@@ -141,7 +144,7 @@ class Proxy:
         return [(name, ours.encode("latin-1") if ours and name == b"location" else value) for name, value in headers]
 
     def _ours(self, uri: str, base: bytes, tap: Tap) -> str | None:
-        """A URI of the server as one of ours, where a message may then come; None where it may stay as it is."""
+        """Return a URI of the server as one of ours, to which messages may come; None if it may stay as it is."""
         path = self._upstream.path_of(uri, base)
         if path is None:
             return None
@@ -150,7 +153,7 @@ class Proxy:
         return self.origin + path if urlsplit(uri).netloc else None
 
     def _endpoint(self, scope: Scope, headers: Headers, tap: Tap) -> Callable[[bytes], bytes]:
-        """What to do with each piece of a response: only a stream of HTTP+SSE is looked into."""
+        """Return the function for each piece of a response: only streams of HTTP+SSE are rewritten."""
         session = header(scope["headers"], protocol.SESSION_HEADER.encode())
         is_stream = is_event_stream(header(headers, b"content-type"))
         if scope["method"] != "GET" or tap.recorder is None or session or not is_stream:
@@ -159,12 +162,12 @@ class Proxy:
 
 
 class Tap:
-    """Records one request and its response, on a channel; without a recorder it does nothing."""
+    """The recording of one request and its response, on a channel; nothing without a recorder."""
 
     def __init__(self, recorder: Recorder | None, channel: str) -> None:
         self.recorder = recorder
         self._channel = channel
-        self._left: int | None = None  # bytes of the body that are still to come, where that is known
+        self._left: int | None = None  # bytes of the body that are still to come, if known
         self._done = recorder is None
         self.has_responded = False
         if recorder is not None:
@@ -196,7 +199,7 @@ class Tap:
 
     def aborted(self, side: Side) -> None:
         if self._left == 0:
-            self.closed()  # everything was there: leaving then is no abort
+            self.closed()  # everything had arrived: that is no abort
         self._last(side, event="abort")
 
     def failed(self, reason: str) -> None:
@@ -245,25 +248,28 @@ class _Body:
         self._read.set()
 
     async def rest(self) -> None:
-        """What of it nobody has asked for: it is recorded too."""
+        """Read, and so record, the rest."""
         if not self._read.is_set():
             async for _ in self.pieces():
                 pass
 
     async def left(self) -> None:
-        """Until the client leaves, once its request is read."""
+        """Wait for the client to leave, once its request is read."""
         await self._read.wait()
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
     def request_id(self) -> str:
-        """The id of the request, for an error; null where there is none, or several."""
+        """The id of the request, for an error; null if there is none, or several."""
         messages = frames.parse(bytes(self._start))[1]
         return (messages[0].rpc_id if len(messages) == 1 else None) or "null"
 
 
 class _Endpoint:
-    """Rewrites the first event of a stream, if that names an endpoint. Only that event is held until it is whole."""
+    """Rewrites the first event of a stream, if that names an endpoint. Only that event is held until it is whole.
+
+    https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse
+    """
 
     def __init__(self, rewrite: Callable[[str], str]) -> None:
         self._rewrite = rewrite

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from ...replay.sends import Call
 
 JSON = b"application/json"
-_READING = 0.01  # seconds for a client to read; there is no telling when it has
+_READING = 0.01  # seconds for a client to read, which nothing shows over HTTP
 _EVENTS: Headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform")]
 _ENDED = "mcp-tape: the session was ended before the answer"
 _MESSAGE = b"event: message\n"
 
 
 class Response:
-    """One response: JSON or events, as it was recorded."""
+    """Sends the actions of one stream, until its end."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Response:
         self._receive = receive
         self._send = send
         self._started = False
-        self._told: set[Call] = set()  # unanswered calls that something was sent for
+        self._begun: set[Call] = set()  # unanswered calls that something was sent for
 
     async def run(self, opening: bytes = b"") -> None:
         leaving = asyncio.ensure_future(self._watch())
@@ -68,7 +68,7 @@ class Response:
         self._stream.leave()
 
     async def _perform(self, item: Send | Hangup | Refuse | Reset) -> bool:
-        """Do one thing; whether more may follow."""
+        """Perform one action; return whether more may follow."""
         if isinstance(item, Send):
             if not self._started and item.answers and (item.recorded is None or item.recorded.head is None):
                 return await self._whole(item)
@@ -90,20 +90,20 @@ class Response:
         return False
 
     async def _be_read(self, send: Send) -> None:
-        """Let the client read what a call has told before its answer follows on the one stream of HTTP+SSE.
+        """Let the client read the messages of a call before its answer follows on the one stream of HTTP+SSE.
 
         TypeScript clients forget a call's progress when its answer comes in the same read.
         """
         if self._stream is not self._conversation.everything or send.call is None:
             return
         if not send.answers:
-            self._told.add(send.call)
-        elif send.call in self._told:
-            self._told.discard(send.call)
+            self._begun.add(send.call)
+        elif send.call in self._begun:
+            self._begun.discard(send.call)
             await asyncio.sleep(_READING)
 
     async def _whole(self, first: Send) -> bool:
-        """An answer that is all there is; those of a batch in one array, unless something else comes between.
+        """Send an answer that is the whole response; those of a batch in one array, unless something comes between.
 
         Where others of the batch have no answer yet, and perhaps never will, those that are there do not wait.
         """
@@ -124,7 +124,7 @@ class Response:
         return False
 
     async def _end_session(self) -> None:
-        """The client ended the session while it waited: what it asked will not be answered."""
+        """Refuse the requests that still wait: the client has ended the session."""
         texts = [rewrite.error_response(rpc_id, protocol.NO_SESSION, _ENDED) for rpc_id in self._stream.asked]
         await answer(self._send, 404, texts[0] if len(texts) == 1 else b"[" + b",".join(texts) + b"]", JSON)
 
@@ -137,7 +137,7 @@ class Response:
 
 
 def plainly(conversation: Conversation, text: bytes, head: bytes | None) -> bytes:
-    """The whole response for an exchange that is just a request and its answer."""
+    """Return the whole response for an exchange that is just a request and its answer."""
     eol = b"\r\n" if text.endswith(b"\r\n") else b"\n"
     text = text.rstrip(b"\r\n")
     if head is not None:
@@ -147,7 +147,7 @@ def plainly(conversation: Conversation, text: bytes, head: bytes | None) -> byte
 
 
 def at_once(conversation: Conversation, stream: Stream) -> bytes | None:
-    """The whole response of a stream, where nothing more will come."""
+    """Return the whole response of a stream, if nothing more will come."""
     sends = stream.finish()
     if sends is None:
         return None
@@ -158,7 +158,7 @@ def at_once(conversation: Conversation, stream: Stream) -> bytes | None:
 
 
 def whole(conversation: Conversation, sends: list[Send], is_cut: bool = False) -> tuple[int, Headers, bytes]:
-    """Status, headers and body of a response that is all there is; one that is cut off promises more than it has."""
+    """Status, headers and body of a whole response; the length of one that is to be cut off is larger."""
     texts = [_text(conversation, send) for send in sends]
     body = texts[0] if len(texts) == 1 else b"[" + b",".join(map(_elements, texts)) + b"]"
     status, content = _as_recorded(conversation, sends[0])
@@ -191,7 +191,7 @@ def _text(conversation: Conversation, send: Send) -> bytes:
 
 
 def _as_recorded(conversation: Conversation, send: Send) -> tuple[int, bytes]:
-    """Status and content type, as recorded; where that was no HTTP, as the era has it."""
+    """Status and content type, as recorded; if that was not over HTTP, as the era has it."""
     recorded = send.recorded
     if recorded is not None and recorded.status not in ("error", "refused"):
         return 200, JSON

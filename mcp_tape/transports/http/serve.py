@@ -1,4 +1,4 @@
-"""Being an HTTP server: Streamable HTTP of both eras at /mcp, HTTP+SSE at /sse."""
+"""The HTTP server of a replay: Streamable HTTP of both eras at /mcp, HTTP+SSE at /sse."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ...replay.sends import Call, Player
 
     class Stage(Protocol):
-        """Has a deck for each client that comes."""
+        """Makes a deck for each client."""
 
         def deck(
             self,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 MESSAGES_PATH = "/messages"
 MAX_BODY = 64_000_000  # bytes
-_DISCARDING = 5.0  # seconds
+_DISCARDING = 5.0  # seconds to read on of a body that is too large
 _SESSION, _VERSION = protocol.SESSION_HEADER.encode(), protocol.VERSION_HEADER.encode()
 _NO_SESSION = rewrite.error(protocol.NO_SESSION, "mcp-tape: there is no such session; begin one with initialize")
 _SESSION_WANTED = rewrite.error(protocol.SERVER_ERROR, "mcp-tape: the header Mcp-Session-Id is missing")
@@ -54,7 +54,7 @@ _NOT_JSON = rewrite.error(protocol.NOT_JSON, "mcp-tape: the body is no JSON-RPC 
 
 
 class _TooLargeError(Exception):
-    """A body that is not taken in."""
+    """A body that is larger than may be."""
 
 
 class Server:
@@ -67,7 +67,7 @@ class Server:
         aliases: Mapping[str, str] | None = None,
         max_body: int = MAX_BODY,
     ) -> None:
-        """`aliases` are other paths, each with the one that it stands for. No body may be larger than `max_body`."""
+        """`aliases`: other paths, each with the one that it stands for. `max_body`: bytes that a request may have."""
         self._aliases = aliases or {}
         self._max_body = max_body
         self._is_alone = True  # no live server is beside the tape
@@ -77,7 +77,7 @@ class Server:
         self._conversations: dict[str, Conversation] = {}
         self._modern: Conversation | None = None
         self.code: int | None = None
-        self.failure: CassetteError | None = None  # what of the tape could not be played
+        self.failure: CassetteError | None = None  # why the tape could not be played
 
     async def __call__(self, scope: Scope, receive: Receive, send: Reply) -> None:
         await self._run(self._route, scope, receive, send)
@@ -114,7 +114,7 @@ class Server:
     # -- Streamable HTTP
 
     def quick(self, request: shortcut.Request) -> shortcut.Found:
-        """A response that is complete at once; else what goes on with the request, if anything was done about it."""
+        """Return a response that is complete at once; else what goes on with the request, if it was begun."""
         path = request.path.rstrip("/")
         if self._aliases.get(path, path) != PATH or len(request.body or b"") > self._max_body:
             return None
@@ -133,7 +133,7 @@ class Server:
 
     def _at_once(self, conversation: Conversation, headers: Headers, body: bytes, number: str | None) -> bytes | App:
         version = header(headers, _VERSION)
-        is_known = number is not None or protocol.is_modern({}, version)  # whose it is, unread
+        is_known = number is not None or protocol.is_modern({}, version)  # its conversation is, from the headers alone
         plain = conversation.deck.plain(body) if self._is_alone and is_known else None
         if plain is not None:
             return plainly(conversation, *plain)
@@ -170,7 +170,7 @@ class Server:
     def _open(
         self, conversation: Conversation, headers: Headers, body: bytes, messages: list[frames.Message]
     ) -> Stream:
-        """The stream that answers what was posted."""
+        """Open the stream for what was posted, and play to it."""
         asked = [message for message in messages if message.kind == "request"]
         ids = [message.rpc_id or "null" for message in asked]
         channel = self._channel("POST")
@@ -207,7 +207,7 @@ class Server:
         return _SESSION_WANTED
 
     def _begin(self) -> Conversation:
-        """A new session: the first has the recorded id, others that with a number."""
+        """Begin a session: the first has the recorded id, others that with a number."""
         player, deck = self._stage.deck(self._pass_on, legacy=True, shortcuts=False)
         first = deck.selection.controls.session_id(deck.selection.sessions[0])
         wanted, start = ([first], 2) if first else ([], 1)
@@ -268,10 +268,10 @@ class Server:
             self._take(conversation, scope["headers"], body, SSE)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
-        """A request's body; None where the client left before it was whole."""
+        """Return a request's body; None if the client left before it was whole."""
         body = bytearray()
         if header(scope["headers"], b"expect") and _length(scope["headers"]) > self._max_body:
-            raise _TooLargeError  # it waits to be told whether to send it
+            raise _TooLargeError  # the client waits for 100 Continue: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
@@ -291,15 +291,15 @@ class Server:
         return False
 
     def _take(self, conversation: Conversation, headers: Headers, body: bytes, channel: str) -> None:
-        """What a client posted, for the deck."""
+        """Give the deck what a client posted."""
         conversation.receive(body, channel)
 
     def rewind(self) -> None:
-        """The next client of the modern era finds the tape at its start; those of the legacy era always do."""
+        """Rewind the tape for the next client of the modern era; those of the legacy era have decks of their own."""
         self._modern = None
 
     def _fail(self, error: CassetteError) -> None:
-        """End as on stdio: what is not on the tape as it should be is never made up."""
+        """End as on stdio: a broken tape is never replaced by something made up."""
         self.failure = self.failure or error
         self._stop()
 
@@ -316,11 +316,11 @@ def _is_plain_request(messages: list[frames.Message]) -> bool:
 
 
 def _length(headers: Headers) -> int:
-    return int(header(headers, b"content-length") or 0)  # which was checked to be a number
+    return int(header(headers, b"content-length") or 0)  # which h11 has checked
 
 
 async def _discard(receive: Receive, more: bool) -> None:
-    """Read on for a while: a client that is still sending would not hear why it is refused."""
+    """Read on for a while: a client that is still sending would not read the refusal."""
 
     async def rest() -> None:
         left = not more

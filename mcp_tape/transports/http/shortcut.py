@@ -1,6 +1,7 @@
-"""Plain requests answered at once: what comes whole, in the usual form, needs no parser of all of HTTP.
+"""Usual requests parsed, and whole responses framed, without a parser for all of HTTP.
 
-Whatever is unusual, or not whole, is left to uvicorn. The bytes that go out are the same either way.
+Whatever is unusual is left to h11, which accepts all that is accepted here, and frames responses in the same bytes.
+https://www.rfc-editor.org/rfc/rfc9112
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _KEEP_ALIVE = (b"connection", b"keep-alive")
 
 
 class Request(NamedTuple):
-    """A POST. No `body`: it is still on its way."""
+    """A POST. `body` is None if it has not arrived yet."""
 
     path: str
     headers: Headers
@@ -31,7 +32,7 @@ class Request(NamedTuple):
 
 
 class Wait:
-    """For the body of a request."""
+    """Wait for the body of a request."""
 
 
 WAIT = Wait()
@@ -41,7 +42,7 @@ Quick = Callable[[Request], Found]
 
 
 def parsed(data: bytes) -> Request | None:
-    """A usual request, whole or without its body; None for all others."""
+    """Parse a usual request, whole or without its body; None for all others."""
     head, end, body = data.partition(b"\r\n\r\n")
     if not end:
         return None
@@ -74,12 +75,12 @@ def parsed(data: bytes) -> Request | None:
 
 
 def whole(status: int, headers: Headers, body: bytes) -> bytes:
-    """A response with a length."""
+    """Frame a response with a length."""
     return _head(status, headers) + b"\r\n" + body
 
 
 def chunked(headers: Headers, pieces: list[bytes]) -> bytes:
-    """A response of events, each a chunk."""
+    """Frame a response of events, each a chunk: https://www.rfc-editor.org/rfc/rfc9112#section-7.1."""
     chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces if piece)
     return _head(200, headers) + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
 

@@ -1,4 +1,9 @@
-"""One HTTP client's deck, and the streams that it has open: which message goes where."""
+"""One HTTP client's deck, and which of its open streams gets which message.
+
+An answer goes to the stream of its POST, a message of no call to a GET stream, all of HTTP+SSE to its one stream.
+Events with ids are kept for clients that resume a stream.
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#multiple-connections
+"""
 
 from __future__ import annotations
 
@@ -21,17 +26,17 @@ _MOST_BYTES = 64 << 20  # of them
 
 
 class Stream:
-    """What is to be sent on one HTTP response."""
+    """The actions for one HTTP response, queued until they are sent."""
 
     def __init__(self, channel: str, asked: Sequence[str] = (), *, listens: bool = False) -> None:
-        """`asked`: the ids of the requests that it answers; a GET has none, and waits for ever."""
+        """`asked`: the ids of the requests that it answers; a GET has none, and stays open."""
         self.channel = channel
         self.asked = asked
         self.unanswered = len(asked)
         self.waits_for_ever = not asked
-        self.is_held = listens or self.waits_for_ever  # opened at once, though there may be nothing to say yet
-        self.is_get = self.waits_for_ever  # and so cannot be answered with JSON
-        self.resumed: str | None = None  # the event behind which it goes on
+        self.is_held = listens or self.waits_for_ever  # opened at once, though there may be nothing to send yet
+        self.is_get = self.waits_for_ever  # which cannot be answered with JSON
+        self.resumed: str | None = None  # the id of the event after which it resumes
         self.left = False
         self.when_left: Callable[[], object] = lambda: None
         self._error: Exception | None = None
@@ -39,18 +44,18 @@ class Stream:
         self._more = asyncio.Event()
 
     def leave(self) -> None:
-        """The client is gone."""
+        """The client has left."""
         self.left = True
         self.when_left()
         self._more.set()
 
     def fail(self, error: Exception) -> None:
-        """Whoever sends from it hears of the error."""
+        """Raise an error where the stream is sent from."""
         self._error = error
         self._more.set()
 
     def put(self, item: Action | None) -> None:
-        """None ends it."""
+        """Queue an action; None ends the stream."""
         self._items.append(item)
         self._more.set()
 
@@ -71,7 +76,7 @@ class Stream:
         return self._items[0] if self._items else None
 
     def finish(self) -> list[Send] | None:
-        """Take all that is to be sent, where that is known already: it ends with the answer to the one request."""
+        """Take all that is to be sent, if that is known already: it ends with the answer to the one request."""
         sends = self.rest()
         if not sends or len(sends) < len(self._items) or self.unanswered != 1:
             return None
@@ -82,19 +87,19 @@ class Stream:
         return sends
 
     def rest(self) -> list[Send]:
-        """What was not sent."""
+        """The messages that were not sent."""
         return [item for item in self._items if isinstance(item, Send)]
 
 
 class Conversation:
-    """A deck and the streams of the client, or of all clients in the modern era, where `number` is empty."""
+    """A deck and the streams of one client; in the modern era of all clients, without a session id as `number`."""
 
     def __init__(self, player: Player, deck: Deck, number: str) -> None:
         self._player = player
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._streams: dict[str, Stream] = {}
-        self._unsent: list[tuple[str | None, Send]] = []  # with the event that its stream goes on behind
+        self._unsent: list[tuple[str | None, Send]] = []  # with the event after which its stream resumes
         self._sent = Sent()
         self._lost: set[str] = set()  # the channels that a client may come back to
         self.deck = deck
@@ -104,22 +109,22 @@ class Conversation:
 
     @property
     def refuses_listeners(self) -> bool:
-        """Whether the recorded server had no GET stream."""
+        """True if the recorded server had no GET stream."""
         return self.selection.controls.stream_status(self.selection.sessions[0]) == 405
 
     def open(self, channel: str, asked: Sequence[str], listens: bool) -> Stream:
-        """The stream of a POST with these requests."""
+        """Open the stream of a POST with these requests."""
         stream = self._streams[channel] = Stream(channel, asked, listens=listens)
         return stream
 
     def listen(self, channel: str) -> Stream:
-        """The stream of a GET, which takes what waited for it."""
+        """Open the stream of a GET, which takes what waited for one."""
         stream = self._streams[channel] = Stream(channel)
         self.flush()
         return stream
 
     def resume(self, channel: str, event: str) -> Stream | None:
-        """The stream of a GET that goes on behind an event; None where nobody knows what follows it."""
+        """Open the stream of a GET that resumes after an event; None if the event is not known."""
         found = self._sent.behind(event)
         if found is None:
             return self._resume_unseen(channel, event)
@@ -130,7 +135,7 @@ class Conversation:
         return self._go_on(stream, event)
 
     def _resume_unseen(self, channel: str, event: str) -> Stream | None:
-        """The same behind an event that was not kept: that of an answer is the last of its stream."""
+        """Resume after an event that was not kept: that of an answer is the last of its stream."""
         stream = Stream(channel)
         if any(event == resumed for resumed, _ in self._unsent):
             return self._go_on(stream, event)
@@ -141,14 +146,14 @@ class Conversation:
         return stream
 
     def _go_on(self, stream: Stream, event: str) -> Stream:
-        """Put it in the place of the one that it goes on with."""
+        """Put a stream in the place of the one that it resumes."""
         stream.resumed, stream.is_held, stream.is_get = event, True, True
         if not stream.waits_for_ever and stream.unanswered <= 0:
             stream.put(None)
         self._lost.discard(stream.channel)
         before = self._streams.pop(stream.channel, None)
         if before is not None:
-            before.leave()  # the client has, and we did not hear of that yet
+            before.leave()  # the client has, which we have not noticed yet
         self._streams[stream.channel] = stream
         self.flush()
         return stream
@@ -158,12 +163,12 @@ class Conversation:
         self.flush()
 
     def flush(self) -> None:
-        """Hand out what is due, and come back when more will be."""
+        """Hand out what is due, and come back when more is."""
         try:
             for action in self._player.due(self._loop.time()):
                 self._hand_out(action)
             self._hand_on()
-        except Exception as error:  # what was due is lost, whoever waits for it
+        except Exception as error:  # what was due is lost, for any stream
             self._fail_all(error)
             raise
         if self._timer is not None:
@@ -176,38 +181,38 @@ class Conversation:
             stream.fail(error)
 
     def fail(self, error: Exception) -> None:
-        """Something went wrong that may have been for any of the streams: they end with it."""
+        """Fail all streams: the error may be about any of them."""
         self._fail_all(error)
         if not self._streams:
             raise error
 
     def close(self, stream: Stream) -> None:
-        """A response has ended."""
+        """Take back the stream of a response that has ended."""
         if self._streams.get(stream.channel) is stream:
             del self._streams[stream.channel]
         if not self.number:
             if stream.left:
-                self._player.abandon(stream.channel)  # the modern way to cancel
+                self._player.abandon(stream.channel)  # how modern clients cancel
         elif stream.left and self._sent.has(stream.channel):
             self._lost.add(stream.channel)
-        else:  # what did not get through, or comes behind the answer, goes to the stream for all else
+        else:  # what was not sent, or comes after the answer, goes to the stream for all else
             self._unsent += [(stream.resumed, send) for send in stream.rest()]
             self._hand_on()
 
     def end(self) -> None:
-        """The client ended the session."""
+        """End all streams: the client has ended the session."""
         if self._timer is not None:
             self._timer.cancel()
         for stream in self._streams.values():
             stream.put(None)
 
     def when_left(self, channel: str, do: Callable[[], object]) -> None:
-        """What else to do when the client leaves a stream."""
+        """Call a function when the client leaves a stream."""
         if channel in self._streams:
             self._streams[channel].when_left = do
 
     def refuse(self, refusal: Refuse) -> None:
-        """What a live server said instead of an answer."""
+        """Send an HTTP error of a live server in place of an answer."""
         call, error = refusal.call, rewrite.refusal(refusal.body, refusal.call.rpc_id)
         if self.everything is not None:
             self.everything.put(Send(error + b"\n", call.channel, call, True))
@@ -216,7 +221,7 @@ class Conversation:
             self._streams[call.channel].put(refusal._replace(body=error) if is_message else refusal)
 
     def pass_on(self, send: Send) -> None:
-        """A message of a live server."""
+        """Send a message of a live server."""
         stream = self.everything or self._streams.get(send.channel)
         if stream is not None:
             stream.put(send)
@@ -235,7 +240,7 @@ class Conversation:
             return
         recorded = action.recorded
         if recorded is not None and recorded.kind == "noise" and recorded.channel == STDIO:
-            return  # nothing on HTTP is like a line that is no message
+            return  # HTTP has no place for a line that is no message
         if self.everything is not None:
             if recorded is None or recorded.kind != "noise":
                 self.everything.put(action)
@@ -250,7 +255,7 @@ class Conversation:
             self._to_listener(self._behind(recorded), action)
 
     def _put(self, channel: str, send: Send) -> None:
-        """Onto a stream that is there, or that the client may go on with."""
+        """Send on a stream that is open, or that the client may resume."""
         stream = self._streams.get(channel)
         if stream is not None:
             stream.put(send)
@@ -258,7 +263,7 @@ class Conversation:
             self._sent.add(channel, send, stream.asked if stream is not None else self._sent.asked(channel))
 
     def _lose(self, send: Send) -> None:
-        """The connection breaks in place of this: the client may come back for it."""
+        """Keep a message that a broken connection took the place of: the client may resume."""
         if self._sent.has(send.channel):
             self._lost.add(send.channel)
             self._sent.add(send.channel, send, self._sent.asked(send.channel))
@@ -267,7 +272,7 @@ class Conversation:
         return self.everything or (self._streams.get(call.channel) if call is not None else None)
 
     def _was_elsewhere(self, recorded: Recorded | None) -> bool:
-        """Whether a message came on a GET stream although it belongs to a request."""
+        """Return whether a message came on a GET stream although it belongs to a request."""
         if recorded is None or not is_listen_stream(recorded.channel or ""):
             return False
         return not self.selection.controls.is_shared(recorded.session)
@@ -278,7 +283,7 @@ class Conversation:
         return self.selection.controls.resumed(recorded.session, recorded.channel or "")
 
     def _end_early(self, stream: Stream, send: Send) -> None:
-        """A server may end the stream of a POST before the answer; the client then resumes it."""
+        """End the stream of a POST before its answer where the recorded server did, for the client to resume it."""
         request = send.call.recorded if send.call else None
         if send.answers or request is None or send.recorded is None or send.recorded.head is None:
             return
@@ -304,14 +309,14 @@ class Conversation:
 
 
 def _takes(stream: Stream, resumed: str | None, send: Send) -> bool:
-    """Whether what has no stream of its own may come on this one."""
+    """Return whether a message without a stream of its own may come on this one."""
     if resumed is None:
         return stream.waits_for_ever
     return stream.resumed is not None and (stream.resumed == resumed or stream.channel == send.channel)
 
 
 class Rest(NamedTuple):
-    """What stands behind an event on its stream, the requests of that stream, and how many answers came before."""
+    """The events of a stream after one of them, the stream's requests, and the number of answers before."""
 
     channel: str
     asked: Sequence[str]
@@ -320,7 +325,7 @@ class Rest(NamedTuple):
 
 
 class Sent:
-    """The last events of one client, of all streams, for when it loses its connection and goes on behind one of them.
+    """The last events of all streams of one client, which may lose its connection and resume after one of them.
 
     Nothing is kept of streams whose events have no ids.
     https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery
@@ -328,11 +333,11 @@ class Sent:
 
     def __init__(self) -> None:
         self._events: deque[tuple[str, str | None, Send]] = deque()
-        self._channels: dict[str, tuple[int, Sequence[str]]] = {}  # how many events there are of each, its requests
+        self._channels: dict[str, tuple[int, Sequence[str]]] = {}  # the number of events of each, and its requests
         self._size = 0
 
     def has(self, channel: str) -> bool:
-        """Whether a client can go on with this stream."""
+        """Return whether a client can resume this stream."""
         return channel in self._channels
 
     def add(self, channel: str, send: Send, asked: Sequence[str]) -> None:
@@ -348,7 +353,7 @@ class Sent:
             self._drop()
 
     def behind(self, number: str) -> Rest | None:
-        """What follows the event with this id; None where there is no such event."""
+        """Return what follows the event with this id; None if there is no such event."""
         events = list(self._events)
         at = next((place for place in reversed(range(len(events))) if events[place][1] == number), None)
         if at is None:
@@ -370,7 +375,7 @@ class Sent:
 
 
 def answers_in(send: Send) -> int:
-    """How many requests it answers: those of a batch may come in one array."""
+    """The number of requests that a message answers: those of a batch may come in one array."""
     if not send.text.lstrip().startswith(b"["):
         return int(send.answers)
     return sum(message.kind == "response" for message in frames.parse(send.text)[1])

@@ -21,7 +21,7 @@ _CONNECT = 30.0  # seconds; reading may take for ever
 _IDLE = 2.0  # seconds that a connection is kept: less than servers keep theirs, so that none is closed under us
 _AS_CAME = "mcp_tape.headers"
 _REDIRECTS = (307, 308)  # those that keep the method and the body
-# About one connection only, and never passed on.
+# Headers about one connection only.
 _HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding "
     b"upgrade expect".split()
@@ -29,7 +29,7 @@ _HOP_BY_HOP = frozenset(
 
 
 class Upstream:
-    """Sends requests on. `headers` go with each of them, in place of the client's own."""
+    """Sends requests on. `headers` replace the client's own in each of them."""
 
     def __init__(self, url: str, headers: Sequence[tuple[str, str]] = (), cacert: str | None = None) -> None:
         self.url = httpx2.URL(url)
@@ -50,7 +50,7 @@ class Upstream:
     async def send(
         self, verb: str, target: bytes, headers: Headers, body: AsyncIterator[bytes] | None
     ) -> httpx2.Response:
-        """The response, its body still to be read. `target` is a path, perhaps with a query."""
+        """Send a request and return the response, its body still to be read. `target`: a path, perhaps with a query."""
         if target == self.path and self.url.query:
             target = self.url.raw_path
         request = httpx2.Request(verb, self.url, headers=self._sent_on(verb, headers), content=body)
@@ -59,7 +59,7 @@ class Upstream:
 
     @staticmethod
     def headers_of(response: httpx2.Response) -> Headers:
-        """The headers as they came."""
+        """The headers of a response as they came."""
         return [(name.lower(), value) for name, value in response.extensions[_AS_CAME]]
 
     async def close(self) -> None:
@@ -82,13 +82,13 @@ class Upstream:
 
 
 async def _without_location(response: httpx2.Response) -> None:
-    """Keep httpx2 from reading a redirect, which it does also where it need not follow: not every one is a URL."""
+    """Hide a redirect from httpx2, which reads it although it is not to follow: not every one is a URL."""
     response.extensions[_AS_CAME] = response.headers.raw
     response.headers.pop("location", None)
 
 
 def end_to_end(headers: Headers, without: set[bytes] | frozenset[bytes] = frozenset()) -> Headers:
-    """The headers that go on to the other side."""
+    """The headers to pass on: https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1."""
     named = {
         token.strip().lower() for key, value in headers if key.lower() == b"connection" for token in value.split(b",")
     }
@@ -97,14 +97,17 @@ def end_to_end(headers: Headers, without: set[bytes] | frozenset[bytes] = frozen
 
 
 class Heard(NamedTuple):
-    """A message, or what stands in its place, and the name of the event that brought it."""
+    """A message, or other data, and the name of the event that it came in."""
 
     text: bytes
     event: str | None = None
 
 
 class Mark:
-    """How far a stream was heard, and how long to wait before it is taken up again."""
+    """The last event of a stream, and the time to wait before it is resumed.
+
+    https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery
+    """
 
     def __init__(self) -> None:
         self.last = ""
@@ -112,19 +115,19 @@ class Mark:
 
     def see(self, number: str | None, retry: str | None) -> None:
         self.last = number or self.last
-        # "If the field value consists of only ASCII digits"; no stream is waited for as long as eight of them say.
+        # "If the field value consists of only ASCII digits"; eight of them would be hours.
         # https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
         self.retry = int(retry) / 1000 if retry and re.fullmatch("[0-9]{1,7}", retry) else self.retry
 
 
 class Incoming:
-    """A response of a server, read piece by piece: a JSON body, a stream of events, an error, or a redirect.
+    """A response of a server, read piece by piece: a JSON body, an event stream, an error, or a redirect.
 
     https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
     """
 
     def __init__(self, status: int, headers: Headers, mark: Mark | None = None) -> None:
-        """`mark`: where a stream is that this response goes on with."""
+        """`mark`: of the stream that this response resumes."""
         headers = [(name.lower(), value) for name, value in headers]
         self.status = status
         self.content_type = header(headers, b"content-type") or ""
@@ -146,7 +149,7 @@ class Incoming:
         return bytes(self._error)
 
     def feed(self, data: bytes) -> Iterator[Heard]:
-        """The messages that are whole with this piece of the body."""
+        """Return the messages that this piece of the body completes."""
         for piece in self._plain(data):
             if self.is_error:
                 self._error += piece
@@ -154,10 +157,10 @@ class Incoming:
                 yield from self._heard(self._framing.feed(piece))
 
     def close(self) -> Iterator[Heard]:
-        """The messages that the end of the body makes whole."""
-        if (
-            isinstance(self._framing, Whole) and self.location is None
-        ):  # of events, "any pending data must be discarded"
+        """Return the messages that the end of the body completes."""
+        # Of events, "once the end of the file is reached, any pending data must be discarded".
+        # https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
+        if isinstance(self._framing, Whole) and self.location is None:
             yield from self._heard(self._framing.close())
 
     def _heard(self, units: Iterable[Event | Line]) -> Iterator[Heard]:
@@ -183,7 +186,7 @@ class Incoming:
 
 
 def why(error: Exception) -> str:
-    """What went wrong, in words."""
+    """The reason of a failure, in words."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -197,7 +200,7 @@ def why(error: Exception) -> str:
 
 
 def trust(cacert: str | None) -> ssl.SSLContext | bool:
-    """Whose certificates are taken: the system's authorities, or those in a file."""
+    """The certificates to trust: the system's, or those in a file."""
     if cacert is None:
         return True
     try:
@@ -207,7 +210,7 @@ def trust(cacert: str | None) -> ssl.SSLContext | bool:
 
 
 def within(server: str, url: str, base: str = "") -> str | None:
-    """A URL that is relative to a path of a server, or to its own URL; None if it leads to another server."""
+    """Resolve a URL against a path of a server, or its own URL; None if it leads to another server."""
     try:
         whole = urljoin(server, urljoin(base, url))
         return whole if origin_of(whole) == origin_of(server) else None
