@@ -10,7 +10,7 @@ from ..cassette.lookup.messages import Messages, Position, Recorded
 from ..wire import frames, protocol, rewrite
 from ..wire.frames import Message
 
-NOT_FOUND, MISS = -32601, -32010
+NOT_FOUND, MISS = protocol.METHOD_NOT_FOUND, -32010
 END = 1 << 62  # behind everything recorded
 LAST: Position = (END, 0, 0)
 UNANSWERED = "the recording ends before the answer"
@@ -212,8 +212,7 @@ class Playback:
 
 def said(call: Call, member: str, value: str) -> Send:
     """An answer of our own."""
-    text = f'{{"jsonrpc":"2.0","id":{call.rpc_id},"{member}":{value}}}\n'
-    return Send(text.encode("utf-8", "surrogatepass"), call.channel, call, True)
+    return Send(rewrite.response(call.rpc_id, member, value) + b"\n", call.channel, call, True)
 
 
 def _batch_of(action: Action) -> tuple[str, int]:

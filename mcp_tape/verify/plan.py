@@ -14,6 +14,7 @@ from ..redaction import restore
 from ..redaction.redactor import FAILED
 from ..replay.selection import select
 from ..wire import protocol
+from ..wire.secret_names import placeholder
 
 Writes = Literal["refuse", "allow", "skip"]
 
@@ -165,4 +166,4 @@ def _missing_secrets(found: list[Plan], environ: Mapping[str, str]) -> Iterator[
     if missing:
         yield "the recording hides secrets that the live server needs; set these environment variables:"
     for source, places in sorted(missing.items()):
-        yield f"  {restore.variable(source)}  for [redacted:{source}] ({', '.join(sorted(places))})"
+        yield f"  {restore.variable(source)}  for {placeholder(source)} ({', '.join(sorted(places))})"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ...wire import channels, jsontext, protocol
+from ...wire import channels, frames, protocol
 from ...wire.framing import field
 from ..reader import Cassette
 
@@ -81,15 +81,8 @@ class Controls:
         return str(self._cassette.rows("SELECT transport FROM sessions WHERE id = ?", (session,))[0][0])
 
     def _facts(self, where: str, values: tuple[object, ...]) -> list[dict[str, Any]]:
-        found = []
-        for (text,) in self._cassette.rows(_CONTROLS + where, values):
-            try:
-                facts = jsontext.loads(text)
-            except (ValueError, RecursionError, TypeError):
-                continue  # a stranger's
-            if isinstance(facts, dict):
-                found.append(facts)
-        return found
+        found = (frames.facts(text) for (text,) in self._cassette.rows(_CONTROLS + where, values))
+        return [facts for facts in found if facts]
 
 
 def _is_header(value: Any) -> TypeGuard[str]:
