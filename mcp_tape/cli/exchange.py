@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 from itertools import islice
 
-from ..cassette.query import rows as showing
-from ..cassette.query.rows import Row
+from ..cassette.query.rows import Row, end_of_exchange, exchange_rows, frame_row, frame_rows, rows_around, whole_text
 from ..cassette.reader import Cassette
 from ..errors import CassetteError, harmless, pasted
 from ..formats import pretty
@@ -28,13 +27,13 @@ def show_whole(file: str, session: int | None, seq: int, as_json: bool) -> None:
     """Print the exchanges that a frame belongs to."""
     with Cassette(file) as cassette:
         number = cassette.session(session).id
-        rows = showing.rows_of(cassette, number, seq)
+        rows = frame_rows(cassette, number, seq)
         if not rows:
             raise CassetteError(f"session {number} of {file} has no frame {seq}; see: mcp-tape show {pasted(file)}")
         width = columns()
         for row in _belonging(cassette, rows):
             if as_json:
-                echo_json(line_of(cassette, row, full=True).as_json() | {"text": showing.whole(cassette, row)})
+                echo_json(line_of(cassette, row, full=True).as_json() | {"text": whole_text(cassette, row)})
             else:
                 _echo(cassette, row, width)
         sys.stdout.flush()
@@ -60,12 +59,12 @@ def root_of(row: Row) -> int | None:
 
 
 def _exchange(cassette: Cassette, session: int, root: int) -> Iterator[Row]:
-    opened = showing.row_of(cassette, session, root)
+    opened = frame_row(cassette, session, root)
     channel = opened.channel if opened else STDIO
-    messages = showing.exchange_rows(cassette, session, root)
+    messages = exchange_rows(cassette, session, root)
     # Without an answer, whatever follows may be the reason.
-    last = showing.end_of_exchange(cassette, session, root, opened.sender if opened else "client")
-    meanwhile = _at_most(_MEANWHILE, showing.around(cassette, session, root, last, channel))
+    last = end_of_exchange(cassette, session, root, opened.sender if opened else "client")
+    meanwhile = _at_most(_MEANWHILE, rows_around(cassette, session, root, last, channel))
     yield from _before(cassette, session, root, channel)
     yield from merge(messages, meanwhile, key=lambda row: row.seq)
 
@@ -78,7 +77,7 @@ def _at_most(number: int, rows: Iterator[Row]) -> Iterator[Row]:
 
 def _before(cassette: Cassette, session: int, root: int, channel: str) -> Iterator[Row]:
     """The HTTP request that brought a message."""
-    found = showing.around(cassette, session, root - _BEFORE, root - 1, channel)
+    found = rows_around(cassette, session, root - _BEFORE, root - 1, channel)
     return (row for row in found if row.frame_kind == "control" and row.seq < root)
 
 
@@ -87,7 +86,7 @@ def _echo(cassette: Cassette, row: Row, width: int) -> None:
     if row.frame_kind == "control" or row.method in _ONE_LINE:
         return echo_line(line, width)
     echo_line(line._replace(detail=""), width, bold=True)
-    text = showing.whole(cassette, row)
+    text = whole_text(cassette, row)
     if row.is_message and row.frame_kind != "noise":
         _write(pretty.pieces(text))
     elif text:

@@ -10,9 +10,8 @@ from itertools import takewhile
 
 from ..cassette import file as database
 from ..cassette.pages import BEFORE_ALL
-from ..cassette.query import rows as showing
 from ..cassette.query.filters import Filter
-from ..cassette.query.rows import Row
+from ..cassette.query.rows import Row, last_seq, session_rows
 from ..cassette.reader import Cassette, Session
 from . import say
 from .lines import echo_line, goes_without_saying, is_narrow, line_of
@@ -118,9 +117,9 @@ class _Followed:
             self._echo(cassette, row)
 
     def _new(self, cassette: Cassette, session: int, kept: Filter) -> Iterator[Row]:
-        newest = showing.last_seq(cassette, session)
+        newest = last_seq(cassette, session)
         after = self._printed.get(session, BEFORE_ALL)
-        for row in showing.rows(cassette, session, kept, after):
+        for row in session_rows(cassette, session, kept, after):
             after = row.seq
             yield row
         self._printed[session] = max(after, newest)
@@ -144,4 +143,4 @@ def _unanswered(cassette: Cassette, session: int, kept: Filter, seen: int) -> It
     """Rows without an answer, of those that were printed while they could still get one."""
     if seen == BEFORE_ALL:
         return iter(())
-    return takewhile(lambda row: row.seq <= seen, showing.rows(cassette, session, kept.unanswered()))
+    return takewhile(lambda row: row.seq <= seen, session_rows(cassette, session, kept.unanswered()))

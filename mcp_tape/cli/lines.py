@@ -55,7 +55,7 @@ def line_of(cassette: Cassette, row: Row, *, full: bool = False, brief: bool = F
     if row.is_message:
         return _message(row, _content(cassette, row, full, brief))
     what = "unfinished" if row.frame_kind in ("message", "batch") else row.frame_kind
-    text = rows.whole(cassette, row) if full else rows.plain(row.excerpt)
+    text = rows.whole_text(cassette, row) if full else rows.plain(row.excerpt)
     return Line(row, what, text, row.is_odd)
 
 
@@ -76,7 +76,7 @@ def _content(cassette: Cassette, row: Row, full: bool, brief: bool) -> str:
         text = rows.plain(row.excerpt)  # more than fits on any line
         found = _BODY.search(text)
         return text[found.end() :] if found else text
-    text = rows.whole(cassette, row)
+    text = rows.whole_text(cassette, row)
     if row.frame_kind == "noise":
         return text
     try:

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, groupby
 from typing import NamedTuple
 
-from ..cassette.query import rows
-from ..cassette.query.rows import Label, labelled
+from ..cassette.query.rows import Label, exchange_labels, frame_rows, happened, labelled
 from ..cassette.reader import Cassette, Session
 from ..wire import jsontext
 from ..wire.frames import Frame
@@ -70,7 +69,7 @@ def _title(session: Session) -> Iterator[str]:
 
 
 def _exchange(cassette: Cassette, session: int, number: int) -> Iterator[str]:
-    members = rows.of_exchange(cassette, session, number)
+    members = exchange_labels(cassette, session, number)
     asked = [label for label in members if _asks(label, number)]
     answers = [label for label in members if _answers(label)]
     ending = _ending(asked, answers) if answers or not asked else _open_end(cassette, session, number)
@@ -94,7 +93,7 @@ def _ending(asked: list[Label], answers: list[Label]) -> str:
 
 def _open_end(cassette: Cassette, session: int, number: int) -> str:
     """Reason why there is no answer, where it is known, in the words of show."""
-    statuses = [row.status for row in rows.rows_of(cassette, session, number) if row.kind == "request"]
+    statuses = [row.status for row in frame_rows(cassette, session, number) if row.kind == "request"]
     return ", ".join(dict.fromkeys(_ENDS.get(status or "", "**not answered**") for status in statuses))
 
 
@@ -134,7 +133,7 @@ def _alone(said: _Said, label: Label) -> Iterator[str]:
 def _aside(frame: Frame) -> Iterator[str]:
     """Frames without a message: noise, stderr and events."""
     if frame.kind == "control":
-        event, details = rows.happened(frame)
+        event, details = happened(frame)
         said = f" {_code(details)}" if details else ""
         yield f"*{frame.seq}. {_word(frame.sender)}: {_word(event)}*{said}\n\n"
         return

@@ -13,7 +13,7 @@ import pytest
 
 from mcp_tape.cassette import functions
 from mcp_tape.cassette.query import filters, stats
-from mcp_tape.cassette.query import rows as showing
+from mcp_tape.cassette.query.rows import exchange_rows, session_rows, whole_text
 from mcp_tape.cassette.reader import Cassette, Session
 from mcp_tape.compare.recording import Recording as Compared
 from mcp_tape.formats import dump, markdown
@@ -75,9 +75,9 @@ EXPECTED = [
 
 
 def told(cassette: Cassette, text: str = "") -> list[tuple[Any, ...]]:
-    rows = showing.rows(cassette, 1, filters.parse(text))
+    rows = session_rows(cassette, 1, filters.parse(text))
     return [
-        (row.seq, row.part, row.method, row.name, row.status, row.microseconds, showing.whole(cassette, row).encode())
+        (row.seq, row.part, row.method, row.name, row.status, row.microseconds, whole_text(cassette, row).encode())
         for row in rows
     ]
 
@@ -110,7 +110,7 @@ def test_a_request_that_was_answered_twice_is_found_by_both_answers(tmp_path: Pa
     with closing(sqlite3.connect(tape)) as db, db:
         db.execute("UPDATE messages SET answers = 1, status = 'error' WHERE seq = 2 AND part = 2")
     with Cassette(tape) as cassette:
-        assert [row.status for row in showing.rows(cassette, 1)] == ["ok", "ok", "ok", "ok", "error"]
+        assert [row.status for row in session_rows(cassette, 1)] == ["ok", "ok", "ok", "ok", "error"]
         assert [row[:2] for row in told(cassette, "status:error")] == [(1, 1), (2, 2)]
         assert [row[:2] for row in told(cassette, "tool:b")] == [(1, 1), (2, 1), (2, 2)]
         assert sum(tally.calls for tally in stats.tallies(cassette, [1]).values()) == 3
@@ -136,8 +136,8 @@ def test_the_text_of_a_batch_may_be_anything(tmp_path: Path, text: Any, part: by
     with closing(sqlite3.connect(tape)) as db, db:
         db.execute("UPDATE frames SET text = ?", (text,))
     with Cassette(tape) as cassette:
-        _, second = showing.rows(cassette, 1)
-        assert (second.size, showing.whole(cassette, second)) == (len(part), part.decode("utf-8", "replace"))
+        _, second = session_rows(cassette, 1)
+        assert (second.size, whole_text(cassette, second)) == (len(part), part.decode("utf-8", "replace"))
 
 
 @pytest.mark.parametrize("text", [None, 5])
@@ -210,9 +210,9 @@ def _compare(cassette: Cassette, session: Session) -> None:
 
 
 READ: tuple[Callable[[Cassette, Session], object], ...] = (
-    lambda cassette, session: list(showing.rows(cassette, session.id)),
-    lambda cassette, session: list(showing.rows(cassette, session.id, filters.parse("sum -status:cancelled size:>5"))),
-    lambda cassette, session: list(showing.exchange_rows(cassette, session.id, 1)),
+    lambda cassette, session: list(session_rows(cassette, session.id)),
+    lambda cassette, session: list(session_rows(cassette, session.id, filters.parse("sum -status:cancelled size:>5"))),
+    lambda cassette, session: list(exchange_rows(cassette, session.id, 1)),
     lambda cassette, session: stats.tallies(cassette, [session.id]),
     lambda cassette, session: cassette.exchanges(session.id),
     lambda cassette, session: list(dump.dump(cassette, [session])),

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from mcp_tape.cassette.query import rows as showing
+from mcp_tape.cassette.query.rows import session_rows
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cli.output import fit, pad, wide, wrap
 from mcp_tape.formats import pretty
@@ -382,7 +382,7 @@ def test_the_first_lines_need_only_the_first_block(long: Path) -> None:
     asked: list[str] = []
     with Cassette(long) as cassette:
         cassette.connection.set_trace_callback(asked.append)
-        rows = showing.rows(cassette, 1)
+        rows = session_rows(cassette, 1)
         assert [next(rows).seq for _ in range(100)] == list(range(1, 101))
     assert len(asked) == 1
 

@@ -78,7 +78,7 @@ _SEQ, _PART, _FRAME = map(Row._fields.index, ("seq", "part", "frame"))
 _row = row_maker(Row)
 
 
-def rows(cassette: Cassette, session: int, kept: Filter = EVERYTHING, after: int = BEFORE_ALL) -> Iterator[Row]:
+def session_rows(cassette: Cassette, session: int, kept: Filter = EVERYTHING, after: int = BEFORE_ALL) -> Iterator[Row]:
     """The rows of a session that the filter keeps, in order, from behind a frame on."""
     where, values = kept.sql()
     key = {"f.seq": _SEQ, "m.part": _PART}
@@ -90,7 +90,7 @@ def rows(cassette: Cassette, session: int, kept: Filter = EVERYTHING, after: int
 
 def exchange_rows(cassette: Cassette, session: int, root: int) -> Iterator[Row]:
     """The messages of an exchange, in order; `root` is the request that opened it."""
-    opened = row_of(cassette, session, root)
+    opened = frame_row(cassette, session, root)
     member = "exchange"
     if opened is not None and opened.sender != "client":
         yield opened  # a server's request outside of any exchange
@@ -121,14 +121,14 @@ def frame_count(cassette: Cassette, sessions: Iterable[int] | None = None) -> in
     return sum(cassette.rows(f"{sql} WHERE session = ?", (session,))[0][0] for session in sessions)
 
 
-def rows_of(cassette: Cassette, session: int, seq: int) -> list[Row]:
+def frame_rows(cassette: Cassette, session: int, seq: int) -> list[Row]:
     """The first of the rows that one frame has; none where there is no such frame."""
     sql = f"{_SELECT} f.session = ? AND f.seq = ? ORDER BY m.part LIMIT {_OF_ONE_FRAME}"
     return list(_once(cassette.rows(sql, (session, seq), _row)))
 
 
-def row_of(cassette: Cassette, session: int, seq: int) -> Row | None:
-    return next(iter(rows_of(cassette, session, seq)), None)
+def frame_row(cassette: Cassette, session: int, seq: int) -> Row | None:
+    return next(iter(frame_rows(cassette, session, seq)), None)
 
 
 def _once(rows: Iterable[Row]) -> Iterator[Row]:
@@ -140,16 +140,16 @@ def _once(rows: Iterable[Row]) -> Iterator[Row]:
         last = row.seq, row.part
 
 
-def around(cassette: Cassette, session: int, first: int, last: int | None, channel: str) -> Iterator[Row]:
+def rows_around(cassette: Cassette, session: int, first: int, last: int | None, channel: str) -> Iterator[Row]:
     """Rows of stderr between two frames, and control frames of an HTTP channel."""
     where = f"""f.seq <= ? AND ((f.kind = 'stderr' AND f.seq <= ?)
         OR (f.kind = 'control' AND f.channel = ? AND f.channel NOT IN ('{STDIO}', '{STDERR}')))"""
     until = 1 << 62 if last is None else last
     # An HTTP response is closed a little after its last message.
-    return rows(cassette, session, Filter(((where, (until + _A_LITTLE, until, channel)),)), first)
+    return session_rows(cassette, session, Filter(((where, (until + _A_LITTLE, until, channel)),)), first)
 
 
-def whole(cassette: Cassette, row: Row) -> str:
+def whole_text(cassette: Cassette, row: Row) -> str:
     """The whole text of a message: the part, where it came in a batch."""
     if not row.is_cut:
         return plain(row.excerpt)
@@ -221,7 +221,7 @@ def labelled(cassette: Cassette, session: int, frames: Iterable[Frame]) -> Itera
             yield frame, found.get(frame.seq, [])
 
 
-def of_exchange(cassette: Cassette, session: int, exchange: int) -> list[Label]:
+def exchange_labels(cassette: Cassette, session: int, exchange: int) -> list[Label]:
     """Every message that belongs to an exchange, in order."""
     return cassette.rows(_OF_EXCHANGE, (session, exchange), _label)
 

@@ -9,8 +9,8 @@ from itertools import islice
 
 import click
 
-from ...cassette.query import rows as showing
 from ...cassette.query import search as searching
+from ...cassette.query.rows import Row, frame_rows, whole_text
 from ...cassette.reader import Cassette
 from ...errors import CassetteError
 from .. import say
@@ -70,13 +70,13 @@ def _print(cassette: Cassette, hit: searching.Hit, terms: list[searching.Term], 
     echo(f"{writable(left)}  {_marked(_in_sight(hit, room), room)}")
 
 
-def _row(cassette: Cassette, hit: searching.Hit, terms: list[searching.Term]) -> showing.Row:
+def _row(cassette: Cassette, hit: searching.Hit, terms: list[searching.Term]) -> Row:
     """Row of a hit; in a batch, of the message that has the words, if only one has them."""
-    rows = showing.rows_of(cassette, hit.session, hit.seq)
+    rows = frame_rows(cassette, hit.session, hit.seq)
     if not rows:
         raise CassetteError(f"cannot read {cassette.path}: its index does not know frame {hit.seq}, which it has")
     if len(rows) > 1:
-        return next((row for row in rows if searching.fits(showing.whole(cassette, row), terms)), rows[0])
+        return next((row for row in rows if searching.fits(whole_text(cassette, row), terms)), rows[0])
     return rows[0]
 
 

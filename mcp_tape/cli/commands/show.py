@@ -9,9 +9,8 @@ from contextlib import closing
 import click
 
 from ...cassette.query import filters
-from ...cassette.query import rows as showing
 from ...cassette.query.filters import EVERYTHING, Filter
-from ...cassette.query.rows import Row
+from ...cassette.query.rows import Row, session_rows
 from ...cassette.reader import Cassette
 from .. import say
 from ..filter import filter_option
@@ -96,4 +95,4 @@ def show(file: str, session: int | None, as_json: bool, kept: Filter = EVERYTHIN
 
 def _rows(cassette: Cassette, session: int | None, kept: Filter) -> Generator[Row, None, None]:
     for number in filters.sessions(cassette, kept, session):
-        yield from showing.rows(cassette, number, kept)
+        yield from session_rows(cassette, number, kept)

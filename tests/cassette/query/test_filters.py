@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tape.cassette.query import filters
-from mcp_tape.cassette.query import rows as showing
 from mcp_tape.cassette.query.filters import FilterError, parse
-from mcp_tape.cassette.query.rows import Row
+from mcp_tape.cassette.query.rows import Row, session_rows, whole_text
 from mcp_tape.cassette.reader import Cassette
 from tests.support.docs import under
 from tests.support.reading import GOLDEN, Frames, call, invoke, lines, make, message, objects, said
@@ -48,7 +47,7 @@ def tape(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def kept(tape: Path, text: str, session: int = 1) -> list[int]:
     with Cassette(tape) as cassette:
-        return [row.seq for row in showing.rows(cassette, session, parse(text))]
+        return [row.seq for row in session_rows(cassette, session, parse(text))]
 
 
 @pytest.mark.parametrize(
@@ -193,8 +192,8 @@ def test_a_batch_is_kept_when_one_of_its_messages_is() -> None:
 @pytest.mark.parametrize(("text", "seqs"), [("status:unanswered", []), ("-status:unanswered tool:never", [14])])
 def test_nothing_is_unanswered_while_it_may_be_answered(tape: Path, text: str, seqs: list[int]) -> None:
     with Cassette(tape) as cassette:
-        assert [row.seq for row in showing.rows(cassette, 1, parse(text).so_far())] == seqs
-        assert [row.seq for row in showing.rows(cassette, 1, parse(text.strip("-")).unanswered())] == [14]
+        assert [row.seq for row in session_rows(cassette, 1, parse(text).so_far())] == seqs
+        assert [row.seq for row in session_rows(cassette, 1, parse(text.strip("-")).unanswered())] == [14]
 
 
 def batch(*messages: bytes) -> bytes:
@@ -219,7 +218,7 @@ def test_a_cancel_is_of_the_request_that_it_names_on_its_own_side(tmp_path: Path
     )
     tape = make(tmp_path / "tape.db", frames)
     with Cassette(tape) as cassette:
-        found = {(row.sender, row.rpc_id): row.status for row in showing.rows(cassette, 1) if row.kind == "request"}
+        found = {(row.sender, row.rpc_id): row.status for row in session_rows(cassette, 1) if row.kind == "request"}
     assert found == {
         ("client", "5"): "cancelled", ("server", "5"): "unanswered", ("client", "6"): "cancelled",
         ("client", "7"): "unanswered", ("server", "8"): "cancelled", ("client", "9"): "cancelled",
@@ -237,7 +236,7 @@ def test_size_and_text_are_those_of_the_part_of_a_batch(tmp_path: Path) -> None:
 
     def names(text: str) -> list[Any]:
         with Cassette(tape) as cassette:
-            return [(row.sender, row.name, row.size) for row in showing.rows(cassette, 1, parse(text))]
+            return [(row.sender, row.name, row.size) for row in session_rows(cassette, 1, parse(text))]
 
     assert names("NEEDLE") == [("client", "long", len(parts[0]))]
     assert names("-needle from:client size:<200") == [("client", "short", len(parts[1]))]
@@ -302,8 +301,8 @@ def test_sql_keeps_what_plain_python_keeps(terms: list[tuple[str, tuple[str, str
     text = " ".join(f"{minus}{field}{':' * bool(field)}{value}" for minus, (field, value) in terms)
     with Cassette(tape) as cassette:
         session = cassette.session().id
-        every = [(row, showing.whole(cassette, row)) for row in showing.rows(cassette, session)]
-        found = list(showing.rows(cassette, session, parse(text)))
+        every = [(row, whole_text(cassette, row)) for row in session_rows(cassette, session)]
+        found = list(session_rows(cassette, session, parse(text)))
     assert found == [
         row for row, said in every if all(fits(row, said, *term) is not bool(minus) for minus, term in terms)
     ]
