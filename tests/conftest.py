@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests live to the end: no search for garbage need look at them. Each run within a test makes five."""
+    """Keep the tests, which live to the end, out of each search for garbage: a run within a test makes five."""
     gc.collect()
     gc.freeze()
 

@@ -12,7 +12,7 @@ import pytest
 from mcp_tape.cassette.derive import rebuild, rebuild_cassette
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import CassetteError
-from tests.end_to_end.test_golden_cassettes import GOLDEN
+from tests.support.golden import GOLDEN
 from tests.support.texts import everything, hidden, odd, over_http, several, table
 
 MAKERS = [odd, hidden, over_http, several]

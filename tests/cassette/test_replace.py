@@ -15,11 +15,12 @@ from mcp_tape.cassette import file, replace
 from mcp_tape.cli.commands.ls import cassettes_in
 from mcp_tape.errors import CassetteError
 from mcp_tape.verify.update import keep
-from tests.end_to_end.use.test_use import HELLO, Vcr, lines
-from tests.replay.test_deck import call, result
+from tests.end_to_end.use.test_use import lines
 from tests.support.decks import make_cassette
+from tests.support.messages import call, result
 from tests.support.reading import invoke
 from tests.support.running import ECHO, MCP_TAPE, python, receive_line, run, sessions, started
+from tests.support.vcr import HELLO, Vcr
 
 OLD = [("client", call(1, "old")), ("server", result(1))]
 # Makes a place beside a file, says so, and waits to be killed.

@@ -27,8 +27,8 @@ from mcp_tape.formats import sheet
 from mcp_tape.redaction.redactor import Redactor
 from mcp_tape.wire.frames import Frame
 from mcp_tape.wire.ledger import Ledger
-from tests.replay.test_deck import call, result
 from tests.support.decks import FACTS, OneSession, make_cassette
+from tests.support.messages import call, result
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9" * 2
 EVENTS = ("open", "os.mkdir", "os.rename", "os.remove", "os.chmod", "os.rmdir", "fcntl.flock", "sqlite3.connect")

@@ -17,8 +17,8 @@ import pytest
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.formats import sheet
 from tests.end_to_end.test_command_line import on_terminal
-from tests.end_to_end.test_golden_cassettes import GOLDEN
 from tests.support.decks import alter
+from tests.support.golden import GOLDEN
 from tests.support.running import (
     ECHO,
     MCP_TAPE,

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.cassette.reader import Cassette
-from tests.end_to_end.test_golden_cassettes import GOLDEN
 from tests.support.decks import make_cassette
+from tests.support.golden import GOLDEN
 from tests.support.reading import invoke
 from tests.support.running import frames, sessions
 from tests.support.texts import ODD_CLIENT, ODD_SERVER, hidden, odd, over_http, recorded, several, tape

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.compare.versions import compare_cassettes
-from tests.replay.test_deck import call, result
 from tests.support.http_facts import Http, Talk, cassette
+from tests.support.messages import call, result
 
 
 def fine(http: Http) -> None:

@@ -6,33 +6,16 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from mcp_tape.cassette.reader import Cassette, Session
 from mcp_tape.wire.frames import Frame, Message, parse
 from tests.servers.conversations import CONVERSATIONS
+from tests.support.golden import GOLDEN, MADE_OF, path_of
 
-CASSETTES = Path(__file__).resolve().parents[2] / "cassettes"
-GOLDEN = list(CASSETTES.glob("*.db"))
 MOST_BYTES = 200_000
 
-# Per cassette: what was run, and its revision, session by session.
-EVERYTHING = ["mcp-server-everything"]
-TIME = ["mcp-server-time", "--local-timezone", "UTC"]
-MADE_OF = {
-    "batch": (["python", "-m", "tests.servers.scripted", "server", "batch"], ["2025-03-26"]),
-    "cancelled": (["python", "-m", "tests.servers.scripted", "server", "cancelled"], ["2025-06-18"]),
-    "demo": (["python", "-m", "mcp_tape.demo.server"], ["2025-11-25"]),
-    "everything": (EVERYTHING, ["2025-11-25"]),
-    "everything-ts2": (EVERYTHING, ["2026-07-28", "2025-11-25"]),
-    "git": (["mcp-server-git", "--repository", "repo"], ["2025-11-25"]),
-    "modern": (["python", "-m", "tests.servers.scripted", "server", "modern"], ["2026-07-28"]),
-    "noisy": (["python", "-m", "tests.servers.scripted", "server", "noisy"], ["2025-06-18"]),
-    "time": (TIME, ["2025-11-25"]),
-    "time-modern": (TIME, ["2026-07-28"]),
-}
 # What each is there for: messages that it must hold, by sender and method.
 HOLDS = {
     "demo": {
@@ -116,10 +99,6 @@ def test_an_image_is_among_the_answers() -> None:
 @pytest.mark.parametrize("name", MADE_OF)
 def test_a_golden_cassette_names_no_place_on_the_machine_that_made_it(name: str) -> None:
     assert PATHS.findall(path_of(name).read_bytes()) == []
-
-
-def path_of(name: str) -> Path:
-    return CASSETTES / f"{name}.db"
 
 
 def sessions(name: str) -> list[Session]:

@@ -21,11 +21,10 @@ import pytest
 
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cli import cli
-from tests.end_to_end.replay.test_replay import lines
-from tests.replay.test_deck import call, result
 from tests.support import fuzzing
 from tests.support.decks import make_cassette
 from tests.support.live import modern, serving
+from tests.support.messages import call, lines, result
 from tests.support.plugin import WITHOUT_OTHERS
 from tests.support.reading import invoke
 from tests.support.running import MCP_TAPE, WAIT, alive, children, python, receive_line, started, until

@@ -12,11 +12,11 @@ from mcp_tape import use_cassette
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import CassetteError
 from tests.end_to_end.test_flips import bounded
-from tests.replay.test_deck import call as calls
-from tests.replay.test_deck import result, tell
 from tests.support.decks import Player, alter, make_cassette
 from tests.support.http import CutOffError, ask
 from tests.support.http_running import modern, replaying
+from tests.support.messages import call as calls
+from tests.support.messages import result, tell
 from tests.support.reading import Frames, call, invoke, make, said
 from tests.support.running import MCP_TAPE, WAIT, run
 

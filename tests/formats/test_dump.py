@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from mcp_tape.cli import cli
-from tests.end_to_end.test_golden_cassettes import GOLDEN
+from tests.support.golden import GOLDEN
 from tests.support.reading import Frames, make, message
 from tests.support.running import ECHO, MCP_TAPE, WAIT, receive_line, record, run, send, started, until
 from tests.support.texts import ASKS, TOLD, everything, hidden, odd, over_http, recorded, several, tape

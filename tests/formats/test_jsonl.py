@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.formats import jsonl
-from tests.end_to_end.test_golden_cassettes import GOLDEN
 from tests.support.decks import FACTS
+from tests.support.golden import GOLDEN
 from tests.support.running import MCP_TAPE, frames, is_one_file, run, sessions
 from tests.support.texts import STARTED, everything, hidden, odd, over_http, several, tape
 

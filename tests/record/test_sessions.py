@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from mcp_tape.record.sessions import Sessions, endpoint_path
 from mcp_tape.record.tape import Tape
 from mcp_tape.wire.frames import Frame
-from tests.replay.test_deck import call, request, result, tell
 from tests.support.http_facts import Http
+from tests.support.messages import call, request, result, tell
 
 INITIALIZE, HELLO = request(0, "initialize"), result(0, "hello")
 ENDPOINT = "event: endpoint\ndata: {}\n\n"

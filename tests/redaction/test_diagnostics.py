@@ -14,12 +14,12 @@ from mcp_tape.cassette.reader import Cassette
 from mcp_tape.redaction.diagnostics import FAILED, Discreet, Rules
 from mcp_tape.testing.use import Miss
 from mcp_tape.wire.frames import Exchange
-from tests.end_to_end.use.test_use import HELLO, Vcr
-from tests.replay.test_deck import call, request, result
 from tests.support import fuzzing
 from tests.support.decks import Player, make_cassette
+from tests.support.messages import call, request, result
 from tests.support.plugin import Suite
 from tests.support.running import MCP_TAPE, run
+from tests.support.vcr import HELLO, Vcr
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
 PASSWORD = "Tr0ub4dor-and-3"

@@ -15,9 +15,8 @@ from mcp_tape.errors import TapeError
 from mcp_tape.redaction.environment import from_file, looks_stripped, secrets
 from mcp_tape.testing.handover import Handover
 from mcp_tape.transports.handover import from_process, received
-from tests.end_to_end.replay.test_replay import lines
-from tests.replay.test_deck import call
 from tests.support.decks import make_cassette
+from tests.support.messages import call, lines
 from tests.support.running import ECHO, MCP_TAPE, WAIT, python, record, run
 
 SECRET = "q7Hs2-vLm40-tKe9"

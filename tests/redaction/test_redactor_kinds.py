@@ -10,10 +10,10 @@ import pytest
 
 from mcp_tape.redaction.redactor import Redactor
 from tests.end_to_end.record.test_secrets_corpus import traces
-from tests.replay.test_deck import call, result
 from tests.support import fuzzing
 from tests.support.decks import Player, alter, make_cassette
 from tests.support.made_secrets import Case, innocents, secrets
+from tests.support.messages import call, result
 
 
 def hidden(case: Case) -> str:

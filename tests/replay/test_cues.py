@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.replay.test_deck import call, error, played, progress, request, result, tell
-from tests.support.decks import Player, alter
+from tests.support.decks import Player, alter, played
+from tests.support.messages import call, error, progress, request, result, tell
 
 CHANGED = tell("notifications/tools/list_changed")
 

@@ -8,42 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.decks import Player, Said, alter, make_cassette
-
-
-def request(rpc_id: Any, method: str, **params: Any) -> str:
-    return json.dumps({"jsonrpc": "2.0", "id": rpc_id, "method": method} | ({"params": params} if params else {}))
-
-
-def call(rpc_id: Any, tool: str = "echo", token: Any = None, **arguments: Any) -> str:
-    meta = {} if token is None else {"_meta": {"progressToken": token}}
-    return request(rpc_id, "tools/call", name=tool, arguments=arguments, **meta)
-
-
-def result(rpc_id: Any, value: Any = "ok") -> str:
-    return json.dumps({"jsonrpc": "2.0", "id": rpc_id, "result": {"value": value}})
-
-
-def tell(method: str, **params: Any) -> str:
-    return json.dumps({"jsonrpc": "2.0", "method": method} | ({"params": params} if params else {}))
-
-
-def progress(token: Any, step: int) -> str:
-    return tell("notifications/progress", progressToken=token, progress=step)
-
-
-def played(tmp_path: Path, *conversation: Said, **options: Any) -> Player:
-    return Player(make_cassette(tmp_path / "tape.db", conversation), **options)
-
-
-def values(texts: list[str]) -> list[Any]:
-    return [json.loads(text)["result"]["value"] for text in texts]
-
-
-def error(texts: list[str]) -> dict[str, Any]:
-    assert len(texts) == 1
-    found: dict[str, Any] = json.loads(texts[0])["error"]
-    return found
+from tests.support.decks import CONCURRENT, Player, Said, alter, make_cassette, played
+from tests.support.messages import call, error, progress, request, result, tell, values
 
 
 @pytest.mark.parametrize(
@@ -364,14 +330,6 @@ def test_speed_keeps_the_recorded_gaps(tmp_path: Path) -> None:
     assert player.later(10.5) == [progress(1, 1)]
     assert player.later(11.4) == []
     assert player.later(11.5) == [result(1)]
-
-
-CONCURRENT: list[Said] = [
-    ("client", call(1, n=1)),
-    ("client", call(2, n=2)),
-    ("server", result(2, "two")),
-    ("server", result(1, "one")),
-]
 
 
 def test_the_recorded_order_holds_an_answer_back_until_those_before_it_are_out(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.replay.test_deck import call, played, request, result, tell
-from tests.support.decks import Said
+from tests.support.decks import Said, played
+from tests.support.messages import call, request, result, tell
 
 LISTS = {
     "tools/list": "notifications/tools/list_changed",

@@ -10,9 +10,9 @@ import pytest
 
 from mcp_tape.cassette.derive import rebuild_cassette
 from mcp_tape.cassette.reader import Cassette
-from tests.replay.test_deck import call, result, tell
 from tests.support.decks import Player
 from tests.support.http_facts import Http, cassette
+from tests.support.messages import call, result, tell
 
 Ends = Callable[[Http, str], None]
 

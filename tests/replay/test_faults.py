@@ -9,8 +9,8 @@ import pytest
 
 from mcp_tape.replay import faults
 from mcp_tape.replay.sends import Send
-from tests.replay.test_deck import call, progress, result
 from tests.support.decks import Player, make_cassette
+from tests.support.messages import call, progress, result
 
 
 class Faulty:

@@ -12,10 +12,10 @@ from mcp_tape import api
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.replay.live import Episodes
 from mcp_tape.replay.sends import Call, Refuse
-from tests.replay.test_deck import call, request, result, tell
 from tests.support.decks import Player, Said, make_cassette
 from tests.support.http_facts import Http, cassette
 from tests.support.live import modern
+from tests.support.messages import call, request, result, tell
 
 INITIALIZE = request(0, "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={"name": "c"})
 INITIALIZED = tell("notifications/initialized")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.replay.test_deck import call, played, request, result
-from tests.support.decks import Player, make_cassette
+from tests.support.decks import Player, make_cassette, played
+from tests.support.messages import call, request, result
 from tests.support.running import MCP_TAPE, run
 
 

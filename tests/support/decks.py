@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from mcp_tape import api
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.record.tape import Tape
@@ -18,6 +20,7 @@ from mcp_tape.replay.selection import Selection, select
 from mcp_tape.verify.deck import ClientDeck
 from mcp_tape.wire.frames import Side
 from mcp_tape.wire.match import rule
+from tests.support.messages import call, result
 
 FACTS = {"transport": "stdio", "target": {"command": ["server"]}, "recorder": "tests", "note": None, "run": None}
 Said = tuple[Side, str]
@@ -128,3 +131,33 @@ def back_to_back(path: Path, session: str = "latest") -> tuple[list[bytes], list
 
 def _texts(sends: Iterable[Any]) -> list[str]:
     return [send.text.decode("utf-8", "surrogateescape").rstrip("\r\n") for send in sends]
+
+
+def played(tmp_path: Path, *conversation: Said, **options: Any) -> Player:
+    return Player(make_cassette(tmp_path / "tape.db", conversation), **options)
+
+
+CONCURRENT: list[Said] = [
+    ("client", call(1, n=1)),
+    ("client", call(2, n=2)),
+    ("server", result(2, "two")),
+    ("server", result(1, "one")),
+]
+
+
+class Visit:
+    """One client at a stage, without a process."""
+
+    def __init__(self, path: Path, session: str = "latest", **more: Any) -> None:
+        self.facts: list[Fact] = []
+        self.stage = api.Stage(
+            Cassette(path), api.Replay(session=session), lambda text: None, self.facts.append, **more
+        )
+        self.player, _ = self.stage.player()
+
+    def say(self, text: str) -> Any:
+        """The value that the one answer has, or its error."""
+        self.player.receive(text.encode(), "stdio", 0.0)
+        (send,) = self.player.due(0.0)
+        body = json.loads(send.text)  # type: ignore[union-attr]
+        return body["result"]["value"] if "result" in body else body["error"]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from tests.replay.test_deck import request, result, tell
+from tests.support.messages import request, result, tell
 from tests.support.running import MCP_TAPE, WAIT, frames, receive, receive_line, sessions, started
 
 BOTH = "application/json, text/event-stream"
@@ -292,3 +292,6 @@ class Vcr:
 
     def all_said(self) -> list[str]:
         return [frame.text.decode() for session in sessions(self.tape) for frame in frames(self.tape, session.id)]
+
+
+DISCOVER = request("d", "server/discover", _meta=META)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mcp_tape.testing.settings import resolve
-from tests.replay.test_deck import call, request, result
 from tests.support.decks import make_cassette
+from tests.support.messages import call, request, result
 from tests.support.plugin import WITHOUT_OTHERS, Suite
 from tests.support.running import WAIT, run
 

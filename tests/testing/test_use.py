@@ -23,11 +23,10 @@ import mcp_tape
 from mcp_tape import CassetteError, TapeError, use_cassette
 from mcp_tape.replay import faults, finder
 from tests.end_to_end.docs.test_docs_testing import example
-from tests.end_to_end.replay.test_replay import lines
-from tests.replay.test_deck import call, request, result, tell
 from tests.support import provision
 from tests.support.decks import make_cassette
 from tests.support.live import INITIALIZE, Client, modern, old_client, posted
+from tests.support.messages import call, lines, request, result, tell
 from tests.support.running import WAIT, in_background, python, receive, receive_line, run, send, started
 
 ROOT = Path(__file__).parents[2]

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from mcp_tape import TapeError, use_cassette
-from tests.end_to_end.replay.test_replay import lines
-from tests.replay.test_deck import call, request, result
 from tests.support.decks import make_cassette
 from tests.support.live import INITIALIZE, Client, modern
+from tests.support.messages import call, lines, request, result
 from tests.support.running import WAIT, python, run
 from tests.testing.test_use import GREETING, HELLO, ROOT, answers, over_http, session
 

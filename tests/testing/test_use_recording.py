@@ -16,11 +16,10 @@ import pytest
 import mcp_tape
 from mcp_tape import CassetteError, Mode, ServerError, TapeError, UsedCassette, use_cassette
 from mcp_tape.testing import recording
-from tests.end_to_end.replay.test_replay import lines
-from tests.end_to_end.use.test_use import SERVER
-from tests.replay.test_deck import call, result
 from tests.support.live import Client, hanging_up, modern, old_client, posted, serving
+from tests.support.messages import call, lines, result
 from tests.support.running import WAIT, frames, is_one_file, python, receive_line, run, sessions, started, until
+from tests.support.vcr import SERVER
 from tests.testing.test_use import GREETING, HELLO, make_cassette, names, over_http, session
 
 SECRET = "hunter2-and-more"

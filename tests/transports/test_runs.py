@@ -17,11 +17,9 @@ from mcp_tape.cassette.lookup.sessions import Run
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.transports import runs
 from mcp_tape.wire.frames import KILLED
-from tests.end_to_end.replay.test_eras import DISCOVER, Visit
-from tests.end_to_end.replay.test_replay import lines
-from tests.replay.test_deck import call, request, result
-from tests.support.decks import Said, make_cassette
-from tests.support.live import INITIALIZE, INITIALIZED, META, modern
+from tests.support.decks import Said, Visit, make_cassette
+from tests.support.live import DISCOVER, INITIALIZE, INITIALIZED, META, modern
+from tests.support.messages import call, lines, request, result
 from tests.support.running import MCP_TAPE, WAIT, python, receive_line, run, sessions, started
 
 # Keeps what it is told in a file, as servers with a memory do: each process knows what the ones before it were told.

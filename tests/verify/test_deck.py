@@ -16,8 +16,8 @@ from mcp_tape.replay.selection import select
 from mcp_tape.verify.client import RecordedClient
 from mcp_tape.verify.deck import ClientDeck
 from mcp_tape.verify.plan import Options, planned
-from tests.replay.test_deck import request, result, tell
 from tests.support.decks import Said, alter, make_cassette
+from tests.support.messages import request, result, tell
 
 PATIENCE = 1.0
 

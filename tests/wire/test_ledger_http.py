@@ -15,9 +15,9 @@ from mcp_tape.redaction.redactor import Redactor
 from mcp_tape.wire.frames import Side
 from mcp_tape.wire.framing import Events
 from mcp_tape.wire.ledger import Ledger
-from tests.replay.test_deck import call, error, progress, request, result, tell, values
 from tests.support.decks import Player, alter
 from tests.support.http_facts import EVENTS, Http, Kept, Talk, cassette
+from tests.support.messages import call, error, progress, request, result, tell, values
 
 # Pairing -----------------------------------------------------------------------------------------------
 

@@ -12,10 +12,10 @@ import pytest
 from mcp_tape.cassette.query import calls
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import CassetteError
-from tests.replay.test_deck import call, progress, request, result, tell
 from tests.support.decks import Said, alter, make_cassette
 from tests.support.http_facts import Http
 from tests.support.http_facts import cassette as over_http
+from tests.support.messages import call, progress, request, result, tell
 
 SAMPLE = "sampling/createMessage"
 

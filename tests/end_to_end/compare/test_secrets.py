@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.replay.test_deck import request
+from tests.support.messages import request
 from tests.support.running import MCP_TAPE, python, record, run
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4

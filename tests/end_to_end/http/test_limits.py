@@ -9,11 +9,11 @@ import pytest
 
 from mcp_tape.wire.frames import Side
 from tests.end_to_end.http.test_resume import INITIALIZE, begin, eventful, note
-from tests.replay.test_deck import call
 from tests.support.decks import Said, make_cassette
 from tests.support.http import LAST, Client, Message, Upstream, Wire, answer, ask, chunk
 from tests.support.http_facts import cassette
 from tests.support.http_running import Running, listening, recording, replaying, result
+from tests.support.messages import call
 from tests.support.running import python
 
 LARGE = b" " * 3_000_000

@@ -19,10 +19,10 @@ from mcp_tape import api
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.transports.http import listen, serve, shortcut
 from mcp_tape.transports.http.guard import Guard
-from tests.replay.test_deck import call, request, result, tell
 from tests.support.fuzzing import Case, cases
 from tests.support.http_facts import Http, cassette
 from tests.support.live import META
+from tests.support.messages import call, request, result, tell
 from tests.support.running import WAIT
 
 _QUIET = 12  # turns of the loop in which nothing more comes: then nothing will

@@ -11,11 +11,11 @@ import pytest
 
 from mcp_tape.replay.sends import Send
 from mcp_tape.transports.http import streams
-from tests.replay.test_deck import call, request, result, tell
 from tests.support.decks import Player, Said, make_cassette
 from tests.support.http import Client, Message, ask
 from tests.support.http_facts import Http, cassette
 from tests.support.http_running import Running, replaying
+from tests.support.messages import call, request, result, tell
 from tests.support.running import until
 
 INITIALIZE = request(0, "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={"name": "c"})

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from mcp_tape import api
-from mcp_tape.cassette.reader import Cassette
-from mcp_tape.replay.deck import Fact
-from tests.end_to_end.replay.test_replay import lines
-from tests.replay.test_deck import call, request, result
-from tests.support.decks import Said, make_cassette
+from tests.support.decks import Said, Visit, make_cassette
 from tests.support.http_running import replaying
-from tests.support.live import INITIALIZE, INITIALIZED, META, Client, modern
+from tests.support.live import DISCOVER, INITIALIZE, INITIALIZED, Client, modern
+from tests.support.messages import call, lines, request, result
 from tests.support.running import MCP_TAPE, run
 
-DISCOVER = request("d", "server/discover", _meta=META)
 NOT_FOUND = json.dumps({"jsonrpc": "2.0", "id": "d", "error": {"code": -32601, "message": "Method not found"}})
 MODERN: list[Said] = [("client", DISCOVER), ("server", result("d", "modern")), ("client", modern(1, "a")),
                       ("server", result(1, "modern"))]  # fmt: skip
@@ -26,24 +20,6 @@ LEGACY: list[Said] = [("client", INITIALIZE), ("server", result(0, "legacy")), (
                       ("server", result(1, "legacy"))]  # fmt: skip
 BOTH_WAYS = pytest.mark.parametrize("sessions", [[MODERN, LEGACY], [LEGACY, MODERN]], ids=["old last", "new last"])
 POOLS = pytest.mark.parametrize("which", ["latest", "all"])
-
-
-class Visit:
-    """One client at a stage, without a process."""
-
-    def __init__(self, path: Path, session: str = "latest", **more: Any) -> None:
-        self.facts: list[Fact] = []
-        self.stage = api.Stage(
-            Cassette(path), api.Replay(session=session), lambda text: None, self.facts.append, **more
-        )
-        self.player, _ = self.stage.player()
-
-    def say(self, text: str) -> Any:
-        """The value that the one answer has, or its error."""
-        self.player.receive(text.encode(), "stdio", 0.0)
-        (send,) = self.player.due(0.0)
-        body = json.loads(send.text)  # type: ignore[union-attr]
-        return body["result"]["value"] if "result" in body else body["error"]
 
 
 def made(directory: Path, *sessions: list[Said]) -> Path:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.replay.test_deck import CONCURRENT, call, progress, request, result, tell
-from tests.support.decks import alter, make_cassette
+from tests.support.decks import CONCURRENT, alter, make_cassette
+from tests.support.messages import call, lines, progress, request, result, tell
 from tests.support.running import MCP_TAPE, WAIT, receive_line, run, send, started
 
 CASSETTES = Path(__file__).parents[3] / "cassettes"
@@ -21,10 +21,6 @@ CASSETTES = Path(__file__).parents[3] / "cassettes"
 
 def replay(tape: Path, *options: str) -> list[str]:
     return [*MCP_TAPE, "replay", str(tape), *options]
-
-
-def lines(*texts: str) -> bytes:
-    return "".join(text + "\n" for text in texts).encode()
 
 
 def report(path: Path) -> list[dict[str, Any]]:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.replay.test_deck import call, request, result, tell
 from tests.support.http_facts import Http, Talk, cassette
 from tests.support.live import (
     INITIALIZE,
@@ -22,6 +21,7 @@ from tests.support.live import (
     posted,
     serving,
 )
+from tests.support.messages import call, request, result, tell
 from tests.support.running import MCP_TAPE, is_one_file, python, receive_line, run, sessions, started, until
 
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from mcp_tape.demo import client
-from tests.end_to_end.test_golden_cassettes import path_of
+from tests.support.golden import path_of
 from tests.support.http_running import replaying
 from tests.support.running import MCP_TAPE, record, run
 from tests.support.verifying import changes, play

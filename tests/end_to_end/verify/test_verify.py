@@ -12,13 +12,13 @@ import pytest
 
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.verify.plan import NotReadyError
-from tests.end_to_end.test_golden_cassettes import MADE_OF, path_of
-from tests.replay.test_deck import request, result
 from tests.servers.conversations import CONVERSATIONS
 from tests.servers.minting import Mint
 from tests.servers.moody import Moody
 from tests.support import provision
 from tests.support.decks import alter, make_cassette
+from tests.support.golden import MADE_OF, path_of
+from tests.support.messages import request, result
 from tests.support.running import MCP_TAPE, WAIT, python, receive, sessions, started
 from tests.support.verifying import (
     Client,

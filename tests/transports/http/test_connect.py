@@ -11,11 +11,11 @@ from mcp_tape.transports.http.connect import Http
 from mcp_tape.transports.http.upstream import Mark, origin_of
 from tests.end_to_end.use.test_use_url import taped
 from tests.end_to_end.verify.test_http import small
-from tests.replay.test_deck import call
 from tests.servers.minting import Mint
 from tests.support.http import LAST, Message, Upstream, Wire, answer, begin, chunk
 from tests.support.http_facts import cassette
 from tests.support.live import INITIALIZE, Vcr, old_client, posted, serving
+from tests.support.messages import call
 from tests.support.verifying import Client, command, writing
 
 SECRET = ("X-Api-Key", "qZ8vT3nLw5XyR2pK")

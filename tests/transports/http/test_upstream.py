@@ -7,7 +7,7 @@ import gzip
 import pytest
 
 from mcp_tape.transports.http.upstream import Heard, Incoming, Mark, path_and_query, within
-from tests.replay.test_deck import result
+from tests.support.messages import result
 
 BODY = result(1, "é").encode()
 EVENTS = b": hello\n\nid: 7\nretry: 250\n\nevent: endpoint\ndata: /x\n\nid: 8\ndata: " + BODY + b"\n\ndata: cut o"
