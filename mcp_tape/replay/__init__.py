@@ -1,1 +1,19 @@
-"""Replaying: what plays, which recorded request answers a live one, and what is sent."""
+"""Replaying: a recorded server, played to a client from its cassette.
+
+Owns which sessions play, which recorded request a live one is, what is sent and when, and the reports of it. Does no
+I/O but reading the cassette through its look-ups and writing the report, and reads no clock; knows no SQL and no
+transport.
+
+    stage       a cassette with a deck for each client, its options, faults and report
+    selection   the sessions that play, and look-ups across them
+    opening     a deck chosen by how a client begins
+    deck        the playing rule, with its theory of operation
+    state       all that changes while a tape plays, and the calls in it
+    finder      the recorded request that a live one is, by its bytes or its key
+    cues        the message on the tape that one of the client is, what waits for it, and when that goes out
+    sends       actions for transports; recorded messages with live ids and tokens
+    live        new_episodes: a live server beside the tape
+    faults      faults and stand-ins: answers other than the recorded ones
+    misses      the report of a miss
+    report      reports on stderr and as JSON lines
+"""

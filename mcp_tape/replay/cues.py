@@ -1,6 +1,6 @@
-"""What each message of the client is on the tape, what waits for it, and what of that may go out.
+"""Cues: the message on the tape that one of the client is, the messages that wait for it, and when they go out.
 
-The rules are told at the top of `deck.py`. The calls of a batch share all that waits for it: their answers are found by
+`deck.py` has the rules at its top. The calls of a batch share all that waits for it: their answers are found by
 id, and the rest is gone through once.
 """
 
@@ -24,7 +24,7 @@ _FEW = 8  # rows that are read again rather than kept
 
 
 class _Cued:
-    """What one message of the client cues: the answers to its own requests, by id, and what else there is."""
+    """All that one message of the client cues: the answers to its own requests, by id, and what else there is."""
 
     def __init__(self, rows: list[Recorded], cue: int) -> None:
         self.answers: dict[str | None, list[Recorded]] = {}
@@ -46,7 +46,7 @@ class _Ending(NamedTuple):
 
 
 class Cues:
-    """What is due when a message arrives."""
+    """The messages that wait for each one of the client."""
 
     def __init__(self, selection: Selection, state: State, calls: Calls) -> None:
         self._selection = selection
@@ -54,7 +54,7 @@ class Cues:
         self._calls = calls
 
     def due(self, session: int, cue: int, call: Call | None) -> tuple[list[Pending], bool]:
-        """What waited for a client message, and True if the call's answer is among it."""
+        """Return what waited for a client message, and True if the call's answer is among it."""
         cued = self._cued(session, cue)
         due = self._own_answers(cued, call) if call is not None and call.is_of(session, cue) else []
         left = []

@@ -1,6 +1,37 @@
 """The playing core: a client's messages in, the recorded server's messages out.
 
 Does no I/O and reads no clock: actions are values that it returns, time is an argument.
+
+Theory of operation. *Each message of the server waits for its cue*, a message of the client: within an exchange the
+last one of that exchange, else the last one before it in the session (`wire/ledger.py` finds it as it records). So no
+order of a client's can block another exchange, and what is never cued stays unplayed. Any message of the client may be
+a cue, also one that meant nothing to the server; each that arrives is matched with the tape, and heard there once:
+
+- A request is the next one with its key (`finder.py`; ids:
+  https://modelcontextprotocol.io/specification/2025-11-25/basic). Most cue their answer and nothing else. Such a
+  *plain* one is answered at once: by its bytes without parsing it, or by the one look-up of its key. All others become
+  calls, which own what plays in their exchange.
+- A response is that to the server's request that went out under its id; one to nothing that was asked, the next such
+  response on the tape with its id.
+- A cancel is the next one on the tape of the same request, open then or answered already: who cancels does not know
+  (https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation). It counts once for each time
+  that its call is made. One of a request that nobody made is the next such cancel, with the same id if there is one.
+- Any other notification is the next one of its method; of progress, the next one for its token
+  (https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress).
+
+What is cued belongs to a call, which gives it the live id, token and channel: an answer by its id, progress by its
+token, all else to the newest call of the exchange. What came behind an answer, and names its request, waits for that
+answer. A live cancel drops what was recorded before it; what came behind it plays. A client need not answer what the
+server has cancelled: what waits for such an answer is due at once, and the answer itself cues nothing.
+
+A request that is found once more, as its answers are played out, is given its answer alone, or all of its exchange
+where that was asked for (`repeat_whole`). One that was recorded without an answer stays silent if it was cancelled,
+else it is a miss. The calls of a batch (https://modelcontextprotocol.io/specification/2025-03-26/basic) share what
+they cue, so all of them are found before anything plays; what was recorded as a batch goes out as one if it is due at
+once, to one place.
+
+All that changes meanwhile is in one `State` (`state.py`), shared with the parts: the finder, `cues.py` (what each
+message is and cues, and when that goes out) and `sends.py` (what is made of it).
 """
 
 from __future__ import annotations
@@ -15,7 +46,7 @@ from ..wire.frames import Message
 from .cues import Cues, Hearing, Schedule
 from .finder import Finder
 from .selection import Selection
-from .sends import END, LAST, MISS, NOT_FOUND, Action, Call, Pending, Playback, Send, said
+from .sends import END, LAST, MISS, Action, Call, Pending, Playback, Send, said
 from .state import Calls
 
 if TYPE_CHECKING:
@@ -23,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class Fact(NamedTuple):
-    """What happened, for reports."""
+    """Something that happened, for reports."""
 
     what: Literal["played", "miss", "note"]
     text: str = ""
@@ -43,8 +74,8 @@ class Deck:
         in_recorded_order: bool = False,
         repeat_whole: bool = False,
         shortcuts: bool = True,
-        tell: Callable[[Fact], None] = lambda fact: None,
-        tell_played: bool = True,
+        report: Callable[[Fact], None] = lambda fact: None,
+        report_played: bool = True,
         pass_on: Callable[[Call], bool] = lambda call: False,
         stand_in: Callable[[Call], Send | None] | None = None,
         discreet: Discreet | None = None,
@@ -54,11 +85,11 @@ class Deck:
         self.state = state = finder.state
         self._playback = Playback(selection, state.asked, state.taken_back, state.withdrawn)
         self._schedule = Schedule(selection, state, self._note, speed, in_recorded_order)
-        self._may_be_plain = not speed and not in_recorded_order and not tell_played and not stand_in
+        self._may_be_plain = not speed and not in_recorded_order and not report_played and not stand_in
         self._at_once = self._may_be_plain and shortcuts
         self._repeat_whole = repeat_whole
-        self._tell = tell
-        self._tell_played = tell_played
+        self._report = report
+        self._report_played = report_played
         self._pass_on = pass_on
         self._stand_in = stand_in
         self._discreet = discreet or Discreet()
@@ -169,11 +200,11 @@ class Deck:
             self.state.given_back.add(call.recorded.place)
 
     def leave(self, now: float) -> None:
-        """The client will send nothing more: what only waits for an order need not."""
+        """Take note that the client will send nothing more: what only waits for an order need not."""
         self._schedule.give_way()
 
     def abandon(self, channel: str) -> None:
-        """The client has left a channel: what was for it goes nowhere."""
+        """Take note that the client has left a channel: what was for it goes nowhere."""
         self._schedule.drop(lambda pending: pending.call is None or pending.call.channel != channel)
         self._calls.close_all(channel)
 
@@ -182,7 +213,7 @@ class Deck:
         self._note(text)
 
     def overhear(self, text: bytes) -> None:
-        """A message of a live server beside the tape: what it calls a secret is not repeated in notes."""
+        """Take in a message of a live server beside the tape: notes do not repeat what it calls a secret."""
         self._discreet.hear(text)
 
     @property
@@ -195,7 +226,7 @@ class Deck:
         return self.state.misses
 
     def is_asking(self, rpc_id: str) -> bool:
-        """Whether a request of ours with this id waits for the client's answer."""
+        """Return whether a request of ours with this id waits for the client's answer."""
         return rpc_id in self.state.asked
 
     def next_at(self) -> float | None:
@@ -221,8 +252,8 @@ class Deck:
             return []
         self._note_difference(message, recorded)
         self.state.played += 1
-        if self._tell_played:
-            self._tell(Fact("played", "", call))
+        if self._report_played:
+            self._report(Fact("played", "", call))
         self._calls.begin(call, recorded)
         return [(call, again)]
 
@@ -232,7 +263,7 @@ class Deck:
         if answer is None:
             return False
         self.state.played += 1
-        self._tell(Fact("played", "", call))
+        self._report(Fact("played", "", call))
         self.state.replies.append(answer)
         return True
 
@@ -252,7 +283,7 @@ class Deck:
             self._without_answer(call, recorded.seq, now)
 
     def _plays_whole(self, call: Call) -> bool:
-        """Whether all of an exchange is repeated, and not just its answer."""
+        """Return whether all of an exchange is repeated, and not just its answer."""
         return self._repeat_whole and call.recorded is not None and call.recorded.session in self._selection.sessions
 
     def _response(self, message: Message, now: float) -> None:
@@ -283,7 +314,7 @@ class Deck:
         self._hear(self._hearing.notification(message), now)
 
     def _cancel(self, message: Message, channel: str, now: float) -> None:
-        """A live cancel drops what was recorded before it; what came after it plays now."""
+        """Drop what was recorded before a cancel, and play what came after it."""
         rpc_id = frames.cancelled(message)
         call = self._calls.get(channel, rpc_id)
         on_tape = self._hearing.cancel(rpc_id, call or self._calls.answered(rpc_id))
@@ -297,7 +328,7 @@ class Deck:
         self._hear(on_tape, now)
 
     def _hear(self, recorded: Recorded | None, now: float) -> None:
-        """A message of the client that is on the tape, and no request, has arrived."""
+        """Cue with a message of the client that is on the tape, and no request."""
         if recorded is None:
             return
         self._cue(recorded.session, recorded.seq, recorded, now)
@@ -312,7 +343,7 @@ class Deck:
             self.state.replies.append(said(call, "result", "{}"))
             return
         if method == protocol.DISCOVER:
-            self.state.replies.append(said(call, "error", rewrite.error(NOT_FOUND, "Method not found")))
+            self.state.replies.append(said(call, "error", rewrite.error(protocol.METHOD_NOT_FOUND, "Method not found")))
             return
         if self._pass_on(call):
             return
@@ -323,12 +354,12 @@ class Deck:
         report = misses.report(
             self._selection, self.state.taken, call.message, known, self._finder.counts, self._discreet
         )
-        self._tell(Fact("miss", report.text, call, report.advice))
-        code = MISS if known else NOT_FOUND
+        self._report(Fact("miss", report.text, call, report.advice))
+        code = MISS if known else protocol.METHOD_NOT_FOUND
         self.state.replies.append(said(call, "error", rewrite.error(code, report.headline, report.data)))
 
     def _without_answer(self, call: Call, arrived: int, now: float) -> None:
-        """The tape may end before the answer: then say so, once all that it has of the exchange is out."""
+        """Answer that the tape ends before the answer, if it does, once all that it has of the exchange is out."""
         recorded = call.recorded
         if recorded is None or LAST in call.answers or not self._cues.ends_without_answer(recorded, arrived):
             return
@@ -336,14 +367,14 @@ class Deck:
         self._schedule.put_last(call, now)
 
     def _unanswered(self, call: Call) -> None:
-        """A request that was found, and has no answer on the tape, is a miss after all."""
+        """Report a request that was found, and has no answer on the tape, as a miss after all."""
         from . import misses
 
         assert call.recorded is not None
         self.state.played -= 1
         self.state.misses += 1
         report = misses.unanswered(self._selection, call.message, call.recorded, self._discreet)
-        self._tell(Fact("miss", report.text, call, report.advice))
+        self._report(Fact("miss", report.text, call, report.advice))
 
     # -- what goes out
 
@@ -362,4 +393,4 @@ class Deck:
             self._schedule.put(Pending(self._selection.facts(answer), call), now, recorded)
 
     def _note(self, text: str) -> None:
-        self._tell(Fact("note", self._discreet.remark(text)))
+        self._report(Fact("note", self._discreet.remark(text)))

@@ -79,20 +79,20 @@ class Faulty:
         self._later: list[tuple[float, int, Send]] = []
         self._numbers = count()
         self._deck: Deck | None = None
-        self._tell: Callable[[Fact], None] = lambda fact: None
+        self._report: Callable[[Fact], None] = lambda fact: None
 
     def attach(self, deck: Deck) -> None:
         self._deck = deck
 
-    def listen(self, tell: Callable[[Fact], None]) -> Callable[[Fact], None]:
+    def listen(self, report: Callable[[Fact], None]) -> Callable[[Fact], None]:
         """Hear of each call as it arrives, and pass it on."""
 
-        self._tell = tell
+        self._report = report
 
         def heard(fact: Fact) -> None:
             if fact.what == "played" and fact.call is not None:
                 self._plan(fact.call)
-            tell(fact)
+            report(fact)
 
         return heard
 
@@ -151,7 +151,7 @@ class Faulty:
         assert send.call is not None
         if send.answers:
             del self._planned[send.call]
-            self._tell(Fact("note", f"fault {fault.source}", send.call))
+            self._report(Fact("note", f"fault {fault.source}", send.call))
         return self._applied(fault, send, send.call, now)
 
     def _applied(self, fault: Fault, send: Send, call: Call, now: float) -> list[Action]:
@@ -199,7 +199,6 @@ def _alone(send: Send, text: bytes) -> Send:
 # -- stand-ins
 
 Function = Callable[..., Any]
-_INTERNAL_ERROR = -32603  # https://www.jsonrpc.org/specification#error_object
 
 
 class _StandIn(NamedTuple):
@@ -246,7 +245,7 @@ class StandIns:
             why = str(error) or type(error).__name__
         if is_tool:
             return _said(call, _text(why) | {"isError": True})
-        return said(call, "error", rewrite.error(_INTERNAL_ERROR, why))
+        return said(call, "error", rewrite.error(protocol.INTERNAL_ERROR, why))
 
     def _schema(self, tool: str | None) -> Any:
         if self._schemas is None:

@@ -127,15 +127,15 @@ class Finder:
         return found
 
     def _is_early(self, method: str, last: Position, found: Recorded) -> bool:
-        """Whether a request was made again only because the server had said that the answer changed.
+        """Return whether a request was made again only because the server had said that the answer changed.
 
         Until it says so this time, the answer before is the right one.
         """
         change = protocol.CHANGED_BY.get(method)
         if change is None or found.session != last[0]:
             return False
-        told = self._selection.changes_between(found.session, change, last[1], found.seq)
-        newest = next((row for row in told if found.name in (None, self._uri(row))), None)
+        changes = self._selection.changes_between(found.session, change, last[1], found.seq)
+        newest = next((row for row in changes if found.name in (None, self._uri(row))), None)
         if newest is None or self._has_come(newest):
             return False
         if found.place not in self.state.early:

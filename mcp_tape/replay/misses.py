@@ -65,7 +65,7 @@ _Shown = tuple[_Near, list[_Difference]]
 def report(
     selection: Selection, taken: set[Position], message: Message, known: bool, counts: Rule | None, discreet: Discreet
 ) -> Report:
-    """Everything a person needs to see why a live request has no answer on the tape, without its secrets."""
+    """Report why a live request has no answer on the tape, without its secrets."""
     try:
         return _report(selection, taken, message, known, counts, discreet)
     except Exception:  # whatever a stranger's recordings are: writing this may not fail the request
@@ -106,7 +106,7 @@ def _report(
 
 
 def unanswered(selection: Selection, message: Message, recorded: Recorded, discreet: Discreet) -> Report:
-    """The same for a request that is on the tape without its answer."""
+    """Report a request that is on the tape without its answer."""
     where = f"#{recorded.seq} of session {recorded.session} in {selection.path}"
     text = in_words(f"miss: {discreet.call(message)}\n  {UNANSWERED}: {where}", _ANEW, _typed(selection))
     return Report(UNANSWERED, text, {}, _ANEW)
@@ -266,7 +266,7 @@ def _advice(near: list[_Shown], elsewhere: int | None, record: tuple[Advice, ...
 
 
 def may_write(selection: Selection, message: Message) -> bool:
-    """Whether a call may change something: no recorded list says that its tool only reads."""
+    """Return whether a call may change something: no recorded list says that its tool only reads."""
     if message.method != protocol.CALL:
         return False
     readers: set[str] | None = selection.cache.get(may_write)
@@ -295,8 +295,11 @@ def _typed(selection: Selection) -> Callable[[Advice], str]:
 
 def _as_data(shown: _Shown) -> dict[str, Any]:
     one, differing = shown
-    told = [difference._asdict() for difference in differing]
-    return {"seq": one.recorded.seq, "already_played": one.played, "differing": told}
+    return {
+        "seq": one.recorded.seq,
+        "already_played": one.played,
+        "differing": [found._asdict() for found in differing],
+    }
 
 
 def _cut(value: Any, discreet: Discreet) -> str:

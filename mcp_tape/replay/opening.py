@@ -1,4 +1,4 @@
-"""Choosing what plays to a client once it has shown who it is: its era by its first request, its place in the run.
+"""A deck chosen by how a client begins: its era by its first request, its place in the run.
 
 Does no I/O: who counts the clients of a run is an argument.
 """
@@ -38,7 +38,7 @@ class Opening:
         clients: Clients | None,
         forget: Callable[[Deck], None],
     ) -> None:
-        """`forget` is told of a deck that another takes the place of."""
+        """`forget` is called with a deck that another takes the place of."""
         self._decks = decks
         self._era = era
         self._clients = clients
@@ -76,7 +76,7 @@ class Opening:
             self._player.abandon(channel)
 
     def is_asking(self, rpc_id: str) -> bool:
-        """Whether the tape waits for an answer to a request with this id."""
+        """Return whether the tape waits for an answer to a request with this id."""
         return self._deck is not None and self._deck.is_asking(rpc_id)
 
     def _choose(self, asked: frames.Message) -> None:

@@ -1,4 +1,4 @@
-"""Tells what happened in a replay: to a person on stderr, to machines as JSON lines, at once.
+"""Reports of a replay, at once: to a person on stderr, to machines as JSON lines.
 
 Each line is one write to a file opened for appending: a killed replay, or a command that a client starts
 twice, loses nothing and mixes nothing up.
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from .deck import Fact
 
 
-_SHOWN = 10  # unplayed requests that a person is told of one by one
+_SHOWN = 10  # unplayed requests that are reported to a person one by one
 
 
 class Reporter:
-    """Where the facts of a replay go."""
+    """The destinations of a replay's facts."""
 
     def __init__(
         self,
@@ -43,8 +43,8 @@ class Reporter:
         if file is not None:
             self._file = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
 
-    def tell(self, fact: Fact) -> None:
-        """One thing that happened."""
+    def report(self, fact: Fact) -> None:
+        """Report a fact."""
         if fact.what == "played" and self._file < 0:
             return
         text = fact.text
@@ -73,11 +73,11 @@ class Reporter:
         self._write({"what": "error", "text": self._hidden(why)})
 
     def grew(self, calls: int, stale: int) -> None:
-        """How many calls went to the live server, and how many answers after one are older than it."""
+        """Report how many calls went to the live server, and how many answers after one are older than it."""
         self._write({"what": "grew", "calls": calls, "stale": stale})
 
     def unplayed(self, rows: Iterable[Recorded], *, loud: bool) -> int:
-        """The recorded requests that nobody made; how many."""
+        """Report the recorded requests that nobody made; return how many."""
         count = 0
         for row in rows:
             count += 1
@@ -90,8 +90,8 @@ class Reporter:
             self._say(f"unplayed: and {count - _SHOWN} more")
         return count
 
-    def _hidden(self, told: Any) -> Any:
-        return self._discreet.text(told) if self._file >= 0 and isinstance(told, str) else told
+    def _hidden(self, value: Any) -> Any:
+        return self._discreet.text(value) if self._file >= 0 and isinstance(value, str) else value
 
     def _write(self, row: dict[str, Any]) -> None:
         if self._file >= 0:

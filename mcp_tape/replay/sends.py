@@ -10,7 +10,7 @@ from ..cassette.lookup.messages import Messages, Position, Recorded
 from ..wire import frames, protocol, rewrite
 from ..wire.frames import Message
 
-NOT_FOUND, MISS = protocol.METHOD_NOT_FOUND, -32010
+MISS = -32010  # the code of our own error
 END = 1 << 62  # behind everything recorded
 LAST: Position = (END, 0, 0)
 UNANSWERED = "the recording ends before the answer"
@@ -211,12 +211,12 @@ class Playback:
 
 
 def said(call: Call, member: str, value: str) -> Send:
-    """An answer of our own."""
+    """Answer a call with something of our own."""
     return Send(rewrite.response(call.rpc_id, member, value) + b"\n", call.channel, call, True)
 
 
 def _batch_of(action: Action) -> tuple[str, int]:
-    """What is due at once goes out together only where it was one batch."""
+    """The group of an action: what is due at once goes out together only where it was one batch."""
     recorded = action.recorded if isinstance(action, Send) else None
     return ("batch", recorded.frame) if recorded and recorded.frame_kind == "batch" else ("alone", id(action))
 

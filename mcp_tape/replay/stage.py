@@ -48,7 +48,7 @@ class Replay(NamedTuple):
 
 
 class Played(NamedTuple):
-    """What a replay came to."""
+    """The outcome of a replay."""
 
     played: int
     misses: int
@@ -66,7 +66,7 @@ class Stage:
         cassette: Cassette,
         options: Replay,
         say: Callable[[str], None],
-        told: Callable[[Fact], None] | None = None,
+        listener: Callable[[Fact], None] | None = None,
         stand_in: Callable[[Call], Send | None] | None = None,
         clients: Callable[[Run], Clients] | None = None,
     ) -> None:
@@ -77,7 +77,7 @@ class Stage:
 
         self._cassette = cassette
         self._options = options
-        self._told = told
+        self._listener = listener
         self._stand_in = stand_in
         self._say = say
         self._discreet = Discreet(_rules(options))
@@ -103,7 +103,7 @@ class Stage:
         shortcuts: bool = True,
         nth: int | None = None,
     ) -> tuple[Player, Deck]:
-        """What to play to, and the deck in it. `repeats` is for when nothing else was asked for."""
+        """Return a player for a client, and the deck in it. `repeats` is for when nothing else was asked for."""
         from ..wire import match
         from . import finder as finding
         from . import selection
@@ -112,13 +112,13 @@ class Stage:
         options = self._options
         if nth is None and self._clients is not None:
             nth = self._clients.take()
-        self._tell_if_over(nth)
+        self._note_if_over(nth)
         chosen = selection.select(self._cassette, options.session, legacy, nth, self._until)
         chosen.path = options.in_place_of or chosen.path
         repeats = options.repeats or repeats
         finder = finding.Finder(chosen, match.rule(options.ignore, options.match_on), repeats, options.rules)
         faulty = _faulty(options)
-        tell = faulty.listen(self._tell) if faulty else self._tell
+        report = faulty.listen(self._report) if faulty else self._report
         deck = Deck(
             chosen,
             finder,
@@ -126,8 +126,8 @@ class Stage:
             in_recorded_order=options.in_recorded_order,
             repeat_whole=repeats != "error",
             shortcuts=shortcuts,
-            tell=tell,
-            tell_played=bool(options.report or faulty or self._told),
+            report=report,
+            report_played=bool(options.report or faulty or self._listener),
             pass_on=lambda call: pass_on(call) and self._went_live(call),
             stand_in=self._stand_in,
             discreet=self._discreet,
@@ -138,16 +138,18 @@ class Stage:
         self._finders.append(finder)
         return faulty or deck, deck
 
-    def _tell_if_over(self, nth: int | None) -> None:
+    def _note_if_over(self, nth: int | None) -> None:
         """Say so when a run connects more often than it did: a server with a state would not say the same again."""
         recorded = len(self._run.sessions) if self._run else 0
         if nth is not None and self._options.session == "latest" and 1 < recorded <= nth:
             from .deck import Fact
 
-            self._tell(Fact("note", f"connection {nth + 1} of a run of which {recorded} are recorded: it starts over"))
+            self._report(
+                Fact("note", f"connection {nth + 1} of a run of which {recorded} are recorded: it starts over")
+            )
 
     def player(self, pass_on: Callable[[Call], bool] = lambda call: False) -> tuple[Player, Deck | Opening]:
-        """The same for a client of which nothing is known yet; what plays may depend on how it begins."""
+        """Return a player for a client of which nothing is known yet; what plays may depend on how it begins."""
         if self._is_settled():
             return self.deck(pass_on)
         from ..cassette.lookup import sessions
@@ -162,7 +164,7 @@ class Stage:
         return opening, opening
 
     def _is_settled(self) -> bool:
-        """Whether the same sessions play to everybody."""
+        """Return whether the same sessions play to everybody."""
         from ..cassette.lookup import sessions
 
         run, clients = self._run, self._clients
@@ -188,24 +190,24 @@ class Stage:
         return path or "/", {path.rstrip("/"): SSE_PATH if is_sse else PATH}
 
     def overhear(self, text: bytes) -> None:
-        """A message of a live server beside the tape: what it calls a secret is not repeated in notes."""
+        """Take in a message of a live server beside the tape: notes do not repeat what it calls a secret."""
         self._discreet.hear(text)
 
     def note(self, text: str) -> None:
         """Say something of live traffic."""
         self._say(self._discreet.remark(text))
 
-    def _tell(self, fact: Fact) -> None:
-        self._reporter.tell(fact)
-        if self._told is not None:
-            self._told(fact)
+    def _report(self, fact: Fact) -> None:
+        self._reporter.report(fact)
+        if self._listener is not None:
+            self._listener(fact)
 
     def fail(self, error: TapeError) -> None:
         """Report what ends the use of a live server."""
         self._reporter.fail(str(error))
 
     def finish(self, code: int | None) -> Played:
-        """Say what was not played; what it all came to. A fault may have chosen the exit code."""
+        """Report what was not played; return the outcome. A fault may have chosen the exit code."""
         options, unplayed = self._options, 0
         if options.strict or options.report:
             unplayed = self._reporter.unplayed(self._unplayed(), loud=options.strict)
@@ -229,7 +231,7 @@ class Stage:
         return True
 
     def _unplayed(self) -> Iterator[Recorded]:
-        """What no client asked for."""
+        """Recorded requests that no client made."""
         if not self._decks:
             self.deck(nth=self._clients.peek() if self._clients else None)
         first, *others = self._finders

@@ -27,15 +27,15 @@ def log(data: str) -> str:
 
 
 @pytest.mark.parametrize("live", [1, "another"])
-@pytest.mark.parametrize("tell_played", [True, False])  # with and without the quick path
-def test_what_follows_a_cancel_that_came_too_late_is_played(tmp_path: Path, live: Any, tell_played: bool) -> None:
+@pytest.mark.parametrize("report_played", [True, False])  # with and without the quick path
+def test_what_follows_a_cancel_that_came_too_late_is_played(tmp_path: Path, live: Any, report_played: bool) -> None:
     player = played(
         tmp_path,
         ("client", call(1)),
         ("server", result(1)),
         ("client", cancel(1)),
         ("server", CHANGED),
-        tell_played=tell_played,
+        report_played=report_played,
     )
     assert player.say(call(live)) == [result(live)]
     assert player.say(cancel(live)) == [CHANGED]

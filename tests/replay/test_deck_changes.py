@@ -31,10 +31,10 @@ def tape(method: str, change: str, **params: Any) -> list[Said]:
     ]
 
 
-@pytest.mark.parametrize("tell_played", [True, False])  # with and without the quick path
+@pytest.mark.parametrize("report_played", [True, False])  # with and without the quick path
 @pytest.mark.parametrize(("method", "change"), LISTS.items())
-def test_a_list_behind_a_change_waits_for_it(tmp_path: Path, method: str, change: str, tell_played: bool) -> None:
-    player = played(tmp_path, *tape(method, change), tell_played=tell_played)
+def test_a_list_behind_a_change_waits_for_it(tmp_path: Path, method: str, change: str, report_played: bool) -> None:
+    player = played(tmp_path, *tape(method, change), report_played=report_played)
     answers = [player.say(request(n, method)) for n in (1, 5, 6)]
     assert answers == [[result(1, "old")], [result(5, "old")], [result(6, "old")]]
     assert player.told("note") == [

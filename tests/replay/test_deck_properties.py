@@ -128,7 +128,7 @@ def test_the_short_way_gives_what_the_long_way_gives(
     ids = {"same": lambda n: n, "number": lambda n: n + 1000, "text": lambda n: f'"t{n}"', "last": lambda n: n}
     with tempfile.TemporaryDirectory() as directory, mock.patch.multiple("mcp_tape.replay.finder", _FIRST=2, _MOST=8):
         path = make_cassette(Path(directory) / "tape.db", said)
-        short, long = (Player(path, repeats=repeats, tell_played=told) for told in (False, True))
+        short, long = (Player(path, repeats=repeats, report_played=told) for told in (False, True))
         for n, (key, kind) in enumerate(asked):
             text = f'{{"jsonrpc":"2.0","id":{ids[kind](n)},"method":"tools/call","params":{{"k":{key}}}}}'
             if kind == "last":

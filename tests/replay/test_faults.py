@@ -24,8 +24,8 @@ class Faulty:
         ]
         said.append(("client", call(5, token=5, n=5)))
         self._faulty = faults.Faulty([faults.parse(source) for source in sources], seed)
-        self._player = player = Player(make_cassette(tmp_path / "tape.db", said), tell_played=True)  # type: ignore[arg-type]
-        player.deck._tell = self._faulty.listen(player.facts.append)
+        self._player = player = Player(make_cassette(tmp_path / "tape.db", said), report_played=True)  # type: ignore[arg-type]
+        player.deck._report = self._faulty.listen(player.facts.append)
         self._faulty.attach(player.deck)
 
     def call(self, n: int, now: float = 0.0) -> list[str | int]:
@@ -165,8 +165,8 @@ def test_a_fault_for_one_call_of_a_batch_strikes_that_call_and_no_other(
     asked = "[" + ",".join(call(n, name) for n, name in enumerate(names)) + "]"
     answered = "[" + ",".join(result(n, name) for n, name in enumerate(names)) + "]"
     faulty = faults.Faulty([faults.parse(f"tools/call:{names[struck]}={fault}")], 0)
-    player = Player(make_cassette(tmp_path / "tape.db", [("client", asked), ("server", answered)]), tell_played=True)
-    player.deck._tell = faulty.listen(player.facts.append)
+    player = Player(make_cassette(tmp_path / "tape.db", [("client", asked), ("server", answered)]), report_played=True)
+    player.deck._report = faulty.listen(player.facts.append)
     faulty.attach(player.deck)
     faulty.receive(asked.encode(), "stdio", 0.0)
     lines = [action.text.decode() for action in faulty.due(0.0) if isinstance(action, Send)]

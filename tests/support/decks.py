@@ -88,8 +88,8 @@ class Player:
         self.facts: list[Fact] = []
         self.finder = Finder(self.selection, rule(ignore, match_on), repeats)
         whole = repeats != "error"
-        options = {"tell_played": False} | options
-        self.deck = Deck(self.selection, self.finder, tell=self.facts.append, repeat_whole=whole, **options)
+        options = {"report_played": False} | options
+        self.deck = Deck(self.selection, self.finder, report=self.facts.append, repeat_whole=whole, **options)
 
     def start(self, now: float = 0.0) -> list[str]:
         return _texts(self.deck.due(now))

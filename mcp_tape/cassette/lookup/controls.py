@@ -1,4 +1,4 @@
-"""What the control frames of a recorded session tell: HTTP statuses, session ids, which stream resumed which."""
+"""HTTP statuses, session ids and resumed streams, from the control frames of a session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONTROLS = "SELECT text FROM frames WHERE session = ? AND kind = 'control' AND 
 
 
 class Controls:
-    """Looked up when an HTTP replay needs them."""
+    """HTTP facts of sessions, read when an HTTP replay needs them."""
 
     def __init__(self, cassette: Cassette) -> None:
         self._cassette = cassette
@@ -37,7 +37,7 @@ class Controls:
         return 200, ""
 
     def was_left(self, session: int, channel: str, since: int) -> bool:
-        """Whether the client left a channel before it was answered."""
+        """Return whether the client left a channel before it was answered."""
         where = "channel = ? AND sender = 'client' AND seq > ? ORDER BY seq LIMIT 1"
         return any(facts.get("event") == "abort" for facts in self._facts(where, (session, channel, since)))
 
@@ -60,20 +60,20 @@ class Controls:
         return None
 
     def _stream_status(self, session: int) -> int | None:
-        """What the first GET was answered with."""
+        """Status of the answer to the first GET."""
         where = f"channel LIKE '{channels.GET}%' AND sender = 'server' ORDER BY seq LIMIT 1"
         found = next(iter(self._facts(where, (session,))), {})
         return found.get("status") if isinstance(found.get("status"), int) else None
 
     def is_answer(self, sessions: Sequence[int], event: str) -> bool:
-        """Whether the event with this id was an answer, in any of these sessions."""
+        """Return whether the event with this id was an answer, in any of these sessions."""
         sql = """SELECT CAST(f.head AS BLOB) FROM frames f JOIN messages m ON m.frame = f.id
                  WHERE f.session = ? AND f.sender = 'server' AND m.kind = 'response' AND f.head IS NOT NULL"""
         rows = (head for session in sessions for (head,) in self._cassette.rows(sql, (session,)))
         return any(field(head, b"id") == event for head in rows)
 
     def is_shared(self, session: int) -> bool:
-        """Whether all that the server said came on one stream: stdio, HTTP+SSE."""
+        """Return whether all messages of the server came on one stream: stdio, HTTP+SSE."""
         return self.transport(session) != channels.HTTP
 
     def _transport(self, session: int) -> str:
@@ -86,5 +86,5 @@ class Controls:
 
 
 def _is_header(value: Any) -> TypeGuard[str]:
-    """Whether a text may be sent as the value of a header."""
+    """Return whether a text may be sent as the value of a header."""
     return isinstance(value, str) and value.isascii() and value.isprintable() and value == value.strip()

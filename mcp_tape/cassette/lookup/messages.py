@@ -72,6 +72,7 @@ _OF_FRAME = "f.at, f.kind, f.eol, f.channel, CAST(f.head AS BLOB)"
 _TYPES = tuple(MESSAGE_TYPES[name] for name in Recorded._fields[:13])
 _DATA: Types = (bytes, type(None))
 _FRAME_TYPES: tuple[Types, ...] = (int,), (str,), (str,), (str,), _DATA
+_NEXT_TYPES = (*_TYPES, _DATA, _DATA)
 _NOT_READ = (None,) * 6
 _MESSAGES = f"SELECT {_COLUMNS} FROM messages m WHERE session = ? AND "
 _WITH_TEXTS = f"""SELECT {_COLUMNS}, {_OF_FRAME},
@@ -190,13 +191,12 @@ class Messages:
     def next_of_key(self, session: int, key: bytes, after: Position) -> tuple[Recorded, Plain | None] | None:
         """The next request with a key behind a place of its session; with its answer where nothing else is cued."""
         start = after[1:] if after[0] == session else (0, 0)
-        values = session, key, start[0], session, *start
-        rows = self._cassette.expected(self._cassette.rows(_NEXT_REQUEST, values), (*_TYPES, _DATA, _DATA))
-        if not rows:
+        rows = self._cassette.rows(_NEXT_REQUEST, (session, key, start[0], session, *start))
+        if not self._cassette.expected(rows, _NEXT_TYPES):
             return None
-        *row, answer, head = rows[0]
-        found = self._behind(Recorded(*row), after)
-        return found, None if answer is None else Plain(*found.place, found.rpc_id or "null", answer, head)
+        row, answer = rows[0], rows[0][13]
+        found = self._behind(Recorded._make(row[:13] + _NOT_READ), after)
+        return found, None if answer is None else Plain._make((*row[:3], row[5], *row[13:]))
 
     def next_of_method(self, session: int, method: str, after: Position) -> Recorded | None:
         """The next notification with a method behind a place of its session."""
@@ -275,7 +275,7 @@ class Messages:
     # -- what the server sent
 
     def cued(self, session: int, cue: int) -> list[Recorded]:
-        """What the server sends once this client message has arrived, in order, texts included."""
+        """Messages of the server that wait for one of the client, in order, texts included."""
         rows = self._cassette.rows(_WITH_TEXTS, (session, session, cue))
         return list(map(Recorded._make, self._cassette.expected(rows, (*_TYPES, *_FRAME_TYPES, _DATA))))
 

@@ -62,7 +62,7 @@ def finished(cassette: Cassette, until: int | None = None) -> Iterator[int]:
 
 
 def whole(cassette: Cassette) -> Iterator[int]:
-    """The same without those whose recorder was killed, or could not write: their client may have asked for more.
+    """Finished sessions whose recorder was not killed and could write: the client of another may have asked for more.
 
     Nor is any session of a run whole in which that happened to one: the others do not have what it lacks.
     """
@@ -98,18 +98,18 @@ def run_named(cassette: Cassette, name: str, until: int | None = None) -> Run | 
 
 
 def is_legacy(cassette: Cassette, session: int) -> bool:
-    """Whether a session began with the legacy era's handshake."""
+    """Return whether a session began with the legacy era's handshake."""
     return _asks(cassette, session, protocol.INITIALIZE)
 
 
 def is_modern(cassette: Cassette, session: int) -> bool:
-    """Whether it is of the modern era: without a handshake, but with a version in its requests. Some have neither."""
+    """Return whether a session is of the modern era: no handshake, but a version in its requests. Some have neither."""
     ((version,),) = cassette.rows("SELECT protocol_version FROM sessions WHERE id = ?", (session,))
     return version is not None and protocol.is_modern({}, str(version)) and not is_legacy(cassette, session)
 
 
 def has_both_eras(cassette: Cassette) -> bool:
-    """Whether what plays depends on the client's era."""
+    """Return whether what plays depends on the client's era."""
     numbers = [number for (number,) in cassette.rows("SELECT id FROM sessions")]
     if len(numbers) < 2:
         return False
@@ -118,7 +118,7 @@ def has_both_eras(cassette: Cassette) -> bool:
 
 
 def era_of(cassette: Cassette, message: Message, until: int | None = None) -> bool | None:
-    """Whether a client that begins with this request is of the legacy era; None where that does not tell.
+    """Return whether a client that begins with this request is of the legacy era; None where it may be of either.
 
     Clients that speak both eras ask `server/discover` first: what they were answered last decides.
     """

@@ -50,8 +50,8 @@ def test_each_step_of_a_client_brings_what_waits_for_it(tmp_path: Path) -> None:
     for case in fuzzing.cases(40):
         talk = Talk(case)
         path = make_cassette(tmp_path / f"{case.number}.db", talk.said)
-        for tell_played in (True, False):
-            live, player = Live(talk, case), Player(path, tell_played=tell_played)
+        for report_played in (True, False):
+            live, player = Live(talk, case), Player(path, report_played=report_played)
             assert player.start() == []
             for frame, expected in live.steps():
                 got = flat(player.say(json.dumps(frame)))
