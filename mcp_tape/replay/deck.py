@@ -100,15 +100,15 @@ class Deck:
         finder.listen(self._schedule.has_come, self._note)
         self._cue(selection.sessions[0], 0, None, 0.0)
 
-    def receive(self, text: bytes, channel: str, now: float) -> None:
-        """Take in a frame of the client."""
+    def receive(self, text: bytes, channel: str, now: float, parsed: frames.Parsed | None = None) -> None:
+        """Take in a frame of the client; `parsed`, if somebody has parsed it."""
         answer = None if text == self._tried else self.quick(text)
         if answer is not None:
             self.state.replies.append(Send(answer, channel))
             return
         self._discreet.hear(text)
         calls: list[tuple[Call, bool]] = []
-        kind, messages = frames.parse(text)
+        kind, messages = parsed or frames.parse(text)
         parts = rewrite.elements(text) if kind == "batch" else None
         # The messages of a batch share what they cue: all its requests are known before anything plays.
         for part, message in enumerate(messages):

@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from ..errors import TapeError
-from ..wire import jsontext, protocol, rewrite
+from ..wire import frames, jsontext, protocol, rewrite
 from .deck import Deck, Fact
 from .sends import Action, Call, Hangup, Refuse, Reset, Send, said
 
@@ -99,9 +99,9 @@ class Faulty:
     def quick(self, text: bytes) -> bytes | None:
         return None  # each call counts
 
-    def receive(self, text: bytes, channel: str, now: float) -> None:
+    def receive(self, text: bytes, channel: str, now: float, parsed: frames.Parsed | None = None) -> None:
         assert self._deck is not None
-        self._deck.receive(text, channel, now)
+        self._deck.receive(text, channel, now, parsed)
 
     def due(self, now: float) -> list[Action]:
         assert self._deck is not None

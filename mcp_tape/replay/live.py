@@ -90,10 +90,10 @@ class Episodes:
 
     # -- the client's side
 
-    def hear(self, text: bytes, origin: Any = None) -> bytes | None:
+    def hear(self, text: bytes, origin: Any = None, parsed: frames.Parsed | None = None) -> bytes | None:
         """Return what of a client's frame is for the deck; None if nothing is."""
         self._origin = origin
-        parts = taken_apart(text)
+        parts = taken_apart(text, parsed)
         left = [part for message, part in parts if not self._takes(message, part)]
         if len(left) == len(parts):
             return text
@@ -208,9 +208,9 @@ class Episodes:
             self.unanswered(call)
 
 
-def taken_apart(text: bytes) -> list[tuple[Message, bytes]]:
+def taken_apart(text: bytes, parsed: frames.Parsed | None = None) -> list[tuple[Message, bytes]]:
     """The messages of a frame, each with its text."""
-    kind, messages = frames.parse(text)
+    kind, messages = parsed or frames.parse(text)
     return list(zip(messages, rewrite.elements(text) if kind == "batch" else [text] * len(messages), strict=True))
 
 

@@ -43,23 +43,25 @@ class Opening:
         self._era = era
         self._clients = clients
         self._forget = forget
-        self._held: list[tuple[bytes, str]] = []  # what came before the first request
+        self._held: list[tuple[bytes, str, frames.Parsed | None]] = []  # what came before the first request
         self._chosen: tuple[bool | None, int | None] | None = None
         self._is_counted = False
         self._player: Player | None = None
         self._deck: Deck | None = None
         self.quick: Callable[[bytes], bytes | None] = _not_yet
 
-    def receive(self, text: bytes, channel: str, now: float) -> None:
-        self._held.append((text, channel))
+    def receive(self, text: bytes, channel: str, now: float, parsed: frames.Parsed | None = None) -> None:
         if not self._is_counted:
-            requests = [message for message in frames.parse(text)[1] if message.kind == "request"]
+            parsed = parsed or frames.parse(text)
+        self._held.append((text, channel, parsed))
+        if not self._is_counted and parsed is not None:
+            requests = [message for message in parsed[1] if message.kind == "request"]
             if requests:
                 self._choose(next((one for one in requests if one.method not in protocol.PROBES), requests[0]))
         if self._player is not None:
             held, self._held = self._held, []
-            for frame in held:
-                self._player.receive(*frame, now)
+            for before, of, read in held:
+                self._player.receive(before, of, now, read)
 
     def due(self, now: float) -> Sequence[Action]:
         return self._player.due(now) if self._player else []

@@ -48,7 +48,7 @@ class Call:
 
     @property
     def message(self) -> Message:
-        """Parsed when it is needed: a request that is byte for byte the recorded one never is."""
+        """frames.Parsed when it is needed: a request that is byte for byte the recorded one never is."""
         if self._message is None:
             self._message = frames.parse(self.text)[1][0]
         return self._message
@@ -104,7 +104,7 @@ if TYPE_CHECKING:  # start-up is the feature: a Protocol alone costs a milliseco
 
         def quick(self, text: bytes) -> bytes | None: ...
 
-        def receive(self, text: bytes, channel: str, now: float) -> None: ...
+        def receive(self, text: bytes, channel: str, now: float, parsed: frames.Parsed | None = ...) -> None: ...
 
         def due(self, now: float) -> Sequence[Action]: ...
 

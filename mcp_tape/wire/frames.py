@@ -78,7 +78,10 @@ class Exchange(NamedTuple):
     microseconds: int | None = None  # from the request to the answer
 
 
-def parse(text: bytes) -> tuple[FrameKind, list[Message]]:
+Parsed = tuple[FrameKind, list[Message]]
+
+
+def parse(text: bytes) -> Parsed:
     """Classify a text as a message, a batch or noise, and return its messages."""
     body = _object_or_array(text)
     if isinstance(body, dict):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...replay.live import Episodes, ToLive
 from ...replay.sends import Refuse
-from ...wire import protocol, rewrite
+from ...wire import frames, protocol, rewrite
 from ...wire.channels import SSE
 from .asgi import Headers, Receive, Scope
 from .serve import MAX_BODY, Server
@@ -59,14 +59,16 @@ class LiveServer(Server):
     def _pass_on(self, call: Call) -> bool:
         return self._heard is not None and self._heard.episodes.pass_on(call)
 
-    def _take(self, conversation: Conversation, headers: Headers, body: bytes, channel: str) -> None:
+    def _take(
+        self, conversation: Conversation, headers: Headers, body: bytes, parsed: frames.Parsed, channel: str
+    ) -> None:
         link = self._links.get(conversation)
         if link is None:
             link = self._links[conversation] = _Link(Through(self._proxy, self._path), conversation, self._note)
         self._heard = link
-        left = link.episodes.hear(body, headers)
+        left = link.episodes.hear(body, headers, parsed)
         if left is not None:
-            super()._take(conversation, headers, left, channel)
+            super()._take(conversation, headers, left, parsed if left is body else frames.parse(left), channel)
         link.flush()
 
 

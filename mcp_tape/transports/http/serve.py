@@ -137,45 +137,42 @@ class Server:
         plain = conversation.deck.plain(body) if self._is_alone and is_known else None
         if plain is not None:
             return plainly(conversation, *plain)
-        messages = frames.parse(body)[1]
-        if not _is_plain_request(messages) or not (number or protocol.is_modern(messages[0].body, version)):
-            return partial(self._posted, body, messages)
-        plain = conversation.deck.plain(body, messages[0]) if self._is_alone else None
+        parsed = frames.parse(body)
+        request = _plain_request(parsed)
+        if request is None or not (number or protocol.is_modern(request.body, version)):
+            return partial(self._posted, body, parsed)
+        plain = conversation.deck.plain(body, request) if self._is_alone else None
         if plain is not None:
             return plainly(conversation, *plain)
-        stream = self._open(conversation, headers, body, messages)
+        stream = self._open(conversation, headers, body, parsed)
         return at_once(conversation, stream) or partial(self._respond, conversation, stream)
 
     async def _post(self, scope: Scope, receive: Receive, send: Reply) -> None:
         body = await self._read(scope, receive)
         if body is not None:
-            await self._posted(body, frames.parse(body)[1], scope, receive, send)
+            await self._posted(body, frames.parse(body), scope, receive, send)
 
-    async def _posted(
-        self, body: bytes, messages: list[frames.Message], scope: Scope, receive: Receive, send: Reply
-    ) -> None:
-        if not messages:
+    async def _posted(self, body: bytes, parsed: frames.Parsed, scope: Scope, receive: Receive, send: Reply) -> None:
+        if not parsed[1]:
             await _refuse(send, 400, _NOT_JSON)
             return
-        conversation = self._whose(scope["headers"], messages)
+        conversation = self._whose(scope["headers"], parsed[1])
         if isinstance(conversation, str):
             await _refuse(send, 404 if conversation is _NO_SESSION else 400, conversation)
-        elif any(message.kind == "request" for message in messages):
-            stream = self._open(conversation, scope["headers"], body, messages)
+        elif any(message.kind == "request" for message in parsed[1]):
+            stream = self._open(conversation, scope["headers"], body, parsed)
             await self._respond(conversation, stream, scope, receive, send)
         else:
-            self._take(conversation, scope["headers"], body, self._channel("POST"))
+            self._take(conversation, scope["headers"], body, parsed, self._channel("POST"))
             await _accept(send, conversation)
 
-    def _open(
-        self, conversation: Conversation, headers: Headers, body: bytes, messages: list[frames.Message]
-    ) -> Stream:
+    def _open(self, conversation: Conversation, headers: Headers, body: bytes, parsed: frames.Parsed) -> Stream:
         """Open the stream for what was posted, and play to it."""
-        asked = [message for message in messages if message.kind == "request"]
+        asked = [message for message in parsed[1] if message.kind == "request"]
         ids = [message.rpc_id or "null" for message in asked]
         channel = self._channel("POST")
         stream = conversation.open(channel, ids, any(message.method == protocol.LISTEN for message in asked))
-        self._take(conversation, headers, body, channel)
+        self._take(conversation, headers, body, parsed, channel)
         return stream
 
     async def _respond(
@@ -261,11 +258,13 @@ class Server:
         body = await self._read(scope, receive)
         if conversation is None or conversation.everything is None:
             await _refuse(send, 404, _NO_SESSION)
-        elif body is not None and not frames.parse(body)[1]:
-            await _refuse(send, 400, _NOT_JSON)
         elif body is not None:
+            parsed = frames.parse(body)
+            if not parsed[1]:
+                await _refuse(send, 400, _NOT_JSON)
+                return
             await answer(send, 202, "Accepted")
-            self._take(conversation, scope["headers"], body, SSE)
+            self._take(conversation, scope["headers"], body, parsed, SSE)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
         """Return a request's body; None if the client left before it was whole."""
@@ -290,9 +289,11 @@ class Server:
     def _pass_on(self, call: Call) -> bool:
         return False
 
-    def _take(self, conversation: Conversation, headers: Headers, body: bytes, channel: str) -> None:
+    def _take(
+        self, conversation: Conversation, headers: Headers, body: bytes, parsed: frames.Parsed, channel: str
+    ) -> None:
         """Give the deck what a client posted."""
-        conversation.receive(body, channel)
+        conversation.receive(body, channel, parsed)
 
     def rewind(self) -> None:
         """Rewind the tape for the next client of the modern era; those of the legacy era have decks of their own."""
@@ -308,11 +309,11 @@ class Server:
         self._stop()
 
 
-def _is_plain_request(messages: list[frames.Message]) -> bool:
-    """True for one request that begins nothing and has no stream of its own."""
-    if len(messages) != 1 or messages[0].kind != "request":
-        return False
-    return messages[0].method not in (protocol.INITIALIZE, protocol.LISTEN)
+def _plain_request(parsed: frames.Parsed) -> frames.Message | None:
+    """Return the one request of a frame, if it begins no session and no stream for more than its answer."""
+    if len(parsed[1]) != 1 or parsed[1][0].kind != "request":
+        return None
+    return None if parsed[1][0].method in (protocol.INITIALIZE, protocol.LISTEN) else parsed[1][0]
 
 
 def _length(headers: Headers) -> int:

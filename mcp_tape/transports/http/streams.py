@@ -158,8 +158,8 @@ class Conversation:
         self.flush()
         return stream
 
-    def receive(self, text: bytes, channel: str) -> None:
-        self._player.receive(text, channel, self._loop.time())
+    def receive(self, text: bytes, channel: str, parsed: frames.Parsed | None = None) -> None:
+        self._player.receive(text, channel, self._loop.time(), parsed)
         self.flush()
 
     def flush(self) -> None:

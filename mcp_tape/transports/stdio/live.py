@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import ServerError
 from ...replay.live import Episodes
+from ...wire import frames
 from ...wire.channels import STDERR, STDIO
 from ...wire.framing import Lines
 from .. import process as processes
@@ -75,10 +76,11 @@ class Live:
     def quick(self, text: bytes) -> bytes | None:
         return None  # who gets a message has to be decided first
 
-    def receive(self, text: bytes, channel: str, now: float) -> None:
-        left = self.episodes.hear(text)
+    def receive(self, text: bytes, channel: str, now: float, parsed: frames.Parsed | None = None) -> None:
+        parsed = parsed or frames.parse(text)
+        left = self.episodes.hear(text, parsed=parsed)
         if left is not None:
-            self._player.receive(left, channel, now)
+            self._player.receive(left, channel, now, parsed if left is text else None)
 
     def due(self, now: float) -> list[Action]:
         self._flush()

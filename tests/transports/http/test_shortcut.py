@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mcp_tape import api
+from mcp_tape.cassette.reader import Cassette
+from mcp_tape.transports.http import serve
 from mcp_tape.transports.http.shortcut import Request, chunked, parsed, whole
+from mcp_tape.wire import frames
 from tests.support.http import Client
 from tests.support.http_running import INITIALIZE, call, modern, replaying
 from tests.support.http_tapes import legacy_tape, modern_tape, tool, with_token
@@ -111,3 +118,52 @@ def test_a_web_page_is_refused_on_the_quick_way_too(tmp_path: Path) -> None:
             client.ask(call(1, "tools/list"), sec_fetch_site=site, **own)
             statuses.append(client.answer().status)
     assert statuses == [200, 403]
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_a_request_is_parsed_once(quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever becomes of it: answered at once, or handed over to the server."""
+    parsed: list[bytes] = []
+    original = frames.parse
+
+    def parse(text: bytes) -> frames.Parsed:
+        parsed.append(text)
+        return original(text)
+
+    monkeypatch.setattr(frames, "parse", parse)
+    texts = [call(1, "tools/list"), tool(2, "plain"), with_token(3, "events", "t"), tool(7, "bad"), tool(8, "nowhere")]
+    notified = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
+
+    async def talk() -> list[int]:
+        with Cassette(legacy_tape(tmp_path / "tape.db")) as tape:
+            server = serve.Server(api.Stage(tape, api.Replay(), lambda text: None), lambda: None)
+            session = {"mcp-session-id": await posted(server, INITIALIZE, {}, quick=False)}
+            found = []
+            for text in (*texts, notified):
+                parsed.clear()
+                await posted(server, text, session, quick=quick)
+                found.append(parsed.count(text))
+        return found
+
+    assert asyncio.run(talk()) == [1] * 6
+
+
+async def posted(server: serve.Server, body: bytes, more: dict[str, str], *, quick: bool) -> str:
+    """Post as the listener does; the session id of the response."""
+    headers = [(name.encode(), value.encode()) for name, value in {"host": "127.0.0.1", **more}.items()]
+    found = server.quick(Request("/mcp", headers, body)) if quick else None
+    if isinstance(found, bytes):
+        return ""
+    app = server if found is None else found
+    sent: list[Any] = []
+    requests = iter([{"type": "http.request", "body": body}])
+
+    async def receive() -> Any:
+        return next(requests, None) or await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"method": "POST", "path": "/mcp", "raw_path": b"/mcp", "query_string": b"", "headers": headers}
+    await app(scope, receive, send)  # type: ignore[operator]
+    return dict(sent[0]["headers"]).get(b"mcp-session-id", b"").decode()
