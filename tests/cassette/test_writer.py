@@ -20,7 +20,7 @@ from mcp_tape.wire.frames import LEFT_OUT, Side
 from tests.end_to_end.record.test_transparency import without_roots_powers
 from tests.support.decks import OneSession
 from tests.support.running import MCP_TAPE, WAIT, frames, is_one_file, python, run, sessions
-from tests.wire.test_framing import recorded
+from tests.support.streams import recorded
 
 FACTS = {
     "started_at": "2026-01-01T00:00:00.000000Z",

@@ -7,13 +7,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from mcp_tape.demo import client
-from tests.end_to_end.docs.test_docs_testing import example
+from tests.support import provision
 from tests.support.running import record, run, started, until
 
 ROOT = Path(__file__).parents[2]
@@ -85,3 +85,25 @@ def shell(text: str, directory: Path, server: str) -> subprocess.CompletedProces
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = os.environ | {"PATH": path, "SERVER": server}
     return run(["bash", "-euo", "pipefail", "-c", WATCHED + text], cwd=directory, env=environment)
+
+
+FORMAT = (DOCS / "cassette-format.md").read_text("utf-8")
+
+FILE = re.compile(r"^<!-- file: (?P<name>\S+) -->\n```\w+\n(?P<text>.*?)^```$", re.S | re.M)
+
+
+def example(page: str, name: str, directory: Path, place: Callable[[str], str] = lambda text: text) -> Path:
+    """A file of a page, written into a directory; `place` may change its text."""
+    (text,) = [found["text"] for found in FILE.finditer((ROOT / page).read_text("utf-8")) if found["name"] == name]
+    changed = place(text)
+    (directory / name).write_text(changed, "utf-8")
+    return directory / name
+
+
+def pytest_run(directory: Path, *options: str, offline: bool = False) -> subprocess.CompletedProcess[bytes]:
+    """With no plugins but those that the examples are about; the others take longer to load than the tests."""
+    plugins = ["mcp_tape.pytest_plugin", "pytest_recording.plugin", "no:cacheprovider"]
+    named = [word for plugin in plugins for word in ("-p", plugin)]
+    path = str(directory / "nothing") if offline else provision.environment()["PATH"]
+    env = os.environ | {"PATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return run([sys.executable, "-m", "pytest", "--rootdir=.", *named, *options], cwd=directory, env=env)

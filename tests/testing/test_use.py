@@ -22,9 +22,9 @@ import pytest
 import mcp_tape
 from mcp_tape import CassetteError, TapeError, use_cassette
 from mcp_tape.replay import faults, finder
-from tests.end_to_end.docs.test_docs_testing import example
 from tests.support import provision
 from tests.support.decks import make_cassette
+from tests.support.docs import example
 from tests.support.live import INITIALIZE, Client, modern, old_client, posted
 from tests.support.messages import call, lines, request, result, tell
 from tests.support.running import WAIT, in_background, python, receive, receive_line, run, send, started

@@ -14,9 +14,9 @@ import pytest
 from mcp import Client, ClientSession, MCPError, StdioServerParameters
 
 from mcp_tape import UsedCassette, use_cassette
-from tests.end_to_end.replay.test_sdk_replay import PROGRESSING, heard
 from tests.support import provision
 from tests.support.running import WAIT, python, run
+from tests.support.sdk import PROGRESSING, heard
 from tests.testing.test_use import ROOT, names
 
 CASSETTES = ROOT / "cassettes"

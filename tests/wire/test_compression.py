@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from mcp_tape.wire.compression import Decoder, readable
-from tests.wire.test_framing import byte_by_byte, pieces
+from tests.support.streams import byte_by_byte, pieces
 from tests.wire.test_framing_events import streams
 
 

@@ -11,29 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_tape.formats import raw
-from mcp_tape.record.tape import Tape
 from mcp_tape.wire.frames import Entry, Frame, Side
 from mcp_tape.wire.framing import Line, Lines
 from tests.support.decks import OneSession
 from tests.support.running import frames as frames_on
-
-MESSAGES = [
-    b'{"jsonrpc":"2.0","id":1,"method":"ping"}',
-    b'{"jsonrpc":"2.0","id":1,"result":{}}',
-    b'{"jsonrpc":"2.0","method":"\xc3\xa4"}',
-    b'[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":2,"method":"b"}]',
-    b'{"jsonrpc":"2.0","id":1e2,"method":"\\ud800"}',
-]
-ODD = [b"\n", b"\r\n", b"\r", b"\0", b"\xff", b"\xc3", b" ", b"{", b"[", b'"', b"\xef\xbb\xbf", b"\xe2\x80\xa8"]
-streams = st.lists(st.sampled_from([*MESSAGES, *ODD, b"\n", b"\n"]) | st.binary(max_size=20), max_size=25).map(b"".join)
-
-
-@st.composite
-def pieces(draw: st.DrawFn, source: st.SearchStrategy[bytes] = streams) -> list[bytes]:
-    """Any bytes, split anywhere."""
-    data = draw(source)
-    cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=8)))
-    return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True) if data[start:end]]
+from tests.support.streams import Fed, byte_by_byte, pieces, recorded
 
 
 def lines_of(data: list[bytes], limit: int = 1 << 20) -> list[Line]:
@@ -43,10 +25,6 @@ def lines_of(data: list[bytes], limit: int = 1 << 20) -> list[Line]:
 
 def joined(lines: list[Line]) -> bytes:
     return b"".join(text + eol for text, eol in lines)
-
-
-def byte_by_byte(data: list[bytes]) -> list[bytes]:
-    return [bytes([byte]) for byte in b"".join(data)]
 
 
 @given(pieces())
@@ -104,7 +82,6 @@ def test_the_memory_for_a_line_is_bounded_and_a_split_is_told(data: list[bytes],
 
 # The tape ----------------------------------------------------------------------------------------------
 
-Fed = tuple[Side, str, bytes]
 STREAMS: list[tuple[Side, str]] = [("client", "stdio"), ("server", "stdio"), ("server", "stderr")]
 
 
@@ -117,15 +94,6 @@ def conversations(draw: st.DrawFn) -> list[Fed]:
         side, channel = draw(st.sampled_from([stream for stream in STREAMS if left[stream]]))
         mixed.append((side, channel, left[side, channel].pop(0)))
     return mixed
-
-
-def recorded(conversation: list[Fed]) -> tuple[Tape, list[tuple[Frame, list[Entry]]]]:
-    kept: list[tuple[Frame, list[Entry]]] = []
-    tape = Tape(lambda frame, entries: kept.append((frame, entries)), None)
-    for at, (side, channel, data) in enumerate(conversation):
-        tape.feed(side, channel, data, at)
-    tape.end_all(len(conversation))
-    return tape, kept
 
 
 def exported(frames: list[Frame], side: Side) -> bytes:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_tape.wire.framing import Event, Events, Line, Whole, encode, field
-from tests.wire.test_framing import byte_by_byte, pieces
+from tests.support.streams import byte_by_byte, pieces
 
 BOM = b"\xef\xbb\xbf"
 # Often enough a blank line, and every way to end one.

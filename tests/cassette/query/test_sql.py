@@ -20,9 +20,8 @@ import pytest
 from mcp_tape.cassette import schema
 from mcp_tape.cassette.query.sql import ask
 from mcp_tape.cassette.reader import Cassette
-from tests.end_to_end.docs.test_docs import FORMAT
 from tests.support import provision
-from tests.support.docs import BLOCK, ROOT
+from tests.support.docs import BLOCK, FORMAT, ROOT
 from tests.support.reading import Frames, call, invoke, lines, make, said
 from tests.support.running import MCP_TAPE, WAIT, receive, run, started
 

@@ -26,10 +26,21 @@ from mcp_tape.cassette import schema
 from mcp_tape.cli import cli
 from mcp_tape.modes import Mode
 from mcp_tape.replay import faults
-from tests.support.docs import BLOCK, DOCS, ON_THE_DESK, PAGES, ROOT, blocks, make_desk, shell, under, weather_server
+from tests.support.docs import (
+    BLOCK,
+    DOCS,
+    FORMAT,
+    ON_THE_DESK,
+    PAGES,
+    ROOT,
+    blocks,
+    make_desk,
+    shell,
+    under,
+    weather_server,
+)
 from tests.support.running import MCP_TAPE, python, record, run
 
-FORMAT = (DOCS / "cassette-format.md").read_text("utf-8")
 PRINTS = re.compile(
     r"^<!-- run -->\n```sh\n(?P<text>(?:(?!```).*\n)+)```\n\n"
     r"<!-- prints -->\n```text\n(?P<printed>(?:(?!```).*\n)+)```$",

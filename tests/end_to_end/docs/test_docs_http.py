@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from mcp_tape.wire import protocol
-from tests.end_to_end.docs.test_docs_testing import example, pytest_run
-from tests.support.docs import DOCS, RECORD, make_desk, shell, under, weather_server
+from tests.support.docs import DOCS, RECORD, example, make_desk, pytest_run, shell, under, weather_server
 from tests.support.running import MCP_TAPE, WAIT, frames, receive_line, run, sessions, started
 
 INITIALIZE = '{"jsonrpc":"2.0","id":1,"method":"initialize"}'

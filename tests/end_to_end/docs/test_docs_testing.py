@@ -16,11 +16,9 @@ from pathlib import Path
 import pytest
 
 from mcp_tape import pytest_plugin
-from tests.support import provision
+from tests.support.docs import ROOT, example, pytest_run
 from tests.support.running import run
 
-ROOT = Path(__file__).parents[3]
-FILE = re.compile(r"^<!-- file: (?P<name>\S+) -->\n```\w+\n(?P<text>.*?)^```$", re.S | re.M)
 # Jest and Vitest offer these under the same names; Node's own runner stands in for them here.
 VITEST = """
 import assert from "node:assert/strict";
@@ -30,14 +28,6 @@ export const expect = (got) => ({
   toContain: (part) => assert.ok(got.includes(part), got),
 });
 """
-
-
-def example(page: str, name: str, directory: Path, place: Callable[[str], str] = lambda text: text) -> Path:
-    """A file of a page, written into a directory; `place` may change its text."""
-    (text,) = [found["text"] for found in FILE.finditer((ROOT / page).read_text("utf-8")) if found["name"] == name]
-    changed = place(text)
-    (directory / name).write_text(changed, "utf-8")
-    return directory / name
 
 
 def in_seoul(text: str) -> str:
@@ -56,15 +46,6 @@ def block(page: str, mark: str) -> list[str]:
 def tried(command: Sequence[str], directory: Path, mode: str = "none") -> subprocess.CompletedProcess[bytes]:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     return run(command, cwd=directory, env=os.environ | {"PATH": path, "TAPE_MODE": mode})
-
-
-def pytest_run(directory: Path, *options: str, offline: bool = False) -> subprocess.CompletedProcess[bytes]:
-    """With no plugins but those that the examples are about; the others take longer to load than the tests."""
-    plugins = ["mcp_tape.pytest_plugin", "pytest_recording.plugin", "no:cacheprovider"]
-    named = [word for plugin in plugins for word in ("-p", plugin)]
-    path = str(directory / "nothing") if offline else provision.environment()["PATH"]
-    env = os.environ | {"PATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    return run([sys.executable, "-m", "pytest", "--rootdir=.", *named, *options], cwd=directory, env=env)
 
 
 def cassettes(directory: Path) -> dict[str, bytes]:

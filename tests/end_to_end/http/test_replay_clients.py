@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.clients.http_steps import check_heard, scripted
-from tests.end_to_end.http.test_clients import both, live_environment, printed, recorder, replayed, replaying, served
-from tests.end_to_end.replay.test_sdk_replay import PROGRESSING, TOGETHER, heard, live, outcomes, protocol
 from tests.support import provision
+from tests.support.http_steps import check_heard, scripted
 from tests.support.running import record
+from tests.support.sdk import PROGRESSING, TOGETHER, heard, live, outcomes, protocol
+from tests.support.sdk_http import both, live_environment, printed, recorder, replayed, replaying, served
 
 SdkClient = Callable[[str, str], list[str]]
 OVER = {"everything-http": "/sse", "everything-sse": "/mcp"}  # the other one

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import subprocess
 import threading
 from collections import Counter
@@ -15,28 +14,15 @@ from typing import Any
 import pytest
 
 from mcp_tape.cassette.reader import Cassette, Session
-from mcp_tape.wire.frames import Frame, Message, parse
+from mcp_tape.wire.frames import Frame
 from tests.support import provision
 from tests.support.running import WAIT, frames, record, run, sessions, started
+from tests.support.sdk import BLOB, CLOCK, METHODS, Document, methods, steps
 
 SdkClient = Callable[[str, str], list[str]]
-Document = dict[str, Any]
 
 NAMES = {"mcp1": "mcp", "mcp2-auto": "mcp", "mcp2-legacy": "mcp", "ts1": "ts1", "ts2-auto": "ts2"}
 SERVER_NAMES = {"time": "mcp-time", "git": "mcp-git", "everything": "mcp-servers/everything"}
-METHODS = {
-    "call": "tools/call",
-    "read": "resources/read",
-    "resources": "resources/list",
-    "templates": "resources/templates/list",
-    "prompts": "prompts/list",
-    "prompt": "prompts/get",
-    "complete": "completion/complete",
-    "log-level": "logging/setLevel",
-}
-# What a server says differs from one run to the next only where it tells the time.
-CLOCK = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|\d{1,2}:\d\d:\d\d\s[AP]M|\w+day\b")
-BLOB = re.compile(r'"blob": "[^"]*"')  # server-everything puts the time in there too
 
 
 @pytest.mark.slow
@@ -134,22 +120,6 @@ def settled(document: Document, client: str) -> Any:
         for step in steps(document):
             step.pop("progressed", None)
     return document
-
-
-def steps(document: Document) -> Iterator[Document]:
-    for step in document["steps"]:
-        yield from step.get("steps", [step])
-
-
-def methods(recorded: Sequence[Frame], sender: str) -> Counter[str]:
-    """How often one side sent each method."""
-    return Counter(m.method for side, m in messages(recorded) if m.method and side == sender)
-
-
-def messages(recorded: Sequence[Frame]) -> Iterator[tuple[str, Message]]:
-    for frame in recorded:
-        if frame.kind in ("message", "batch"):
-            yield from ((frame.sender, message) for message in parse(frame.text)[1])
 
 
 def check_sessions(recorded: list[Session], client: str, server: str, document: Document) -> None:

@@ -37,7 +37,7 @@ from tests.support.running import (
     stream,
     until,
 )
-from tests.wire.test_framing import pieces
+from tests.support.streams import pieces
 
 CHUNK = 1 << 16
 HUNDRED_MB = 100_000_000

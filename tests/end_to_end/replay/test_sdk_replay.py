@@ -7,7 +7,7 @@ import functools
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,18 +16,25 @@ import pytest
 from mcp_tape.wire.frames import Frame, parse
 from tests.support import provision
 from tests.support.running import MCP_TAPE, WAIT, frames, receive, record, run, send, sessions, started
+from tests.support.sdk import (
+    PROGRESSING,
+    TOGETHER,
+    Document,
+    Replayed,
+    Step,
+    alone,
+    call,
+    heard,
+    live,
+    outcomes,
+    protocol,
+    steps,
+)
 
 SdkClient = Callable[[str, str], list[str]]
-Document = Step = dict[str, Any]
 
 
-def call(name: str, **arguments: Any) -> Step:
-    return {"do": "call", "name": name, "arguments": arguments}
-
-
-PROGRESSING = call("trigger-long-running-operation", duration=0.1, steps=4) | {"progress": True}
 ONE_MORE = call("convert_time", source_timezone="UTC", time="12:34", target_timezone="Asia/Tokyo")
-TOGETHER = {"do": "together", "steps": [PROGRESSING] * 20}
 # A client that reads nothing for a while is given up, but not for ever.
 BUSY = {"do": "together", "steps": [PROGRESSING, {"do": "busy"}]}
 PROGRAMS = {"in turn": [PROGRESSING] * 20, "together": [TOGETHER], "after being busy": [BUSY, TOGETHER]}
@@ -37,12 +44,6 @@ EVERYWHERE = [(client, server) for server in provision.SERVERS for client in pro
 class Recording(NamedTuple):
     tape: Path
     output: bytes  # what the client printed of it
-
-
-class Replayed(NamedTuple):
-    output: bytes
-    stderr: str
-    facts: list[dict[str, Any]]  # what the replay reported
 
 
 Recorded = Callable[[str, str], Recording]
@@ -248,27 +249,6 @@ def test_rewrite_puts_a_new_recording_in_place(recorded: Recorded, tmp_path: Pat
 # What they share ---------------------------------------------------------------------------------------
 
 
-def live(program: Sequence[str], command: Sequence[str], place: Path, **client: str) -> bytes:
-    """What a client prints of a command, where servers are found. It takes its time, so that it loses nothing."""
-    provision.git_repository(place)
-    done = run([*program, *command], cwd=place, env=provision.environment() | client | {"CLIENT_PATIENT": "yes"})
-    assert done.returncode == 0, done.stderr.decode(errors="replace")
-    return done.stdout
-
-
-def alone(program: Sequence[str], arguments: Sequence[str], place: Path, **client: str) -> Replayed:
-    """What a client prints of an mcp-tape that is all there is: no server, no repository, no PATH."""
-    codes, report, nowhere = place / "codes", place / "report", provision.nowhere(place / "nowhere")
-    command = [*program, *provision.alone(codes), arguments[0], "--report", str(report), *arguments[1:]]
-    done = run(command, cwd=place / "nowhere", env=nowhere | client)
-    stderr = done.stderr.decode(errors="replace")
-    facts = [json.loads(line) for line in report.read_text().splitlines()]
-    assert done.returncode == 0 and "miss" not in {fact["what"] for fact in facts}, stderr
-    assert set(codes.read_text().split()) == {"0"}
-    assert not provision.processes_in(nowhere)
-    return Replayed(done.stdout, stderr, facts)
-
-
 def request(number: Any, step: Step) -> bytes:
     """A call as a client without an SDK would make it."""
     params = {"name": step["name"], "arguments": step["arguments"], "_meta": {"progressToken": number}}
@@ -279,29 +259,8 @@ def said(recorded: Iterator[Frame]) -> list[tuple[str, dict[str, Any]]]:
     return [(frame.sender, message.body) for frame in recorded for message in parse(frame.text)[1]]
 
 
-def steps(document: Document) -> Iterator[Step]:
-    for step in document["steps"]:
-        yield from step.get("steps", [step])
-
-
 def made(step: Step) -> Step:
     """A step as it was asked for, without what came of it."""
     if "steps" in step:
         return step | {"steps": [made(part) for part in step["steps"]]}
     return {name: value for name, value in step.items() if name not in ("result", "error", "progressed")}
-
-
-def outcomes(document: Document) -> list[Any]:
-    """What came of each call, in words that all SDKs share."""
-    called = [step for step in steps(document) if step["do"] == "call"]
-    return [step["result"]["content"] if "result" in step else step["error"]["code"] for step in called]
-
-
-def heard(document: Document) -> list[int]:
-    """How often each call's progress callback had fired when the result came."""
-    return [len(step.get("progressed", [])) for step in steps(document) if step.get("progress")]
-
-
-def protocol(document: Document) -> str:
-    connected = document["connected"]
-    return str(connected.get("protocol", connected.get("protocolVersion")))

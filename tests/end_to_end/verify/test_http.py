@@ -12,7 +12,6 @@ from mcp_tape.cassette.query.calls import listened_late
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import ServerError
 from mcp_tape.transports.http.connect import Http
-from tests.end_to_end.http.test_clients import served
 from tests.end_to_end.verify.test_verify import kind, told, use_all
 from tests.servers.minting import Mint
 from tests.support import provision
@@ -20,6 +19,7 @@ from tests.support.decks import make_cassette
 from tests.support.golden import path_of
 from tests.support.http import LAST, Message, Upstream, Wire, answer, begin, chunk
 from tests.support.http_running import HELLO, event, listening, result, said
+from tests.support.sdk_http import served
 from tests.support.verifying import Client, Here, at_url, changes, command, exchanges, methods, module, play, writing
 
 ERAS = pytest.mark.parametrize("modern", [False, True], ids=["legacy", "modern"])

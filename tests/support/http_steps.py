@@ -9,9 +9,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tests.end_to_end.record.test_sdk_clients import steps
-from tests.end_to_end.replay.test_sdk_replay import call
 from tests.support import provision
+from tests.support.sdk import call, steps
 
 Document = Step = dict[str, Any]
 
