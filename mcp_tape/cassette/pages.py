@@ -70,7 +70,8 @@ def _page(
 
 
 def _behind(key: tuple[str, ...]) -> str:
-    """The condition of rows behind a key. Not as a row value, for which SQLite finds no index across two tables."""
+    """The condition of rows behind a key."""
+    # Not as a row value, for which SQLite uses an index only within a table: https://www.sqlite.org/rowvalue.html
     column, *more = key
     return f"{column} >= ? AND ({column} > ? OR {_behind(tuple(more))})" if more else f"{column} > ?"
 

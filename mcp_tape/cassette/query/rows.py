@@ -74,18 +74,16 @@ _COLUMNS = f"""f.session, f.seq, m.part, f.at, f.sender, f.channel, f.kind, m.ki
     CASE WHEN typeof(f.text) NOT IN ('text', 'blob') THEN f.text
     WHEN f.kind = 'control' THEN substr(f.text, 1, {_FACTS}) ELSE substr({filters.TEXT}, 1, {EXCERPT}) END, f.id"""
 _SELECT = f"SELECT {_COLUMNS} FROM {filters.ROWS} WHERE "
-_SEQ, _PART, _FRAME = map(Row._fields.index, ("seq", "part", "frame"))
+_SEQ, _PART, _EXCERPT, _FRAME = map(Row._fields.index, ("seq", "part", "excerpt", "frame"))
 _row = row_maker(Row)
 
 
 def session_rows(cassette: Cassette, session: int, kept: Filter = EVERYTHING, after: int = BEFORE_ALL) -> Iterator[Row]:
     """The rows of a session that the filter keeps, in order, from behind a frame on."""
     where, values = kept.sql()
-    key = {"f.seq": _SEQ, "m.part": _PART}
-    pages = cassette.pages(
-        f"{_SELECT} f.session = ? AND {where}", (session, *values), key, _row, after=(after, _ALL_PARTS), first=_FIRST
-    )
-    return _once(chain.from_iterable(pages))
+    sql, key = f"{_SELECT} f.session = ? AND {where}", {"f.seq": _SEQ, "m.part": _PART}
+    bounds = {"after": (after, _ALL_PARTS), "first": _FIRST, "text": _EXCERPT}
+    return _once(chain.from_iterable(cassette.pages(sql, (session, *values), key, _row, **bounds)))
 
 
 def exchange_rows(cassette: Cassette, session: int, root: int) -> Iterator[Row]:
@@ -96,7 +94,7 @@ def exchange_rows(cassette: Cassette, session: int, root: int) -> Iterator[Row]:
         yield opened  # a server's request outside of any exchange
         member = "answers"
     sql = f"{_SELECT} m.session = ? AND m.{member} = ?"
-    pages = cassette.pages(sql, (session, root), {"m.frame": _FRAME, "m.part": _PART}, _row)
+    pages = cassette.pages(sql, (session, root), {"m.frame": _FRAME, "m.part": _PART}, _row, text=_EXCERPT)
     yield from _once(chain.from_iterable(pages))
 
 
@@ -108,7 +106,7 @@ def end_of_exchange(cassette: Cassette, session: int, root: int, sender: str) ->
 
 
 def last_seq(cassette: Cassette, session: int) -> int:
-    """The number of the newest frame; before all where there is none."""
+    """The number of the newest frame; BEFORE_ALL where there is none."""
     ((newest,),) = cassette.rows("SELECT max(seq) FROM frames WHERE session = ?", (session,))
     return newest if isinstance(newest, int) else BEFORE_ALL
 
@@ -128,6 +126,7 @@ def frame_rows(cassette: Cassette, session: int, seq: int) -> list[Row]:
 
 
 def frame_row(cassette: Cassette, session: int, seq: int) -> Row | None:
+    """The first row of a frame; None where there is no such frame."""
     return next(iter(frame_rows(cassette, session, seq)), None)
 
 
