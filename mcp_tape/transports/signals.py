@@ -10,7 +10,7 @@ from types import FrameType
 from typing import TypeVar
 
 _T = TypeVar("_T")
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class _Stopped(BaseException):
@@ -29,7 +29,7 @@ def until_stopped(serve: Callable[[], _T]) -> _T | None:
     except _Stopped:
         return None
     finally:
-        for number in _SIGNALS:
+        for number in SIGNALS:
             if signal.getsignal(number) is stop:
                 signal.signal(number, signal.SIG_IGN)  # we are on our way out; once is enough
 
@@ -39,11 +39,11 @@ def tidied_up() -> Iterator[None]:
     """A signal leaves the block as an error would: what it began is ended, and what it put down is taken away."""
 
     def leave(number: int, frame: FrameType | None) -> None:
-        for every in _SIGNALS:
+        for every in SIGNALS:
             signal.signal(every, signal.SIG_IGN)  # once is enough
         sys.exit(128 + number)
 
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    before = {number: signal.getsignal(number) for number in SIGNALS}
     _take(leave)
     try:
         yield
@@ -54,6 +54,6 @@ def tidied_up() -> Iterator[None]:
 
 
 def _take(handler: Callable[[int, FrameType | None], None]) -> None:
-    for number in _SIGNALS:
+    for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays nohup
             signal.signal(number, handler)

@@ -16,6 +16,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol, RequestResponseCycle
 
 from ...errors import ServerError
+from ..signals import SIGNALS
 from . import shortcut
 from .asgi import TRANSPORT, App, Receive, Scope, Send
 from .guard import Guard
@@ -136,7 +137,7 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP) if self._heeds_signals else ():
+        for number in SIGNALS if self._heeds_signals else ():
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays nohup
                 loop.add_signal_handler(number, self._stop)
         yield
@@ -241,23 +242,10 @@ class _Protocol(H11Protocol):
         """Run an application with a request that was parsed, as `H11Protocol.handle_events` does with one of h11."""
         writing = h11.Connection(h11.SERVER)  # may respond before it has read: frames one response as RFC 9112 wants it
         writing.their_http_version = b"1.1"
-        self.scope = {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": "1.1",
-            "server": self.server,
-            "client": self.client,
-            "scheme": self.scheme,
-            "method": "POST",
-            "root_path": "",
-            "path": request.path,
-            "raw_path": request.path.encode(),
-            "query_string": b"",
-            "headers": request.headers,
-            TRANSPORT: self.transport,  # type: ignore[misc]
-        }
+        scope: Any = {"type": "http", "method": "POST", "query_string": b"", TRANSPORT: self.transport}
+        scope |= {"path": request.path, "raw_path": request.path.encode(), "headers": request.headers}
         self.cycle = RequestResponseCycle(
-            scope=self.scope,
+            scope=scope,
             conn=writing,
             transport=self.transport,
             flow=self.flow,

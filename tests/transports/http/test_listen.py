@@ -34,7 +34,7 @@ METHODS = (
     "_unset_keepalive_if_required"
 ).split()
 ATTRIBUTES = (
-    "app conn flow cycle transport loop tasks server client scheme server_state timeout_keep_alive "
+    "app conn flow cycle transport loop tasks server_state timeout_keep_alive "
     "timeout_keep_alive_task logger access_logger access_log"
 ).split()
 OF_FLOWS = "read_paused write_paused pause_reading resume_reading".split()
