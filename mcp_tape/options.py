@@ -21,7 +21,6 @@ MAX_DECODED = 64 * 10**6  # bytes that a compressed body may have when it is not
 
 JSON_PATH = "wire.jsonpath:compile_path"
 
-
 _Row = namedtuple(
     "_Row",
     "name flag help metavar kind multiple default keyword parse check noun functions join counts hidden short",
@@ -33,6 +32,8 @@ class Option(_Row):
     """A row.
 
     name      of the value where options are given by name
+    flag      on a command line; `short` is another
+    help      and `metavar`, and `default` if there is one, are shown in help texts
     kind      text, path, file (which is there), integer, number (0 or more), seconds (more than 0), flag, or choices
     multiple  may be given several times
     keyword   of `use_cassette` and of marks, if they have it

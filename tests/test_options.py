@@ -23,6 +23,7 @@ from mcp_tape.options import Option
 from mcp_tape.record.recorder import Options
 from mcp_tape.testing import settings
 from mcp_tape.testing.handover import Handover
+from mcp_tape.values import parse_size
 from tests.support.promises import CASSETTES
 
 COMMANDS = {"record": options.RECORD, "replay": options.REPLAY, "use": options.USE}
@@ -163,6 +164,11 @@ def test_the_keywords_are_those_of_use_cassette() -> None:
 def test_choices_are_those_of_the_types() -> None:
     assert options.MODES == get_args(modes.Mode) == pytest_plugin._MODES
     assert options.UNPLAYED == pytest_plugin._UNPLAYED
+
+
+def test_help_names_the_default_of_what_is_read_only_if_given() -> None:
+    assert "[default: 64M]" in ROWS["max_decoded"].help
+    assert parse_size("64M") == options.MAX_DECODED == Options._field_defaults["max_decoded"]
 
 
 def test_what_has_a_name_is_taken_by_what_records_replays_or_serves() -> None:
