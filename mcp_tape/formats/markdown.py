@@ -11,12 +11,12 @@ from itertools import chain, groupby
 from typing import NamedTuple
 
 from ..cassette.query.rows import Label, exchange_labels, frame_rows, happened, labelled
-from ..cassette.reader import Cassette, Session
+from ..cassette.reader import FAILED, Cassette, Session
 from ..wire import jsontext
 from ..wire.frames import Frame
 from .pretty import ARROWS, LARGE, harmless, is_json, pieces_of_members
 
-_FAILED = ("error", "tool-error", "refused", "noise")
+_FAILED = (*FAILED, "noise")
 _ENDS = {"cancelled": "cancelled", "retry": "made again"}
 _LONGEST = 200  # of a heading's words
 _OURS = re.compile("[a-z][a-z-]{0,30}")
