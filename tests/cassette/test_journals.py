@@ -25,9 +25,8 @@ from mcp_tape.formats import jsonl as _jsonl  # noqa: F401  (loaded here, as ano
 from mcp_tape.formats import sheet
 from mcp_tape.modes import can_play
 from mcp_tape.verify.update import forget as _forget  # noqa: F401
-from tests.cassette.test_reader import as_another_user
 from tests.support.decks import make_cassette
-from tests.support.running import ECHO, MCP_TAPE, record, run
+from tests.support.running import ECHO, MCP_TAPE, as_another_user, record, run
 
 ASKED = '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"add"}}'
 TOLD = '{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}'

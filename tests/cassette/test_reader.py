@@ -5,15 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import sqlite3
-import sys
 import tempfile
-import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 import pytest
 
@@ -22,10 +18,9 @@ from mcp_tape.cli import cli
 from mcp_tape.cli.commands import ls as _ls  # noqa: F401  (loaded here, as another user may not be able to)
 from mcp_tape.formats import jsonl as _jsonl  # noqa: F401
 from tests.support.decks import alter, make_cassette
-from tests.support.running import ECHO, MCP_TAPE, WAIT, python, record, run, started
+from tests.support.running import ECHO, MCP_TAPE, WAIT, as_another_user, python, record, run, started
 
 READERS = ["ls", "show", "export"]
-NOBODY = 65534
 CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add"}}\n'
 
 
@@ -230,37 +225,6 @@ def left_behind(whole: Path) -> Iterator[Path]:
 def test_what_a_killed_recorder_left_is_read_and_tidied_up(left_behind: Path) -> None:
     assert b"only in the WAL" in run([*MCP_TAPE, "ls", str(left_behind)]).stdout
     assert os.listdir(left_behind.parent) == ["left.db"]
-
-
-def as_another_user(call: Callable[[], Any]) -> str:
-    """What a call prints when it is made by a user to whom nothing belongs (or by us, if we are no root)."""
-    with tempfile.TemporaryFile() as out:
-        pid = os.fork()
-        if pid == 0:
-            _become_nobody_and(call, out.fileno())
-        _, status = os.waitpid(pid, 0)
-        out.seek(0)
-        printed = out.read().decode()
-    assert os.waitstatus_to_exitcode(status) == 0, printed
-    return printed
-
-
-def _become_nobody_and(call: Callable[[], Any], out: int) -> None:
-    code = 1
-    try:
-        signal.alarm(WAIT)
-        if os.geteuid() == 0:
-            os.setgroups([])
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-        sys.stdout = sys.stderr = open(out, "w", closefd=False)  # noqa: SIM115 (the process ends here)
-        call()
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        os._exit(code)
 
 
 def test_what_a_killed_recorder_left_is_read_where_nobody_may_write(left_behind: Path) -> None:

@@ -17,9 +17,8 @@ from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.writer import mark_incomplete
 from mcp_tape.errors import CassetteError
 from mcp_tape.wire.frames import LEFT_OUT, Side
-from tests.end_to_end.record.test_transparency import without_roots_powers
 from tests.support.decks import OneSession
-from tests.support.running import MCP_TAPE, WAIT, frames, is_one_file, python, run, sessions
+from tests.support.running import MCP_TAPE, WAIT, frames, is_one_file, python, run, sessions, without_roots_powers
 from tests.support.streams import recorded
 
 FACTS = {

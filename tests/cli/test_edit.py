@@ -16,7 +16,6 @@ import pytest
 
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.formats import sheet
-from tests.end_to_end.test_command_line import on_terminal
 from tests.support.decks import alter
 from tests.support.golden import GOLDEN
 from tests.support.running import (
@@ -25,6 +24,7 @@ from tests.support.running import (
     WAIT,
     frames,
     is_recording,
+    on_terminal,
     python,
     receive_line,
     record,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import subprocess
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 
 from mcp_tape.cli import cli
 from mcp_tape.cli.options import without_home
-from tests.support.running import MCP_TAPE, WAIT, python, record, run, stream
+from tests.support.running import MCP_TAPE, WAIT, on_terminal, python, record, run, stream
 
 COMMANDS = cli.list_commands(click.Context(cli))
 READERS = [["ls"], ["show"], ["export"], ["ls", "--json"], ["show", "--json"]]
@@ -57,22 +56,6 @@ def read(tape: Path, *words: str, **more: Any) -> str:
     done = run([*MCP_TAPE, words[0], str(tape), *words[1:]], **more)
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout.decode()
-
-
-def on_terminal(command: list[str], **environ: str) -> bytes:
-    """What a command writes to a terminal."""
-    master, slave = pty.openpty()
-    with subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=os.environ | environ) as process:
-        os.close(slave)
-        output = b""
-        try:
-            while data := os.read(master, 65536):
-                output += data
-        except OSError:
-            pass  # Linux says so when the terminal's last user is gone
-        process.wait(WAIT)
-    os.close(master)
-    return output
 
 
 @pytest.mark.slow

@@ -5,27 +5,25 @@ What it prints is not looked at: a flipped byte may be a letter that somebody sa
 
 from __future__ import annotations
 
-import faulthandler
 import os
 import random
-import signal
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from tests.support.fuzzing import bounded
 from tests.support.reading import GOLDEN, invoke
 
 SMALL = [path for path in GOLDEN if path.stat().st_size < 80_000]
 DEMO = next(path for path in GOLDEN if path.stem == "demo")
 PAGE, HEADER = 4096, 100
 COMMANDS_EACH = 5  # that a file is read by; all of them take turns
-WAIT = 15  # seconds, for what takes a few milliseconds
 
 COMMANDS = [
     command.split("|")
@@ -116,28 +114,6 @@ FLIPS = (
     Flips("in rows", in_a_row, 600, 4),
     Flips("in indices", in_an_index, 600, 4),
 )
-
-
-class HangError(BaseException):
-    """No command may catch it."""
-
-
-@contextmanager
-def bounded(what: object) -> Iterator[None]:
-    """Fail where it does not end: Python's own loops with a traceback, SQLite's by ending this process."""
-
-    def hangs(*_: object) -> None:
-        raise HangError(f"not done within {WAIT} seconds: {what}")
-
-    before = signal.signal(signal.SIGALRM, hangs)
-    signal.alarm(WAIT)
-    faulthandler.dump_traceback_later(2 * WAIT, exit=True)
-    try:
-        yield
-    finally:
-        faulthandler.cancel_dump_traceback_later()
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from mcp_tape import use_cassette
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import CassetteError
-from tests.end_to_end.test_flips import bounded
 from tests.support.decks import Player, alter, make_cassette
+from tests.support.fuzzing import bounded
 from tests.support.http import CutOffError, ask
 from tests.support.http_running import modern, replaying
 from tests.support.messages import call as calls

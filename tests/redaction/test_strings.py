@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mcp_tape.redaction import strings
 from mcp_tape.redaction.strings import StringValue, StringValues
 from mcp_tape.wire import jsontext, protocol
-from tests.wire.test_jsontext import documents, layouts
+from tests.support.texts import documents, layouts
 
 
 def slowly(text: str) -> list[StringValue]:

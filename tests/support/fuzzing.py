@@ -6,10 +6,13 @@ MCP_TAPE_FUZZ_CASE=1234 pytest -n 0 tests/end_to_end/test_mutants.py         # t
 
 from __future__ import annotations
 
+import faulthandler
 import itertools
 import os
+import signal
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random
 
 
@@ -36,3 +39,28 @@ def cases(few: int) -> Iterator[Case]:
         yield Case(number)
         tried += 1
     print(f"{tried} cases")
+
+
+WAIT = 15  # seconds, for what takes a few milliseconds
+
+
+class HangError(BaseException):
+    """No command may catch it."""
+
+
+@contextmanager
+def bounded(what: object) -> Iterator[None]:
+    """Fail where it does not end: Python's own loops with a traceback, SQLite's by ending this process."""
+
+    def hangs(*_: object) -> None:
+        raise HangError(f"not done within {WAIT} seconds: {what}")
+
+    before = signal.signal(signal.SIGALRM, hangs)
+    signal.alarm(WAIT)
+    faulthandler.dump_traceback_later(2 * WAIT, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
+import pty
 import select
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import monotonic
-from typing import IO
+from typing import IO, Any
 
 from hypothesis import settings
 
 from mcp_tape.cassette.reader import Cassette, Session
+from mcp_tape.cli.commands import ls as _ls  # noqa: F401  (loaded here, as another user may not be able to)
 from mcp_tape.errors import CassetteError
+from mcp_tape.formats import jsonl as _jsonl  # noqa: F401
 from mcp_tape.wire.frames import Frame
 
 MCP_TAPE = [sys.executable, "-m", "mcp_tape"]
@@ -194,3 +201,61 @@ def full_pipe() -> Iterator[int]:
     finally:
         os.close(reader)
         os.close(full)
+
+
+def on_terminal(command: list[str], **environ: str) -> bytes:
+    """What a command writes to a terminal."""
+    master, slave = pty.openpty()
+    with subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=os.environ | environ) as process:
+        os.close(slave)
+        output = b""
+        try:
+            while data := os.read(master, 65536):
+                output += data
+        except OSError:
+            pass  # Linux says so when the terminal's last user is gone
+        process.wait(WAIT)
+    os.close(master)
+    return output
+
+
+def without_roots_powers() -> None:
+    """As root, permissions bind only who gave up the right to override them: before exec, in the child."""
+    if os.geteuid() == 0:
+        prctl_drop_capability, override, search = 24, 1, 2
+        for capability in (override, search):
+            ctypes.CDLL(None).prctl(prctl_drop_capability, capability, 0, 0, 0)
+
+
+NOBODY = 65534
+
+
+def as_another_user(call: Callable[[], Any]) -> str:
+    """What a call prints when it is made by a user to whom nothing belongs (or by us, if we are no root)."""
+    with tempfile.TemporaryFile() as out:
+        pid = os.fork()
+        if pid == 0:
+            _become_nobody_and(call, out.fileno())
+        _, status = os.waitpid(pid, 0)
+        out.seek(0)
+        printed = out.read().decode()
+    assert os.waitstatus_to_exitcode(status) == 0, printed
+    return printed
+
+
+def _become_nobody_and(call: Callable[[], Any], out: int) -> None:
+    code = 1
+    try:
+        signal.alarm(WAIT)
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+        sys.stdout = sys.stderr = open(out, "w", closefd=False)  # noqa: SIM115 (the process ends here)
+        call()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(code)

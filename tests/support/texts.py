@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner, Result
+from hypothesis import strategies as st
 
 from mcp_tape.cli import cli
 from mcp_tape.record.tape import Tape
@@ -117,3 +118,20 @@ def tape(*words: object, stdin: bytes = b"", code: int = 0) -> Result:
     assert result.exit_code == code, (result.stderr, result.exception)
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result
+
+
+lone_surrogates = st.text(st.characters(min_codepoint=0xD800, max_codepoint=0xDBFF), max_size=4)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(min_value=-(2**63), max_value=2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+    | lone_surrogates
+)
+documents = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=20,
+)
+layouts = st.sampled_from([{"separators": (",", ":")}, {}, {"indent": 2}, {"indent": "\t"}, {"ensure_ascii": False}])

@@ -26,41 +26,16 @@ from tests.support import provision
 from tests.support.decks import make_cassette
 from tests.support.docs import example
 from tests.support.live import INITIALIZE, Client, modern, old_client, posted
-from tests.support.messages import call, lines, request, result, tell
+from tests.support.messages import call, lines, request, result
 from tests.support.running import WAIT, in_background, python, receive, receive_line, run, send, started
+from tests.support.using import HELLO, answers, names, over_http, session
 
 ROOT = Path(__file__).parents[2]
-HELLO = lines(INITIALIZE, tell("notifications/initialized"))
-GREETING = [("client", INITIALIZE), ("server", result(0, "hello")), ("client", tell("notifications/initialized"))]
-
-
-def session(*calls: tuple[str, Any]) -> list[Any]:
-    """A session of the legacy era in which these tools were called and answered."""
-    asked = [(number, *each) for number, each in enumerate(calls, 1)]
-    pairs = [[("client", call(n, tool)), ("server", result(n, value))] for n, tool, value in asked]
-    return [*GREETING, *(line for pair in pairs for line in pair)]
 
 
 @pytest.fixture
 def cassette(tmp_path: Path) -> Path:
     return make_cassette(tmp_path / "tape.db", session(("a", "one"), ("a", "two"), ("b", "bee")))
-
-
-def answers(command: list[str], script: bytes) -> list[Any]:
-    """What a client of the command is answered, after its handshake: values, or whole errors."""
-    done = run(command, HELLO + script)
-    assert done.stderr == b""
-    bodies = [json.loads(line) for line in done.stdout.splitlines()][1:]
-    return [body["result"].get("value", body["result"]) if "result" in body else body["error"] for body in bodies]
-
-
-def over_http(tape: mcp_tape.UsedCassette, *texts: str) -> list[Any]:
-    client = Client(tape.url).hello()
-    return [client.ask(text) for text in texts]
-
-
-def names(calls: list[mcp_tape.Exchange]) -> list[str | None]:
-    return [each.name or each.method for each in calls]
 
 
 # The package -------------------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ from mcp_tape import UsedCassette, use_cassette
 from tests.support import provision
 from tests.support.running import WAIT, python, run
 from tests.support.sdk import PROGRESSING, heard
-from tests.testing.test_use import ROOT, names
+from tests.support.using import names
+from tests.testing.test_use import ROOT
 
 CASSETTES = ROOT / "cassettes"
 TOKYO = {"source_timezone": "Asia/Tokyo", "time": "16:30", "target_timezone": "Asia/Kathmandu"}

@@ -13,7 +13,8 @@ from tests.support.decks import make_cassette
 from tests.support.live import INITIALIZE, Client, modern
 from tests.support.messages import call, lines, request, result
 from tests.support.running import WAIT, python, run
-from tests.testing.test_use import GREETING, HELLO, ROOT, answers, over_http, session
+from tests.support.using import GREETING, HELLO, answers, over_http, session
+from tests.testing.test_use import ROOT
 
 
 @pytest.fixture

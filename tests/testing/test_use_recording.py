@@ -19,8 +19,9 @@ from mcp_tape.testing import recording
 from tests.support.live import Client, hanging_up, modern, old_client, posted, serving
 from tests.support.messages import call, lines, result
 from tests.support.running import WAIT, frames, is_one_file, python, receive_line, run, sessions, started, until
+from tests.support.using import GREETING, HELLO, names, over_http, session
 from tests.support.vcr import SERVER
-from tests.testing.test_use import GREETING, HELLO, make_cassette, names, over_http, session
+from tests.testing.test_use import make_cassette
 
 SECRET = "hunter2-and-more"
 

@@ -11,24 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_tape.wire import jsontext
+from tests.support.texts import documents, layouts, lone_surrogates
 
 DEEP = 5_000
-
-lone_surrogates = st.text(st.characters(min_codepoint=0xD800, max_codepoint=0xDBFF), max_size=4)
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers(min_value=-(2**63), max_value=2**63)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text()
-    | lone_surrogates
-)
-documents = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
-    max_leaves=20,
-)
-layouts = st.sampled_from([{"separators": (",", ":")}, {}, {"indent": 2}, {"indent": "\t"}, {"ensure_ascii": False}])
 
 
 def leaves(value: Any, path: jsontext.Path = ()) -> dict[jsontext.Path, Any]:

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from mcp_tape.cassette.query import search as searching
 from mcp_tape.cassette.query.search import Term, parse
 from mcp_tape.cassette.reader import Cassette
-from tests.end_to_end.test_command_line import on_terminal
 from tests.support.reading import Frames, call, invoke, lines, make, message, objects, said
-from tests.support.running import MCP_TAPE
+from tests.support.running import MCP_TAPE, on_terminal
 
 
 def talk() -> Frames:

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from mcp_tape.compare.changes import ABSENT, Difference
 from mcp_tape.compare.rules import RULES
 from mcp_tape.compare.schemas import compare_input, compare_output
+from tests.support.schemas import AB, CAT, DOG, INTEGER, STRING, Schema, an, of
 
-Schema = Any
-STRING: Schema = {"type": "string"}
 NUMBER: Schema = {"type": "number"}
-INTEGER: Schema = {"type": "integer"}
 NULLABLE: Schema = {"anyOf": [STRING, {"type": "null"}]}
-CAT: Schema = {"type": "object", "properties": {"kind": {"const": "cat"}, "lives": INTEGER}, "required": ["kind"]}
-DOG: Schema = {"type": "object", "properties": {"kind": {"const": "dog"}, "name": STRING}, "required": ["kind"]}
-
-
-def an(properties: dict[str, Schema], *required: str, **more: Any) -> Schema:
-    return {"type": "object", "properties": properties, "required": list(required), **more}
-
-
-def of(schema: Schema) -> Schema:
-    """An object with one member."""
-    return an({"a": schema})
 
 
 def closed(properties: dict[str, Schema], *required: str) -> Schema:
@@ -34,7 +19,6 @@ def closed(properties: dict[str, Schema], *required: str) -> Schema:
 
 THEN: Schema = {"if": {"required": ["a"]}, "then": {"required": ["b"]}}
 ELSE: Schema = {"if": {"required": ["b"]}, "then": {"required": ["a"]}}
-AB: Schema = {"a": STRING, "b": STRING}
 
 # A rule, an old and a new schema, and whether the rule is found between them.
 CASES: list[tuple[str, Schema, Schema, bool]] = [

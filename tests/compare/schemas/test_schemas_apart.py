@@ -9,7 +9,7 @@ import pytest
 from mcp_tape.compare.rules import RULES
 from mcp_tape.compare.schemas import compare_input, compare_output
 from mcp_tape.compare.schemas.property_names import fits
-from tests.compare.schemas.test_schemas import INTEGER, STRING, Schema, an, of
+from tests.support.schemas import INTEGER, STRING, Schema, an, of
 
 LOW, HIGH = {**INTEGER, "maximum": 3}, {**INTEGER, "exclusiveMinimum": 3}
 

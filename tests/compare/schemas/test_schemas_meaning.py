@@ -10,7 +10,7 @@ import pytest
 
 from mcp_tape.compare.rules import RULES
 from mcp_tape.compare.schemas import compare_input, compare_output
-from tests.compare.schemas.test_schemas import AB, CAT, DOG, INTEGER, STRING, Schema, an, of
+from tests.support.schemas import AB, CAT, DOG, INTEGER, STRING, Schema, an, of
 
 # As the usual libraries write them.
 PYDANTIC: Schema = {

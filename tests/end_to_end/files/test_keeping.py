@@ -15,9 +15,8 @@ import click
 import pytest
 
 from mcp_tape.cli import cli
-from tests.end_to_end.test_command_line import on_terminal
 from tests.support.reading import GOLDEN, invoke
-from tests.support.running import run
+from tests.support.running import on_terminal, run
 
 SCHEMA = Path(__file__).parents[3] / "cassettes" / "schemas" / "1.db"  # has every kind of frame
 FLIPS = 300

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import hashlib
 import io
 import os
@@ -36,6 +35,7 @@ from tests.support.running import (
     started,
     stream,
     until,
+    without_roots_powers,
 )
 from tests.support.streams import pieces
 
@@ -378,14 +378,6 @@ def test_a_path_that_cannot_be_a_cassette_is_refused(tmp_path: Path, kind: str) 
         path /= "tape.db"
     done = run(record(path, ECHO, "-q"))
     assert done.returncode == 3 and str(path).encode() in done.stderr and done.stderr.count(b"\n") == 1
-
-
-def without_roots_powers() -> None:
-    """As root, permissions bind only who gave up the right to override them: before exec, in the child."""
-    if os.geteuid() == 0:
-        prctl_drop_capability, override, search = 24, 1, 2
-        for capability in (override, search):
-            ctypes.CDLL(None).prctl(prctl_drop_capability, capability, 0, 0, 0)
 
 
 @linux_only
