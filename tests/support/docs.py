@@ -18,7 +18,7 @@ from tests.support.running import record, run, started, until
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
 BLOCK = re.compile(r"(?P<mark><!-- run -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```", re.S | re.M)
 ON_THE_DESK = ("tape.db", "next.db", "remote.db", "ask.py")
 # Records what a client command does at the URL that it is given.
