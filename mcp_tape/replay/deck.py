@@ -102,7 +102,7 @@ class Deck:
 
     def receive(self, text: bytes, channel: str, now: float, parsed: frames.Parsed | None = None) -> None:
         """Take in a frame of the client; `parsed`, if somebody has parsed it."""
-        answer = None if text == self._tried else self.quick(text)
+        answer = None if text == self._tried else self.quick(text, channel)
         if answer is not None:
             self.state.replies.append(Send(answer, channel))
             return
@@ -125,7 +125,7 @@ class Deck:
             elif message.kind != "request":
                 self._notification(message, channel, now)
 
-    def quick(self, text: bytes) -> bytes | None:
+    def quick(self, text: bytes, channel: str = "") -> bytes | None:
         """Answer a request that is on the tape byte for byte, where nothing else comes with it.
 
         Most are: then there is nothing to parse, to rewrite or to keep track of.
@@ -134,7 +134,7 @@ class Deck:
         if found is None:
             self._tried = text
             return None
-        return self._plain_answer(found[1], found[0], text)
+        return self._plain_answer(found[1], found[0], text, channel)
 
     def plain(self, text: bytes, message: Message | None = None) -> tuple[bytes, bytes | None] | None:
         """Answer a request that only its answer comes with: that, and what preceded it on the wire.
@@ -152,9 +152,9 @@ class Deck:
             found = None if plain is None else (message.rpc_id or "null", plain)
         return None if found is None else (self._plain_answer(found[1], found[0], text), found[1].head)
 
-    def _plain_answer(self, plain: Plain, rpc_id: str, text: bytes) -> bytes:
+    def _plain_answer(self, plain: Plain, rpc_id: str, text: bytes, channel: str = "") -> bytes:
         self.state.played += 1
-        self.state.plain.append((rpc_id, text, plain))
+        self.state.plain.append((rpc_id, channel, text, plain))
         return rewrite.answer(plain.answer, plain.rpc_id, rpc_id)
 
     def due(self, now: float) -> Sequence[Action]:
@@ -244,7 +244,8 @@ class Deck:
         plainly = self._at_once and parts is None and not rewrite.may_be_noteworthy(message)
         recorded, again, plain = self._finder.find(message, text, part, plainly=plainly)
         if plainly and plain is not None:
-            self.state.replies.append(Send(self._plain_answer(plain, message.rpc_id or "null", text), channel))
+            answer = self._plain_answer(plain, message.rpc_id or "null", text, channel)
+            self.state.replies.append(Send(answer, channel))
             return []
         call = Call(message.rpc_id, channel, recorded, own, message)
         if recorded is None:

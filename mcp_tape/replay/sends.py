@@ -48,7 +48,7 @@ class Call:
 
     @property
     def message(self) -> Message:
-        """frames.Parsed when it is needed: a request that is byte for byte the recorded one never is."""
+        """Parsed when it is needed: a request that is byte for byte the recorded one never is."""
         if self._message is None:
             self._message = frames.parse(self.text)[1][0]
         return self._message

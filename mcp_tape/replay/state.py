@@ -27,6 +27,7 @@ class Turn(NamedTuple):
 
 
 _Calls = dict[Call, None]  # in the order of their coming
+PlainCall = tuple[str, str, bytes, Plain]  # its id, channel and text, and the request that it is
 ByName = dict[str | None, deque[Recorded]]  # by the id or the token that each names
 
 
@@ -48,7 +49,7 @@ class State:
         self.recorded: dict[tuple[int, int], Together] = {}  # of a batch, several share a seq
         # Answered, but one may still be cancelled, or something may come for it.
         self.past: dict[Position, Call] = {}  # by recorded place, the newest last
-        self.plain: deque[tuple[str, bytes, Plain]] = deque(maxlen=_REMEMBERED)  # id, text, and what it was
+        self.plain: deque[PlainCall] = deque(maxlen=_REMEMBERED)  # those after it that were answered plainly
         # The client's other messages: each on the tape is heard once. None: not read from the tape yet.
         self.heard: dict[str, Position] = {}  # per method, the last notification
         self.progress: ByName | None = None  # not heard yet
@@ -135,11 +136,26 @@ class Calls:
                 self._state.recorded.pop(place, None)
 
     def _remember(self, place: Position, call: Call) -> None:
-        past = self._state.past
+        past = self._past()
         past.pop(place, None)
         past[place] = call
-        if len(past) > _REMEMBERED:
+        while len(past) > 2 * _REMEMBERED:
             del past[next(iter(past))]
+
+    def _past(self) -> dict[Position, Call]:
+        """The calls that were answered. Those that were answered plainly become calls like the others here."""
+        past = self._state.past
+        for rpc_id, channel, text, plain in self._state.plain:
+            past.pop(plain[:3], None)
+            past[plain[:3]] = Call(rpc_id, channel, None, text)
+        self._state.plain.clear()
+        return past
+
+    def _known(self, place: Position, call: Call | None) -> Call | None:
+        """A call that was answered, with the recorded request that it is."""
+        if call is not None and call.recorded is None:
+            call.recorded = self._selection.at(place)
+        return call
 
     def close_all(self, channel: str) -> None:
         """Close those of a channel that the client has left: nothing comes for them any more."""
@@ -160,14 +176,8 @@ class Calls:
 
     def answered(self, rpc_id: str | None) -> Call | None:
         """The newest call with an id that was answered already."""
-        self._take_over_plain()
-        return next((call for call in reversed(self._state.past.values()) if call.rpc_id == rpc_id), None)
-
-    def _take_over_plain(self) -> None:
-        """Turn those that were answered plainly into calls like the others, when somebody asks for one."""
-        for rpc_id, text, plain in self._state.plain:
-            self._remember(plain[:3], Call(rpc_id, "", self._selection.at(plain[:3]), text))
-        self._state.plain.clear()
+        past = reversed(self._past().items())
+        return next((self._known(place, call) for place, call in past if call.rpc_id == rpc_id), None)
 
     def owner(self, row: Recorded) -> Call | None:
         """The call whose exchange a recorded message belongs to."""
@@ -185,8 +195,8 @@ class Calls:
     def of_request(self, request: Recorded) -> Call | None:
         """The call that a recorded request was made with, answered or not."""
         together = self._state.recorded.get((request.session, request.seq))
-        self._take_over_plain()
-        return (together and together.with_id(request.rpc_id)) or self._state.past.get(request.place)
+        answered = self._past().get(request.place)
+        return (together and together.with_id(request.rpc_id)) or self._known(request.place, answered)
 
     def mates(self, row: Recorded) -> list[Call]:
         """All calls whose exchange a recorded message may belong to: those of a batch share it."""

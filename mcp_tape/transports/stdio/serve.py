@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from ...replay.sends import Hangup, Refuse, Reset, Send
+from ...replay.sends import Action, Hangup, Send
 from ...wire.channels import STDIO
 from ...wire.framing import Lines
 from ...wire.rewrite import single_line
@@ -49,7 +49,6 @@ def serve(
 
 
 _Watched = Mapping[int, Callable[[], None]]
-Action = Send | Hangup | Refuse | Reset | bytes  # bytes: an answer that nothing depends on
 
 
 class _Session:
@@ -105,10 +104,6 @@ class _Session:
         while self._arrived:
             data = self._arrived.popleft()
             for text, _ in self._lines.feed(data) if data else self._lines.close():
-                answer = self._player.quick(text)
-                if answer is not None:
-                    actions.append(answer)
-                    continue
                 self._player.receive(text, STDIO, now)
                 actions += self._player.due(now)  # after each frame, whatever else came with it
             if not data:
@@ -151,9 +146,6 @@ class _Session:
         """Send; return the exit code if that ends with hanging up."""
         texts: list[bytes] = []
         for action in actions:
-            if isinstance(action, bytes):
-                texts += [self._line_end(), action]
-                continue
             if not isinstance(action, Send):
                 self._write(b"".join(texts))
                 return action.code if isinstance(action, Hangup) else 0
