@@ -33,8 +33,17 @@ for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take long: then no process is left with one of them when the others are done."""
+    """Leave the first cases of a slow test in the quick loop where its mark says how many, and begin with slow files:
+    then no process is left with one of them when the others are done."""
+    cases: Counter[str] = Counter()
+    for item in items:
+        mark = item.get_closest_marker("slow")
+        test = item.nodeid.partition("[")[0]
+        cases[test] += 1
+        if mark and cases[test] <= mark.kwargs.get("quick", 0):
+            item.own_markers.remove(mark)
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: -slow[item.path])
 

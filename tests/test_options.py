@@ -184,6 +184,7 @@ def test_what_has_a_name_is_taken_by_what_records_replays_or_serves() -> None:
 CASES = [pytest.param(command, row, id=f"{command} {row.flag}") for command, rows in COMMANDS.items() for row in rows]
 
 
+@pytest.mark.slow(quick=19)
 @pytest.mark.parametrize(("command", "row"), CASES)
 def test_on_a_command_line(command: str, row: Option) -> None:
     with contextlib.closing(Handover(lambda: SECRET)) as test:
@@ -195,6 +196,7 @@ def test_on_a_command_line(command: str, row: Option) -> None:
         assert given(command, [row.short, *words[1:]])[row.name] == found
 
 
+@pytest.mark.slow(quick=19)
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_value_on_a_command_line(name: str) -> None:
     command = next(command for command, rows in COMMANDS.items() if ROWS[name] in rows)
@@ -209,6 +211,7 @@ def test_what_was_not_given_is_nothing_or_the_default() -> None:
         assert {row.name for row in rows if found[row.name] not in (None, (), False, row.default)} == set()
 
 
+@pytest.mark.slow(quick=19)
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if not name.startswith("of_")])
 def test_words_for_a_value_give_it_again(name: str) -> None:
     row, value = ROWS[name], value_of(ROWS[name])

@@ -236,7 +236,7 @@ def steps(tape: Path, read: Callable[[Cassette, Session], object]) -> int:
     return taken
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("talk", [together, one_by_one, given_up, of_the_server, turned_away])
 def test_reading_a_batch_takes_as_many_steps_as_it_has_messages(tmp_path: Path, talk: Callable[[int], Frames]) -> None:
     small, large = (make(tmp_path / f"{number}.db", talk(number)) for number in (150, 300))

@@ -124,7 +124,7 @@ def refused(command: str, tape: Path, *more: str) -> str:
     return said
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("command", READERS)
 @pytest.mark.parametrize("spoil", HINTS, ids=lambda spoil: spoil.__name__)
 def test_what_cannot_be_read_is_exit_code_3_with_a_reason(
@@ -255,6 +255,7 @@ def test_a_cassette_that_may_not_be_read_says_so(left_behind: Path, whole: Path)
     assert "Permission denied" in as_another_user(read)
 
 
+@pytest.mark.slow(quick=3)
 @pytest.mark.parametrize(
     ("change", "command"),
     [

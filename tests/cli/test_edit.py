@@ -102,6 +102,7 @@ def others(tables: dict[str, list[tuple[Any, ...]]], session: int) -> dict[str, 
     return {name: [row for row in rows if row[column[name]] != session] for name, rows in tables.items()}
 
 
+@pytest.mark.slow(quick=3)
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
 def test_an_edit_and_its_undoing_give_the_same_cassette(place: Path, golden: Path) -> None:
     path = place / "tape.db"
@@ -180,6 +181,7 @@ def test_frames_can_be_added_and_removed(place: Path) -> None:
     assert frames(path)[0].text == b"a line"
 
 
+@pytest.mark.slow(quick=6)
 @pytest.mark.parametrize(
     ("old", "new", "place_of", "hint"),
     [

@@ -194,6 +194,7 @@ def test_a_filter_may_name_sessions(path: Path) -> None:
     assert len(rows) - len(kept) == len(frames(path, 2)) + len(frames(path, 3))
 
 
+@pytest.mark.slow(quick=36)
 @pytest.mark.parametrize(
     "letter", ["\u200b", "\u200d", "\u202e", "\u2066", "\u061c", "\xad", "\ufeff", "\U000e0041", "\x7f"]
 )

@@ -82,7 +82,7 @@ def plain(output: str) -> str:
     return text
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("words", FITTED, ids=" ".join)
 def test_lines_fit_80_and_200_columns_and_pipes(desk: Path, original: Path, words: list[str]) -> None:
     command = fresh(desk, original, words)
@@ -95,7 +95,7 @@ def test_lines_fit_80_and_200_columns_and_pipes(desk: Path, original: Path, word
     assert plain(wide) == piped(command) != plain(narrow)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("words", WHOLE, ids=" ".join)
 def test_what_is_said_whole_is_the_same_everywhere(desk: Path, original: Path, words: list[str]) -> None:
     expected = piped(fresh(desk, original, words))
@@ -148,7 +148,7 @@ PEAK = """if True:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="its regular expressions take memory for each escape")
 @pytest.mark.parametrize("words", [["show", 2], ["dump"], ["export", "--format", "md"]], ids=str)
 def test_a_large_message_is_not_in_memory_many_times(tmp_path: Path, words: list[Any]) -> None:

@@ -134,6 +134,7 @@ def read_terminal(master: int) -> bytes:
     return got
 
 
+@pytest.mark.slow(quick=4)
 @pytest.mark.parametrize("columns", [40, 80, 200])
 @pytest.mark.parametrize("words", [["show"], ["show", "--filter", "kind:message"], ["ls"], ["stats"]], ids=" ".join)
 def test_lines_fit_the_terminal(tape: Path, words: list[str], columns: int) -> None:
@@ -175,6 +176,7 @@ def test_untrusted_text_is_harmless(tape: Path, words: list[str]) -> None:
     assert "\x1b" not in result.stdout
 
 
+@pytest.mark.slow(quick=4)
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 @pytest.mark.parametrize("words", [["show"], ["show", "3"], ["ls"], ["stats"]], ids=" ".join)
 def test_an_encoding_that_lacks_characters_is_no_crash(tape: Path, words: list[str], encoding: str) -> None:
@@ -373,7 +375,6 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make(tmp_path_factory.mktemp("long") / "long.db", frames)
 
 
-@pytest.mark.slow
 def test_every_message_of_a_long_session_is_shown_once(long: Path) -> None:
     assert [int(line[:7]) for line in lines("show", long)] == list(range(1, 20_001))
 

@@ -265,7 +265,7 @@ def test_all_can_be_accepted_but_one(place: Path) -> None:
     assert known["tool-description-changed"] in noted and known["tool-removed"] not in noted
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize(
     ("options", "code", "why"),
     [
@@ -312,7 +312,6 @@ def is_raw(terminal: int) -> bool:
     return not termios.tcgetattr(terminal)[3] & termios.ICANON
 
 
-@pytest.mark.slow
 def test_at_a_terminal_each_change_is_asked_for(place: Path) -> None:
     asked = len(prints(place))
     code, screen = at_a_terminal(place, ["a"] * asked)
@@ -322,7 +321,6 @@ def test_at_a_terminal_each_change_is_asked_for(place: Path) -> None:
     assert listed(place) == [".git", "time.db"]
 
 
-@pytest.mark.slow
 def test_at_a_terminal_one_can_reject_skip_and_leave(place: Path) -> None:
     code, screen = at_a_terminal(place, ["s", "q"])
     assert code == 1 and "still pending" in screen
@@ -333,6 +331,7 @@ def test_at_a_terminal_one_can_reject_skip_and_leave(place: Path) -> None:
     assert listed(place) == [".git", "time.db"]
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize(("keys", "code", "left"), [("aa", 0, ["time.db"]), ("iq", 1, ["time.db", "time.db.new"])])
 def test_at_a_terminal_what_cannot_be_known_is_asked_for(tmp_path: Path, keys: str, code: int, left: list[str]) -> None:
     (tmp_path / ".git").mkdir()

@@ -80,11 +80,13 @@ def test_the_benchmark_prints_every_figure(report: str, figure: str) -> None:
     assert figure in report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("contestant", ["direct", "plain relay", "mcp-tape"])
 def test_the_benchmark_measures_every_contestant(report: str, contestant: str) -> None:
     assert f"| {contestant} " in report
 
 
+@pytest.mark.slow
 def test_the_benchmark_names_every_bar_and_keeps_all_messages(report: str) -> None:
     for bar in ("added round trip, pinned", "below mcp-rec's", "added start-up, pinned", "memory flat"):
         assert bar in report
@@ -92,6 +94,7 @@ def test_the_benchmark_names_every_bar_and_keeps_all_messages(report: str) -> No
     assert "Failed" not in report
 
 
+@pytest.mark.slow
 def test_the_benchmark_writes_its_samples(report: str, samples: Path) -> None:
     assert {"round trip", "p99", "messages/s", "start-up", "memory", "bytes/message"} <= figures_in(samples)
 
@@ -113,12 +116,14 @@ def test_the_replay_benchmark_prints_every_figure(replay_report: str, figure: st
     assert figure in replay_report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("contestant", ["orjson server", "mcp-tape"])
 def test_the_replay_benchmark_measures_every_contestant_without_a_miss(replay_report: str, contestant: str) -> None:
     assert f"| {contestant} " in replay_report
     assert "failed" not in replay_report.lower()
 
 
+@pytest.mark.slow
 def test_the_replay_benchmark_names_every_bar(replay_report: str) -> None:
     for bar in (
         "first reply, pinned",
@@ -129,6 +134,7 @@ def test_the_replay_benchmark_names_every_bar(replay_report: str) -> None:
         assert bar in replay_report
 
 
+@pytest.mark.slow
 def test_the_replay_benchmark_writes_its_samples(replay_report: str, replay_samples: Path) -> None:
     rates = {"one at a time", "pipelined", "one at a time, other ids", "pipelined, other ids"}
     assert figures_in(replay_samples) == {"first reply", "first reply, large", *rates}
@@ -154,6 +160,7 @@ def test_the_http_benchmark_prints_every_figure(http_report: str, figure: str) -
     assert figure in http_report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "contestants"),
     [
@@ -172,6 +179,7 @@ def test_the_http_benchmark_measures_every_contestant_without_a_miss(
     assert "failed" not in http_report.lower()
 
 
+@pytest.mark.slow
 def test_the_http_benchmark_names_every_bar(http_report: str) -> None:
     for rate in ("one at a time/s", "8 connections/s"):
         for case in ("modern", "modern, other ids", "modern, progress", "legacy", "legacy, SSE"):
@@ -179,6 +187,7 @@ def test_the_http_benchmark_names_every_bar(http_report: str) -> None:
                 assert f": {rate}, {case}, pinned, against {of}'s: " in http_report
 
 
+@pytest.mark.slow
 def test_the_http_benchmark_writes_its_samples(http_report: str, http_samples: Path) -> None:
     passing = {"round trip", "p99", "passed/s", "first reply"}
     playing = {"one at a time/s", "8 connections/s", "first reply"}
@@ -208,6 +217,7 @@ def test_the_benchmark_of_suites_runs_every_suite(suites_report: str, contestant
     assert "failed" not in suites_report.lower()
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_suites_names_every_bar_and_writes_its_samples(
     suites_report: str, suites_samples: Path
 ) -> None:
@@ -234,10 +244,12 @@ def test_the_benchmark_of_diff_measures_every_contestant(diff_report: str, conte
     assert "failed" not in diff_report.lower()
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_diff_finds_what_was_changed_and_nothing_else(diff_report: str) -> None:
     assert "- pass: answers found to differ, made-up ids: 1, expected 1\n" in diff_report
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_diff_names_every_bar_and_writes_its_samples(diff_report: str, diff_samples: Path) -> None:
     for bar in ("seconds, made-up ids, against deepdiff, every pair", "peak, 100,000 calls, made-up ids"):
         assert f": {bar}: " in diff_report
@@ -267,6 +279,7 @@ def test_the_benchmark_of_reading_measures_every_command_and_names_its_bars(read
     assert "failed" not in reading_report.lower()
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_reading_writes_its_samples(reading_report: str, reading_samples: Path) -> None:
     figures = {f"{figure}, {messages} messages" for figure in ("seconds", "peak") for messages in (20, 200)}
     assert figures_in(reading_samples) == figures

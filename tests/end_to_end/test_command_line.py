@@ -58,7 +58,7 @@ def read(tape: Path, *words: str, **more: Any) -> str:
     return done.stdout.decode()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=8)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_every_command_has_help_with_an_example(command: str, flag: str) -> None:
@@ -79,6 +79,7 @@ def test_the_version_is_printed() -> None:
     assert re.fullmatch(rb"mcp-tape, version \d+\.\d+\.\d+\n", run([*MCP_TAPE, "--version"]).stdout)
 
 
+@pytest.mark.slow(quick=4)
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
@@ -103,7 +104,7 @@ URL = ["--url", "http://127.0.0.1:9/mcp"]
 REPLAY = ["use", "no.db", "--mode", "none"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=14)
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
@@ -143,6 +144,7 @@ def test_wrong_usage_of_http_is_exit_code_2_and_says_what(tmp_path: Path, words:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow(quick=4)
 @pytest.mark.parametrize(
     "header",
     [
@@ -178,6 +180,7 @@ def test_ls_has_one_line_a_session(tape: Path) -> None:
     assert "INCOMPLETE" not in line
 
 
+@pytest.mark.slow(quick=5)
 @pytest.mark.parametrize(
     ("home", "word", "kept"),
     [
@@ -277,12 +280,14 @@ def test_export_as_json_lines_has_every_frame_verbatim(tape: Path) -> None:
     assert only == [row for row in rows if row["sender"] == "client"]
 
 
+@pytest.mark.slow(quick=4)
 @pytest.mark.parametrize("words", READERS, ids=" ".join)
 def test_a_pipe_gets_plain_text(tape: Path, words: list[str]) -> None:
     text = read(tape, *words)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
 
 
+@pytest.mark.slow(quick=4)
 @pytest.mark.parametrize("words", READERS, ids=" ".join)
 @pytest.mark.parametrize("no_colour", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
 def test_nothing_that_was_recorded_acts_on_a_terminal(tape: Path, words: list[str], no_colour: dict[str, str]) -> None:
@@ -305,7 +310,7 @@ def test_raw_bytes_are_not_written_to_a_terminal(tape: Path) -> None:
     assert b"Hello on stdout" not in output
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize(
     "words", [["show"], ["show", "--json"], ["export"], ["export", "--format", "raw", "--side", "client"]], ids=" ".join
 )

@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 from mcp_tape.demo import client
 from tests.support.running import MCP_TAPE, python, run
 
@@ -22,6 +24,7 @@ def step(shown: str, title: str) -> str:
     return next(part for part in shown.strip().split("\n\n") if part.startswith(title))
 
 
+@pytest.mark.slow
 def test_the_demo_shows_a_call_progress_a_server_request_and_an_error(tmp_path: Path) -> None:
     shown = demo(tmp_path)
     assert " → #3   tools/call forecast" in shown
@@ -32,6 +35,7 @@ def test_the_demo_shows_a_call_progress_a_server_request_and_an_error(tmp_path: 
     assert "exits 0" in shown
 
 
+@pytest.mark.slow
 def test_the_demo_replays_the_session_without_a_server(tmp_path: Path) -> None:
     replay = step(demo(tmp_path), "2. Replay")
     assert "no server is running" in replay
@@ -54,6 +58,7 @@ def test_the_demo_finds_a_breaking_change_in_the_servers_next_version(tmp_path: 
     assert found.endswith("mcp-tape exits with 1: such a release would not pass CI.")
 
 
+@pytest.mark.slow
 def test_the_demo_ends_with_what_to_type_next(tmp_path: Path) -> None:
     last = step(demo(tmp_path), "Now your own server")
     assert [line.split()[:2] for line in last.splitlines()[1:]] == [
@@ -61,6 +66,7 @@ def test_the_demo_ends_with_what_to_type_next(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_demos_own_lines_fit_a_small_terminal(tmp_path: Path) -> None:
     # What replay and show print is theirs; show cuts its lines to the terminal's width.
     shown = demo(tmp_path)

@@ -76,6 +76,7 @@ def test_the_second_of_two_refused_requests_is_compared_too(tmp_path: Path) -> N
     assert player.say(call(8, "add", a=2, b=1).decode()) == [said(8, "two").decode()]
 
 
+@pytest.mark.slow(quick=16)
 @pytest.mark.parametrize("value", ["'x'", "x'00ff'", "1.5"], ids=["text", "bytes", "fraction"])
 @pytest.mark.parametrize("column", NUMBERS)
 def test_a_number_that_is_none_is_refused_or_never_read(tmp_path: Path, column: str, value: str) -> None:

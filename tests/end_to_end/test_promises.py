@@ -220,6 +220,7 @@ def until_the_first_reply(place: Path, words: list[str]) -> list[str]:
         return loaded(receive(process.stderr))
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("name", STARTING)
 def test_the_first_reply_needs_no_more_modules_than_before(tmp_path: Path, name: str) -> None:
     desk = Desk(tmp_path)

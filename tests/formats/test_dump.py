@@ -137,6 +137,7 @@ READERS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow(quick=3)
 @pytest.mark.parametrize("words", READERS, ids=" ".join)
 def test_a_damaged_cassette_is_an_error_and_no_traceback(tmp_path: Path, words: list[str]) -> None:
     path, chance = several(tmp_path / "tape.db"), Random(7)
@@ -154,6 +155,7 @@ def test_a_damaged_cassette_is_an_error_and_no_traceback(tmp_path: Path, words: 
 TAMPERED = ["method = x'ff'", "name = 7", "status = x'00'", "seq = 'x'", "seq = -9223372036854775808", "exchange = 1.5"]
 
 
+@pytest.mark.slow(quick=15)
 @pytest.mark.parametrize("words", READERS, ids=" ".join)
 @pytest.mark.parametrize("change", TAMPERED)
 def test_a_cassette_that_was_tampered_with_is_no_traceback(tmp_path: Path, words: list[str], change: str) -> None:
@@ -219,6 +221,7 @@ def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path / "repo")
 
 
+@pytest.mark.slow
 def test_git_shows_changes_of_cassettes_in_words(repository: Repository) -> None:
     path = recorded(repository.place / "tape.db", ASKS, ANSWERS)
     told = repository.setup()
@@ -296,6 +299,7 @@ def test_without_mcp_tape_on_the_path_git_runs_this_python(repository: Repositor
     assert json.loads(done.stdout)["textconv"] == f"{sys.executable} -m mcp_tape dump --textconv"
 
 
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("words", [["--path", "a b"], ["--path", ""], ["no-such-directory"]])
 def test_wrong_usage_of_git_setup_is_exit_code_2(repository: Repository, words: list[str]) -> None:
     done = run([*MCP_TAPE, "git-setup", *words], cwd=repository.place)

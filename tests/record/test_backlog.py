@@ -41,6 +41,7 @@ def accepted(writer: int, at_least: int) -> int:
     return taken
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize(("seconds", "lines"), [(10.0, False), (0.001, True)])
 def test_a_slow_writer_lets_little_wait_and_a_fast_one_much(seconds: float, lines: bool) -> None:
     reader, writer = os.pipe()

@@ -182,6 +182,7 @@ def test_what_a_live_server_calls_a_secret_is_not_repeated_when_the_client_uses_
     assert "miss: resources/read note://[redacted:key:token]/a\n" in player.told("miss")[0]
 
 
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("options", [["replay", "--strict"], ["use", "--mode", "new_episodes"], ["verify"]])
 def test_a_line_break_in_a_name_begins_no_line_of_its_own(tmp_path: Path, options: list[str]) -> None:
     tool, method = "a\n::error::tool", "b\r\n::error::method"

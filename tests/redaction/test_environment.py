@@ -57,6 +57,7 @@ def by_sdk(tape: Any) -> bytes:
     return asyncio.run(asyncio.wait_for(ask(), WAIT))
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("ask", [by_command, by_sdk])
 def test_the_secrets_of_a_test_are_hidden_although_its_recorder_does_not_inherit_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Any

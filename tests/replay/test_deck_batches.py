@@ -195,7 +195,7 @@ def _work(path: Path, make: Callable[[int], list[Said]], live: Any, n: int, opti
     return work
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize(
     ("make", "live", "options"),
     [

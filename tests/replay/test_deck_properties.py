@@ -80,7 +80,6 @@ def exchanges(said: list[Said]) -> dict[int | None, list[str]]:
     return found
 
 
-@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(conversations())
 def test_the_client_gets_the_same_frames_in_a_valid_order(said: list[Said]) -> None:

@@ -107,6 +107,7 @@ def test_rewrite_leaves_only_the_new_session(recorded: Suite) -> None:
     assert said(recorded.passes("-rP")) == ["['b 2']"]
 
 
+@pytest.mark.slow
 def test_a_recording_is_one_file_with_nothing_beside_it(recorded: Suite) -> None:
     for mode in WRITING:
         recorded.passes(f"--mcp-record={mode}")
@@ -114,7 +115,6 @@ def test_a_recording_is_one_file_with_nothing_beside_it(recorded: Suite) -> None
         assert is_one_file(recorded.path / PATH)
 
 
-@pytest.mark.slow
 def test_a_url_is_recorded_and_replayed_too(suite: Suite) -> None:
     demo = Path(__file__).parents[2] / "cassettes" / "demo.db"
     with started([*MCP_TAPE, "replay", str(demo), "--listen", "127.0.0.1:0", "--repeats", "cycle"]) as live:
@@ -148,7 +148,7 @@ ENDS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize(
     ("mode", "end"), [(mode, "assert 0") for mode in WRITING] + [("all", end) for end in ENDS if end != "assert 0"]
 )
@@ -162,7 +162,6 @@ def test_the_old_cassette_survives_a_test_that_does_not_pass(recorded: Suite, mo
     assert recorded.cassettes() == {}
 
 
-@pytest.mark.slow
 def test_the_old_cassette_survives_an_interrupted_run(recorded: Suite) -> None:
     before = recorded.cassettes()
     recorded.test(one("b", more="raise KeyboardInterrupt"))
@@ -170,6 +169,7 @@ def test_the_old_cassette_survives_an_interrupted_run(recorded: Suite) -> None:
     assert (recorded.cassettes(), recorded.starts()) == (before, 2)
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("more", ["", "assert 0"])
 def test_the_old_cassette_survives_when_what_comes_after_the_test_fails(recorded: Suite, more: str) -> None:
     before = recorded.cassettes()
@@ -190,7 +190,7 @@ def test_what_fixtures_ask_after_the_test_is_recorded_too(suite: Suite) -> None:
     assert suite.starts() == 2
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("name", ["", "'shared'"])
 def test_a_test_that_is_run_again_until_it_passes_is_recorded(suite: Suite, name: str) -> None:
     suite.add("conftest.py", AGAIN)
@@ -212,7 +212,7 @@ def pytest_runtest_protocol(item, nextitem):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("mode", WRITING[1:])
 def test_a_recording_lies_beside_the_cassette_until_the_test_has_passed(recorded: Suite, mode: str) -> None:
     recorded.test(
@@ -262,7 +262,7 @@ def test_one(mcp_tape):
 NOBODY = "def test_one(mcp_tape): pass\n"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize(("test", "mode"), [(PROBE, "once"), *((NOBODY, mode) for mode in WRITING)])
 def test_that_a_test_asks_for_nothing_is_recorded_once_and_replayed(suite: Suite, test: str, mode: str) -> None:
     suite.test(test)
@@ -285,6 +285,7 @@ def test_what_is_asked_after_a_recording_of_nothing_misses_or_is_recorded(suite:
     assert said(suite.passes("-rP", "--mcp-record=once")) == ["['a 1']"]
 
 
+@pytest.mark.slow
 def test_every_command_reads_a_recording_of_nothing(suite: Suite) -> None:
     suite.test("def test_one(mcp_tape): pass\n")
     suite.run("--mcp-record=once")
@@ -307,6 +308,7 @@ def test_blocked_live_servers_are_not_started(recorded: Suite, mode: str) -> Non
     assert (recorded.cassettes(), recorded.starts()) == (before, 1)
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("mode", ["none", "once"])
 def test_blocked_live_servers_do_not_stop_a_replay(recorded: Suite, mode: str) -> None:
     recorded.add("pytest.ini", "mcp_block_live = true\n")

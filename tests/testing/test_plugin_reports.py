@@ -61,6 +61,7 @@ def test_unplayed_requests_come_not_on_top_of_a_failure(taped: Suite) -> None:
     assert "not made" not in result.stdout.str()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["", "'shared'"])
 def test_what_is_recorded_in_this_run_is_not_unplayed(suite: Suite, name: str) -> None:
     suite.test(
@@ -87,6 +88,7 @@ def test_two(mcp_tape): ask(mcp_tape, {!r})
 """
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("level", ["warn", "error"])
 def test_of_a_shared_cassette_the_tests_must_play_all_together(taped: Suite, level: str) -> None:
     taped.test(SHARING.format(level, "b"))

@@ -37,6 +37,7 @@ def test_the_first_who_says_something_counts(suite: Suite, firsts: list[int]) ->
             assert resolve(name, config, marks, configured) == (values[first], LAYERS[first])
 
 
+@pytest.mark.slow(quick=3)
 @pytest.mark.parametrize("first", range(6), ids=LAYERS)
 def test_a_test_has_the_mode_of_the_first_who_gives_one(suite: Suite, first: int) -> None:
     _, _, values = OPTIONS["mode"]
@@ -130,6 +131,7 @@ def modules_of_a_run(suite: Suite, *options: str) -> set[str]:
     return set(modules)
 
 
+@pytest.mark.slow
 def test_a_run_without_tapes_loads_one_small_module(suite: Suite) -> None:
     (suite.path / "conftest.py").unlink()
     without = modules_of_a_run(suite, "-p", "no:mcp_tape")

@@ -62,6 +62,7 @@ def test_it_is_kept_when_others_fail_and_users_are_skipped(suite: Suite, tests: 
     suite.passes("-k", "one or two", passed=2, deselected=3)
 
 
+@pytest.mark.slow(quick=1)
 @both
 def test_it_is_not_kept_when_the_run_stops_before_all_have_recorded(suite: Suite, tests: str) -> None:
     suite.record("shared", "a", "b")
@@ -108,7 +109,7 @@ def test_the_factory_says_how_to_record_what_is_missing(suite: Suite) -> None:
     result.stdout.fnmatch_lines(["To record it: pytest test_it.py::test_one --mcp-record=once"])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("said", ["directory", "dir"])
 def test_the_factory_takes_a_directory_but_the_command_line_counts_first(suite: Suite, said: str) -> None:
     suite.test(MADE.replace("server=", f"{said}='below/cassettes', server="))

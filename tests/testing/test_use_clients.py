@@ -111,7 +111,6 @@ def test_streams_are_for_a_client_session_too() -> None:
         assert "Kathmandu" in asyncio.run(talk(tape))
 
 
-@pytest.mark.slow
 def test_streams_need_no_process_no_socket_and_no_thread() -> None:
     source = f"""
 import asyncio, sys, threading
@@ -155,6 +154,7 @@ def test_the_sdk_records_and_replays(tmp_path: Path, how: str) -> None:
     assert tape.all_played
 
 
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("how", HOW)
 def test_a_function_answers_a_real_client_with_what_the_tool_promised(tmp_path: Path, how: str) -> None:
     async def ask(tape: UsedCassette) -> Any:
@@ -189,6 +189,7 @@ def test_a_function_answers_a_modern_client() -> None:
             assert (result.content[0].text, tools.tools) == ("noon in Moon/Tycho", [])
 
 
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("how", HOW)
 def test_a_miss_is_an_error_for_the_client_and_known_to_the_test(tmp_path: Path, how: str) -> None:
     async def ask(tape: UsedCassette) -> None:
@@ -202,6 +203,7 @@ def test_a_miss_is_an_error_for_the_client_and_known_to_the_test(tmp_path: Path,
         assert "$.params.arguments" in tape.misses[0].report
 
 
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("fault", ["disconnect", "http:503", "reset"])
 def test_a_fault_that_ends_the_connection_ends_streams(tmp_path: Path, fault: str) -> None:
     with use_cassette(recorded(tmp_path, times=1), "none", faults=[f"tools/call={fault}"]) as tape:
@@ -284,7 +286,6 @@ def test_every_client_sees_the_same_however_it_connects_and_records(client: str,
 TRANSPORTS = "class ClientTransport: pass\n"
 
 
-@pytest.mark.slow
 def test_the_transport_needs_only_what_every_fastmcp_from_2_on_has(tmp_path: Path) -> None:
     (tmp_path / "fastmcp" / "client").mkdir(parents=True)
     (tmp_path / "fastmcp" / "client" / "transports.py").write_text(TRANSPORTS)

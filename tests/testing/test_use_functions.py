@@ -50,6 +50,7 @@ def test_a_fault_may_choose_the_exit_code_of_the_command(cassette: Path) -> None
         assert codes == [0, 3, 0]
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("how", ["command", "url"])
 def test_a_function_that_raises_is_not_hushed_up(cassette: Path, how: str) -> None:
     asked = {

@@ -87,7 +87,7 @@ def commanded(tmp_path: Path) -> Place:
 # The modes ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 def test_once_is_the_default_and_records_only_the_first_time(place: Place) -> None:
     with place.use() as tape:
         assert (tape.is_recording, tape.mode, tape.path) == (True, "all", str(place.path))
@@ -110,7 +110,7 @@ def test_none_never_asks_the_live_server(place: Place) -> None:
     assert place.path.read_bytes() == before
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 def test_new_episodes_records_what_misses(place: Place) -> None:
     place.hold("a", "a")
     with place.use("new_episodes") as tape:
@@ -128,6 +128,7 @@ def test_new_episodes_records_what_misses(place: Place) -> None:
     assert place.files() == ["tape.db"]
 
 
+@pytest.mark.slow(quick=1)
 def test_all_adds_to_the_cassette(place: Place) -> None:
     place.hold("a")
     with place.use("all") as tape:
@@ -136,6 +137,7 @@ def test_all_adds_to_the_cassette(place: Place) -> None:
     assert (place.recorded(), place.files()) == ([["a"], ["b"]], ["tape.db"])
 
 
+@pytest.mark.slow(quick=1)
 def test_rewrite_replaces_the_cassette(place: Place) -> None:
     place.hold("a")
     with place.use("rewrite") as tape:
@@ -143,6 +145,7 @@ def test_rewrite_replaces_the_cassette(place: Place) -> None:
     assert (place.recorded(), place.files()) == ([["b"]], ["tape.db"])
 
 
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("mode", ["new_episodes", "all", "rewrite"])
 def test_an_exception_in_the_body_leaves_the_old_cassette(commanded: Place, mode: str) -> None:
     before = commanded.hold("a")
@@ -152,6 +155,7 @@ def test_an_exception_in_the_body_leaves_the_old_cassette(commanded: Place, mode
     assert commanded.files() == ["tape.db"]
 
 
+@pytest.mark.slow(quick=1)
 def test_an_exception_in_the_body_leaves_no_new_cassette(place: Place) -> None:
     with pytest.raises(ZeroDivisionError), place.use() as tape:
         assert place.talk(tape, call(1, "b")) == 1 / 0
@@ -172,7 +176,7 @@ def test_that_nothing_was_asked_is_recorded_where_there_was_no_recording(place: 
     assert (place.path.read_bytes(), place.files()) == (before, ["tape.db"])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 def test_several_clients_record_a_session_each_and_get_it_back(place: Place) -> None:
     with place.use() as tape:
         live = [place.talk(tape, call(1, "a")), place.talk(tape, call(1, "a"), call(2, "b"))]
@@ -211,7 +215,7 @@ def test_what_happened_is_known_while_a_client_is_connected_and_after_the_end(co
     assert tape.calls("tools/call") == [a]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 def test_rewinding_forgets_but_what_was_recorded_stays(place: Place) -> None:
     place.hold("a")
     with place.use("new_episodes") as tape:
@@ -238,7 +242,6 @@ def test_a_modern_server_is_recorded_and_played(tmp_path: Path) -> None:
         assert names(tape.calls()) == ["a", "b"]
 
 
-@pytest.mark.slow
 def test_an_old_server_is_recorded_and_played_over_its_own_transport(tmp_path: Path) -> None:
     modes: list[Mode] = ["once", "new_episodes", "none"]
     with serving(old=True) as live:
@@ -377,7 +380,7 @@ def test_a_cassette_that_changed_meanwhile_is_not_overwritten(commanded: Place) 
     assert commanded.files() == ["tape.db"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("mode", ["all", "rewrite"])
 def test_a_client_that_stays_is_told_of_and_nothing_is_lost(
     commanded: Place, monkeypatch: pytest.MonkeyPatch, mode: str

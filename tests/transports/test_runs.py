@@ -106,7 +106,6 @@ def test_rewrite_replaces_a_cassette_once_in_a_run(agent: Agent) -> None:
     assert agent.run(agent.command("none")) == LIVE
 
 
-@pytest.mark.slow
 def test_rewrite_keeps_all_connections_of_a_run_that_overlap(agent: Agent) -> None:
     make_cassette(agent.tape, [("client", call(1, "old")), ("server", result(1))])
     with started(agent.command("rewrite"), env=environment("r")) as slow:

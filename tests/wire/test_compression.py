@@ -32,6 +32,7 @@ def plain(coding: str, data: list[bytes]) -> bytes:
     return b"".join(piece for part in data for piece in decoder.feed(part))
 
 
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("coding", CODINGS)
 @given(data=pieces())
 def test_a_compressed_body_is_read_however_it_was_split(coding: str, data: list[bytes]) -> None:

@@ -172,6 +172,7 @@ def test_lone_surrogates_still_are_a_message() -> None:
     assert one(r'{"id":1,"method":"tools/call","params":{"name":"\udc00"}}').name == "\udc00"
 
 
+@pytest.mark.slow(quick=8)
 @pytest.mark.parametrize("levels", [100, 190, 200, 210, 500, 1000, 1030, 2000, 50_000])
 def test_a_message_may_be_nested_at_any_depth(levels: int) -> None:
     text = f'{{"id":{BIG},"method":"tools/call","params":{{"name":"dig","arguments":{nested(levels)}}}}}'

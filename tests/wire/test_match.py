@@ -194,7 +194,7 @@ def test_a_request_matches_whatever_was_hidden_at_a_place(tmp_path: Path, pin: s
     assert "-32010" in Player(path).say(asked.replace("open", "shut"))[0]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=8)
 @pytest.mark.parametrize("levels", [100, 300, 600, 900, 1000, 1020, 1100, 2000, 20_000])
 def test_nesting_at_any_depth_has_a_key(levels: int) -> None:
     def nested(core: str) -> str:

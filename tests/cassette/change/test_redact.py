@@ -260,7 +260,7 @@ def test_what_one_that_was_killed_left_beside_it_is_removed_by_the_next(tape: Pa
     assert os.listdir(tape.parent) == ["tape.db"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("number", [300, 3000])
 def test_however_many_secrets_there_are_each_is_hidden_everywhere(tmp_path: Path, number: int) -> None:
     secrets = [f"Zq7-Secret-{n:05}" for n in range(number)]

@@ -210,6 +210,7 @@ def test_an_endless_query_can_be_interrupted(tape: Path) -> None:
         assert process.stderr.read() == b""
 
 
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("words", [["tables", "--counts"], ["views"], ["query", "SELECT * FROM tool_calls"]])
 def test_sqlite_utils_works_on_a_cassette_as_it_is(tape: Path, words: list[str]) -> None:
     command = [sys.executable, "-m", "sqlite_utils", words[0], str(tape), *words[1:]]

@@ -168,7 +168,7 @@ def crowded(leaf: Schema) -> Schema:
     return an({f"a{n}": {"type": "array", "items": leaf} for n in range(30_000)})
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize(
     ("make", "rules"),
     [
@@ -198,6 +198,7 @@ def garbage() -> Iterator[Schema]:
     yield {"properties": {"a": 7, "b": [], "c": None}, "items": [7, []], "anyOf": [7, None], "if": 7, "then": []}
 
 
+@pytest.mark.slow(quick=22)
 @pytest.mark.parametrize("schema", list(garbage()))
 def test_what_is_no_schema_is_the_same_or_not(schema: Schema) -> None:
     assert list(compare_input(schema, schema)) == []

@@ -56,6 +56,7 @@ def test_a_schema_has_not_changed_against_itself(schema: Any) -> None:
     assert nothing(schema, shuffled(schema))
 
 
+@pytest.mark.slow
 @settings(steady, max_examples=120)
 @given(ROOTS, st.data())
 def test_the_same_schema_written_in_another_way_has_not_changed(schema: Any, data: st.DataObject) -> None:
@@ -64,6 +65,7 @@ def test_the_same_schema_written_in_another_way_has_not_changed(schema: Any, dat
     assert nothing(other, schema)
 
 
+@pytest.mark.slow(quick=5)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_what_is_narrower_one_way_is_wider_the_other_way(family: Family) -> None:
     @settings(steady, max_examples=10)
@@ -80,7 +82,7 @@ def test_what_is_narrower_one_way_is_wider_the_other_way(family: Family) -> None
     check()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=4)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_what_no_longer_fits_is_found_at_the_level_of_its_rule(family: Family) -> None:
     broken = {"input": 0, "output": 0}

@@ -60,6 +60,7 @@ def test_the_same_server_twice_has_no_changes(desk: Path) -> None:
     assert mcp_tape(desk, "breaking", "old.db", "both.db#1").startswith("no changes")
 
 
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize(
     ("old", "new"), [("old.db", "both.db"), ("both.db#1", "both.db#2"), ("both.db#1", "both.db#latest")]
 )
@@ -77,6 +78,7 @@ def test_surface_and_calls_can_be_compared_alone(desk: Path) -> None:
     assert rules(desk, "old.db", "new.db", "--calls", code=1) == BREAKING[1:]
 
 
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize(("level", "code"), [("error", 1), ("warn", 1), ("info", 1), ("never", 0)])
 def test_fail_on_chooses_what_the_exit_code_tells(desk: Path, level: str, code: int) -> None:
     rules(desk, "old.db", "new.db", "--fail-on", level, code=code)
@@ -158,7 +160,7 @@ def test_a_cassette_is_read_from_a_revision(repository: Path) -> None:
     assert rules(repository, "git:HEAD:tapes/demo.db#1", "tapes/demo.db") == []
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=3)
 @pytest.mark.parametrize(
     ("reference", "said"),
     [
@@ -213,6 +215,7 @@ def test_a_legacy_server_is_asked_although_the_recording_is_modern() -> None:
         assert rules(TAPES, "time-modern.db", server.url) == []
 
 
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize(
     ("server", "said"),
     [
@@ -229,6 +232,7 @@ def test_a_url_where_nobody_listens_is_told(desk: Path) -> None:
     assert "cannot reach http://127.0.0.1:9/mcp" in mcp_tape(desk, "diff", "old.db", "http://127.0.0.1:9/mcp", code=4)
 
 
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("words", [["old.db"], ["old.db", "new.db", "--", "server"], ["old.db", "--"]])
 def test_what_to_compare_with_must_be_said_once(desk: Path, words: list[str]) -> None:
     assert "give what to compare with" in mcp_tape(desk, "diff", *words, code=2)

@@ -79,6 +79,7 @@ def test_it_fits_the_width_of_the_window(page: Page, tmp_path: Path, name: str, 
     assert page.evaluate(WIDER) <= 0
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_can_be_read(page: Page, tmp_path: Path, scheme: str) -> None:
     show(page, tmp_path, color_scheme=scheme)
@@ -109,6 +110,7 @@ def test_the_table_leads_to_each_level(page: Page, tmp_path: Path) -> None:
     assert page.url.endswith("#info")
 
 
+@pytest.mark.slow
 def test_what_a_cassette_says_is_text_and_never_runs(page: Page, tmp_path: Path) -> None:
     show(page, tmp_path)
     assert page.locator("script").count() == 0

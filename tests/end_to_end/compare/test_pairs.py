@@ -41,7 +41,7 @@ def test_each_server_has_its_recordings_and_a_text() -> None:
     assert {f"{name}.txt" for name in SERVERS} <= set(KEPT)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("kept", KEPT)
 def test_a_kept_output_is_what_diff_prints(tmp_path: Path, kept: str) -> None:
     name, ending = kept.split(".")
@@ -49,13 +49,14 @@ def test_a_kept_output_is_what_diff_prints(tmp_path: Path, kept: str) -> None:
     assert printed.decode() == (PAIRS / kept).read_text("utf-8"), "run: python docs/examples/pairs/make.py --diff"
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("name", SERVERS)
 def test_the_exit_code_says_whether_a_release_breaks_clients(tmp_path: Path, name: str) -> None:
     code, printed = compared(tmp_path, name, "old", "new", "--json")
     assert (code, bool(json.loads(printed)["counts"]["error"])) == ((1, True) if SERVERS[name][1] else (0, False))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("order", [("new", "again"), ("again", "new")], ids=" ".join)
 @pytest.mark.parametrize("name", SERVERS)
 def test_the_same_release_twice_has_nothing_worth_a_warning(tmp_path: Path, name: str, order: tuple[str, str]) -> None:

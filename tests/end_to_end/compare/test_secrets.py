@@ -60,7 +60,7 @@ def test_an_unchanged_server_has_no_changes_although_its_recording_hides_some_of
     assert (code, json.loads(said)["changes"]) == (0, [])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("form", FORMATS)
 def test_what_a_changed_server_says_is_shown_without_its_secrets(tape: Path, form: str) -> None:
     _, said = compared(tape, "--format", form, *OWN, "--redact-key", "default", "changed")

@@ -38,7 +38,7 @@ def promising(schema: Body, value: Any) -> Talk:
 # Conditions ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=3)
 @pytest.mark.parametrize("option", ["--timeout", "--slower-than"])
 @pytest.mark.parametrize("value", ["nan", "inf", "1e10"])
 def test_what_no_clock_can_wait_for_is_refused(broken: tuple[str, str], option: str, value: str) -> None:

@@ -160,6 +160,7 @@ def test_two_versions_are_told_apart_as_the_golden_file_says(desk: Path, family:
     assert done.exit_code == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_gate_stops_what_breaks_and_lets_the_same_server_pass(desk: Path, family: str) -> None:
     assert mcp_tape(desk / family, "breaking", "1.db", "2.db").exit_code == 1
@@ -194,6 +195,7 @@ def test_the_other_way_round_what_was_added_is_removed(desk: Path) -> None:
     assert names("tool-added", "1.db", "2.db") == names("tool-removed", "2.db", "1.db") == ["radar"]
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("family", ["server", "tools", "offers"])
 def test_a_live_server_is_asked_what_it_offers(desk: Path, family: str) -> None:
     command = [*MCP_TAPE, "diff", str(desk / family / "1.db"), "--json", "--", *server(family, 2)]

@@ -130,6 +130,7 @@ def test_the_recipe_that_verifies_annotates_what_breaks(desk: Desk) -> None:
     assert not list(desk.clone.rglob("*.new"))
 
 
+@pytest.mark.slow
 def test_the_recipe_that_compares_branches_fails_at_what_breaks_and_passes_what_is_new(desk: Desk) -> None:
     breaking = recipes("GitHub Actions", "run")[1]
     recorded_anew(desk, desk.same)
@@ -149,7 +150,7 @@ def test_the_recipe_for_a_summary_writes_it_and_passes(desk: Desk) -> None:
     assert "**input-required-property-added** `tool look`" in (desk.clone / "summary").read_text("utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize(("version", "code", "failed"), [("same", 0, []), ("next", 1, ["look"])])
 def test_the_recipe_for_junit_has_a_test_for_each_that_changed(
     desk: Desk, version: str, code: int, failed: list[str]
@@ -161,7 +162,6 @@ def test_the_recipe_for_junit_has_a_test_for_each_that_changed(
     assert [case.get("name") for case in cases if case.find("failure") is not None] == failed
 
 
-@pytest.mark.slow
 def test_the_pre_commit_hook_stops_a_commit_that_breaks(desk: Desk) -> None:
     (entry,) = recipes("pre-commit", "entry")
     (files,) = recipes("pre-commit", "files")

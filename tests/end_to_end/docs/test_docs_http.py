@@ -77,6 +77,7 @@ def test_the_pytest_example_records_then_replays_then_fails_on_a_miss(
     assert b'recorded "Bern", live "Zug"' in missed.stdout
 
 
+@pytest.mark.slow
 def test_the_javascript_client_is_recorded(server: str, tmp_path: Path, node: Callable[[], Path]) -> None:
     (tmp_path / "node_modules").symlink_to(node())
     example("docs/http.md", "ask.mjs", tmp_path)
@@ -130,6 +131,7 @@ def test_the_headers_that_are_kept_are_listed() -> None:
     assert set(re.findall(r"`([a-z][a-z-]*)`", said)) - {"mcp-"} == protocol._KEPT_HEADERS
 
 
+@pytest.mark.slow
 def test_every_event_of_a_recording_is_documented(desk: Path) -> None:
     rows = re.findall(r"^\| `([a-z]+)` \| ([^|]*)\|", under("cassette-format.md", "Control frames"), flags=re.M)
     documented = {event: set(re.findall(r"`(\w+)`", members)) for event, members in rows}

@@ -21,7 +21,7 @@ def test_there_is_an_example_of_every_option() -> None:
         assert option in shown
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize(("command", "output"), EXAMPLES)
 def test_an_example_prints_what_the_page_says(tmp_path: Path, command: str, output: str) -> None:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

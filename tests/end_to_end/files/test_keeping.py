@@ -112,6 +112,7 @@ def test_every_command_but_those_that_talk_to_clients_has_json() -> None:
     assert without == {"record", "replay", "use", "demo"}
 
 
+@pytest.mark.slow
 def test_flipped_bytes_give_a_clear_answer_and_leave_nothing_behind(tmp_path: Path) -> None:
     chance = random.Random(7)
     file, out = tmp_path / "tape.db", tmp_path / "out.db"

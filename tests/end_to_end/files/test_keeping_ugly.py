@@ -133,6 +133,7 @@ def test_tables_that_may_hold_the_same_are_no_reason_to_say_it_is_gone(tape: Pat
     assert invoke(words[0], tape, *words[1:]).exit_code == 0
 
 
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_redaction_that_is_stopped_leaves_no_copy_behind(tape: Path, number: signal.Signals) -> None:
     (tape.parent / "slowly.py").write_text(SLOW)

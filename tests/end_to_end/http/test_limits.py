@@ -51,6 +51,7 @@ def test_a_body_up_to_the_limit_is_taken(strict: Running) -> None:
     assert ask(strict.url, INITIALIZE.encode().ljust(1000)).status == 200
 
 
+@pytest.mark.slow(quick=3)
 @pytest.mark.parametrize(("start", "before"), [("", False), ("P", False), (HEAD, False), ("P", True)])
 def test_a_head_that_does_not_end_is_not_waited_for(start: str, before: bool, strict: Running) -> None:
     with Client(strict.url) as client:
@@ -108,7 +109,7 @@ def assert_told_once(running: Running) -> None:
     assert SECRET not in running.said and "Traceback" not in running.said
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize(
     "bug", ["serve.Server._whose", "deck.Deck.receive", "deck.Deck.plain", "streams.Conversation._hand_out"]
 )

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
+import pytest
 from uvicorn.server import ServerState
 
 from mcp_tape import api
@@ -208,6 +209,7 @@ async def two_ways(path: Path) -> AsyncIterator[tuple[Way, Way]]:
         yield Way(one, quick=True), Way(other, quick=False)
 
 
+@pytest.mark.slow
 def test_both_ways_say_the_same_to_anything(tmp_path: Path) -> None:
     path = cassette(tmp_path / "tape.db", both_eras)
 

@@ -54,7 +54,7 @@ def in_turn(pieces: list[bytes], head: bytes, tape: Path) -> list[bytes]:
 # Streams -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("eol", [b"\n", b"\r\n", b"\r"])
 def test_each_event_is_passed_on_before_the_next_is_written(eol: bytes, tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
@@ -253,6 +253,7 @@ def test_the_query_of_the_url_is_kept_and_shown_to_nobody(tmp_path: Path) -> Non
     assert [request.target for request in upstream.requests] == ["/mcp?tenant=7&mode=a", "/mcp?own=1"]
 
 
+@pytest.mark.slow
 def test_pipelined_and_kept_connections_keep_their_order(tmp_path: Path) -> None:
     def script(request: Message, wire: Wire) -> None:
         number = request.document["id"]

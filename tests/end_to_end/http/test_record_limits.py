@@ -29,7 +29,6 @@ def echo(request: Message, wire: Wire) -> None:
 # Much --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_two_hundred_clients_at_once(tmp_path: Path) -> None:
     tape, many = tmp_path / "tape.db", 200
     together = threading.Barrier(many)
@@ -108,7 +107,7 @@ def test_a_fast_stream_waits_for_a_slow_reader(tmp_path: Path) -> None:
 # The end of the recorder -------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signals_end_it_cleanly(number: int, tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
@@ -125,7 +124,7 @@ def kill(recorder: Running) -> None:
     recorder.process.wait(WAIT)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("events", [True, False])
 def test_what_the_client_got_is_on_the_tape_of_a_killed_recorder(events: bool, tmp_path: Path) -> None:
     tape, got = tmp_path / "tape.db", []

@@ -235,7 +235,6 @@ def test_a_secret_in_the_path_of_a_server_that_is_down_is_not_kept(tmp_path: Pat
 # Whom we trust -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_a_certificate_is_trusted_when_its_authority_is_named(tmp_path: Path) -> None:
     authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
@@ -254,6 +253,7 @@ def test_a_certificate_is_trusted_when_its_authority_is_named(tmp_path: Path) ->
     assert texts(all_frames(tmp_path / "yes.db"), "server") == [result(5)]
 
 
+@pytest.mark.slow
 def test_the_proxy_of_the_environment_is_used(tmp_path: Path) -> None:
     def forward(request: Message, wire: Wire) -> None:
         target = request.target.removeprefix("http://127.0.0.1:" + str(upstream.port))

@@ -174,7 +174,7 @@ def test_what_a_client_resumes_is_recorded_with_the_event_it_goes_on_behind(tmp_
 # HTTP+SSE ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("absolute", [True, False])
 @pytest.mark.parametrize("eol", [b"\n", b"\r\n"])
 def test_the_endpoint_of_the_old_transport_leads_through_us(absolute: bool, eol: bytes, tmp_path: Path) -> None:

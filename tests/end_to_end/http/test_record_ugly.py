@@ -32,6 +32,7 @@ def last_events(tape: Path) -> dict[str, str]:
 # Somebody leaves ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("leave", [Client.close, Client.reset])
 def test_a_client_that_leaves_is_gone_upstream_too(leave: Callable[[Client], None], tmp_path: Path) -> None:
     tape, asked, left = tmp_path / "tape.db", threading.Semaphore(0), threading.Semaphore(0)
@@ -103,7 +104,7 @@ DYING = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("leave", [Wire.close, Wire.reset])
 def test_a_server_that_dies_is_no_clean_end_for_the_client(leave: Callable[[Wire], None], tmp_path: Path) -> None:
     tape, got = tmp_path / "tape.db", threading.Semaphore(0)

@@ -87,6 +87,7 @@ def left(client: Client) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plain", "events"])
 def test_truncate_sends_so_much_and_leaves(name: str, tape: Path) -> None:
     with replaying(tape, "--fault", f"tools/call:{name}=truncate:20") as replay, Client(replay.url) as client:

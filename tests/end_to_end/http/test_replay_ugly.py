@@ -222,7 +222,7 @@ ODD = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("odd", ODD)
 def test_a_tape_of_a_stranger_is_played_as_far_as_it_goes(odd: str, tape: Path, tmp_path: Path) -> None:
     copy = tmp_path / "tape.db"

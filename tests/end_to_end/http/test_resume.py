@@ -120,7 +120,7 @@ def test_an_event_that_was_never_sent_is_refused_and_told(event: str, replay: Ru
     until(lambda: "which it was never sent" in replay.said, "the note")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("fault", ["disconnect", "reset"])
 def test_a_client_that_was_cut_off_gets_its_answer_when_it_comes_back(fault: str, tmp_path: Path) -> None:
     tape = cassette(tmp_path / "tape.db", eventful)

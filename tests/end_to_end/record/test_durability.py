@@ -74,7 +74,7 @@ def test_two_recorders_on_one_file_both_keep_everything(tmp_path: Path) -> None:
     assert is_one_file(cassette)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("attempt", range(5))
 def test_recorders_that_start_and_end_at_the_same_moment_share_a_new_file(tmp_path: Path, attempt: int) -> None:
     cassette = tmp_path / "tape.db"
@@ -300,7 +300,6 @@ def converses_on_a_full_disk(cassette: Path, **more: object) -> None:
     assert stream(cassette, "client").startswith(PING % 1)
 
 
-@pytest.mark.slow
 def test_on_a_full_disk_the_conversation_goes_on_and_the_session_says_incomplete(small_disk: Path) -> None:
     converses_on_a_full_disk(small_disk / "tape.db")
 
@@ -360,7 +359,7 @@ class Storm:
             self.heard += data + os.read(self._process.stdout.fileno(), 65536)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @linux_only
 @pytest.mark.parametrize("whom", ["process", "group"])
 @pytest.mark.parametrize("seed", range(6))
@@ -403,6 +402,7 @@ while True: signal.pause()
     until(lambda: is_recording(cassette) and sessions(cassette)[0].ended_at, "the writer to end")
 
 
+@pytest.mark.slow(quick=2)
 @linux_only
 @pytest.mark.parametrize("seed", range(4))
 def test_kill_9_while_starting_leaves_a_cassette_that_opens_or_none(tmp_path: Path, seed: int) -> None:

@@ -49,7 +49,6 @@ def test_a_command_that_is_started_twice_leaves_two_sessions(tmp_path: Path, sdk
     assert "initialize" not in session and "server/discover" not in session and session["tools/call"] == 8
 
 
-@pytest.mark.slow
 def test_a_legacy_server_is_probed_in_a_session_of_its_own(tmp_path: Path, sdk_client: SdkClient) -> None:
     tape = tmp_path / "tape.db"
     play(sdk_client("ts2-auto", "everything"), record(tape, provision.SERVERS["everything"]), tmp_path / "run")
@@ -58,7 +57,6 @@ def test_a_legacy_server_is_probed_in_a_session_of_its_own(tmp_path: Path, sdk_c
     assert session["initialize"] == 1 and "server/discover" not in session
 
 
-@pytest.mark.slow
 def test_a_probe_and_its_fallback_share_a_session(tmp_path: Path, sdk_client: SdkClient) -> None:
     tape = tmp_path / "tape.db"
     play(sdk_client("mcp2-auto", "everything"), record(tape, provision.SERVERS["everything"]), tmp_path / "run")
@@ -66,7 +64,6 @@ def test_a_probe_and_its_fallback_share_a_session(tmp_path: Path, sdk_client: Sd
     assert len(sessions(tape)) == 1 and seen["server/discover"] == seen["initialize"] == 1
 
 
-@pytest.mark.slow
 def test_schemas_on_the_tape_are_the_bytes_that_the_server_sends(tmp_path: Path, sdk_client: SdkClient) -> None:
     program, command, tape = sdk_client("mcp2-legacy", "everything"), provision.SERVERS["everything"], tmp_path / "t.db"
     play(program, record(tape, command), tmp_path / "run")

@@ -196,7 +196,7 @@ def test_the_corpus_is_large() -> None:
     assert len({secret for case in SECRETS for secret in case.secrets}) >= 150
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=3)
 @pytest.mark.parametrize("case", SECRETS, ids=about)
 def test_a_secret_is_nowhere_on_disk_not_even_while_recording(tape: Recording, case: Entry) -> None:
     parts = [trace for secret in case.secrets for trace in traces(secret)]
@@ -205,11 +205,13 @@ def test_a_secret_is_nowhere_on_disk_not_even_while_recording(tape: Recording, c
     assert [part for part in parts if part.decode() in tape.tables] == []
 
 
+@pytest.mark.slow(quick=137)
 @pytest.mark.parametrize("case", [case for case in SECRETS if case.lines], ids=about)
 def test_the_search_would_find_a_secret_that_was_kept(open_tape: Recording, case: Entry) -> None:
     assert any(trace in open_tape.meanwhile for trace in traces(case.secrets[0]))
 
 
+@pytest.mark.slow(quick=58)
 @pytest.mark.parametrize("case", LOOKALIKES, ids=about)
 def test_a_lookalike_is_kept_as_it_is(tape: Recording, case: Entry) -> None:
     assert [line for _, line in case.lines if line.rstrip(b"\n") not in tape.texts] == []

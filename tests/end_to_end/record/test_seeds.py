@@ -128,7 +128,7 @@ def _without_id(text: str) -> str:
     return json.dumps({key: value for key, value in body.items() if key != "id"})
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=3)
 @pytest.mark.parametrize("number", range(len(CONVERSATIONS)))
 def test_a_conversation_is_recorded_in_its_order_and_paired(tmp_path: Path, number: int) -> None:
     conversation = CONVERSATIONS[number]

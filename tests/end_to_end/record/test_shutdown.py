@@ -167,7 +167,6 @@ os.read(0, 1)
 """
 
 
-@pytest.mark.slow
 def test_a_grandchild_that_holds_the_pipes_does_not_hold_us(tmp_path: Path) -> None:
     cassette, pid = tmp_path / "tape.db", tmp_path / "pid"
     with gate(tmp_path / "gate") as wait_here:
@@ -272,7 +271,7 @@ def test_a_server_gets_a_signal_once_and_may_take_its_time(tmp_path: Path, whom:
     assert (session.exit_code, session.incomplete) == (7, None)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @whom
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_server_that_obeys_ends_with_that_signal(tmp_path: Path, whom: str, number: signal.Signals) -> None:

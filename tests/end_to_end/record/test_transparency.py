@@ -90,7 +90,7 @@ def test_any_bytes_split_anywhere_arrive_and_are_kept(
     assert kept(here / "tape.db", "server") == b"".join(said)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize(
     "data",
     [
@@ -201,7 +201,7 @@ def test_stderr_passes_byte_for_byte_and_is_kept_as_frames(tmp_path: Path) -> No
 # Odd ways to be started --------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("missing", [[0], [1], [2], [0, 1], [0, 1, 2]], ids=str)
 def test_a_standard_stream_may_be_missing(tmp_path: Path, missing: list[int]) -> None:
     cassette = tmp_path / "tape.db"
@@ -247,6 +247,7 @@ def test_the_server_has_our_environment_directory_and_process_group(tmp_path: Pa
         assert receive_line(process.stdout).decode().split() == ["1", str(tmp_path.resolve()), str(process.pid)]
 
 
+@pytest.mark.slow(quick=3)
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can tell who has set it")
 @pytest.mark.parametrize("given", [{}, {"LC_CTYPE": "C.UTF-8"}, {"LANG": "C"}, {"LC_ALL": "C"}])
 def test_the_server_has_no_locale_that_nobody_has_set(tmp_path: Path, given: dict[str, str]) -> None:
@@ -283,6 +284,7 @@ def a_file(path: Path, text: str, mode: int) -> Path:
     return path
 
 
+@pytest.mark.slow(quick=3)
 @pytest.mark.parametrize(
     ("make", "says"),
     [
@@ -318,6 +320,7 @@ def test_a_server_that_cannot_be_started_is_said_in_one_line_and_leaves_nothing(
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow(quick=3)
 @pytest.mark.parametrize(
     "arguments",
     [[], ["--"], ["--no-such-option", "--", "cat"], ["-o"], ["--redact-value", "(", "--", "cat"]],
@@ -343,6 +346,7 @@ def newer_cassette(path: Path) -> None:
         db.execute("PRAGMA user_version = 99")
 
 
+@pytest.mark.slow(quick=4)
 @pytest.mark.parametrize(
     ("make", "says"),
     [

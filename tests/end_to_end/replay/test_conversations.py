@@ -198,7 +198,7 @@ def on_web(path: Path, place: str) -> Iterator[Wired]:
             client.close()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("where", ["pipes", "/mcp", "/sse"])
 def test_a_conversation_is_the_same_on_every_transport(tmp_path: Path, where: str) -> None:
     for case in fuzzing.cases(3):

@@ -76,6 +76,7 @@ PARTING: list[Any] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize(
     ("asked", "written"),
     [
@@ -274,6 +275,7 @@ def test_replay_writes_nothing_and_works_in_parallel(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tape.db"]
 
 
+@pytest.mark.slow(quick=4)
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [

@@ -100,7 +100,7 @@ def check_shows_everything(document: Document) -> None:
     assert len(document["steps"][-2]["steps"]) == 5
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("client", ["ts1", "ts2-auto"])
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_every_progress_callback_fires_however_fast_the_answer_is(
@@ -131,7 +131,7 @@ def test_what_plays_alone_cannot_start_a_server(tmp_path: Path) -> None:
 # Another client ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize(
     ("server", "before", "now"),
     [
@@ -157,7 +157,7 @@ def test_a_tape_of_one_client_plays_to_another(
     assert protocol(document) == protocol(then)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("client", ["mcp2-auto", "ts2-auto", "fastmcp4"])
 def test_a_newer_client_learns_at_once_that_the_tape_is_older(
     client: str, recorded: Recorded, tmp_path: Path, sdk_client: SdkClient
@@ -172,7 +172,7 @@ def test_a_newer_client_learns_at_once_that_the_tape_is_older(
     assert others[1][1]["method"] == "initialize" and protocol(document) == "2025-11-25"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("client", ["mcp1", "mcp2-legacy", "fastmcp4"])
 def test_a_client_without_a_capability_is_noted_and_play_goes_on(client: str, recorded: Recorded, play: Play) -> None:
     recording = recorded("mcp2-legacy", "everything")
@@ -184,7 +184,7 @@ def test_a_client_without_a_capability_is_noted_and_play_goes_on(client: str, re
     assert set(document["asked"]) == {"elicitation", "roots"} and outcomes(document) == outcomes(then)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("client", ["mcp2-auto", "ts1"])
 @pytest.mark.parametrize("times", [0, 7])
 def test_a_client_may_list_tools_more_or_less_often_than_recorded(

@@ -23,7 +23,7 @@ for turn in json.loads(sys.argv[1]):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("said", CONVERSATIONS, ids=range(len(CONVERSATIONS)))
 def test_a_conversation_of_the_documents_records_and_replays(tmp_path: Path, said: list[dict[str, Any]]) -> None:
     tape = tmp_path / "tape.db"

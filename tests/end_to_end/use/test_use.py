@@ -88,7 +88,6 @@ def test_use_cassette_records_again_what_was_cut_short(vcr: Vcr, capfd: pytest.C
         assert not tape.is_recording  # there is nothing better
 
 
-@pytest.mark.slow
 def test_once_survives_a_client_that_starts_the_command_twice_overlapping(vcr: Vcr) -> None:
     with started(vcr.command("once")) as first:
         assert first.stdin and first.stdout
@@ -284,6 +283,7 @@ def test_rewrite_replaces_the_cassette_when_the_run_ended_well(vcr: Vcr) -> None
     assert sorted(path.name for path in vcr.tape.parent.iterdir()) == ["server.log", "tape.db"]
 
 
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("script", [HELLO + lines(call(1, "die")), b"", lines(request(1, "server/discover"))])
 def test_rewrite_leaves_the_old_cassette_when_it_did_not(vcr: Vcr, script: bytes) -> None:
     make_cassette(vcr.tape, [("client", call(1, "old")), ("server", result(1))])

@@ -52,7 +52,6 @@ def modern_tape(http: Http) -> None:
 # The modes ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_once_records_and_then_replays(vcr: Vcr) -> None:
     first = vcr.run("once", call(1, "a"))
     assert vcr.code == 0
@@ -65,7 +64,6 @@ def test_once_records_and_then_replays(vcr: Vcr) -> None:
     assert is_one_file(vcr.tape)
 
 
-@pytest.mark.slow
 def test_once_does_not_take_a_probe_for_a_recording(vcr: Vcr) -> None:
     with vcr.use("once") as url:
         assert Client(url).ask(request("p", "server/discover", _meta=META))[0] == "server/discover"
@@ -86,7 +84,6 @@ def test_none_without_a_cassette_says_how_to_record_it(tmp_path: Path) -> None:
     assert b"mcp-tape record" in done.stderr
 
 
-@pytest.mark.slow
 def test_all_records_every_time(vcr: Vcr) -> None:
     assert [vcr.run("all", call(1, "a")) for _ in range(2)] == [[["a", 2]], [["a", 4]]]
     assert [session.extends for session in sessions(vcr.tape)] == [None, None]
@@ -101,7 +98,7 @@ def test_rewrite_replaces_the_cassette_when_something_was_asked(vcr: Vcr) -> Non
     assert sorted(path.name for path in vcr.tape.parent.iterdir()) == ["stderr", "tape.db"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("server", ["not asked", "not there", "hangs up"])
 def test_rewrite_leaves_the_old_cassette_when_nothing_was_answered(vcr: Vcr, server: str) -> None:
     cassette(vcr.tape, taped(call(1, "old")))
@@ -155,7 +152,6 @@ def test_new_episodes_of_an_empty_cassette_is_a_recording(vcr: Vcr) -> None:
     assert [session.extends for session in sessions(vcr.tape)] == [None]
 
 
-@pytest.mark.slow
 def test_new_episodes_of_the_modern_era_have_no_handshake(vcr: Vcr) -> None:
     cassette(vcr.tape, modern_tape)
     with vcr.use("new_episodes") as url:
@@ -278,7 +274,6 @@ def test_a_live_server_that_redirects_is_followed(tmp_path: Path) -> None:
 # Trouble at the live server ----------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_a_live_server_that_is_not_there_is_an_error_and_exit_code_4(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "a")))
     told = vcr.run("new_episodes", call(1, "a"), call(2, "b"), url="http://127.0.0.1:9/mcp")
@@ -289,7 +284,6 @@ def test_a_live_server_that_is_not_there_is_an_error_and_exit_code_4(vcr: Vcr) -
     assert vcr.run("none", call(1, "a"), call(2, "b"))[1]["code"] == -32010  # and it is no recording of an answer
 
 
-@pytest.mark.slow
 def test_a_live_server_that_dies_leaves_no_call_unanswered(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "a")))
     with vcr.use("new_episodes") as url:

@@ -58,6 +58,7 @@ def test_a_server_that_ends_badly_after_its_last_answer_is_told(tape: Path, tmp_
     assert failure.stderr == ("kaboom",)
 
 
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("was", ["1", "143", "NULL"])
 def test_a_server_that_ends_badly_is_no_news_where_it_was_not_known_to_end_well(tmp_path: Path, was: str) -> None:
     tape = moody_tape(tmp_path / "tape.db", "one")
@@ -134,7 +135,6 @@ def test_what_a_server_no_longer_says_of_its_own_accord_holds_up_nothing(tape: P
     assert answered(done.new_path) == ["one", "two", "three"]
 
 
-@pytest.mark.slow
 def test_failures_are_told_in_json_too(tape: Path) -> None:
     code, out, _ = command(str(tape), "--json", "--timeout", "0.5", "--", *moody("stuck"))
     assert code == 1

@@ -37,7 +37,7 @@ def tape(tmp_path: Path) -> Path:
     return moody_tape(tmp_path / "tape.db")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @SIGNALS
 def test_a_signal_leaves_nothing_behind(tape: Path, tmp_path: Path, number: signal.Signals) -> None:
     before, reached, temporary = tape.read_bytes(), tmp_path / "reached", tmp_path / "temporary"

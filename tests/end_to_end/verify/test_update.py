@@ -84,7 +84,7 @@ def test_several_sessions_are_replaced_at_once(tape: Path) -> None:
     assert [session.extends for session in sessions(tape)] == [None, None, 2]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize(
     ("server", "options", "why"),
     [
@@ -105,7 +105,7 @@ def test_a_recording_that_is_not_whole_replaces_nothing(
     assert is_one_file(tape)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize(
     ("options", "environ", "kept"),
     [((), {}, True), (("--no-keep",), {}, False), ((), {"CI": "true"}, False)],

@@ -42,7 +42,7 @@ MINTING = module("minting")
 # The servers that made them -----------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("name", [*CONVERSATIONS, "demo", "time", "time-modern", "git", "everything", "everything-ts2"])
 def test_a_golden_cassette_is_played_at_the_server_that_made_it(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -114,7 +114,7 @@ def test_a_live_server_beside_a_tape_that_redirects_to_another_is_an_error(tmp_p
     assert f"redirects to {other.url}, which is another server" in str(told)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("endpoint", ["http://[x", "http://elsewhere.test/messages"])
 def test_a_live_server_beside_a_tape_with_an_endpoint_elsewhere_leaves_no_call_unanswered(
     endpoint: str, tmp_path: Path

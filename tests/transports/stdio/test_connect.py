@@ -50,6 +50,7 @@ def test_a_command_that_does_not_exist_is_told() -> None:
         connect.Stdio(["no-such-command"])
 
 
+@pytest.mark.slow
 def test_a_very_long_line_passes_both_ways() -> None:
     text = json.dumps({"jsonrpc": "2.0", "method": "m", "params": {"x": "y" * (100 << 20)}}).encode()
     with connect.Stdio(ECHO) as connection:
