@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ..cassette.lookup.messages import Plain, Recorded
 from ..redaction.diagnostics import Discreet
-from ..wire import frames, protocol, rewrite
+from ..wire import channels, frames, protocol, rewrite
 from ..wire.frames import Message
 from .cues import Cues, Hearing, Schedule
 from .finder import Finder
@@ -125,7 +125,7 @@ class Deck:
             elif message.kind != "request":
                 self._notification(message, channel, now)
 
-    def quick(self, text: bytes, channel: str = "") -> bytes | None:
+    def quick(self, text: bytes, channel: str = channels.STDIO) -> bytes | None:
         """Answer a request that is on the tape byte for byte, where nothing else comes with it.
 
         Most are: then there is nothing to parse, to rewrite or to keep track of.
@@ -155,6 +155,8 @@ class Deck:
     def _plain_answer(self, plain: Plain, rpc_id: str, text: bytes, channel: str = "") -> bytes:
         self.state.played += 1
         self.state.plain.append((rpc_id, channel, text, plain))
+        if self.state.live:  # a client may use an id again
+            self.state.live.pop((channel, rpc_id), None)
         return rewrite.answer(plain.answer, plain.rpc_id, rpc_id)
 
     def due(self, now: float) -> Sequence[Action]:
