@@ -60,6 +60,45 @@ def test_late_cancels_are_told_apart_by_the_call_they_name(tmp_path: Path) -> No
     assert player.say(cancel(7)) == [log("one")]
 
 
+@pytest.mark.parametrize("report_played", [True, False])  # with and without the quick path
+@pytest.mark.parametrize("last", [1, 2])
+def test_a_cancel_of_an_id_that_was_used_again_is_of_the_newest_call(
+    tmp_path: Path, last: int, report_played: bool
+) -> None:
+    player = played(
+        tmp_path,
+        ("client", call(1, n=1)),
+        ("server", result(1)),
+        ("client", call(2, n=2)),
+        ("server", log("on the way")),  # so it is not answered the quick way
+        ("server", result(2)),
+        ("client", cancel(1)),
+        ("server", log("one")),
+        ("client", cancel(2)),
+        ("server", log("two")),
+        report_played=report_played,
+    )
+    for n in (3 - last, last):
+        player.say(call(7, n=n))
+    assert player.say(cancel(7)) == [log("one" if last == 1 else "two")]
+
+
+def test_a_quick_answer_takes_over_the_id_of_an_open_call(tmp_path: Path) -> None:
+    said = [
+        ("client", call(1, n=1)),
+        ("client", cancel(1)),
+        ("server", log("gone")),
+        ("client", call(2, n=2)),
+        ("server", result(2)),
+    ]
+    answers = []
+    for report_played in (True, False):
+        (tmp_path / str(report_played)).mkdir()
+        player = played(tmp_path / str(report_played), *said, report_played=report_played)
+        answers.append([player.say(text) for text in (call(7, n=1), call(7, n=2), cancel(7))])
+    assert answers[0] == answers[1]
+
+
 def test_a_cancel_of_what_was_never_asked_is_the_next_one_on_the_tape(tmp_path: Path) -> None:
     player = played(tmp_path, ("client", cancel(5)), ("server", log("no such call")), ("client", call(1)))
     assert player.say(cancel(9)) == [log("no such call")]
