@@ -18,12 +18,13 @@ from peak import peak
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.compare.checks import calls, output_schema  # noqa: F401 - loaded before the clock starts, as deepdiff is
 from mcp_tape.compare.recording import Recording
-from mcp_tape.compare.versions import compare_cassettes
+from mcp_tape.compare.versions import compare, recorded
 from mcp_tape.replay.selection import select
 
 
 def with_tape(old: str, new: str) -> int:
-    found = compare_cassettes(old, new)
+    with Cassette(old) as one, Cassette(new) as other:
+        found = compare(recorded(one), recorded(other))
     return sum(change.times for change in found.changes if change.subject.kind == "call")
 
 

@@ -64,13 +64,6 @@ def listed(answers: Sequence[Answer], title: str) -> Version:
 # -- comparing
 
 
-def compare_cassettes(old: str, new: str, settings: Settings = DEFAULT, parts: Sequence[Part] = PARTS) -> Comparison:
-    """Compare the sessions that two cassettes would play."""
-    with Cassette(old) as one, Cassette(new) as other:
-        before, after = (recorded(cassette, "latest", settings.ignore_paths) for cassette in (one, other))
-        return compare(before, after, settings, parts)
-
-
 def compare(
     old: Version,
     new: Version,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.compare.versions import compare, compare_cassettes, of_sessions
+from mcp_tape.compare.versions import compare, of_sessions
 from tests.support.decks import Said, alter
 from tests.support.diffs import (
     SAMPLED,
@@ -17,6 +17,7 @@ from tests.support.diffs import (
     Talk,
     call,
     changes,
+    compare_cassettes,
     compared,
     discovered,
     exchange,

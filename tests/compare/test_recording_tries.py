@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.compare.versions import compare_cassettes
+from tests.support.diffs import compare_cassettes
 from tests.support.http_facts import Http, Talk, cassette
 from tests.support.messages import call, result
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.compare.versions import compare_cassettes
 from tests.support.diffs import (
     Talk,
     call,
+    compare_cassettes,
     compared,
     discovered,
     exchange,

@@ -9,10 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from mcp_tape.cassette.reader import Cassette
 from mcp_tape.compare.changes import Change
 from mcp_tape.compare.judging import Comparison, Settings
 from mcp_tape.compare.surface import Answer
-from mcp_tape.compare.versions import PARTS, Part, Version, compare, compare_cassettes, listed
+from mcp_tape.compare.versions import PARTS, Part, Version, compare, listed, recorded
 from tests.support.decks import Said, make_cassette
 
 Body = dict[str, Any]
@@ -131,6 +132,13 @@ def taped(path: Path, *talks: Talk, **facts: Any) -> Path:
     """A cassette with one session per talk."""
     texts = ([said for at, step in enumerate(talk, 1) for said in step(at)] for talk in talks)
     return make_cassette(path, *texts, **facts)
+
+
+def compare_cassettes(old: str, new: str, settings: Settings = DEFAULT, parts: Sequence[Part] = PARTS) -> Comparison:
+    """Compare the sessions that two cassettes would play."""
+    with Cassette(old) as one, Cassette(new) as other:
+        before, after = (recorded(cassette, "latest", settings.ignore_paths) for cassette in (one, other))
+        return compare(before, after, settings, parts)
 
 
 def compared(old: Talk, new: Talk, settings: Settings = DEFAULT, parts: Sequence[Part] = PARTS) -> Comparison:

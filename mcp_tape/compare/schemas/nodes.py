@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from ...wire import jsontext
 from ...wire.jsontext import Path
@@ -17,7 +17,6 @@ from .limits import Limit, common_multiple, stricter
 from .property_names import fits, fits_any, is_plain
 
 Schema = Any  # as it is written: an object, a boolean, or what is no schema at all
-_Item = TypeVar("_Item")
 
 # An integer is a number too, so a number that is no integer has a name of its own.
 TYPES = frozenset({"null", "boolean", "object", "array", "string", "integer", "fraction"})
