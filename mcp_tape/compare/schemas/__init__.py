@@ -39,7 +39,7 @@ from typing import Any
 from ..changes import ABSENT, Difference
 from .alternatives import choose
 from .assertions import conditions, differ, multiples, opaques, patterns, ranges, types, values, words
-from .facts import Fact, of_input, of_output
+from .facts import Fact, under_rules
 from .members import dependencies, items, members, others
 from .walk import TooLargeError, Walk
 
@@ -49,29 +49,26 @@ _DIALECT = "json-schema.org/draft/2020-12/schema"  # what a schema is written in
 
 def compare_input(old: Any, new: Any) -> Iterator[Difference]:
     """Compare the schemas of a tool's arguments; paths start at the schema."""
-    return of_input(facts(old, new))
+    return under_rules(_facts(old, new), of_results=False)
 
 
 def compare_output(old: Any, new: Any) -> Iterator[Difference]:
     """Compare the schemas of a tool's results; paths start at the schema."""
-    return of_output(facts(old, new))
+    return under_rules(_facts(old, new), of_results=True)
 
 
-def facts(old: Any, new: Any) -> list[Fact]:
+def _facts(old: Any, new: Any) -> list[Fact]:
     """Compare two schemas, whoever must fit them."""
     if not differ(old, new):
         return []
-    return [*_dialects(old, new), *_walked(old, new)]
-
-
-def _walked(old: Any, new: Any) -> list[Fact]:
+    found = list(_dialects(old, new))
     # What two places refer to is reported for both, unless there are too many such places.
     for each_once in (False, True):
         try:
-            return Walk(old, new, CHECKS, choose, each_once).whole(old, new, ())
+            return found + Walk(old, new, CHECKS, choose, each_once).whole(old, new, ())
         except (TooLargeError, RecursionError):  # one as hostile as the other
             continue
-    return [Fact("changed", "other", (), note="too large to compare")]
+    return [*found, Fact("changed", "other", (), note="too large to compare")]
 
 
 def _dialects(old: Any, new: Any) -> Iterator[Fact]:

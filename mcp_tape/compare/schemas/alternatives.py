@@ -11,6 +11,9 @@ from .nodes import NULL, NUMBER, TYPES, Alternative, Choice, Group, Node, both, 
 from .overlaps import overlapping, overlaps, tagged_apart, tags
 from .walk import Walk, refer
 
+_Fits = Callable[[Group, Group], bool]
+_KINDS = {"anyOf": "any-of", "oneOf": "one-of"}
+
 
 def choose(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
     """Compare two nodes, with their alternatives if there are any."""
@@ -31,9 +34,15 @@ def _base(node: Node, types: frozenset[str]) -> Node:
 
 def _groups(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
     mine, yours = list(old.groups), list(new.groups)
-    for fits in (_same_text, _same_meaning, _any):
+
+    def same_meaning(one: Group, other: Group) -> bool:
+        alone = len(old.groups) == len(new.groups) == 1  # then there is no choice
+        return alone or all(fact.way == "words" for fact in _tried(walk, old, new, one, other))
+
+    passes: tuple[_Fits, ...] = (lambda one, other: one.key == other.key, same_meaning, lambda one, other: True)
+    for fits in passes:
         for one in list(mine):
-            other = next((other for other in yours if fits(walk, old, new, one, other)), None)
+            other = next((other for other in yours if fits(one, other)), None)
             if other is not None:
                 mine.remove(one)
                 yours.remove(other)
@@ -46,22 +55,8 @@ def _groups(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
     yield from _conditions(mine, "wider", path)
 
 
-def _same_text(walk: Walk, old: Node, new: Node, one: Group, other: Group) -> bool:
-    return one.key == other.key
-
-
-def _same_meaning(walk: Walk, old: Node, new: Node, one: Group, other: Group) -> bool:
-    if len(old.groups) == len(new.groups) == 1:
-        return True  # there is no choice
-    return all(fact.way == "words" for fact in _tried(walk, old, new, one, other))
-
-
 def _tried(walk: Walk, old: Node, new: Node, one: Group, other: Group) -> list[Fact]:
     return walk.attempt(Node(types=old.types, groups=(one,)), Node(types=new.types, groups=(other,)))
-
-
-def _any(walk: Walk, old: Node, new: Node, one: Group, other: Group) -> bool:
-    return True
 
 
 def _conditions(groups: list[Group], way: Way, path: Path) -> Iterator[Fact]:
@@ -152,9 +147,6 @@ def _alternatives(walk: Walk, old: Choice, new: Choice, path: Path) -> Iterator[
         yield from overlaps(walk, old, new, pairs, found, path)
 
 
-_KINDS = {"anyOf": "any-of", "oneOf": "one-of"}
-
-
 def _lost(one: Alternative, keyword: str, tried: list[list[Fact]], path: Path) -> Iterator[Fact]:
     """Report a lost alternative, if no other takes what it took, or at least knows all of its members."""
     doubt = not all(narrows(facts) for facts in tried)
@@ -176,10 +168,7 @@ def _about(facts: list[Fact], kind: str) -> bool:
 
 
 def _pairs(
-    walk: Walk,
-    mine: tuple[Alternative, ...],
-    yours: tuple[Alternative, ...],
-    facts: Callable[[int, int], list[Fact]],
+    walk: Walk, mine: tuple[Alternative, ...], yours: tuple[Alternative, ...], facts: Callable[[int, int], list[Fact]]
 ) -> dict[int, int]:
     """Pair alternatives: of equal text first, then of equal meaning, then those that take the old one, then alike."""
     pairs: dict[int, int] = {}

@@ -122,15 +122,11 @@ class Node(NamedTuple):
         return self.prefix[index] if index < len(self.prefix) else self.items
 
 
-ANYTHING = Node()
-NOTHING = Node(types=frozenset())
-
-
 def both(one: Node, other: Node) -> Node:
     """Merge two nodes that must both hold; annotations of the first win."""
     notes = {**other.notes, **one.notes}
     for this, that in ((one, other), (other, one)):
-        if this._replace(notes={}) == ANYTHING:
+        if this._replace(notes={}) == Node():
             return that._replace(notes=notes)
     properties = dict.fromkeys((*one.properties, *other.properties))
     merged = Node(
@@ -170,7 +166,7 @@ def settled(node: Node) -> Node:
     return node._replace(values=None if every else values, types=types)
 
 
-def of_any_name(node: Node) -> Node:
+def folded(node: Node) -> Node:
     """Fold patterns that every name matches into all members: nothing is additional then."""
     every = [schema for pattern, schema in node.patterned.items() if fits_any(pattern)]
     if not every:
@@ -229,6 +225,14 @@ def type_of(value: Any) -> str:
     if isinstance(value, int | float):
         return "integer" if value == value // 1 else "fraction"
     return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
+
+
+def types(value: Any) -> frozenset[str] | None:
+    """Types from the value of `type`; None if it is not one."""
+    names = value if isinstance(value, list) else [value]
+    if not names or not all(isinstance(name, str) and name in TYPES - {"fraction"} | {"number"} for name in names):
+        return None
+    return frozenset[str]().union(*(NUMBER if name == "number" else {name} for name in names))
 
 
 def type_names(types: frozenset[str]) -> list[str]:

@@ -33,20 +33,11 @@ def overlaps(
     wider = {i for i, facts in found.items() if widens(facts)}
     narrower = {pairs[i] for i, facts in found.items() if narrows(facts)}
     for one in _more(yours, mine, {j: i for i, j in pairs.items()}, wider):
-        written = [new.alternatives[j].written for j in one]
-        yield Fact(
-            "one-of-lost", "narrower", (*path, "oneOf"), ABSENT, written, *_said(new, one, "overlap", "may overlap")
-        )
+        written, said = [new.alternatives[j].written for j in one], _said(new, one, "overlap", "may overlap")
+        yield Fact("one-of-lost", "narrower", (*path, "oneOf"), ABSENT, written, *said)
     for one in _more(mine, yours, pairs, narrower):
-        written = [old.alternatives[i].written for i in one]
-        yield Fact(
-            "one-of-gained",
-            "wider",
-            (*path, "oneOf"),
-            written,
-            ABSENT,
-            *_said(old, one, "overlapped", "may have overlapped"),
-        )
+        written, said = [old.alternatives[i].written for i in one], _said(old, one, "overlapped", "may have overlapped")
+        yield Fact("one-of-gained", "wider", (*path, "oneOf"), written, ABSENT, *said)
 
 
 def _said(choice: Choice, pair: tuple[int, ...], do: str, may: str) -> tuple[str, bool]:

@@ -11,24 +11,7 @@ from typing import Any
 from ...wire import jsontext
 from ..changes import ABSENT
 from .limits import Unusable, limits, multiple
-from .nodes import (
-    ANYTHING,
-    NOTHING,
-    NULL,
-    NUMBER,
-    TYPES,
-    Alternative,
-    Condition,
-    Group,
-    Node,
-    Schema,
-    both,
-    by_value,
-    nullable,
-    of_any_name,
-    settled,
-    type_of,
-)
+from .nodes import NULL, Alternative, Condition, Group, Node, Schema, both, by_value, folded, nullable, settled, types
 from .references import Document
 
 DEEPEST = 40  # references and allOf within each other, at one place
@@ -56,7 +39,7 @@ class Reader:
         """Read a schema; `within`: the references that are being followed."""
         self._spend(1)
         if isinstance(schema, bool):
-            return ANYTHING if schema else NOTHING
+            return Node() if schema else Node(types=frozenset())
         if not isinstance(schema, dict):
             return _opaque(("schema", schema))
         if len(within) > DEEPEST:
@@ -130,14 +113,7 @@ def _own(schema: Mapping[str, Any]) -> Node:
     if not isinstance(schema.get("allOf", []), list):
         opaque["allOf"] = schema["allOf"]
     node = Node(limits=found, opaque=_opaque(*opaque.items()).opaque, notes=_notes(schema), **fields)
-    return settled(of_any_name(node))
-
-
-def _types(value: Any) -> frozenset[str] | None:
-    names = value if isinstance(value, list) else [value]
-    if not names or not all(isinstance(name, str) and name in TYPES - {"fraction"} | {"number"} for name in names):
-        return None
-    return frozenset[str]().union(*(NUMBER if name == "number" else {name} for name in names))
+    return settled(folded(node))
 
 
 def _schemas(value: Any) -> dict[str, Schema] | None:
@@ -158,12 +134,8 @@ def _text(value: Any) -> frozenset[str] | None:
     return frozenset({value}) if isinstance(value, str) else None
 
 
-def _schema(value: Any) -> Schema:
-    return value
-
-
 _READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "type": ("types", _types),
+    "type": ("types", types),
     "enum": ("values", lambda value: by_value(value) if isinstance(value, list) else None),
     "multipleOf": ("multiple", multiple),
     "pattern": ("patterns", _text),
@@ -171,8 +143,8 @@ _READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "properties": ("properties", _schemas),
     "required": ("required", _names),
     "patternProperties": ("patterned", _schemas),
-    "additionalProperties": ("additional", _schema),
-    "propertyNames": ("names", _schema),
+    "additionalProperties": ("additional", lambda schema: schema),
+    "propertyNames": ("names", lambda schema: schema),
     "prefixItems": ("prefix", lambda value: tuple(value) if isinstance(value, list) else None),
     "dependentRequired": ("dependent", _name_lists),
     "dependentSchemas": ("dependents", _schemas),
@@ -183,8 +155,8 @@ def _null_too(schema: Mapping[str, Any]) -> dict[str, Any]:
     """`nullable` of OpenAPI, which schemas made from there have:
     https://spec.openapis.org/oas/v3.0.3#schema-object
     """
-    types = _types(schema["type"]) if "type" in schema and schema.get("nullable") is True else None
-    return {"types": types | NULL} if types else {}
+    given = types(schema["type"]) if "type" in schema and schema.get("nullable") is True else None
+    return {"types": given | NULL} if given else {}
 
 
 def _const(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -273,12 +245,12 @@ def _only_choice(node: Node) -> Group | None:
 
 def _one_of_types(keyword: str, others: list[Alternative], null: bool) -> Node | None:
     """`anyOf: [{type: string}, {type: integer}]`, and null alone."""
-    types: frozenset[str] = NULL if null else frozenset()
+    found: frozenset[str] = NULL if null else frozenset()
     for one in others:
-        if _bare(one.node) != Node(types=one.node.types) or (keyword == "oneOf" and types & one.node.types):
+        if _bare(one.node) != Node(types=one.node.types) or (keyword == "oneOf" and found & one.node.types):
             return None
-        types |= one.node.types
-    return Node(types=types)
+        found |= one.node.types
+    return Node(types=found)
 
 
 def _one_of_values(keyword: str, others: list[Alternative], null: bool) -> Node | None:
@@ -290,7 +262,7 @@ def _one_of_values(keyword: str, others: list[Alternative], null: bool) -> Node 
         if keyword == "oneOf" and values.keys() & one.node.values.keys():
             return None
         values |= one.node.values
-    return settled(Node(types=frozenset(map(type_of, values.values())), values=values))
+    return settled(Node(values=values))
 
 
 def _only_one(others: list[Alternative], null: bool) -> Node | None:

@@ -39,8 +39,8 @@ class Walk:
     """
 
     def __init__(self, old: Schema, new: Schema, checks: tuple[Check, ...], choose: Check, each_once: bool) -> None:
-        self._old = Reader(Document(old), self.spend)
-        self._new = Reader(Document(new), self.spend)
+        self.old_node = Reader(Document(old), self.spend).node
+        self.new_node = Reader(Document(new), self.spend).node
         self._checks = checks
         self._choose = choose
         self._each_once = each_once
@@ -92,7 +92,7 @@ class Walk:
                 raise TooLargeError
             return [Fact("changed", "other", path, note="nested too deep to compare")]
         self._depth += 1
-        found = self.nodes(self._old.node(old), self._new.node(new), path)
+        found = self.nodes(self.old_node(old), self.new_node(new), path)
         self._depth -= 1
         return found
 
@@ -123,12 +123,6 @@ class Walk:
         """Return whether two schemas are equal at first sight, annotations included."""
         written = jsontext.canonical(old)
         return not refer(written) and written == jsontext.canonical(new)
-
-    def new_node(self, schema: Schema) -> Node:
-        return self._new.node(schema)
-
-    def old_node(self, schema: Schema) -> Node:
-        return self._old.node(schema)
 
     def spend(self, count: int = 1) -> None:
         """Take from the budget; TooLargeError where it is spent."""
