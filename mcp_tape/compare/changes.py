@@ -68,37 +68,17 @@ class Change(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON has it; absent values are left out."""
-        values = {
-            "rule": self.rule,
-            "level": self.level,
-            "category": self.category,
-            "subject": self.subject._asdict(),
-            "path": self.path,
-            "before": self.before,
-            "after": self.after,
-            "note": self.note,
-            "fingerprint": self.fingerprint,
-            "times": self.times,
-        }
+        values = self._asdict() | {"subject": self.subject._asdict()}
         return {name: value for name, value in values.items() if value is not ABSENT}
 
 
 def change(subject: Subject, found: Difference) -> Change:
     """Return the change that a difference is for a subject."""
     rule = RULES[found.rule]
-    path = jsonpath.path_text(found.path)
+    level, path = found.level or rule.level, jsonpath.path_text(found.path)
     what = () if found.of is ABSENT else (canonical(found.of),)
-    return Change(
-        rule.id,
-        found.level or rule.level,
-        rule.category,
-        subject,
-        path,
-        found.before,
-        found.after,
-        found.note,
-        _fingerprint(rule.id, *subject, path, canonical(found.before), canonical(found.after), *what),
-    )
+    print_ = _fingerprint(rule.id, *subject, path, canonical(found.before), canonical(found.after), *what)
+    return Change(rule.id, level, rule.category, subject, path, found.before, found.after, found.note, print_)
 
 
 def _fingerprint(*parts: str | bytes) -> str:

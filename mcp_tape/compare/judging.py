@@ -123,10 +123,7 @@ class Comparison(NamedTuple):
             "changes": [change.as_dict() for change in self.changes],
             "ignored": [change.as_dict() for change in self.ignored],
             "unused_ignores": list(self.unused),
-        } | (self._played() if self.cassette else {})
-
-    def _played(self) -> dict[str, Any]:
-        return {"cassette": self.cassette, "skipped": [entry._asdict() for entry in self.skipped]}
+        } | ({"cassette": self.cassette, "skipped": [one._asdict() for one in self.skipped]} if self.cassette else {})
 
 
 def judged(found: Iterable[Found], settings: Settings) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
@@ -218,13 +215,10 @@ def _without_reason(line: str) -> str:
 def _hides(meant: str) -> _Hides:
     if _FINGERPRINT.fullmatch(meant):
         return lambda change: change.fingerprint == meant
-    place = _PLACE.match(meant)
-    return _hides_at(place[0], meant[place.end() :].strip()) if place else _by_rule(*_two_words(meant))
-
-
-def _two_words(meant: str) -> tuple[str, str]:
+    if place := _PLACE.match(meant):
+        return _hides_at(place[0], meant[place.end() :].strip())
     rule, *subject = meant.split(None, 1)
-    return rule, "".join(subject)
+    return _by_rule(rule, "".join(subject))
 
 
 def _by_rule(rule: str, subject: str) -> _Hides:
@@ -249,13 +243,8 @@ def _no_rule(word: str) -> str:
 
 def _hides_at(place: str, subject: str) -> _Hides:
     """Hide changes at or below a place; with a subject, only of those that match."""
-    lies = compile_path(place)
-    fits = _glob(subject or "*")
-
-    def hides(change: Change) -> bool:
-        return lies.covers(_read_path(change.path)) and fits(str(change.subject))
-
-    return hides
+    lies, fits = compile_path(place), _glob(subject or "*")
+    return lambda change: lies.covers(_read_path(change.path)) and fits(str(change.subject))
 
 
 def _glob(pattern: str) -> Callable[[str], bool]:

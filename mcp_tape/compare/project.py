@@ -44,11 +44,7 @@ def here() -> str:
 
 
 def load(
-    directory: str,
-    *,
-    category: Category | None = None,
-    fail_on: FailOn | None = None,
-    ignore_paths: Iterable[str] = (),
+    directory: str, *, category: Category | None = None, fail_on: FailOn | None = None, ignore_paths: Iterable[str] = ()
 ) -> Project:
     """Read the settings that hold in a directory. Options of a command win, or are added."""
     project = _settled(directory)

@@ -78,9 +78,13 @@ class Recording:
         """The answer verbatim; empty where there is none."""
         return self._text(asked.answer, asked.answer_part or 0) if asked.answer is not None else b""
 
-    def server_requests(self) -> dict[tuple[int, int | None], Counter[str]]:
-        """Number of the server's requests of each method, by session and the call during which they came."""
-        return self._beside("request")
+    def beside(self, kind: MessageKind) -> dict[tuple[int, int | None], Counter[str]]:
+        """Number of the server's messages of each method, by session and the call during which they came."""
+        found: dict[tuple[int, int | None], Counter[str]] = {}
+        for session in self.sessions:
+            for exchange, method, number in calls.server_methods(self._cassette, session, kind):
+                found.setdefault((session, exchange), Counter())[method] += number
+        return found
 
     def unasked(self) -> int:
         """Number of answers that no request waited for."""
@@ -93,10 +97,6 @@ class Recording:
     def question(self, asked: Question) -> Any:
         """Params of a server's request, without `_meta`."""
         return protocol.without_meta(protocol.member(self._body(asked.frame, asked.part), "params"))
-
-    def notifications(self) -> dict[tuple[int, int | None], Counter[str]]:
-        """Number of the server's notifications of each method, by session and call."""
-        return self._beside("notification")
 
     def order_of_notifications(self, asked: Asked) -> list[str]:
         return calls.notifications_during(self._cassette, asked)
@@ -124,13 +124,6 @@ class Recording:
         if not self._stale.isdisjoint(self.sessions):
             return True  # keys of other rules: nobody knows
         return any(calls.is_made_again(self._cassette, session, asked) for session in self.sessions)
-
-    def _beside(self, kind: MessageKind) -> dict[tuple[int, int | None], Counter[str]]:
-        found: dict[tuple[int, int | None], Counter[str]] = {}
-        for session in self.sessions:
-            for exchange, method, number in calls.server_methods(self._cassette, session, kind):
-                found.setdefault((session, exchange), Counter())[method] += number
-        return found
 
     def _body(self, frame: int, part: int) -> Any:
         text = self._text(frame, part)

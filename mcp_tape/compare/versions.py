@@ -65,11 +65,7 @@ def listed(answers: Sequence[Answer], title: str) -> Version:
 
 
 def compare(
-    old: Version,
-    new: Version,
-    settings: Settings = DEFAULT,
-    parts: Sequence[Part] = PARTS,
-    more: Sequence[Found] = (),
+    old: Version, new: Version, settings: Settings = DEFAULT, parts: Sequence[Part] = PARTS, more: Sequence[Found] = ()
 ) -> Comparison:
     """Compare two versions. `more`: differences that were found by other means."""
     found, unknown, compared = list(more), list[Unknown](), dict[str, int]()
@@ -87,13 +83,8 @@ def compare(
         numbers = of(SERVER, compare_version_numbers(old.surface.version, new.surface.version))
         changes, ignored = judged([*found, *numbers], settings)
     unused = settings.ignores.unused(changes + ignored)
-    return Comparison(
-        old.title, new.title, settings.category, changes, tuple(unknown), ignored, unused, _counted(compared)
-    )
-
-
-def _counted(compared: dict[str, int]) -> dict[str, int]:
-    return {what: number for what, number in compared.items() if number or what == "calls"}
+    counted = {what: number for what, number in compared.items() if number or what == "calls"}
+    return Comparison(old.title, new.title, settings.category, changes, tuple(unknown), ignored, unused, counted)
 
 
 def _surface(old: Version, new: Version) -> Iterator[Found]:

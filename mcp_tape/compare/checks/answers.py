@@ -34,11 +34,13 @@ def compare_answers(method: str, name: str | None, old: Any, new: Any, same: Sam
     if kinds:
         yield from of(call, kinds)
         return  # what stands in the place of a result is not like it
-    yield from of(call, _caching(before, after))
+    yield from of(call, compare_caching(old, new))
     wrong = list(_malformed(method, before, after))
     yield from of(call, wrong or _content(before, after, same))
     if method == protocol.GET_PROMPT:
-        yield from _prompt(Subject("prompt", name or ""), before, after, same)
+        messages = before.get("messages"), after.get("messages")
+        found = compare_values(*messages, ("result", "messages"), same, "prompt-messages-changed")
+        yield from of(Subject("prompt", name or ""), found)
     elif method == protocol.READ:
         yield from _read(call, Subject("resource", name or ""), before, after, same)
     else:
@@ -134,17 +136,13 @@ def _kind_of_list(value: Any) -> Any:
     return [*dict.fromkeys(map(kind_of, value))] if isinstance(value, list) else kind_of(value)
 
 
-def _caching(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
-    before, after = old.get("cacheScope"), new.get("cacheScope")
-    if before == "private" and after == "public":
-        yield Difference("cache-scope-widened", ("result", "cacheScope"), before, after)
-    if "ttlMs" in old and "ttlMs" in new and old["ttlMs"] != new["ttlMs"]:
-        yield Difference("cache-ttl-changed", ("result", "ttlMs"), old["ttlMs"], new["ttlMs"])
-
-
 def compare_caching(old: Any, new: Any) -> Iterator[Difference]:
-    """Compare how long and for whom two lists may be cached; their content has rules of its own."""
-    return _caching(_result(old), _result(new))
+    """Compare how long and for whom two results may be cached."""
+    before, after = _result(old), _result(new)
+    if before.get("cacheScope") == "private" and after.get("cacheScope") == "public":
+        yield Difference("cache-scope-widened", ("result", "cacheScope"), "private", "public")
+    if "ttlMs" in before and "ttlMs" in after and before["ttlMs"] != after["ttlMs"]:
+        yield Difference("cache-ttl-changed", ("result", "ttlMs"), before["ttlMs"], after["ttlMs"])
 
 
 def _structured(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Difference]:
@@ -258,11 +256,9 @@ def _same_text(path: Path, old: str, new: str, same: Same) -> bool:
     except (ValueError, RecursionError):
         return False
     after = under_old_names(before, after)
-    if any(not isinstance(value, (dict, list)) for value in (before, after)) or any(
-        compare_shapes(before, after, path)
-    ):
+    if not isinstance(before, (dict, list)) or not isinstance(after, (dict, list)):
         return False
-    return not any(compare_values(before, after, path, same))
+    return not any(compare_shapes(before, after, path)) and not any(compare_values(before, after, path, same))
 
 
 def _without_data(block: Any) -> Any:
@@ -280,11 +276,6 @@ def _summary(data: Any) -> Any:
     digest = hashlib.sha256(data.encode("utf-8", "replace")).hexdigest()
     # In pieces: in one it would look like an id that was made up.
     return f"{len(data)} characters, sha256 {digest[:4]} {digest[4:8]} {digest[8:12]}"
-
-
-def _prompt(subject: Subject, old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Found]:
-    before, after = old.get("messages"), new.get("messages")
-    yield from of(subject, compare_values(before, after, ("result", "messages"), same, "prompt-messages-changed"))
 
 
 def _read(call: Subject, resource: Subject, old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Found]:

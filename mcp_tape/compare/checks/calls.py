@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import partial
 from statistics import median
 from typing import Any
 
 from ...cassette.query.calls import Asked
 from ...wire import jsontext, match, protocol
 from ...wire.jsontext import Path
-from ..align import Alignment, Pair, align
+from ..align import Pair, align
 from ..changes import ABSENT, SERVER, Difference, Found, Subject, canonical, of
 from ..minted.binding import Bound, general, general_name, has_time
 from ..minted.spots import leaves
@@ -45,7 +46,7 @@ class Calls:
     def __init__(self, old: Recording, new: Recording, surfaces: tuple[Surface, Surface]) -> None:
         self._old, self._new = old, new
         self._surfaces = surfaces
-        self.alignment = _aligned(old, new)
+        self.alignment = align(old, new, _compared(old), _compared(new))
         self._by_title: dict[str, list[Pair]] = defaultdict(list)
         for pair in self.alignment.pairs:
             self._by_title[pair.old.title].append(pair)
@@ -63,8 +64,6 @@ class Calls:
         yield from self._pagination()
         if slower_than is not None:
             yield from self._slower(slower_than)
-
-    # -- calls
 
     def _pair(self, pair: Pair) -> Iterator[Found]:
         old, new = pair
@@ -93,16 +92,10 @@ class Calls:
         method, title = pair.old.method, pair.old.title
         yield from of(Subject("call", title), compare_envelopes(old, new))
         if method not in SURFACE:
-            found = compare_answers(method, pair.old.name, old, new, lambda path, a, b: self._same(title, path, a, b))
-            found = self._promised(pair, found, new)
+            found = compare_answers(method, pair.old.name, old, new, partial(self._bound.same, title))
+            yield from self._promised(pair, found, new)
         elif method in LISTS:
-            found = of(Subject("call", title), compare_caching(old, new))
-        else:
-            return
-        yield from found
-
-    def _same(self, title: str, path: Path, old: Any, new: Any) -> bool:
-        return self._bound.same(title, path, old, new)
+            yield from of(Subject("call", title), compare_caching(old, new))
 
     def _is_steady(self, title: str, path: Path) -> bool:
         """True if a time at this place was ever the same on both sides: then it is data."""
@@ -144,15 +137,12 @@ class Calls:
     def _unpaired(self) -> Iterator[Found]:
         for asked in self.alignment.missing:
             if asked.method not in _NOT_MISSED:
-                yield Subject("call", asked.title), self._unmade("call-missing", self._old, asked)
+                what = protocol.identifying(asked.method, self._old.params(asked))
+                yield Subject("call", asked.title), Difference("call-missing", ("params",), what, ABSENT)
         for asked in self.alignment.added:
             if asked.method not in _NOT_MISSED:
-                yield Subject("call", asked.title), self._unmade("call-added", self._new, asked)
-
-    def _unmade(self, rule: str, recording: Recording, asked: Asked) -> Difference:
-        what = protocol.identifying(asked.method, recording.params(asked))
-        sides = (what, ABSENT) if rule == "call-missing" else (ABSENT, what)
-        return Difference(rule, ("params",), *sides)
+                what = protocol.identifying(asked.method, self._new.params(asked))
+                yield Subject("call", asked.title), Difference("call-added", ("params",), ABSENT, what)
 
     def _unasked(self) -> Iterator[Found]:
         """Answers that no request waits for: repeated, or to no id."""
@@ -166,8 +156,9 @@ class Calls:
         """Requests of the server that are new, or gone. On one pipe it is a guess to which of several open calls one
         belongs, so a method counts only if the whole session has more or less of it, and what no call explains is the
         server's."""
-        old, new = self._old.server_requests(), self._new.server_requests()
-        more, less = _more(old, new), _more(new, old)
+        old, new = self._old.beside("request"), self._new.beside("request")
+        had, has = _totals(old), _totals(new)
+        more, less = has - had, had - has
         for pair in self.alignment.pairs:
             before, after = (_beside(*one) for one in ((old, pair.old), (new, pair.new)))
             for method in sorted((set(before) | set(after)) - _FOR_NO_CALL):
@@ -176,23 +167,22 @@ class Calls:
                 if by and left[method] > 0:
                     left[method] -= abs(by)
                     if _ended_alike(pair):
-                        yield _of_pair(pair, rule, method, before, after)
-        before, after = (sum(counts.values(), Counter[str]()) for counts in (old, new))
+                        yield Subject("call", pair.old.title), _number(rule, method, before, after)
         for method in sorted(set(more) | set(less)):
-            if (more[method] > 0 and not before[method]) or (less[method] > 0 and not after[method]):
+            if (more[method] > 0 and not had[method]) or (less[method] > 0 and not has[method]):
                 rule = "server-request-added" if more[method] > 0 else "server-request-removed"
-                yield SERVER, _comes(rule, method, before, after)
+                yield SERVER, _comes(rule, method, had, has)
 
     def _notifications(self) -> Iterator[Found]:
         """Notifications that are new, or gone. Progress belongs to its call; of others only counts that they come."""
-        old, new = self._old.notifications(), self._new.notifications()
+        old, new = self._old.beside("notification"), self._new.beside("notification")
         for pair in filter(_ended_alike, self.alignment.pairs):
             yield from self._progress(pair, _beside(old, pair.old), _beside(new, pair.new))
-        before, after = (sum(counts.values(), Counter[str]()) for counts in (old, new))
-        for method in sorted(set(before) ^ set(after)):
-            rule = "notification-missing" if method in before else "notification-added"
+        had, has = _totals(old), _totals(new)
+        for method in sorted(set(had) ^ set(has)):
+            rule = "notification-missing" if method in had else "notification-added"
             if method != protocol.PROGRESS:
-                yield SERVER, _comes(rule, method, before, after)
+                yield SERVER, _comes(rule, method, had, has)
 
     def _progress(self, pair: Pair, old: Counter[str], new: Counter[str]) -> Iterator[Found]:
         before, after = old[protocol.PROGRESS], new[protocol.PROGRESS]
@@ -212,8 +202,7 @@ class Calls:
             if old.pages and new.pages and old.pages != new.pages:
                 # Who read several pages reads as many as there are; who never saw a cursor may stop at the first.
                 level: Level | None = None if old.pages == 1 else "info"
-                found = Difference("pagination-changed", (kind.member,), old.pages, new.pages, level=level)
-                yield SERVER, found
+                yield SERVER, Difference("pagination-changed", (kind.member,), old.pages, new.pages, level=level)
 
     def _slower(self, ratio: float) -> Iterator[Found]:
         for title, pairs in self._by_title.items():
@@ -222,10 +211,6 @@ class Calls:
                 times = median(old) / 1000, median(new) / 1000
                 note = f"{times[0]:.1f} ms → {times[1]:.1f} ms, {times[1] / max(times[0], 0.001):.1f} ×"
                 yield Subject("call", title), Difference("call-slower", (), note=note)
-
-
-def _aligned(old: Recording, new: Recording) -> Alignment:
-    return align(old, new, _compared(old), _compared(new))
 
 
 def _compared(recording: Recording) -> list[Asked]:
@@ -242,20 +227,12 @@ def _ended_alike(pair: Pair) -> bool:
     return None not in (pair.old.answer, pair.new.answer) and (pair.old.status in _FINE) == (pair.new.status in _FINE)
 
 
-def _more(old: dict[Any, Counter[str]], new: dict[Any, Counter[str]]) -> Counter[str]:
-    before, after = (sum(counts.values(), Counter[str]()) for counts in (old, new))
-    return after - before
-
-
-_NOTHING: Counter[str] = Counter()
+def _totals(counts: dict[tuple[int, int | None], Counter[str]]) -> Counter[str]:
+    return sum(counts.values(), Counter())
 
 
 def _beside(counts: dict[tuple[int, int | None], Counter[str]], asked: Asked) -> Counter[str]:
-    return counts.get((asked.session, asked.seq), _NOTHING)
-
-
-def _of_pair(pair: Pair, rule: str, method: str, old: Counter[str], new: Counter[str]) -> Found:
-    return Subject("call", pair.old.title), _number(rule, method, old, new)
+    return counts.get((asked.session, asked.seq), Counter())
 
 
 def _number(rule: str, method: str, old: Counter[str], new: Counter[str]) -> Difference:

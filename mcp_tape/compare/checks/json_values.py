@@ -13,7 +13,7 @@ from typing import Any
 from ...wire import jsontext
 from ...wire.jsontext import Path
 from ..changes import ABSENT, Difference
-from ..minted.binding import general_name, has_made_up
+from ..minted.binding import general_name, made_up_in
 from ..rules import Level
 
 _SHAPE = "call-structured-shape-changed"
@@ -60,9 +60,9 @@ def under_old_names(old: Any, new: Any, left: int = _DEEPEST) -> Any:
 def _same_names(old: dict[str, Any], new: dict[str, Any]) -> dict[str, str]:
     """By new name the old one: the next of its form whose value has the same shape."""
     free: dict[Any, list[str]] = defaultdict(list)
-    for name in reversed([name for name in old if name not in new and has_made_up(name)]):
+    for name in reversed([name for name in old if name not in new and made_up_in(name)]):
         free[_form(name, old[name])].append(name)
-    made_up = [name for name in new if free and name not in old and has_made_up(name)]
+    made_up = [name for name in new if free and name not in old and made_up_in(name)]
     same = ((name, free[_form(name, new[name])]) for name in made_up)
     return {name: names.pop() for name, names in same if names}
 
@@ -83,7 +83,7 @@ def _keyed_by_data(before: Shape, after: Shape) -> set[Path]:
 
 
 def _is_keyed_by_data(holder: Path, before: Shape, after: Shape) -> bool:
-    own, others = (_names_in(holder, found) for found in (before, after))
+    own, others = ({str(path[-1]) for path in side if path and path[:-1] == holder} for side in (before, after))
     gone, come = own - others, others - own
     kinds = [_types_in(found, (*holder, name)) for found, names in ((before, gone), (after, come)) for name in names]
     if not gone or not come or len(set(kinds)) != 1:
@@ -92,10 +92,6 @@ def _is_keyed_by_data(holder: Path, before: Shape, after: Shape) -> bool:
     # Words are names of members, unless none stayed and each names an object like the others.
     words = own.isdisjoint(others) and min(len(own), len(others)) > 1 and len(kinds[0]) > 1
     return words or (len(forms) == 1 and "#" in forms.pop())
-
-
-def _names_in(holder: Path, found: Shape) -> set[str]:
-    return {str(path[-1]) for path in found if path and path[:-1] == holder}
 
 
 def _is_made_up(path: Path) -> bool:
@@ -183,6 +179,7 @@ def _depth(value: Any) -> int:
 
 def _leaves(old: Any, new: Any, root: Path) -> list[tuple[Path, Any, Any]]:
     from deepdiff import DeepDiff
+    from deepdiff.helper import notpresent
 
     # Integers and floats are one type in JSON; nothing else of its leniency is wanted.
     before, after = _differing(old, new)
@@ -191,7 +188,8 @@ def _leaves(old: Any, new: Any, root: Path) -> list[tuple[Path, Any, Any]]:
     for levels in tree.values():
         for level in levels:
             path = (*root, *level.path(output_format="list"))
-            found[path] = (path, _value(level.t1), _value(level.t2))
+            one, other = (ABSENT if value is notpresent else value for value in (level.t1, level.t2))
+            found[path] = (path, one, other)
     return sorted(found.values(), key=lambda leaf: tuple((isinstance(step, str), step) for step in leaf[0]))
 
 
@@ -211,9 +209,3 @@ def _differing(old: Any, new: Any) -> tuple[Any, Any]:
 
 def _equal(old: Any, new: Any) -> bool:
     return jsontext.canonical(old) == jsontext.canonical(new)
-
-
-def _value(value: Any) -> Any:
-    from deepdiff.helper import notpresent
-
-    return ABSENT if value is notpresent else value

@@ -25,7 +25,7 @@ _MOST_TRIED = 20_000  # comparisons in all
 
 def same(then: Any, now: Any) -> bool:
     """Return whether the params of two requests differ only in values that the server made up."""
-    bound = _bound()
+    bound = Bound()
     return all(bound.same("", path, before, after) for path, before, after in differences(then, now))
 
 
@@ -85,7 +85,7 @@ class _Matching:
         pair = self._back.get((new.session, new.exchange))
         subject = Subject("call", pair.old.title) if pair else SERVER
         before, after = self._params(old, new)
-        for found in compare_values(before, after, (old.method, "params"), partial(_bound().same, ""), _RULE):
+        for found in compare_values(before, after, (old.method, "params"), partial(Bound().same, ""), _RULE):
             yield subject, found._replace(level="info" if found.path[: len(_DATA)] == _DATA else None)
 
     def _by_place(self, asked: Iterable[Question], of_call: bool) -> dict[Any, list[Question]]:
@@ -110,8 +110,3 @@ class _Matching:
         pair = self._calls.get((old.session, old.exchange))
         names = names_of(self._old.params(pair.old), self._new.params(pair.new)) if pair else {}
         return renamed(self._old.question(old), names), self._new.question(new)
-
-
-def _bound() -> Bound:
-    """A binding in which times are never data."""
-    return Bound(lambda title, path: False)

@@ -12,24 +12,15 @@ from ..rules import Level
 from ..schemas import compare_input, compare_output
 
 Tools = dict[str, dict[str, Any]]
-# Defaults of the hints: https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations
-_HINTS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
-_WORSE = {
-    "readOnlyHint": ("tool-lost-read-only", False),
-    "destructiveHint": ("tool-became-destructive", True),
-    "idempotentHint": ("tool-lost-idempotent", False),
-    "openWorldHint": ("tool-became-open-world", True),
+# The defaults of the hints, which are the worse values, and the rules for becoming so:
+# https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations
+_HINTS = {
+    "readOnlyHint": (False, "tool-lost-read-only"),
+    "destructiveHint": (True, "tool-became-destructive"),
+    "idempotentHint": (False, "tool-lost-idempotent"),
+    "openWorldHint": (True, "tool-became-open-world"),
 }
-_WITH_RULES = {
-    "name",
-    "description",
-    "title",
-    "icons",
-    "inputSchema",
-    "outputSchema",
-    "annotations",
-    "execution",
-}
+_WITH_RULES = {"name", "description", "title", "icons", "inputSchema", "outputSchema", "annotations", "execution"}
 
 
 def compare_tools(old: Tools, new: Tools) -> Iterator[Found]:
@@ -124,7 +115,7 @@ def differing(
 
 def _hints(old: Any, new: Any) -> Iterator[Difference]:
     before, after = ({name: _hint(value, name) for name in _HINTS} for value in (old, new))
-    for name, (worse, bad) in _WORSE.items():
+    for name, (bad, worse) in _HINTS.items():
         # A tool that changes nothing cannot destroy, nor do more the second time.
         moot = after["readOnlyHint"] and name in ("destructiveHint", "idempotentHint")
         if before[name] != after[name] and not moot:
@@ -134,7 +125,7 @@ def _hints(old: Any, new: Any) -> Iterator[Difference]:
 
 def _hint(annotations: Any, name: str) -> bool:
     given = protocol.member(annotations, name)
-    return given if isinstance(given, bool) else _HINTS[name]
+    return given if isinstance(given, bool) else _HINTS[name][0]
 
 
 def _task_support(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:

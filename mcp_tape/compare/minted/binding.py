@@ -17,9 +17,9 @@ _NAMED_TIME = re.compile(r"(?i).*(?:time|timestamp|date|_at|At|since|until|expir
 
 
 class Bound:
-    """Pairs of ids, found so far. `steady`: whether times at a place of a call ever stay the same."""
+    """Pairs of ids, found so far. `steady`: whether times at a place of a call ever stay the same, and are data."""
 
-    def __init__(self, steady: Callable[[str, Path], bool]) -> None:
+    def __init__(self, steady: Callable[[str, Path], bool] = lambda title, path: False) -> None:
         self._steady = steady
         self._names: dict[Any, Any] = {}
         self._back: dict[Any, Any] = {}
@@ -65,10 +65,6 @@ def is_made_up(value: Any) -> bool:
 def made_up_in(text: str) -> list[str]:
     """The parts of a text that look like ids and times."""
     return [found.text for found in made_up(text)]
-
-
-def has_made_up(text: str) -> bool:
-    return bool(made_up(text))
 
 
 def has_time(path: Path, value: Any) -> bool:
