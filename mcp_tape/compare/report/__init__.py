@@ -14,31 +14,23 @@ Every form ends with a line break, and all but JSON cut long values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ...formats.pretty import json_line
 from ..judging import Comparison
 from ..rules import Level
-from .github import render as _github
-from .html import render_all as _html
-from .junit import render_all as _junit
-from .markdown import render as _markdown
-from .text import render as _text
+from . import github, html, junit, markdown, text
 from .wording import View
 
-
-def _json(comparison: Comparison, view: View) -> str:
-    return json_line(comparison.as_dict()).decode()
-
-
-_FORMS: dict[str, Callable[[Comparison, View], str]] = {
-    "text": _text,
-    "json": _json,
-    "markdown": _markdown,
-    "github": _github,
+_Lines = Iterable[str]
+_FORMS: dict[str, Callable[[Comparison, View], _Lines]] = {
+    "text": text.report,
+    "json": lambda comparison, view: [json_line(comparison.as_dict()).decode().removesuffix("\n")],
+    "markdown": markdown.report,
+    "github": github.report,
 }
 # Forms of which there can be only one in a file.
-_WHOLE: dict[str, Callable[[Sequence[Comparison], View], str]] = {"html": _html, "junit": _junit}
+_WHOLE: dict[str, Callable[[Sequence[Comparison], View], _Lines]] = {"html": html.report, "junit": junit.report}
 _BETWEEN = {"text": "\n", "markdown": "\n"}
 FORMATS = (*_FORMS, *_WHOLE)
 
@@ -61,8 +53,12 @@ def render(
     comparisons = [comparison] if isinstance(comparison, Comparison) else comparison
     view = View(colour, width, fail_on, file, ignore_file)
     if format in _WHOLE:
-        return _WHOLE[format](comparisons, view)
-    return _BETWEEN.get(format, "").join(_FORMS[format](one, _at(one, view)) for one in comparisons)
+        return _joined(_WHOLE[format](comparisons, view))
+    return _BETWEEN.get(format, "").join(_joined(_FORMS[format](one, _at(one, view))) for one in comparisons)
+
+
+def _joined(lines: _Lines) -> str:
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _at(comparison: Comparison, view: View) -> View:

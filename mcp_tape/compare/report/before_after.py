@@ -47,20 +47,16 @@ def one_line(change: Change) -> str | None:
 
 def rows(change: Change, cut: Cut) -> list[Row]:
     """Before and after: lines of text, or values as JSON."""
-    lines = _lines if is_text(change) else _value
-    old, new = _trimmed(lines(change.before), lines(change.after))
+    text = is_text(change)
+    old, new = _trimmed(_lines(change.before, text), _lines(change.after, text))
     found = list(_rows(old[:_MOST], new[:_MOST], cut))
     more = sum(row.sign != "…" for row in found[cut.lines :])
     more += max(0, len(old) - _MOST) + max(0, len(new) - _MOST)
     return [*found[: cut.lines], Row("…", count(more, "more line"))] if more else found[: cut.lines]
 
 
-def _lines(side: Any) -> list[str]:
-    return [] if side is ABSENT else side.split("\n")
-
-
-def _value(side: Any) -> list[str]:
-    return [] if side is ABSENT else [jsontext.compact(side)]
+def _lines(side: Any, text: bool) -> list[str]:
+    return [] if side is ABSENT else side.split("\n") if text else [jsontext.compact(side)]
 
 
 def _alike(old: Sequence[str], new: Sequence[str]) -> int:
@@ -100,9 +96,7 @@ def _replaced(old: Sequence[str], new: Sequence[str], cut: Cut) -> Iterator[Row]
 
 def _around(old: str, new: str, width: int) -> tuple[str, str]:
     """Two lines, cut so that the first difference is seen."""
-    if max(len(old), len(new)) <= width:
-        return clip(old, width), clip(new, width)
     start = _alike(old, new) - width // 3
-    if start <= 1:
+    if max(len(old), len(new)) <= width or start <= 1:
         return clip(old, width), clip(new, width)
     return clip(f"…{old[start:]}", width), clip(f"…{new[start:]}", width)

@@ -19,11 +19,7 @@ _CUT = Cut(12, 200)
 _LONGEST = 400
 
 
-def render(comparison: Comparison, view: View) -> str:
-    return "".join(f"{line}\n" for line in _lines(comparison, view))
-
-
-def _lines(comparison: Comparison, view: View) -> list[str]:
+def report(comparison: Comparison, view: View) -> list[str]:
     """Commands, the worst first: GitHub shows ten of a kind, so the summary comes before all other notices."""
     summary = _command("notice", wording.headline(comparison), "\n".join(_summary(comparison, view)), view)
     lines = [*(_unknown(entry, view) for entry in comparison.unknown), summary]

@@ -20,12 +20,8 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-
 _PLURALS: dict[Level, str] = {"error": "Errors", "warn": "Warnings", "info": "Compatible changes"}
 
 
-def render_all(comparisons: Sequence[Comparison], view: View) -> str:
-    """An article for each."""
-    return "".join(f"{line}\n" for line in _page(comparisons, view))
-
-
-def _page(comparisons: Sequence[Comparison], view: View) -> Iterator[str]:
+def report(comparisons: Sequence[Comparison], view: View) -> Iterator[str]:
+    """A page with an article for each."""
     title = escape("; ".join(f"{wording.headline(one)} — {wording.versions(one)}" for one in comparisons))
     yield "<!doctype html>"
     yield '<html lang="en">'

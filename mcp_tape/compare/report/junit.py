@@ -29,21 +29,19 @@ class _Case(NamedTuple):
 _FINE = _Case("mcp-tape", "no changes", "", ())
 
 
-def render_all(comparisons: Sequence[Comparison], view: View) -> str:
+def report(comparisons: Sequence[Comparison], view: View) -> Iterator[str]:
     """A test suite for each."""
     suites = [(comparison, _cases(comparison, view)) for comparison in comparisons]
-    lines = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        f'<testsuites name="mcp-tape"{_counted([case for _, cases in suites for case in cases])}>',
-        *(line for comparison, cases in suites for line in _suite(comparison, cases)),
-        "</testsuites>",
-    ]
-    return "".join(f"{line}\n" for line in lines)
+    yield '<?xml version="1.0" encoding="UTF-8"?>'
+    yield f'<testsuites name="mcp-tape"{_counted([case for _, cases in suites for case in cases])}>'
+    yield from (line for comparison, cases in suites for line in _suite(comparison, cases))
+    yield "</testsuites>"
 
 
 def _cases(comparison: Comparison, view: View) -> list[_Case]:
-    known = [*map(_unknown, comparison.unknown), *_subjects(comparison, view)] or [_FINE]
-    return [*known, *map(_skipped, comparison.skipped)]
+    unknown = [_unplayed("unknown", entry) for entry in comparison.unknown]
+    skipped = [_unplayed("left out", entry) for entry in comparison.skipped]
+    return [*([*unknown, *_subjects(comparison, view)] or [_FINE]), *skipped]
 
 
 def _suite(comparison: Comparison, cases: list[_Case]) -> Iterator[str]:
@@ -71,42 +69,31 @@ def _case(case: _Case) -> Iterator[str]:
     yield "    </testcase>"
 
 
-def _unknown(entry: Unknown) -> _Case:
-    outcome = "error" if entry.grave else "skipped"
-    why = escape(clip(entry.why, _LONGEST))
-    kind = ' type="unknown"' if entry.grave else ""
-    return _Case("unknown", clip(entry.what, _LONGEST), outcome, (f'      <{outcome}{kind} message="{why}"/>',))
-
-
-def _skipped(entry: LeftOut) -> _Case:
-    why = escape(clip(entry.why, _LONGEST))
-    return _Case("left out", clip(entry.what, _LONGEST), "skipped", (f'      <skipped message="{why}"/>',))
+def _unplayed(kind: str, entry: Unknown | LeftOut) -> _Case:
+    grave = isinstance(entry, Unknown) and entry.grave
+    outcome, attribute = ("error", ' type="unknown"') if grave else ("skipped", "")
+    inside = f'      <{outcome}{attribute} message="{escape(clip(entry.why, _LONGEST))}"/>'
+    return _Case(kind, clip(entry.what, _LONGEST), outcome, (inside,))
 
 
 def _subjects(comparison: Comparison, view: View) -> Iterator[_Case]:
-    failing = _failing(comparison, view)
+    failing = {change.fingerprint for change in comparison.at_least(view.fail_on)} if view.fail_on else set()
     changes = sorted(comparison.changes, key=lambda change: change.subject)
     for subject, group in groupby(changes, key=lambda change: change.subject):
         mine = list(group)
         failed = [change for change in mine if change.fingerprint in failing]
         passed = [change for change in mine if change.fingerprint not in failing]
-        inside = [*map(_failure, failed), *(_output(passed) if passed else ())]
+        inside = list(map(_failure, failed))
+        if passed:
+            inside.append(f"      <system-out>{escape(chr(10).join(map(_body, passed)))}</system-out>")
         name = clip(subject.name, _LONGEST) or subject.kind
         yield _Case(subject.kind, name, "failure" if failed else "", tuple(inside))
-
-
-def _failing(comparison: Comparison, view: View) -> set[str]:
-    return {change.fingerprint for change in comparison.at_least(view.fail_on)} if view.fail_on else set()
 
 
 def _failure(change: Change) -> str:
     said = wording.place(change, _LONGEST), clip(change.note, _LONGEST)
     message = escape(" ".join(filter(None, (f"[{change.rule}]", *said))))
     return f'      <failure type="{change.rule}" message="{message}">{escape(_body(change))}</failure>'
-
-
-def _output(changes: list[Change]) -> Iterator[str]:
-    yield f"      <system-out>{escape(chr(10).join(map(_body, changes)))}</system-out>"
 
 
 def _body(change: Change) -> str:

@@ -24,7 +24,7 @@ _HEADINGS: dict[Level, str] = {"error": "❌ {}", "warn": "⚠️ {}", "info": "
 _TAME = re.compile(r"(?:[^\W_]|[ ,;()'→×-])+")  # no markup, link, mention or reference can be made of these
 
 
-def render(comparison: Comparison, view: View) -> str:
+def report(comparison: Comparison, view: View) -> list[str]:
     top, end = list(_top(comparison)), list(_end(comparison, view))
     blocks = [(change.level, "\n".join(_block(change))) for change in comparison.changes]
     room = _ROOM - sum(map(len, top + end))
@@ -32,17 +32,15 @@ def render(comparison: Comparison, view: View) -> str:
     lines = [*top, *_levels(comparison, blocks[:fitting])]
     if fitting < len(blocks):
         lines += ["", f"… and {wording.count(len(blocks) - fitting, 'change')} more than fit here."]
-    return "\n".join([*lines, *end, ""])
+    return [*lines, *end]
 
 
 def _top(comparison: Comparison) -> Iterator[str]:
     mark = "❌ " if comparison.unknown or comparison.count("error") else ""
-    yield f"### {mark}{wording.headline(comparison)}"
-    yield ""
+    yield from (f"### {mark}{wording.headline(comparison)}", "")
     yield f"{_code(wording.versions(comparison))} ({wording.scope(comparison)})"
     for entry in comparison.unknown:
-        yield ""
-        yield f"> ⚠️ **UNKNOWN** {_said(entry.what)}: {_said(entry.why)}"
+        yield from ("", f"> ⚠️ **UNKNOWN** {_said(entry.what)}: {_said(entry.why)}")
 
 
 def _fitting(blocks: list[str], room: int) -> int:
@@ -56,9 +54,7 @@ def _fitting(blocks: list[str], room: int) -> int:
 
 def _levels(comparison: Comparison, blocks: list[tuple[Level, str]]) -> Iterator[str]:
     for level, group in groupby(blocks, key=lambda block: block[0]):
-        yield ""
-        yield f"#### {_HEADINGS[level].format(f'{comparison.count(level)} {level}')}"
-        yield ""
+        yield from ("", f"#### {_HEADINGS[level].format(f'{comparison.count(level)} {level}')}", "")
         yield from (text for _, text in group)
 
 
@@ -77,25 +73,18 @@ def _block(change: Change) -> Iterator[str]:
 def _folded(change: Change) -> Iterator[str]:
     lines = [str(row) for row in rows(change, _CUT)]
     fence = "`" * max(3, 1 + _longest_run("\n".join(lines)))
-    yield "<details><summary>before and after</summary>"
-    yield ""
-    yield f"{fence}diff"
-    yield from lines
-    yield fence
-    yield ""
-    yield "</details>"
+    yield from ("<details><summary>before and after</summary>", "", f"{fence}diff")
+    yield from (*lines, fence, "", "</details>")
 
 
 def _end(comparison: Comparison, view: View) -> Iterator[str]:
     if comparison.ignored:
-        yield ""
-        yield f"{_code(view.ignore_file)}: {wording.count(len(comparison.ignored), 'change')} ignored"
+        yield from ("", f"{_code(view.ignore_file)}: {wording.count(len(comparison.ignored), 'change')} ignored")
     for line in comparison.unused:
-        yield ""
-        yield f"Unused here: {_code(clip(line, _LONGEST))} — remove this line if no other cassette needs it"
+        unused = _code(clip(line, _LONGEST))
+        yield from ("", f"Unused here: {unused} — remove this line if no other cassette needs it")
     if worst := wording.to_accept(comparison):
-        yield ""
-        yield f"Accept one: `echo {worst.fingerprint} >> {wording.visible(view.ignore_file)}`"
+        yield from ("", f"Accept one: `echo {worst.fingerprint} >> {wording.visible(view.ignore_file)}`")
 
 
 def _said(text: str) -> str:

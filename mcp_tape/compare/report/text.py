@@ -20,10 +20,6 @@ _MOST_ALIKE = 50  # of a tool that always fails, one need not read a thousand ca
 _COLOURS = {"error": "31", "warn": "33", "info": "36", "loud": "1;31", "-": "31", "+": "32", "dim": "2"}
 
 
-def render(comparison: Comparison, view: View) -> str:
-    return "".join(f"{line}\n" for line in (*listing(comparison, view), *_end(comparison, view)))
-
-
 def top(comparison: Comparison, view: View) -> Iterator[str]:
     """The headline; then, loudly, what is unknown."""
     found = _styled(wording.headline(comparison), "loud" if comparison.unknown else "", view)
@@ -91,7 +87,8 @@ def _short(change: Change, room: int) -> str | None:
     return clip(value, room) if value is not None and len(value) <= room else None
 
 
-def _end(comparison: Comparison, view: View) -> Iterator[str]:
+def report(comparison: Comparison, view: View) -> Iterator[str]:
+    yield from listing(comparison, view)
     if comparison.ignored:
         yield f"{view.ignore_file}: {wording.count(len(comparison.ignored), 'change')} ignored"
     for line in comparison.unused:

@@ -30,15 +30,12 @@ class View(NamedTuple):
 
 def visible(text: str) -> str:
     """One line on which nothing acts and nothing hides: control, direction and zero-width characters as escapes."""
-    return _COMMAND.sub(_tame, _TRAILING.sub(r"\\x20", harmless(text, _escape)))
+    escaped = harmless(text, lambda char: char.encode("unicode_escape").decode())
+    return _COMMAND.sub(_tame, _TRAILING.sub(r"\\x20", escaped))
 
 
 def _tame(found: re.Match[str]) -> str:
     return found[0][:-1] + f"\\x{ord(found[0][-1]):02x}"
-
-
-def _escape(char: str) -> str:
-    return char.encode("unicode_escape").decode()
 
 
 def clip(text: str, width: int) -> str:
