@@ -113,7 +113,9 @@ class Finder:
             return ahead
         last = self.state.last.get(key)
         found, plain = self._next(key, method, last)
-        if found is None or plain is None or (last is not None and self._is_early(method, last, found)):
+        if found is None or plain is None or found.place in self.state.taken:
+            return None
+        if last is not None and self._is_early(method, last, found):
             return None
         self._take(key, found.place)
         return plain
