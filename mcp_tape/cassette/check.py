@@ -13,9 +13,9 @@ from ..errors import CassetteError
 from ..redaction.redactor import Redactor
 from ..wire import match
 from ..wire.frames import Entry, Frame
+from ..wire.ledger import Ledger
 from . import file, schema, writer
 from .change import secrets
-from .derive import rebuild
 from .reader import Cassette, MessageRow, Session, columns
 
 _MOST = 20  # of one kind in one session: whoever has so many wants to know how many, not which
@@ -99,10 +99,10 @@ def _session(session: Session) -> Iterator[Finding]:
 def _messages(cassette: Cassette, session: Session) -> Iterator[tuple[int, list[Finding]]]:
     """Number of frames looked at, and findings in their messages."""
     forgotten = _forgotten(cassette, session.id)
-    wrong = 0
-    for done, (frame, entries) in enumerate(rebuild(cassette.frames(session.id))):
+    ledger, wrong = Ledger(), 0
+    for done, frame in enumerate(cassette.frames(session.id)):
         stored = _stored(cassette, session.id, frame.seq)
-        if stored == _derived(session, frame, entries, stored, forgotten):
+        if stored == _derived(session, frame, ledger.derive(frame), stored, forgotten):
             yield done, []
             continue
         wrong += 1

@@ -7,13 +7,13 @@ secret key before: that key was made of the text as it was. Where it differs, th
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..wire import match
-from ..wire.frames import Entry, Frame
+from ..wire.frames import Frame
 from ..wire.ledger import Ledger
-from . import replace, writer
+from . import writer
 from .reader import FRAME_COLUMNS, MESSAGE_TYPES, Cassette, frame_of
 
 # By the number of a frame, the keys of its requests by part.
@@ -24,31 +24,14 @@ _WITH_HIDDEN = """FROM messages m JOIN frames f ON f.id = m.frame
     WHERE m.session = ? AND m.key IS NOT NULL AND f.redactions > 0"""
 
 
-def rebuild(frames: Iterable[Frame], ledger: Ledger | None = None) -> Iterator[tuple[Frame, list[Entry]]]:
-    """Derive the entries of frames, in order. Afterwards `ledger.facts` has the facts of their session.
-
-    An entry of status `retry` takes back the key of an earlier request: see `writer.to_be_retried`.
-    """
-    ledger = ledger or Ledger()
-    for frame in frames:
-        yield frame, ledger.derive(frame)
-
-
-def rebuild_cassette(path: str, sessions: Iterable[int] | None = None, *, keep_keys: bool = True) -> None:
-    """Make the messages of a cassette anew, of all sessions or of these, in one transaction."""
-    with replace.opened(path) as db:
-        db.execute("BEGIN IMMEDIATE")
-        for session in list(all_sessions(db) if sessions is None else sessions):
-            rebuild_session(db, session, keep_keys=keep_keys)
-        db.execute("COMMIT")
-
-
-def rebuild_session(db: sqlite3.Connection, session: int, *, keep_keys: bool = True) -> None:
+def rebuild_session(db: sqlite3.Connection, session: int) -> None:
     """Make the messages of one session anew, and its facts, within the caller's transaction.
 
-    `keep_keys`: of requests in which something is hidden, if that was so when they were recorded.
+    Keys of requests in which something was hidden stay, if they were made as ours are.
     """
-    keys = _kept_keys(db, session) if keep_keys else []
+    made_as_ours = "AND (SELECT key_version FROM sessions WHERE id = m.session) = ?"
+    sql = f"SELECT m.key, m.frame, m.part {_WITH_HIDDEN} {made_as_ours}"
+    keys = db.execute(sql, (session, match.KEY_VERSION)).fetchall()
     db.execute("DELETE FROM messages WHERE session = ?", (session,))
     ledger = Ledger()
     again: list[int] = []
@@ -75,10 +58,6 @@ def stored_frames(db: sqlite3.Connection, session: int, last: int | None = None)
         yield frame_of(values)
 
 
-def all_sessions(db: sqlite3.Connection) -> list[int]:
-    return [number for (number,) in db.execute("SELECT id FROM sessions ORDER BY id")]
-
-
 def hidden_keys(cassette: Cassette, session: int) -> Keys:
     """Keys that cannot be made of their frames again, because something in these was hidden."""
     keys: dict[int, dict[int, bytes]] = {}
@@ -87,12 +66,3 @@ def hidden_keys(cassette: Cassette, session: int) -> Keys:
     for seq, part, key in cassette.expected(cassette.rows(sql, (session,)), types):
         keys.setdefault(seq, {})[part] = key
     return keys
-
-
-def _kept_keys(db: sqlite3.Connection, session: int) -> list[tuple[bytes, int, int]]:
-    """Keys of requests in which something was hidden, if they were made as ours are."""
-    return db.execute(
-        f"""SELECT m.key, m.frame, m.part {_WITH_HIDDEN}
-            AND (SELECT key_version FROM sessions WHERE id = m.session) = ?""",
-        (session, match.KEY_VERSION),
-    ).fetchall()

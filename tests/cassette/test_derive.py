@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.cassette.derive import rebuild, rebuild_cassette
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import CassetteError
+from mcp_tape.wire.ledger import Ledger
+from tests.support.derived import rebuild_cassette
 from tests.support.golden import GOLDEN
 from tests.support.texts import everything, hidden, odd, over_http, several, table
 
@@ -53,7 +54,8 @@ def test_only_the_sessions_asked_for_are_made_anew(tmp_path: Path) -> None:
 def test_keys_of_what_was_hidden_can_be_made_anew_too(tmp_path: Path) -> None:
     path = hidden(tmp_path / "tape.db")
     before = table(path, "messages")
-    rebuild_cassette(str(path), keep_keys=False)
+    execute(path, "UPDATE sessions SET key_version = 0")
+    rebuild_cassette(str(path))
     changed = [new[3] for old, new in zip(before, table(path, "messages"), strict=True) if old != new]
     assert changed == [2]  # the second call, which no longer says what was hidden in it
 
@@ -69,6 +71,7 @@ def test_a_cassette_that_cannot_be_read_stays_as_it_was(tmp_path: Path) -> None:
 
 def test_entries_come_with_their_frames_in_order(tmp_path: Path) -> None:
     with Cassette(over_http(tmp_path / "tape.db")) as cassette:
-        made = list(rebuild(cassette.frames(1)))
+        ledger = Ledger()
+        made = [(frame, ledger.derive(frame)) for frame in cassette.frames(1)]
         assert [frame for frame, _ in made] == list(cassette.frames(1))
     assert "retry" in {entry.message.status for _, entries in made for entry in entries}

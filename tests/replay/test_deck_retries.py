@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.cassette.derive import rebuild_cassette
 from mcp_tape.cassette.reader import Cassette
 from tests.support.decks import Player
+from tests.support.derived import rebuild_cassette
 from tests.support.http_facts import Http, cassette
 from tests.support.messages import call, result, tell
 

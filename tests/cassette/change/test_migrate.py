@@ -14,7 +14,7 @@ from sqlite_utils import Database, Migrations
 
 from mcp_tape.cassette import schema
 from mcp_tape.cassette.change.migrate import STEPS, migrate
-from mcp_tape.cassette.derive import all_sessions, rebuild_session
+from mcp_tape.cassette.derive import rebuild_session
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import CassetteError
 from tests.support.decks import alter
@@ -59,7 +59,7 @@ def from_0(db: Database) -> None:
     for statement in schema.SCHEMA.split(";\n"):
         if "messages_exchange" in statement or "messages_cue" in statement or "VIEW stderr" in statement:
             db.execute(statement)
-    for session in all_sessions(db.conn):
+    for (session,) in db.conn.execute("SELECT id FROM sessions").fetchall():
         rebuild_session(db.conn, session)
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from mcp_tape.cassette.change.redact import hide
-from mcp_tape.cassette.derive import rebuild_cassette
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.redaction.redactor import Redactor
 from mcp_tape.wire.frames import Frame
 from tests.support.decks import alter
+from tests.support.derived import rebuild_cassette
 from tests.support.reading import Frames, Recording, call, invoke, make, message, said
 from tests.support.running import ECHO, MCP_TAPE, frames, record, run
 from tests.support.texts import table
