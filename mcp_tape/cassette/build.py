@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ..errors import CassetteError
+from ..wire import jsontext
 from ..wire.channels import HTTP, STDIO, is_http
 from ..wire.frames import Entry, Frame, Message
 from ..wire.ledger import Ledger
@@ -75,7 +76,8 @@ class Builder:
         theirs = {name for group in _GIVEN if not given.keys().isdisjoint(group) for name in group}
         self.forget(self.unfounded() & theirs)
         row = {"transport": HTTP if self._http else STDIO, "ended_at": self._ended_at()} | self._row
-        row["target"] = _target(row["target"])
+        if not isinstance(row["target"], str):  # a text stays as it is, so that it comes back as it went
+            row["target"] = jsontext.dumps(row["target"])
         self._writer.finish(self._number, row | given)
 
     def close(self) -> None:
@@ -110,10 +112,3 @@ def _with_keys(entries: list[Entry], keys: Mapping[int, bytes]) -> list[Entry]:
         entry._replace(key=keys[part]) if part in keys and entry.key is not None else entry
         for part, entry in enumerate(entries)
     ]
-
-
-def _target(target: Any) -> str:
-    """JSON text of a target; a text stays as it is, so that it comes back as it went."""
-    import orjson
-
-    return target if isinstance(target, str) else orjson.dumps(target).decode()

@@ -19,7 +19,6 @@ from .change import secrets
 from .reader import Cassette, MessageRow, Session, columns
 
 _MOST = 20  # of one kind in one session: whoever has so many wants to know how many, not which
-_OWN = ("sqlite_",)  # SQLite's own tables and indices
 
 Progress = Callable[[int], None]
 
@@ -82,7 +81,7 @@ def _objects(rows: Callable[[str], Any]) -> dict[tuple[str, str], Any]:
     """Objects of a schema: tables by their columns, all else by its text."""
     found: dict[tuple[str, str], Any] = {}
     for kind, name, sql in list(rows("SELECT type, name, sql FROM sqlite_master")):
-        if str(name).startswith(_OWN):
+        if str(name).startswith("sqlite_"):  # its own
             continue
         quoted = str(name).replace('"', '""')
         columns = list(rows(f'PRAGMA table_info("{quoted}")')) if kind == "table" else None
@@ -140,20 +139,15 @@ def _derived(
 
 def _rows_of_nobody(cassette: Cassette) -> Iterator[Finding]:
     for table, parent in (("frames", "sessions"), ("messages", "frames"), ("sessions", "sessions")):
-        sql = f"SELECT count(*) FROM pragma_foreign_key_check('{table}')"
-        count = cassette.rows(sql)[0][0]
+        count = cassette.rows(f"SELECT count(*) FROM pragma_foreign_key_check('{table}')")[0][0]
         if count:
             yield Finding("schema", f"{count} rows of {table} belong to none of {parent}")
 
 
 def _secrets(cassette: Cassette, redactor: Redactor, progress: Progress) -> Iterator[Finding]:
     try:
-        yield from _places(cassette, redactor, progress)
+        for place in secrets.secrets(cassette.connection, redactor, progress):
+            path = redactor.text(place.path)  # what stands on the way to a secret may be one, too
+            yield Finding("secret", f"looks like a secret ({place.kind})", place.session, place.seq, path)
     except sqlite3.Error as error:
         raise CassetteError(file.unreadable(cassette.path, error)) from None
-
-
-def _places(cassette: Cassette, redactor: Redactor, progress: Progress) -> Iterator[Finding]:
-    for place in secrets.secrets(cassette.connection, redactor, progress):
-        path = redactor.text(place.path)  # what stands on the way to a secret may be one, too
-        yield Finding("secret", f"looks like a secret ({place.kind})", place.session, place.seq, path)

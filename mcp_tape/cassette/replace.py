@@ -26,8 +26,7 @@ from ..errors import CassetteError, pasted, unchanged
 from . import file
 
 _ENDING = ".part"
-_PATIENCE = 30.0  # seconds
-_A_MOMENT = 0.1  # seconds
+_PATIENCE, _A_MOMENT = 30.0, 0.1  # seconds
 _SPARE = 16 << 20  # bytes, for what is recorded meanwhile
 
 Check = Callable[[sqlite3.Connection, str], None]  # refuses what must not be changed
@@ -48,9 +47,7 @@ class Part:
     """A file in the making, and the path at which it is to be."""
 
     def __init__(self, file: str, path: str) -> None:
-        self.file = file
-        self.path = path
-        self.is_handed_over = False
+        self.file, self.path, self.is_handed_over = file, path, False
 
     def put(self, to: str | None = None) -> None:
         """Take the place, or one beside it, whole or not at all, with the mode of what is at the path."""
@@ -98,8 +95,7 @@ def beside(path: str, *, follow: bool = True) -> Iterator[Part]:
 
 def copy(path: str, to: str) -> None:
     """Copy a cassette, whole even if somebody is adding to it."""
-    source, target = file.connect_to_read(path), file.connect(to)
-    with closing(source), closing(target):
+    with closing(file.connect_to_read(path)) as source, closing(file.connect(to)) as target:
         source.backup(target)
 
 
@@ -133,17 +129,14 @@ def _remove_leftovers(path: str) -> None:
     """Remove what killed commands have left beside a file. Those that live keep theirs locked."""
     place, name = os.path.split(path)
     pattern = re.compile(re.escape(f".{name}.") + "[0-9a-f]{8}" + re.escape(_ENDING))
-    entries: list[str] = []
     with suppress(OSError):  # a directory in which we may write need not be one that we may list
-        entries = os.listdir(place or ".")
-    for entry in filter(pattern.fullmatch, entries):
-        with suppress(OSError):
-            directory = os.path.join(place, entry)
-            lock = _locked(directory, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            try:
-                _remove_directory(directory)
-            finally:
-                os.close(lock)
+        for directory in (os.path.join(place, entry) for entry in os.listdir(place or ".") if pattern.fullmatch(entry)):
+            with suppress(OSError):
+                lock = _locked(directory, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                try:
+                    _remove_directory(directory)
+                finally:
+                    os.close(lock)
 
 
 def _remove_directory(directory: str) -> None:
@@ -275,9 +268,11 @@ def _in_a_copy(path: str, check: Check) -> Iterator[sqlite3.Connection]:
     if not file.may_write(path):
         raise CassetteError(f"{path} cannot be changed: it, or its directory, may not be written")
     try:
-        with closing(_held(path, check)), beside(path) as part:
-            # Not by the connection that holds the cassette, for which SQLite would wait.
-            copy(path, part.file)
+        if os.path.exists(f"{path}-journal"):
+            with suppress(sqlite3.Error):  # somebody writes
+                file.drop_journal(path)
+        with _connected(path, check, _hold), beside(path) as part:
+            copy(path, part.file)  # not by the connection that holds the cassette, for which SQLite would wait
             held = file.identity(path)
             with private(part.file) as db:
                 yield db
@@ -290,51 +285,42 @@ def _in_a_copy(path: str, check: Check) -> Iterator[sqlite3.Connection]:
         raise CassetteError(f"{path} stays as it was: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _held(path: str, check: Check) -> sqlite3.Connection:
-    """Keep everybody else from writing to the cassette while this is connected."""
-
-    def hold(db: sqlite3.Connection) -> None:
-        file.settle(db)
-        if file.header_says_wal(path):
-            raise InUseError(path)
-        try:
-            db.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            raise (InUseError(path) if file.is_locked(error) else error) from None
-
-    if os.path.exists(f"{path}-journal"):
-        with suppress(sqlite3.Error):  # somebody writes
-            file.drop_journal(path)
-    return _connected(path, check, hold)
-
-
-def _connected(path: str, check: Check, claim: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
+@contextmanager
+def _connected(path: str, check: Check, claim: Check) -> Iterator[sqlite3.Connection]:
     """Connect to a cassette, and claim it. What somebody puts in its place until then is not what is connected."""
     before = file.identity(path)
-    db = file.connect(path)
-    try:
+    with closing(file.connect(path)) as db:
         file.guard(db)
         check(db, path)
-        claim(db)
+        claim(db, path)
         if file.identity(path) != before:
             raise InUseError(path)
-    except BaseException:
-        db.close()
-        raise
-    return db
+        yield db
+
+
+def _hold(db: sqlite3.Connection, path: str) -> None:
+    """Keep everybody else from writing to the cassette while this is connected."""
+    file.settle(db)
+    if file.header_says_wal(path):
+        raise InUseError(path)
+    try:
+        db.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        raise (InUseError(path) if file.is_locked(error) else error) from None
+
+
+def _share(db: sqlite3.Connection, path: str) -> None:
+    """Keep everybody else from making the cassette anew while this is connected."""
+    if not file.switch_to_wal(db):
+        raise InUseError(path)
+    db.execute("SELECT 1 FROM sessions").fetchone()
 
 
 @contextmanager
 def _in_place(path: str, check: Check) -> Iterator[sqlite3.Connection]:
-    """Connect beside others. For as long as this is connected, nobody can make the cassette anew."""
-
-    def share(db: sqlite3.Connection) -> None:
-        if not file.switch_to_wal(db):
-            raise InUseError(path)
-        db.execute("SELECT 1 FROM sessions").fetchone()
-
+    """Connect beside others."""
     try:
-        with closing(_connected(path, check, share)) as db:
+        with _connected(path, check, _share) as db:
             _expect_room(db, path)
             db.execute("PRAGMA secure_delete = ON")
             with suppress(NoChange):  # one that was stopped may have left something in the pages

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
+from itertools import chain
 from typing import Any
 
 from ..wire import jsontext, match
@@ -59,7 +60,8 @@ class Writer:
         row = facts | {"incomplete": _NEVER_CLOSED, "key_version": match.KEY_VERSION}
         row["target"] = jsontext.dumps(row["target"])
         with self._transaction() as db:
-            if not _is_there(db, row.get("extends")):  # it was removed since it was chosen
+            extended = db.execute("SELECT 1 FROM sessions WHERE id = ?", (row.get("extends"),)).fetchone()
+            if extended is None:  # it was removed since it was chosen
                 row["extends"] = None
             session = _insert(db, "sessions", row)
         self._began[session] = file.storable(row["started_at"])
@@ -70,18 +72,10 @@ class Writer:
         with self._transaction() as db:
             self._expect({session for session, _, _ in batch})
             first: int = db.execute("SELECT coalesce(max(id), 0) + 1 FROM frames").fetchone()[0]
-            db.executemany(
-                _INSERT_FRAME,
-                ((first + n, session, *_frame_row(frame)) for n, (session, frame, _) in enumerate(batch)),
-            )
-            db.executemany(
-                INSERT_MESSAGE,
-                (
-                    row
-                    for n, (session, frame, new) in enumerate(batch)
-                    for row in message_rows(first + n, session, frame, new)
-                ),
-            )
+            rows = ((first + n, session, *_frame_row(frame)) for n, (session, frame, _) in enumerate(batch))
+            db.executemany(_INSERT_FRAME, rows)
+            messages = (message_rows(first + n, *entered) for n, entered in enumerate(batch))
+            db.executemany(INSERT_MESSAGE, chain.from_iterable(messages))
             forget(db, [(session, seq) for session, _, new in batch for seq in to_be_retried(new)])
             for session, found in facts.items():
                 update_session(db, session, found)
@@ -100,7 +94,8 @@ class Writer:
             yield db
             db.execute("COMMIT")
         except BaseException:
-            _rollback(db)
+            with suppress(sqlite3.Error):  # SQLite has already rolled back, as it does when the disk is full
+                db.execute("ROLLBACK")
             raise
 
     def _left_out(self, session: int) -> str | None:
@@ -146,18 +141,11 @@ class Writer:
 
 def mark_incomplete(path: str, sessions: Iterable[int], why: str) -> None:
     """Note why sessions are not whole, when the writer no longer can."""
-    db = file.connect(path)
-    try:
+    with closing(file.connect(path)) as db:
         for session in sessions:
             # Its number may be another's by now, which was whole.
             db.execute("UPDATE sessions SET incomplete = ? WHERE id = ? AND ended_at IS NULL", (why, session))
         file.settle(db)
-    finally:
-        db.close()
-
-
-def _is_there(db: sqlite3.Connection, session: int | None) -> bool:
-    return db.execute("SELECT 1 FROM sessions WHERE id = ?", (session,)).fetchone() is not None
 
 
 def _insert(db: sqlite3.Connection, table: str, row: dict[str, Any]) -> int:
@@ -173,13 +161,6 @@ def update_session(db: sqlite3.Connection, session: int, facts: dict[str, Any]) 
 
 def _values(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(file.storable(value) if isinstance(value, str) else value for value in row.values())
-
-
-def _rollback(db: sqlite3.Connection) -> None:
-    try:
-        db.execute("ROLLBACK")
-    except sqlite3.Error:
-        pass  # SQLite has already rolled back, as it does when the disk is full
 
 
 def _frame_row(frame: Frame) -> tuple[Any, ...]:

@@ -89,7 +89,8 @@ def _make(output: str, tapes: Sequence[Cassette]) -> list[_Found]:
     """Write the sessions of cassettes to a new file; return them in the order of their new numbers."""
     found = [_Found(file, tape, session) for file, tape in enumerate(tapes) for session in tape.sessions()]
     origins = _origins(found)
-    taken = sorted((entry for entry in found if origins[entry.place] == entry.place), key=_in_time)
+    taken = [entry for entry in found if origins[entry.place] == entry.place]
+    taken.sort(key=lambda entry: (entry.session.started_at, entry.place))
     Writer(output).close()
     with replace.private(output) as db:
         _fill(db, taken, origins)
@@ -112,10 +113,6 @@ def _check_place(paths: Sequence[str], output: str, overwrite: bool) -> None:
     database.tidy(output)
     if there is not None and os.path.getsize(output) and database.header_says_wal(output):
         raise MergeError(f"{output} is in use, and stays as it is; end what records or reads it, then try again")
-
-
-def _in_time(entry: _Found) -> tuple[str, _Place]:
-    return entry.session.started_at, entry.place
 
 
 def _origins(found: Sequence[_Found]) -> dict[_Place, _Place]:
@@ -166,10 +163,8 @@ class _Copies:
 
     def _kind(self, entry: _Found, alone: bool) -> _Kind:
         """All else that copies have in common: what they extend, where that is known, and their frames."""
-        return None if alone else self._extended(entry), digest(entry.tape.frames(entry.session.id))
-
-    def _extended(self, entry: _Found) -> _Place | None:
-        return None if entry.base is None else self.origins.get(entry.base, entry.base)
+        extended = None if alone or entry.base is None else self.origins.get(entry.base, entry.base)
+        return extended, digest(entry.tape.frames(entry.session.id))
 
 
 def _fill(db: sqlite3.Connection, taken: Sequence[_Found], origins: dict[_Place, _Place]) -> None:

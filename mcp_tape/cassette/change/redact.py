@@ -34,7 +34,9 @@ class Hidden(NamedTuple):
 def hide(path: str, redactor: Redactor, progress: Progress = lambda done: None) -> Hidden:
     """Hide what the redactor finds, in every page of the file."""
     with changed(path) as db:
-        _bring_up_to_date(db)
+        # Keys of an older version cannot stand beside ours in one session.
+        older = db.execute("SELECT id FROM sessions WHERE key_version IS NOT ?", (match.KEY_VERSION,))
+        _rebuild(db, [number for (number,) in older])
         seen = _learn(db, redactor, progress)
         found = list(facts(db, redactor))
         with transaction(db):
@@ -71,12 +73,6 @@ def _tally(facts: Iterable[Fact], found: Iterable[Change]) -> Hidden:
         count += 1
         kinds.update(change.kinds())
     return Hidden(kinds, count)
-
-
-def _bring_up_to_date(db: sqlite3.Connection) -> None:
-    """Rebuild sessions with keys of an older version: they cannot stand beside ours in one session."""
-    sql = "SELECT id FROM sessions WHERE key_version IS NOT ?"
-    _rebuild(db, [number for (number,) in db.execute(sql, (match.KEY_VERSION,))])
 
 
 def _rebuild(db: sqlite3.Connection, sessions: Iterable[int]) -> None:
@@ -124,16 +120,9 @@ def _store(db: sqlite3.Connection, change: Change) -> bool:
     stored, frame, text = change.stored, change.stored.frame, change.redacted.text
     kind, messages = frames.parse(text)
     is_message = frame.kind in ("message", "batch")
-    db.execute(
-        "UPDATE frames SET text = ?, head = ?, kind = ?, redactions = redactions + ? WHERE id = ?",
-        (
-            writer.column_text(text),
-            change.head,
-            kind if is_message else frame.kind,
-            max(1, change.redacted.count),
-            stored.id,
-        ),
-    )
+    new_kind, count = kind if is_message else frame.kind, max(1, change.redacted.count)
+    sql = "UPDATE frames SET text = ?, head = ?, kind = ?, redactions = redactions + ? WHERE id = ?"
+    db.execute(sql, (writer.column_text(text), change.head, new_kind, count, stored.id))
     if text == FAILED:
         writer.update_session(db, stored.session, {"incomplete": LEFT_OUT})
     if not is_message:

@@ -77,7 +77,7 @@ def secrets(db: sqlite3.Connection, redactor: Redactor, progress: Progress = lam
 
 def changes(redactor: Redactor, block: Iterable[Stored]) -> list[Change]:
     """Redact frames; those that it changes."""
-    found = (_hide(redactor, stored) for stored in block)
+    found = (Change(it, _redacted(redactor, it.frame.text, it), _hidden_head(redactor, it)) for it in block)
     return [new for new in found if (new.redacted.text, new.head) != (new.stored.frame.text, new.stored.frame.head)]
 
 
@@ -106,10 +106,6 @@ def _stored(row: Sequence[Any]) -> Stored:
     return Stored(number, session, frame_of(values))
 
 
-def _hide(redactor: Redactor, stored: Stored) -> Change:
-    return Change(stored, _redacted(redactor, stored.frame.text, stored), _hidden_head(redactor, stored))
-
-
 def _hidden_head(redactor: Redactor, stored: Stored) -> bytes | None:
     """Redact the fields before an event's data as in recording: clients echo ids and act on the other fields.
 
@@ -133,12 +129,13 @@ def facts(db: sqlite3.Connection, redactor: Redactor) -> Iterator[Fact]:
     """Redact the facts of sessions; those that it changes."""
     for number, target, *texts in db.execute(f"SELECT id, target, {', '.join(_FACTS)} FROM sessions ORDER BY id"):
         pairs = [("target", target, _target(redactor, target))]
-        pairs += [(name, text, redactor.text(text)) for name, text in zip(_FACTS, texts, strict=True) if _is_text(text)]
+        named = zip(_FACTS, texts, strict=True)
+        pairs += [(name, text, redactor.text(text)) for name, text in named if isinstance(text, str)]
         yield from ((number, name, old, new) for name, old, new in pairs if old != new)
 
 
 def _target(redactor: Redactor, text: Any) -> Any:
-    if not _is_text(text):
+    if not isinstance(text, str):
         return text  # a stranger's
     try:
         target = jsontext.loads(text)
@@ -148,10 +145,6 @@ def _target(redactor: Redactor, text: Any) -> Any:
         return redactor.text(text)  # not ours, but somebody's
     hidden = redactor.target(target) if plain else target
     return text if hidden == target else orjson.dumps(hidden).decode()
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
 
 
 def _places(old: bytes, new: bytes) -> Iterator[tuple[str, str]]:
