@@ -57,9 +57,11 @@ def blocks(cassette: Cassette, session: int) -> Iterator[Block]:
         if _races(frame, labels):
             racing.append((len(frame.channel), frame.channel, frame.seq))  # get-2 before get-10
         else:
-            yield _block(session, frame, _what(frame, labels) + _channel(frame), _body(frame))
+            yield _block(session, frame, _what(frame, labels), _body(frame))
     for _, _, seq in sorted(racing):
-        yield from _of_channel(cassette, session, seq)
+        found = cassette.frame(session, seq)
+        for frame, labels in labelled(cassette, session, [found] if found else []):
+            yield _block(session, frame, _what(frame, labels), _body(frame))
     for frame in filters.frames(cassette, session, filters.parse(_STDERR)):
         if frame.kind == "stderr":
             yield _block(session, frame, "stderr", _margin(frame.text))
@@ -77,16 +79,6 @@ def _is_end(frame: Frame) -> bool:
     return event in _ENDS or (event == "abort" and frame.sender == "client")
 
 
-def _of_channel(cassette: Cassette, session: int, seq: int) -> Iterator[Block]:
-    found = cassette.frame(session, seq)
-    for frame, labels in labelled(cassette, session, [found] if found else []):
-        if frame.kind == "control":
-            event, details = happened(frame)
-            yield _block(session, frame, f"{event} {details}".rstrip() + _channel(frame), _facts(frame))
-        else:
-            yield _block(session, frame, _what(frame, labels) + _channel(frame), _body(frame))
-
-
 def _row(session: Session) -> Iterator[str]:
     row = session._asdict()
     for name in _FACTS:
@@ -99,24 +91,18 @@ def _block(session: int, frame: Frame, what: str, text: Iterable[str]) -> Block:
 
 
 def _what(frame: Frame, labels: list[Label]) -> str:
-    if frame.kind == "batch":
-        return "batch"
-    if frame.kind == "noise" and not any(label.status == "refused" for label in labels):
-        return "noise"
-    return labels[0].words() or labels[0].kind if labels else frame.kind
-
-
-def _channel(frame: Frame) -> str:
-    return f" on {frame.channel}" if is_http(frame.channel) else ""
-
-
-def _facts(frame: Frame) -> Iterable[str]:
-    """Details of an event of HTTP: headers and more."""
-    return canonical(frame.text) or _margin(frame.text)
+    refused = any(label.status == "refused" for label in labels)
+    if frame.kind == "control":
+        what = " ".join(happened(frame)).rstrip()
+    elif not labels or frame.kind == "batch" or (frame.kind == "noise" and not refused):
+        what = frame.kind
+    else:
+        what = labels[0].words() or labels[0].kind
+    return what + (f" on {frame.channel}" if is_http(frame.channel) else "")
 
 
 def _body(frame: Frame) -> Iterable[str]:
-    text = canonical(frame.text) if frame.kind in ("message", "batch") else None
+    text = canonical(frame.text) if frame.kind in ("message", "batch", "control") else None
     return text or _margin(frame.text)
 
 

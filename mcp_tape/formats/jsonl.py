@@ -61,19 +61,14 @@ def _target(text: str) -> Any:
 
 
 def _row(frame: Frame) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "seq": frame.seq,
-        "at": frame.at,
-        "sender": frame.sender,
-        "channel": frame.channel,
-        "kind": frame.kind,
-        "eol": frame.eol.decode("latin-1"),
-    }
-    if frame.head is not None:
-        row |= _data(frame.head, "head", "head_base64")
-    if frame.redactions:
-        row["redactions"] = frame.redactions
-    return row | _data(frame.text, "text", "base64")
+    seq, at, sender, channel, kind, text, eol, head, redactions = frame
+    row: dict[str, Any] = {"seq": seq, "at": at, "sender": sender, "channel": channel, "kind": kind}
+    row["eol"] = eol.decode("latin-1")
+    if head is not None:
+        row |= _data(head, "head", "head_base64")
+    if redactions:
+        row["redactions"] = redactions
+    return row | _data(text, "text", "base64")
 
 
 def _data(data: bytes, as_text: str, as_base64: str) -> dict[str, str]:
@@ -162,9 +157,8 @@ def _read_session(row: dict[str, Any], known: Mapping[int, object]) -> dict[str,
     """Row of a session from its line."""
     if _number(row, "format", FORMAT) > FORMAT:
         raise _WrongError("a newer mcp-tape wrote this; upgrade with: pip install -U mcp-tape")
-    found = {
-        name: row[name] for name in Session._fields if not (name in _NEEDED and row.get(name) is None) and name in row
-    }
+    given = [name for name in Session._fields if name in row]
+    found = {name: row[name] for name in given if not (name in _NEEDED and row[name] is None)}
     for name, value in found.items():
         if value is None:
             continue
@@ -173,7 +167,8 @@ def _read_session(row: dict[str, Any], known: Mapping[int, object]) -> dict[str,
         elif name not in ("target", "key_version") and not _is_text(value):
             raise _WrongError(f"{name} is no text")
     found = {name: value for name, value in found.items() if name != "id"}
-    if not _is_storable(found.get("target")):
+    target = found.get("target")
+    if not (target is None or isinstance(target, (dict, list)) or _is_text(target)):
         raise _WrongError('target is neither text nor an object such as {"command": ["server"]}')
     if row.get("session") is not None:
         found["id"] = _number(row, "session")
@@ -266,7 +261,3 @@ def _is_text(value: Any) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _is_storable(target: Any) -> bool:
-    return target is None or isinstance(target, (dict, list)) or _is_text(target)

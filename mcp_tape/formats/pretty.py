@@ -148,11 +148,6 @@ def in_pieces(parts: Iterable[str]) -> Iterator[str]:
     yield "".join(piece)
 
 
-def in_one_line(text: str) -> str:
-    """Put a JSON text on one line, without the white space between its tokens."""
-    return "".join(jsontext.TOKEN.findall(text))
-
-
 def canonical(text: bytes) -> Iterator[str] | None:
     """Lay out JSON with members in the order of their names, and strings by value. None where it is not JSON."""
     odd = _ODD_NUMBER.search(text) is not None

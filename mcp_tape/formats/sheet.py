@@ -29,7 +29,7 @@ from ..wire.channels import PIPES, STDIO
 from ..wire.frames import Frame, Message
 from ..wire.ledger import Ledger
 from .jsonl import kind_of
-from .pretty import in_one_line, is_json, laid_out
+from .pretty import is_json, laid_out
 
 _HEAD = re.compile(r"@(\d{1,18}|new)\s+(client|server)(?:\s+(?!control\b)([\w.-]+))?(\s+control)?\s*(?:#.*)?")
 _PLAIN_CHANNEL = re.compile(r"[\w.-]+")
@@ -256,7 +256,8 @@ def _text(block: _Block, lines: list[str]) -> bytes:
             raise SheetError(first, "this is not base64") from None
     _check(source, first)
     try:
-        return (str(json.loads(source)) if source.startswith('"') else in_one_line(source)).encode()
+        text = str(json.loads(source)) if source.startswith('"') else "".join(jsontext.TOKEN.findall(source))
+        return text.encode()
     except UnicodeEncodeError:
         raise SheetError(first, "half a character cannot be kept; write it as an escape within JSON") from None
 
