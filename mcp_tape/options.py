@@ -19,7 +19,7 @@ MODES = ("none", "once", "new_episodes", "all", "rewrite")
 UNPLAYED = ("ignore", "warn", "error")
 MAX_DECODED = 64 * 10**6  # bytes that a compressed body may have when it is not: a bomb of 64 kB has as many
 
-JSON_PATH = "wire.jsonpath:compile_path"
+JSON_PATH = "wire.jsonpath:JsonPath"
 
 _Row = namedtuple(
     "_Row",

@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..errors import SettingsError
-from ..wire.jsonpath import JsonPath, compile_path, read_path
+from ..wire.jsonpath import JsonPath, read_path
 from ..wire.jsontext import Path
 from .changes import Change, Difference, Found, change
 from .rules import LEVELS, RULES, Category, Level, risen
@@ -128,7 +128,7 @@ class Comparison(NamedTuple):
 
 def judged(found: Iterable[Found], settings: Settings) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
     """Return the changes that count and those that are ignored, both sorted, each change once."""
-    left_out = [compile_path(source) for source in settings.ignore_paths]
+    left_out = [JsonPath(source) for source in settings.ignore_paths]
     merged: dict[str, Change] = {}
     for subject, difference in found:
         if any(_at(leave, difference.path) for leave in left_out):
@@ -243,7 +243,7 @@ def _no_rule(word: str) -> str:
 
 def _hides_at(place: str, subject: str) -> _Hides:
     """Hide changes at or below a place; with a subject, only of those that match."""
-    lies, fits = compile_path(place), _glob(subject or "*")
+    lies, fits = JsonPath(place), _glob(subject or "*")
     return lambda change: lies.covers(_read_path(change.path)) and fits(str(change.subject))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
 from ..errors import SettingsError
-from ..wire.jsonpath import compile_path
+from ..wire.jsonpath import JsonPath
 from .judging import Ignores, Settings, added_lines, parse_ignores
 from .rules import CATEGORIES, LEVELS, RULES, Category, Level
 
@@ -180,7 +180,7 @@ def _paths(key: str, value: Any) -> tuple[str, ...]:
         raise ValueError(f'[tool.mcp-tape] {key} is a list of JSONPaths, as in ["$.result.uptime"], not {value!r}')
     for path in value:
         try:
-            compile_path(path)
+            JsonPath(path)
         except ValueError as error:
             raise ValueError(f"[tool.mcp-tape] {key}: {error}") from None
     return tuple(value)

@@ -48,7 +48,6 @@ class Asked(Protocol):
 
 
 def redactor(rules: Rules, most_seen: int | None = None) -> Redactor:
-    """Return a redactor with these rules."""
     from ..values import named_function
     from .redactor import Redactor
 
@@ -90,7 +89,6 @@ class Discreet:
             return FAILED
 
     def command(self, words: Sequence[str]) -> str:
-        """Redact a command line."""
         try:
             return " ".join(self._loaded().arguments(words))
         except Exception:

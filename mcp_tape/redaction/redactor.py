@@ -172,16 +172,11 @@ class Redactor:
 
     def _hidden(self, source: str, look: _Look, channel: str) -> tuple[str, bool]:
         """Return a text without the secrets that it reveals by itself, and whether it is JSON."""
-        static = self._static(source, look, _within(channel))
-        return (static, True) if static is not None else (self._free_text(source, look, _within(channel)), False)
-
-    def _static(self, source: str, look: _Look, within: Names) -> str | None:
-        """Return a JSON text without the secrets that it reveals by itself; None if it is no JSON."""
         if not is_json(source):
-            return None
+            return self._free_text(source, look, _within(channel)), False
         if look is _SEEN_ONLY:
-            return source
-        return self._document(self._hide_places(source) if self._own.has_places else source, look, within)
+            return source, True
+        return self._document(self._hide_places(source) if self._own.paths else source, look, _within(channel)), True
 
     def _document(self, source: str, look: _Look, within: Names) -> str:
         values = StringValues(source)

@@ -9,7 +9,7 @@ from typing import Any
 from ..wire import jsontext
 from ..wire.frames import Side
 from ..wire.secret_names import MARK, PLACEHOLDER, source_of
-from .strings import StringValues
+from .strings import StringValues, is_json
 
 PREFIX = "MCP_TAPE_SECRET_"
 _NO_NAME = re.compile(r"[^A-Za-z0-9]+")
@@ -55,18 +55,9 @@ def _document(source: str, environ: Mapping[str, str]) -> str:
 
 
 def _string(value: str, environ: Mapping[str, str]) -> str:
-    if _is_json(value):
+    if is_json(value, deep=False):
         return _document(value, environ)
     return PLACEHOLDER.sub(lambda found: environ.get(variable(source_of(found[0])), found[0]), value)
-
-
-def _is_json(value: str) -> bool:
-    if value.lstrip()[:1] not in ("{", "["):
-        return False
-    try:
-        return isinstance(jsontext.loads(value), (dict, list)) and not PLACEHOLDER.fullmatch(value)
-    except (ValueError, RecursionError):
-        return False
 
 
 def _strings(value: Any) -> Iterator[str]:

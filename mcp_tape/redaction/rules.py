@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ..wire import jsontext, protocol, secret_names
-from ..wire.jsonpath import compile_path, names_of
+from ..wire.jsonpath import JsonPath, names_of
 from ..wire.secret_names import MARK, PLACEHOLDER, placeholder
 from . import shapes
 from .shapes import Shape
@@ -55,7 +55,6 @@ def _mark(source: str) -> str:
 
 
 def is_mark(text: str) -> bool:
-    """Return whether a text is one placeholder."""
     return PLACEHOLDER.fullmatch(text) is not None
 
 
@@ -117,14 +116,11 @@ def assignment_rule(is_secret: Callable[[str], bool], see: Callable[[str, str], 
 
 
 def _without(text: str, spans: Iterable[tuple[int, int, str]], see: Callable[[str, str], None]) -> str:
-    out: list[str] = []
-    done = 0
+    splices = []
     for start, end, name in spans:
         see(text[start:end], name)
-        out += (text[done:start], mark(f"key:{name}"))
-        done = end
-    out.append(text[done:])
-    return "".join(out)
+        splices.append((start, end, mark(f"key:{name}")))
+    return jsontext.splice(text, splices)
 
 
 def _assigned(text: str, is_secret: Callable[[str], bool]) -> Iterator[tuple[int, int, str]]:
@@ -229,37 +225,29 @@ class OwnRules:
     """The rules of a user."""
 
     def __init__(
-        self,
-        keys: Iterable[str] = (),
-        paths: Iterable[str] = (),
-        values: Iterable[str] = (),
-        functions: Iterable[Rule] = (),
+        self, keys: Iterable[str], paths: Iterable[str], values: Iterable[str], functions: Iterable[Rule]
     ) -> None:
         paths = tuple(paths)
         self.names = frozenset(map(secret_names.fold, keys))
         self._marks = [mark(f"path:{path}") for path in paths]
-        self._paths = [compile_path(path) for path in paths]
-        self.outermost = Place((), tuple(path.start for path in self._paths), True)
+        self.paths = [JsonPath(path) for path in paths]
+        self.outermost = Place((), tuple(path.start for path in self.paths), True)
         self.rules = (*(pattern_rule(re.compile(value)) for value in values), *functions)
         self._quick_names = all(_QUICK_NAME.fullmatch(name) for name in self.names)
         self._folded = (*self.names, *_KELVIN)
         self._steps = [_quick_steps(path) for path in paths]
-
-    @property
-    def has_places(self) -> bool:
-        return bool(self._paths)
 
     def within(self, place: Place, step: str | int) -> Place:
         """Return the place of an inner value; a message in a batch is placed as if it were alone."""
         if isinstance(step, int) and place.outermost:
             return place._replace(outermost=False)
         names = (*place.names, step)[: _LONGEST_PATH + 1] if isinstance(step, str) else place.names
-        states = zip(self._paths, place.states, strict=True)
+        states = zip(self.paths, place.states, strict=True)
         return Place(names, tuple(path.down(state, step) for path, state in states), False)
 
     def hidden_at(self, place: Place) -> str | None:
         """Return the placeholder for the value at a place; None if no path ends there."""
-        marks = zip(self._marks, self._paths, place.states, strict=True)
+        marks = zip(self._marks, self.paths, place.states, strict=True)
         return next((mark for mark, path, state in marks if path.ends(state)), None)
 
     def may_name(self, probe: bytes) -> bool:
@@ -272,7 +260,6 @@ class OwnRules:
         return any(word in folded for word in self._folded)
 
     def may_hide(self, text: bytes, probe: bytes) -> bool:
-        """Return whether a text may contain anything to hide."""
         if self.may_name(probe) or any(all(step in probe for step in steps) for steps in self._steps):
             return True
         return bool(self.rules) and self._finds_in(text.decode("utf-8", "surrogateescape"))

@@ -196,7 +196,7 @@ def hinted(text: bytes, named: bool) -> list[Shape]:
     found = [shape for shape in SHORT if shape.signs in wire]
     if named:
         found += [shape for shape in NAMED if any(sign in wire for sign in shape.signs.split())]
-    if _RUN in _without_long_words(text).translate(_RUN_CHARACTERS):
+    if _RUN in text.replace(_NOTIFICATION, b"").replace(_META, b"").translate(_RUN_CHARACTERS):
         signs = set(_any_sign().findall(wire))
         found += [LONG[number] for number in sorted({number for sign in signs for number in _signed(sign)})]
     return found
@@ -206,10 +206,6 @@ def hinted(text: bytes, named: bool) -> list[Shape]:
 def compiled(shape: Shape) -> re.Pattern[str]:
     """Compile a shape when first needed: most sessions need none."""
     return re.compile(shape.pattern, re.ASCII)
-
-
-def _without_long_words(text: bytes) -> bytes:
-    return text.replace(_NOTIFICATION, b"").replace(_META, b"")
 
 
 @cache

@@ -15,7 +15,6 @@ POST, GET = "post-", "get-"  # followed by a number
 
 
 def http_channel(verb: str, number: int) -> str:
-    """Name of the channel of an HTTP request."""
     return f"{verb.lower()}-{number}"
 
 

@@ -27,10 +27,9 @@ class TooLargeError(ValueError):
 
 
 class Decoder:
-    """One compressed body. Raises ValueError if it is malformed or its coding is unknown."""
+    """One compressed body, and how many bytes it may decompress to. ValueError if it or its coding cannot be read."""
 
     def __init__(self, coding: str, most: int = MAX_DECODED) -> None:
-        """`most`: bytes that it may decompress to."""
         self._window = _WINDOWS.get(coding.strip().lower())
         self._left = most
         self._body: Any = None

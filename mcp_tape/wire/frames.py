@@ -122,7 +122,8 @@ def _shallow(text: str, levels: int) -> Any:
 def _message(body: Any, text: bytes, at: jsontext.Path) -> Message | None:
     if not isinstance(body, dict):
         return None
-    rpc_id = _id(body.get("id"), text, at)
+    value = body.get("id")
+    rpc_id = id_text(_exact(value, text, (*at, "id")) if type(value) is float else value)
     inner = body.get("params", body.get("result"))
     if type(inner) is dict and ("_meta" in inner or "requestId" in inner or "progressToken" in inner):
         name_exactly(body, text, at)
@@ -191,10 +192,6 @@ def name_exactly(body: dict[str, Any], text: str | bytes, at: jsontext.Path) -> 
             inner = inner.get(step) if type(inner) is dict else None
         if type(inner) is dict and path[-1] in inner:
             inner[path[-1]] = _exact(inner[path[-1]], text, (*at, *path))
-
-
-def _id(value: Any, text: bytes, at: jsontext.Path) -> str | None:
-    return id_text(_exact(value, text, (*at, "id")) if type(value) is float else value)
 
 
 def _exact(value: Any, text: str | bytes, path: jsontext.Path) -> Any:

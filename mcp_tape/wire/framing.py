@@ -40,7 +40,10 @@ class Lines:
         self._parts.append(first)
         self._size += len(first)
         if not newline:
-            return self._piece() if self._size >= self._limit else []
+            if self._size < self._limit:
+                return []
+            self.split = True
+            return [(self._take(), b"")]
         done = [_line(self._take())]
         *lines, last = rest.split(b"\n")
         done += map(_line, lines)
@@ -52,10 +55,6 @@ class Lines:
         """Return the last line, if it had no newline."""
         last = self._take()
         return [(last, b"")] if last else []
-
-    def _piece(self) -> list[Line]:
-        self.split = True
-        return [(self._take(), b"")]
 
     def _take(self) -> bytes:
         parts, self._parts, self._size = self._parts, [], 0
@@ -103,7 +102,6 @@ class Event(NamedTuple):
     eol: bytes
 
     def field(self, name: bytes) -> str | None:
-        """Return the last value of a field in the head."""
         return field(self.head, name)
 
 

@@ -32,7 +32,7 @@ _Step = str | int | _Wild
 
 
 class JsonPath:
-    """A JSONPath, matched step by step in linear time, however many `..` it has.
+    """A JSONPath, matched step by step in linear time, however many `..` it has. ValueError if it is malformed.
 
     The state of a match is a set of positions, held as the bits of an integer (the shift-and algorithm): bit n is set
     if n of the steps may have been passed.
@@ -54,11 +54,9 @@ class JsonPath:
         return self._past_deep((state & self._named.get(step, self._any)) << 1 | state & self._deep)
 
     def ends(self, state: int) -> bool:
-        """Return whether a state is a match."""
         return state & self._end != 0
 
     def __call__(self, path: Path) -> bool:
-        """Return whether a path matches."""
         state = self.start
         for step in path:
             state = self.down(state, step)
@@ -76,11 +74,6 @@ class JsonPath:
     def _past_deep(self, state: int) -> int:
         """Skip `..`, which may stand for no step at all; the step behind it is never a `..`."""
         return state | (state & self._deep) << 1
-
-
-def compile_path(source: str) -> JsonPath:
-    """Compile a JSONPath; ValueError if it is malformed."""
-    return JsonPath(source)
 
 
 def split_paths(source: str) -> list[str]:
@@ -126,7 +119,6 @@ def _named(step: re.Match[str]) -> _Step:
 
 
 def path_text(path: Iterable[str | int]) -> str:
-    """Return a path as JSONPath."""
     return "$" + "".join(_step_text(step) for step in path)
 
 

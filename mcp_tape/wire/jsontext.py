@@ -129,9 +129,7 @@ def dumps(value: Any) -> str:
         return json.dumps(value)
 
 
-def quote(text: str) -> str:
-    """Return a JSON string token."""
-    return dumps(text)
+quote = dumps  # a text as a JSON string token
 
 
 def escaped(letter: str) -> str:
@@ -233,7 +231,6 @@ class Places:
         self._steps: list[tuple[int, str | int]] = [(0, "")]
 
     def down(self, within: int, step: str | int) -> int:
-        """Return the place of an inner value."""
         number = self._numbers.setdefault((within, step), len(self._steps))
         if number == len(self._steps):
             self._steps.append((within, step))
@@ -244,7 +241,6 @@ class Places:
         return self._steps[place]
 
     def path(self, place: int) -> Path:
-        """Return the path of a place."""
         steps: list[str | int] = []
         while place:
             place, step = self._steps[place]

@@ -127,7 +127,10 @@ class Ledger:
         waiting = [exchange for exchange in self._exchanges.values() if exchange.channel == frame.channel]
         event = facts.get("event")
         if event == "request":
-            self._resume(self._streams.origin(frame.channel))
+            origin = self._streams.origin(frame.channel)
+            for exchange in self._exchanges.values():
+                if exchange.channel == origin:  # the client resumes its stream: leaving it had not cancelled it
+                    exchange.cancelled = False
         if event == "failed" or (event == "response" and self._streams.has_ended(frame.channel, facts)):
             for exchange in waiting:
                 del self._exchanges[exchange.channel, exchange.rpc_id]
@@ -147,12 +150,6 @@ class Ledger:
         self._forgotten[exchange.seq] = exchange.before
         while self._last_client in self._forgotten:
             self._last_client = self._forgotten[self._last_client]
-
-    def _resume(self, channel: str) -> None:
-        """Reopen the exchanges of a stream that the client resumes: leaving it had not cancelled them."""
-        for exchange in self._exchanges.values():
-            if exchange.channel == channel:
-                exchange.cancelled = False
 
     def _body(self, frame: Frame, messages: list[Message]) -> list[Entry]:
         """Return the entries of an HTTP response; a body that answers none of the requests refuses them all."""
@@ -174,7 +171,7 @@ class Ledger:
         answers, exchange = None, None
         if frame.seq != self._last_client:  # the messages of a batch share a seq
             self._before, self._last_client = self._last_client, frame.seq
-        self._learn(message.method, message)
+        self.facts |= protocol.session_facts(message.method, message.body)
         if message.kind == "request" and message.rpc_id is not None:
             token = frames.token_asked(message)
             listen = message.method == protocol.LISTEN
@@ -202,7 +199,7 @@ class Ledger:
             del self._exchanges[exchange.channel, exchange.rpc_id]
             answers = exchange.seq
             self.exchanges += 1
-            self._learn(exchange.method, message)
+            self.facts |= protocol.session_facts(exchange.method, message.body)
         return Entry(message, answers, key, exchange.seq if exchange else None, cue)
 
     def _named_by(self, frame: Frame, message: Message) -> _Exchange | None:
@@ -251,9 +248,6 @@ class Ledger:
         exchange.acknowledged = True
         return exchange.last_client
 
-    def _learn(self, method: str | None, message: Message) -> None:
-        self.facts |= protocol.session_facts(method, message.body)
-
 
 class _Streams:
     """State of the HTTP channels of one session, from its control frames."""
@@ -287,7 +281,6 @@ class _Streams:
         return facts.get("status") == 404 and channel in self._in_session
 
     def learn(self, frame: Frame, facts: dict[str, Any]) -> None:
-        """Take in a control frame."""
         event, channel = facts.get("event"), frame.channel
         headers = facts.get("headers")
         if event == "request" and isinstance(headers, dict):

@@ -85,10 +85,9 @@ def rule(ignore: Sequence[str], match_on: Sequence[str]) -> Rule | None:
     """Compile `--ignore` and `--match-on`: all counts but what is ignored, or only what is named; None without both."""
     if not ignore and not match_on:
         return None
-    from .jsonpath import compile_path  # most replays need none
+    from .jsonpath import JsonPath  # most replays need none
 
-    ignored = [compile_path(source) for source in ignore]
-    named = [compile_path(source) for source in match_on]
+    ignored, named = list(map(JsonPath, ignore)), list(map(JsonPath, match_on))
 
     def counts(path: Path) -> bool:
         if any(place.covers(path) for place in ignored):
@@ -99,7 +98,6 @@ def rule(ignore: Sequence[str], match_on: Sequence[str]) -> Rule | None:
 
 
 def key_under(counts: Rule, method: str, params: Any) -> bytes:
-    """Return a key made only of what counts."""
     return _digest(method, counted(counts, asked(method, params)))
 
 

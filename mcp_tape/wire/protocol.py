@@ -138,7 +138,6 @@ def call_title(method: str, name: str | None) -> str:
 
 
 def without_meta(params: Any) -> Any:
-    """Return params without `_meta`."""
     return {k: v for k, v in params.items() if k != "_meta"} if isinstance(params, dict) else params
 
 

@@ -116,7 +116,6 @@ def placeholder(source: str) -> str:
 
 
 def source_of(placeholder: str) -> str:
-    """Return the source that a placeholder names."""
     return placeholder[len(MARK) : -1]
 
 
@@ -167,7 +166,6 @@ def is_ambiguous_key(name: str) -> bool:
 
 
 def is_secret_env(name: str) -> bool:
-    """Return whether an environment variable of this name holds a secret."""
     name = name.upper()
     return re.search(_ENV_NAME, name) is not None and re.search(_NOT_ENV_NAME, name) is None
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mcp_tape.redaction import rules, shapes
 from mcp_tape.redaction.redactor import Redacted, Redactor
 from mcp_tape.wire import jsontext, match, protocol, secret_names
-from mcp_tape.wire.jsonpath import compile_path
+from mcp_tape.wire.jsonpath import JsonPath
 from mcp_tape.wire.secret_names import MARK
 from tests.redaction.test_redactor import TOKEN, message
 from tests.support.running import python
@@ -265,7 +265,7 @@ class ByPath(Redactor):
         for path, start, end in jsontext.values(source, sys.maxsize):
             inner = path[1:] if path and isinstance(path[0], int) else path
             names = tuple(step for step in path if isinstance(step, str))
-            fits = [place for place in PLACES if compile_path(place)(inner)]
+            fits = [place for place in PLACES if JsonPath(place)(inner)]
             if fits and names not in protocol.UNTOUCHED:
                 splices.append((start, end, json.dumps(f"[redacted:path:{fits[0].replace(']', '_')}]")))
         return jsontext.splice(source, splices)

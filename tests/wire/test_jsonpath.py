@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_tape.wire.jsonpath import compile_path, path_text, read_path, split_paths
+from mcp_tape.wire.jsonpath import JsonPath, path_text, read_path, split_paths
 from mcp_tape.wire.jsontext import Path
 
 FITS = [
@@ -50,12 +50,12 @@ FITS_NOT = [
 
 @pytest.mark.parametrize(("source", "path"), FITS)
 def test_a_jsonpath_fits_the_place_it_names(source: str, path: Path) -> None:
-    assert compile_path(source)(path)
+    assert JsonPath(source)(path)
 
 
 @pytest.mark.parametrize(("source", "path"), FITS_NOT)
 def test_a_jsonpath_fits_no_other_place(source: str, path: Path) -> None:
-    assert not compile_path(source)(path)
+    assert not JsonPath(source)(path)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_jsonpath_fits_no_other_place(source: str, path: Path) -> None:
 )
 def test_what_is_not_a_jsonpath_is_refused_with_its_text(source: str) -> None:
     with pytest.raises(ValueError, match="JSONPath") as refused:
-        compile_path(source)
+        JsonPath(source)
     assert repr(source) in str(refused.value)
 
 
@@ -75,7 +75,7 @@ KEYS = st.text() | st.text(st.sampled_from("\n\t\x00\x1b\x7f\u200b\u2028\ud800'\
 def test_a_path_that_is_written_reads_back(path: Path) -> None:
     written = path_text(path)
     assert read_path(written) == path
-    assert compile_path(written)(path)
+    assert JsonPath(written)(path)
     assert written.isprintable()
 
 
@@ -105,13 +105,13 @@ def naively(steps: Steps, path: Path) -> bool:
     st.lists(st.sampled_from(["a", "b", 0]), max_size=8).map(tuple),
 )
 def test_a_jsonpath_fits_what_trying_every_way_finds(steps: Steps, path: Path) -> None:
-    place = compile_path("$" + "".join(f"{'..' if deep else ''}[{step!r}]".replace("'*'", "*") for deep, step in steps))
+    place = JsonPath("$" + "".join(f"{'..' if deep else ''}[{step!r}]".replace("'*'", "*") for deep, step in steps))
     assert place(path) == naively(steps, path)
     assert place.covers(path) == any(naively(steps, path[:length]) for length in range(len(path) + 1))
 
 
 def test_any_number_of_steps_at_any_depth_takes_linear_time() -> None:
-    assert not compile_path("$" + "..a" * 200 + ".b")(("a",) * 2_000)
+    assert not JsonPath("$" + "..a" * 200 + ".b")(("a",) * 2_000)
 
 
 @given(st.lists(st.text() | st.integers(min_value=0), max_size=5))
@@ -119,7 +119,7 @@ def test_any_path_can_be_written_with_brackets(path: list[str | int]) -> None:
     steps = (
         f"[{s}]" if isinstance(s, int) else "['" + s.replace("\\", "\\\\").replace("'", "\\'") + "']" for s in path
     )
-    fits = compile_path("$" + "".join(steps))
+    fits = JsonPath("$" + "".join(steps))
     assert fits(tuple(path))
     assert not fits((*path, "more"))
 
