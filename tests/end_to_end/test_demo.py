@@ -12,8 +12,13 @@ from mcp_tape.demo import client
 from tests.support.running import MCP_TAPE, python, run
 
 
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What a person sees, of one demo for all tests: stdout and stderr as they come."""
+    return demo(tmp_path_factory.mktemp("demo"))
+
+
 def demo(tmp_path: Path) -> str:
-    """What a person sees: stdout and stderr as they come."""
     done = run(["sh", "-c", 'exec "$@" 2>&1', "sh", *MCP_TAPE, "demo"], env=os.environ | {"TMPDIR": str(tmp_path)})
     assert done.returncode == 0, done.stdout
     return done.stdout.decode()
@@ -24,9 +29,7 @@ def step(shown: str, title: str) -> str:
     return next(part for part in shown.strip().split("\n\n") if part.startswith(title))
 
 
-@pytest.mark.slow
-def test_the_demo_shows_a_call_progress_a_server_request_and_an_error(tmp_path: Path) -> None:
-    shown = demo(tmp_path)
+def test_the_demo_shows_a_call_progress_a_server_request_and_an_error(shown: str) -> None:
     assert " → #3   tools/call forecast" in shown
     assert shown.count("notifications/progress") == 2
     assert " ← #1   sampling/createMessage" in shown
@@ -35,41 +38,37 @@ def test_the_demo_shows_a_call_progress_a_server_request_and_an_error(tmp_path: 
     assert "exits 0" in shown
 
 
-@pytest.mark.slow
-def test_the_demo_replays_the_session_without_a_server(tmp_path: Path) -> None:
-    replay = step(demo(tmp_path), "2. Replay")
+def test_the_demo_replays_the_session_without_a_server(shown: str) -> None:
+    replay = step(shown, "2. Replay")
     assert "no server is running" in replay
     assert "$ mcp-tape replay weather.db\nmcp-tape: 4 played, 0 missed" in replay
     assert "the same 4 answers" in replay
     assert "Sunny, 21 °C." in replay
 
 
-def test_the_demo_shows_a_miss_as_a_person_sees_it(tmp_path: Path) -> None:
-    miss = step(demo(tmp_path), "3. Miss")
+def test_the_demo_shows_a_miss_as_a_person_sees_it(shown: str) -> None:
+    miss = step(shown, "3. Miss")
     assert '$.params.arguments.city  recorded "Bern", live "Basel"' in miss
     assert "mcp-tape use weather.db --mode new_episodes" in miss
     assert miss.endswith("The client got error -32010, and mcp-tape exits with 1.")
 
 
-def test_the_demo_finds_a_breaking_change_in_the_servers_next_version(tmp_path: Path) -> None:
-    found = step(demo(tmp_path), "4. Diff")
+def test_the_demo_finds_a_breaking_change_in_the_servers_next_version(shown: str) -> None:
+    found = step(shown, "4. Diff")
     assert "$ mcp-tape breaking weather.db next.db\n3 changes: 2 error, 1 info        demo-weather 1.0 → 1.1" in found
     assert "new required property (integer)" in found
     assert found.endswith("mcp-tape exits with 1: such a release would not pass CI.")
 
 
-@pytest.mark.slow
-def test_the_demo_ends_with_what_to_type_next(tmp_path: Path) -> None:
-    last = step(demo(tmp_path), "Now your own server")
+def test_the_demo_ends_with_what_to_type_next(shown: str) -> None:
+    last = step(shown, "Now your own server")
     assert [line.split()[:2] for line in last.splitlines()[1:]] == [
         ["mcp-tape", command] for command in ("record", "show", "replay", "use", "verify")
     ]
 
 
-@pytest.mark.slow
-def test_the_demos_own_lines_fit_a_small_terminal(tmp_path: Path) -> None:
+def test_the_demos_own_lines_fit_a_small_terminal(shown: str) -> None:
     # What replay and show print is theirs; show cuts its lines to the terminal's width.
-    shown = demo(tmp_path)
     told = [*step(shown, "1. Record").splitlines()[:2], *step(shown, "Now your own server").splitlines()]
     own = ("$ ", "The client", "What they", "2. ", "3. ", "4. ", "mcp-tape exits")
     told += [line for line in shown.splitlines() if line.startswith(own)]

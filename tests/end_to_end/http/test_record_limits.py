@@ -29,6 +29,7 @@ def echo(request: Message, wire: Wire) -> None:
 # Much --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_hundred_clients_at_once(tmp_path: Path) -> None:
     tape, many = tmp_path / "tape.db", 200
     together = threading.Barrier(many)

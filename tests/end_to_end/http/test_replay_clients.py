@@ -126,7 +126,7 @@ def test_a_tape_of_one_client_plays_to_another(
 # Many calls, many clients ------------------------------------------------------------------------------
 
 
-@pytest.mark.slow(quick=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("client", ["ts1", "ts2-auto"])
 @pytest.mark.parametrize("path", ["/mcp", "/sse"])
 def test_every_progress_callback_fires_however_fast_the_answer_is(

@@ -49,6 +49,7 @@ def test_a_command_that_is_started_twice_leaves_two_sessions(tmp_path: Path, sdk
     assert "initialize" not in session and "server/discover" not in session and session["tools/call"] == 8
 
 
+@pytest.mark.slow
 def test_a_legacy_server_is_probed_in_a_session_of_its_own(tmp_path: Path, sdk_client: SdkClient) -> None:
     tape = tmp_path / "tape.db"
     play(sdk_client("ts2-auto", "everything"), record(tape, provision.SERVERS["everything"]), tmp_path / "run")

@@ -100,7 +100,7 @@ def check_shows_everything(document: Document) -> None:
     assert len(document["steps"][-2]["steps"]) == 5
 
 
-@pytest.mark.slow(quick=2)
+@pytest.mark.slow
 @pytest.mark.parametrize("client", ["ts1", "ts2-auto"])
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_every_progress_callback_fires_however_fast_the_answer_is(
