@@ -134,14 +134,9 @@ def _is_redacted(one: Any, other: Any) -> bool:
 
 def _looks_alike(one: Any, other: Any) -> bool:
     """True if only values differ that look like ids."""
-    return all(
-        isinstance(before, str) and isinstance(after, str) and _is_other_id(before, after)
-        for _, before, after in match.differences(one, other)
-    )
-
-
-def _is_other_id(before: str, after: str) -> bool:
-    return any(c.isdigit() for c in before) and spots.alike(before, after)
+    pairs = [(before, after) for _, before, after in match.differences(one, other)]
+    texts = all(isinstance(value, str) for pair in pairs for value in pair)
+    return texts and all(any(c.isdigit() for c in before) and spots.alike(before, after) for before, after in pairs)
 
 
 class _Learned:

@@ -49,7 +49,8 @@ class Recording:
 
     def asked(self) -> Iterator[Asked]:
         """Every request of the client, in order; of repeated tries only the last."""
-        rows = chain.from_iterable(map(self._requests, self.sessions))
+        each = (merge(calls.requests(self._cassette, s), self._in_vain(s), key=place_of) for s in self.sessions)
+        rows = chain.from_iterable(each)
         if self._counts is None and self._stale.isdisjoint(self.sessions):
             return rows
         return (row._replace(key=self.key(row.method, self.params(row))) for row in rows)
@@ -108,9 +109,6 @@ class Recording:
     def cancelled(self) -> set[tuple[int, int]]:
         """The requests that the client gave up: session and seq. Whether they were answered is chance."""
         return set[tuple[int, int]]().union(*(calls.cancelled(self._cassette, session) for session in self.sessions))
-
-    def _requests(self, session: int) -> Iterator[Asked]:
-        return merge(calls.requests(self._cassette, session), self._in_vain(session), key=place_of)
 
     def _in_vain(self, session: int) -> list[Asked]:
         """The last tries of requests that never got to the server and were not made again: they have no answer."""

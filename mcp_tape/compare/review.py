@@ -23,6 +23,7 @@ from .judging import Comparison, Settings, ignore_line, parse_ignores
 ENDING = ".new"
 Decision = Literal["accept", "reject", "ignore"]
 Decisions = Mapping[str, Decision]  # by fingerprint
+Outcome = Literal["replaced", "rejected", "pending"]
 _SKIPPED_DIRECTORIES = ("node_modules", "__pycache__")
 # What is found only where something breaks.
 _FOLLOWING = ("server-version-not-bumped", "server-version-decreased", "server-major-not-bumped")
@@ -44,7 +45,7 @@ class Settled(NamedTuple):
     """The outcome of a review."""
 
     cassette: str
-    outcome: Literal["replaced", "rejected", "pending"]
+    outcome: Outcome
     accepted: int
     rejected: int
     ignored: int
@@ -57,9 +58,8 @@ def waiting(cassettes: Iterable[str] = ()) -> list[str]:
     named = [cassette.removesuffix(ENDING) for cassette in cassettes]
     for cassette in named:
         if not os.path.exists(cassette):
-            raise CassetteError(
-                f"there is no cassette at {cassette}; those with pending changes: mcp-tape review --list"
-            )
+            hint = "those with pending changes: mcp-tape review --list"
+            raise CassetteError(f"there is no cassette at {cassette}; {hint}")
     return [name for name in named or _below() if os.path.exists(name + ENDING) and os.path.exists(name)]
 
 
@@ -121,7 +121,7 @@ def settle(pending: Pending, decisions: Decisions, ignore_path: str, *, whole: b
     )
     undecided = len(changes) - len(accepted) - len(rejected) - len(ignored)
     grave = pending.grave and not whole and not rejected
-    outcome = _outcome(bool(rejected), bool(undecided) or grave)
+    outcome: Outcome = "rejected" if rejected else "pending" if undecided or grave else "replaced"
     if outcome == "replaced":
         _replace(pending.cassette)
     lines = [(ignore_line(change), "ignored in a review") for change in ignored]
@@ -132,10 +132,6 @@ def settle(pending: Pending, decisions: Decisions, ignore_path: str, *, whole: b
     if not undecided and not grave:
         edit.withdraw(pending.cassette + ENDING)
     return Settled(pending.cassette, outcome, len(accepted), len(rejected), len(ignored), undecided, grave)
-
-
-def _outcome(rejected: bool, waits: bool) -> Literal["replaced", "rejected", "pending"]:
-    return "rejected" if rejected else "pending" if waits else "replaced"
 
 
 def _replace(cassette: str) -> None:

@@ -162,11 +162,8 @@ class Survey:
             if "result" in answer.body:
                 return answer
             self._meta = {}
-        params = {
-            "protocolVersion": old.surface.offered or protocol.LAST_LEGACY_VERSION,
-            "capabilities": {},
-            "clientInfo": _CLIENT,
-        }
+        version = old.surface.offered or protocol.LAST_LEGACY_VERSION
+        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": _CLIENT}
         answer = self._ask(protocol.INITIALIZE, params)
         if "result" not in answer.body:
             raise ServerError(f"the server refused the handshake: {jsontext.compact(answer.body.get('error'))}")
@@ -184,8 +181,7 @@ class Survey:
 
     def _ask(self, method: str, params: dict[str, Any]) -> Answer:
         self._asked += 1
-        sent = params | self._meta
-        body = connect.ask(self._connection, method, sent, self._asked, self._timeout)
+        body = connect.ask(self._connection, method, params | self._meta, self._asked, self._timeout)
         hidden = self._discreet.document(body)
         if not isinstance(hidden, dict):
             raise ServerError(f"the answer to {method} cannot be compared: its secrets could not be hidden")
@@ -203,16 +199,11 @@ def _hidden_as(old: Surface, live: Surface) -> Surface:
 
     The recorder knew more secrets: other variables, rules of its user, what was said before.
     """
-    lists = {
-        method: found._replace(
-            items={key: _placed(old.lists[method].items.get(key), it) for key, it in found.items.items()}
-        )
-        for method, found in live.lists.items()
-    }
     instructions = _placed(old.instructions, live.instructions)
-    return live._replace(
-        instructions=instructions, capabilities=_placed(old.capabilities, live.capabilities), lists=lists
-    )
+    capabilities = _placed(old.capabilities, live.capabilities)
+    items = {method: _placed(old.lists[method].items, found.items) for method, found in live.lists.items()}
+    lists = {method: found._replace(items=items[method]) for method, found in live.lists.items()}
+    return live._replace(instructions=instructions, capabilities=capabilities, lists=lists)
 
 
 def _placed(old: Any, live: Any) -> Any:

@@ -80,17 +80,13 @@ def read(answers: Iterable[Answer], notified: Callable[[str], Sequence[tuple[int
 
 def _greeting(answers: list[Answer]) -> Answer | None:
     """The answer to `initialize`, or else to `server/discover`."""
-    for method in GREETINGS:
-        for answer in answers:
-            if answer.method == method and isinstance(protocol.member(answer.body, "result"), dict):
-                return answer
-    return None
+    given = [answer for answer in answers if isinstance(protocol.member(answer.body, "result"), dict)]
+    return next((answer for method in GREETINGS for answer in given if answer.method == method), None)
 
 
 def _info(result: Any) -> dict[str, Any]:
-    info = protocol.member(result, "serverInfo") or protocol.member(
-        protocol.member(result, "_meta"), protocol.META_SERVER
-    )
+    meta = protocol.member(result, "_meta")
+    info = protocol.member(result, "serverInfo") or protocol.member(meta, protocol.META_SERVER)
     return info if isinstance(info, dict) else {}
 
 

@@ -61,9 +61,6 @@ def listed(answers: Sequence[Answer], title: str) -> Version:
     return Version(" ".join(filter(None, (surface.name, surface.version))) or title, surface)
 
 
-# -- comparing
-
-
 def compare(
     old: Version, new: Version, settings: Settings = DEFAULT, parts: Sequence[Part] = PARTS, more: Sequence[Found] = ()
 ) -> Comparison:
@@ -96,9 +93,8 @@ def _surface(old: Version, new: Version) -> Iterator[Found]:
 
 def _known(old: Version, new: Version) -> list[protocol.Kind]:
     """The lists that both sides have."""
-    return [
-        kind for kind in protocol.KINDS if not any(version.surface.lists[kind.method].why for version in (old, new))
-    ]
+    lists = old.surface.lists, new.surface.lists
+    return [kind for kind in protocol.KINDS if not any(side[kind.method].why for side in lists)]
 
 
 def _unknown(old: Version, new: Version) -> Iterator[Unknown]:

@@ -30,9 +30,8 @@ class RecordedClient:
     """The client of one session. Does no I/O but for the cassette."""
 
     def __init__(self, cassette: Cassette, plan: Plan, options: Options, environ: Mapping[str, str]) -> None:
-        session = plan.session
+        self._session = session = plan.session
         self._messages = Messages(cassette)
-        self._session = session
         self._cassette = cassette
         self._options = options
         self._environ = environ
@@ -85,9 +84,7 @@ class RecordedClient:
                 return None
             self.called += row.method == protocol.CALL
             careful = row.method == protocol.CALL and row.name not in self._read_only
-            text = bound(
-                text, self._uses.get(row.place, ()), self._recorded, self._live.get, careful=careful
-            )  # fmt: skip
+            text = bound(text, self._uses.get(row.place, ()), self._recorded, self._live.get, careful=careful)
         return restore.restored(text, self._environ) if calls.is_redacted(self._cassette, row.frame) else text
 
     def _hear(self, row: Recorded, answer: Message) -> None:

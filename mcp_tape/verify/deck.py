@@ -135,8 +135,7 @@ class ClientDeck:
 
     def insert(self, text: bytes, request: Recorded) -> None:
         """Send a request that is not on the tape, and hold up the rest until it is answered."""
-        asked = request.seq, request.rpc_id
-        self._blocking.add(asked)
+        self._blocking.add((request.seq, request.rpc_id))
         self._expected.appendleft(request._replace(answers=request.seq, seq=0))
         self._inserts.append((text, request))
 
@@ -203,15 +202,17 @@ class ClientDeck:
     def _answer(self, message: Message, channel: str, now: float) -> None:
         asked = self._question(message)
         if asked is None:
-            self._replies.append(_Reply(0, now, _no_answer(message, channel)))
+            # The server must not wait for ever.
+            text = rewrite.error_response(message.rpc_id, protocol.METHOD_NOT_FOUND, "the tape has no answer to this")
+            self._replies.append(_Reply(0, now, Send(text + b"\n", channel)))
             return
         self._asked.remove(asked)
         answer = self._messages.answer(asked)
         if answer is None:
             return  # the client had none either
-        text = self._prepare(answer, self._text_of(answer, message.rpc_id or "null"))
-        if text is not None:
-            self._replies.append(_Reply(answer.seq, now, Send(text + self._eol(answer), channel, recorded=answer)))
+        prepared = self._prepare(answer, self._text_of(answer, message.rpc_id or "null"))
+        if prepared is not None:
+            self._replies.append(_Reply(answer.seq, now, Send(prepared + self._eol(answer), channel, recorded=answer)))
 
     def _question(self, message: Message) -> Recorded | None:
         """The recorded request that this is. Those of open calls go first."""
@@ -265,9 +266,3 @@ def _batch(frame: FrameText, parts: list[bytes]) -> bytes:
     """A batch, verbatim around its parts where none is left out."""
     whole = len(parts) == len(frame.parts)
     return rewrite.with_elements(frame.text, parts) if whole else b"[" + b",".join(parts) + b"]"
-
-
-def _no_answer(message: Message, channel: str) -> Send:
-    """An error for a new request, so that the server does not wait for ever."""
-    text = rewrite.error_response(message.rpc_id, protocol.METHOD_NOT_FOUND, "the tape has no answer to this")
-    return Send(text + b"\n", channel)

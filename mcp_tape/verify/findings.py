@@ -88,9 +88,7 @@ def unknown(verified: Verified) -> list[Unknown]:
 
 def _without(comparison: Comparison, left_out: set[str]) -> Comparison:
     """Drop changes that follow from requests that were left out: these are reported as such."""
-    if not left_out:
-        return comparison
-    kept = [one for one in comparison.changes if not _follows(one, left_out)]
+    kept = [one for one in comparison.changes if not left_out or not _follows(one, left_out)]
     return comparison._replace(changes=tuple(kept))
 
 

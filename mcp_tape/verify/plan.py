@@ -113,9 +113,8 @@ def title_of(row: Recorded) -> str:
 
 def _plan(cassette: Cassette, session: int, options: Options, heard: Heard) -> Plan:
     if any(text.rstrip() == FAILED for _, text in calls.client_noise(cassette, session)):
-        raise TapeError(
-            f"session {session} of {cassette.path} cannot be played: a message of its client could not be kept"
-        )
+        why = "a message of its client could not be kept"
+        raise TapeError(f"session {session} of {cassette.path} cannot be played: {why}")
     messages = Messages(cassette)
     mine, read_only = messages.of_client(session), _read_only(cassette, session)
     writes = {row.name or "" for row in mine if row.method == protocol.CALL and row.name not in read_only}
@@ -123,15 +122,9 @@ def _plan(cassette: Cassette, session: int, options: Options, heard: Heard) -> P
     for row, source in _hidden(cassette, session, mine):
         if options.writes != "skip" or row.method != protocol.CALL or row.name in read_only:
             needs.setdefault(source, set()).add(title_of(row) if row.method else "an answer of the client")
-    return Plan(
-        cassette.path,
-        session,
-        messages.controls.transport(session),
-        read_only,
-        tuple(sorted(writes)),
-        {source: frozenset(where) for source, where in needs.items()},
-        heard,
-    )
+    transport = messages.controls.transport(session)
+    needed = {source: frozenset(where) for source, where in needs.items()}
+    return Plan(cassette.path, session, transport, read_only, tuple(sorted(writes)), needed, heard)
 
 
 def _hidden(cassette: Cassette, session: int, mine: Iterable[Recorded]) -> Iterator[tuple[Recorded, str]]:

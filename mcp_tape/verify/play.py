@@ -87,9 +87,7 @@ def _said(path: str) -> Iterator[tuple[Side, object]]:
 
 def _hidden(failure: Failure, redactor: Redactor) -> Failure:
     """Hide secrets, which a server may write to its stderr."""
-    return failure._replace(
-        message=redactor.text(failure.message), stderr=tuple(redactor.text(line) for line in failure.stderr)
-    )
+    return failure._replace(message=redactor.text(failure.message), stderr=tuple(map(redactor.text, failure.stderr)))
 
 
 class Play:

@@ -52,8 +52,7 @@ def _at_url(server: Server, plan: Plan, words: list[str], listen: bool, late: bo
         if not url:
             raise ServerError(_said(recorder) or f"the recorder for {hidden(server.url)} does not listen")
         try:
-            old = is_old(server.url, plan.transport)
-            with Http(url, sse=old, listen=listen, late=late) as connection:
+            with Http(url, sse=is_old(server.url, plan.transport), listen=listen, late=late) as connection:
                 yield connection
         finally:
             recorder.stop()

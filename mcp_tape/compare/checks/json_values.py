@@ -27,8 +27,6 @@ _SAME: dict[str, Any] = {}  # stands for an item that is equal; no leaf, or deep
 Shape = dict[Path, Counter[str]]  # by path, with lists as one; how often each type was seen
 Same = Callable[[Path, Any, Any], bool]
 
-# -- shapes
-
 
 def compare_shapes(old: Any, new: Any, root: Path) -> Iterator[Difference]:
     """Report lost members and changed types, and members that were only added."""
@@ -140,9 +138,6 @@ def kind_of(value: Any) -> str:
     if isinstance(value, (int, float)):
         return "number"
     return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
-
-
-# -- values
 
 
 def compare_values(old: Any, new: Any, root: Path, same: Same, rule: str = _VALUE) -> Iterator[Difference]:

@@ -34,9 +34,8 @@ def violations(schema: Any, body: Any) -> Iterator[Difference]:
         yield Difference("call-violates-output-schema", _WHERE, ABSENT, ABSENT, "there is no structured content")
         return
     try:
-        errors = sorted(
-            _validator(jsontext.canonical(schema)).iter_errors(content), key=lambda e: list(map(str, e.path))
-        )
+        errors = _validator(jsontext.canonical(schema)).iter_errors(content)
+        errors = sorted(errors, key=lambda error: list(map(str, error.path)))
     except (exceptions.SchemaError, Unresolvable, RecursionError, TypeError, ValueError):
         return
     for error in errors[:_MOST]:

@@ -15,7 +15,6 @@ Items = dict[str, Item]
 Compare = Callable[[Item, Item], Iterable[Difference]]
 _VARIABLE = re.compile(r"\{[+#./;?&]?([^{}]*)\}")
 _QUERY = re.compile(r"\{[?&][^{}]*\}")
-_TEXTS = ("name", "title", "description")
 
 
 def compare_resources(old: Items, new: Items) -> Iterator[Found]:
@@ -112,5 +111,5 @@ def _argument(old: Item, new: Item, path: tuple[str, str]) -> Iterator[Differenc
 
 
 def _texts(rule: str, old: Item, new: Item) -> Iterator[Difference]:
-    for member in _TEXTS:
+    for member in ("name", "title", "description"):
         yield from differing(rule, old, new, member)

@@ -12,7 +12,6 @@ from ..rules import Level
 from ..surface import Surface
 
 _EXTENSIONS = "extensions"
-_EXPERIMENTAL = "experimental"
 _KNOWN = {"experimental", "logging", "completions", "prompts", "resources", "tools", "tasks"}
 # Promises below a capability that have a rule of their own.
 _PROMISES = {"listChanged": "capability-list-changed-removed", "subscribe": "capability-subscribe-removed"}
@@ -60,7 +59,7 @@ def _capabilities(old: Any, new: Any, path: Path) -> Iterator[Difference]:
 
 def _declared(side: Any, name: str, top: bool) -> Any:
     """A declared capability. An empty `experimental` promises nothing, and some SDKs always send it."""
-    return side.get(name) or {} if top and name == _EXPERIMENTAL else side.get(name, ABSENT)
+    return side.get(name) or {} if top and name == "experimental" else side.get(name, ABSENT)
 
 
 def _capability(name: str, before: Any, after: Any, path: Path) -> Iterator[Difference]:

@@ -114,9 +114,8 @@ def holds(body: Any, text: str) -> bool:
 
 def read(spot: Spot, recorded: Any, live: Any) -> Any:
     """Read from a live message what stands at the spot of a recorded one; None where that is not certain."""
-    first, *inner = spot.paths
-    for path in (first, *inner):
-        if path is not first:
+    for depth, path in enumerate(spot.paths):
+        if depth:
             recorded, live = _json_in(recorded), _json_in(live)
         for step in path:
             recorded, live = _down(recorded, live, step)

@@ -93,7 +93,7 @@ def bound(text: bytes, found: Iterable[Use], recorded: Lookup, live: Lookup, *, 
 
 def _may_stand_for(use: Use, value: Any, careful: bool) -> bool:
     careful = (careful and not use.opaque) or use.within is not None
-    return not careful or alike(_text(use.value), _text(value))
+    return not careful or alike(str(use.value), str(value))
 
 
 def live_value(use: Use, recorded: Lookup, live: Lookup) -> Any:
@@ -103,7 +103,7 @@ def live_value(use: Use, recorded: Lookup, live: Lookup) -> Any:
         if now is None:
             continue
         value = _of_type(read(spot, recorded(key), now), use.value)
-        if value != use.value and not use.opaque and holds(now, _text(use.value)):
+        if value != use.value and not use.opaque and holds(now, str(use.value)):
             return use.value  # still there: nobody made it up
         if value is not None:
             return value
@@ -150,7 +150,7 @@ def _candidates(one: Said) -> Iterator[_Candidate]:
     for (path, *inner), value in all_leaves(one.body.get("params"), ("params",)):
         if not inner and not _is_fixed(path):
             if _may_be_minted(path, value):
-                yield _Candidate(path, value, _text(value))
+                yield _Candidate(path, value, str(value))
             if isinstance(value, str) and path not in _OPAQUE:
                 yield from (_Candidate(path, word, word, value) for word in ids_in(value))
 
@@ -224,15 +224,9 @@ def same_inputs(then: dict[str, Any], now: dict[str, Any]) -> dict[str, str]:
     return names
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else str(value)
-
-
 def _of_type(value: Any, like: Any) -> Any:
     """Convert a value to the type that the client sends: what a server gives as a number may be used as text."""
-    if value is None:
-        return None
+    text = "" if value is None else str(value)
     if isinstance(like, str):
-        return _text(value) or None
-    digits = _text(value)
-    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 1000 else None
+        return text or None
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 1000 else None

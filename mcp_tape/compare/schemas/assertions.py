@@ -108,13 +108,11 @@ def _limit(node: Node, name: str, common: frozenset[str]) -> Limit | None:
 
 def _limited(mine: Limit | None, yours: Limit | None, path: Path) -> Fact:
     if mine is None and yours is not None:
-        at = (*path, yours.keyword)
         note, doubt = f"{yours.keyword} {yours.value}", is_of_numbers(yours)
-        return Fact("limit-set", "narrower", at, after=yours.value, note=note, doubt=doubt)
+        return Fact("limit-set", "narrower", (*path, yours.keyword), after=yours.value, note=note, doubt=doubt)
     if mine is not None and yours is None:
-        at = (*path, mine.keyword)
         note, doubt = f"{mine.keyword} {mine.value} is gone", is_of_numbers(mine)
-        return Fact("limit-loosened", "wider", at, before=mine.value, note=note, doubt=doubt)
+        return Fact("limit-loosened", "wider", (*path, mine.keyword), before=mine.value, note=note, doubt=doubt)
     assert mine is not None and yours is not None
     tight = yours.rank > mine.rank
     kind = "limit-tightened" if tight else "limit-loosened"
@@ -210,9 +208,8 @@ def _opaque(walk: Walk, keyword: str, befores: list[Any], afters: list[Any], pat
     elif keyword in ("not", "contains") and not afters:
         yield Fact("condition-removed", "wider", *ends, f"a condition is gone ({keyword})")
     else:
-        yield Fact(
-            "changed", "other", *ends, f"what lies {DEEPER} differs" if keyword == DEEPER else f"{keyword} differs"
-        )
+        note = f"what lies {DEEPER} differs" if keyword == DEEPER else f"{keyword} differs"
+        yield Fact("changed", "other", *ends, note)
 
 
 def words(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:

@@ -14,7 +14,7 @@ from ...wire import jsontext
 from ...wire.jsontext import Path
 from ..changes import ABSENT
 from .limits import Limit, common_multiple, stricter
-from .property_names import fits, fits_any, is_plain
+from .property_names import compiled, fits, fits_any
 
 Schema = Any  # as it is written: an object, a boolean, or what is no schema at all
 
@@ -113,7 +113,7 @@ class Node(NamedTuple):
 
     def tries(self, pattern: str) -> bool:
         """Return whether a pattern is tried on names."""
-        return len(self.patterned) <= _MOST_PATTERNS and is_plain(pattern)
+        return len(self.patterned) <= _MOST_PATTERNS and compiled(pattern) is not None
 
     def _fits(self, pattern: str, name: str) -> bool | None:
         return fits(pattern, name) if self.tries(pattern) else None

@@ -23,22 +23,18 @@ def fits_any(pattern: str) -> bool:
     return pattern in _ANY
 
 
-def is_plain(pattern: str) -> bool:
-    """Return whether a pattern is tried on names."""
-    return _compiled(pattern) is not None
-
-
 @lru_cache(maxsize=4096)
 def fits(pattern: str, name: str) -> bool | None:
     """Return whether a name matches; None if that is not tried."""
-    expression = _compiled(pattern)
+    expression = compiled(pattern)
     if expression is None or len(name) > _LONGEST:
         return None
     return expression.search(name) is not None
 
 
 @lru_cache(maxsize=1024)
-def _compiled(pattern: str) -> re.Pattern[str] | None:
+def compiled(pattern: str) -> re.Pattern[str] | None:
+    """Compile a pattern; None if it is not tried on names."""
     if len(pattern) > _LONGEST or len(_CHOICES.findall(pattern)) > _MOST_CHOICES or not _PLAIN.fullmatch(pattern):
         return None
     try:
