@@ -48,7 +48,6 @@ class Alignment(NamedTuple):
 
 
 def align(old: Recording, new: Recording, asked_old: Iterable[Asked], asked_new: Iterable[Asked]) -> Alignment:
-    """Pair the calls of two recordings."""
     waiting = _Waiting(asked_new)
     pairs, left = list[Pair](), list[Asked]()
     for asked in asked_old:

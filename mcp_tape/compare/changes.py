@@ -48,7 +48,6 @@ Found = tuple[Subject, Difference]
 
 
 def of(subject: Subject, found: Iterable[Difference]) -> Iterator[Found]:
-    """Differences with their subject."""
     return ((subject, difference) for difference in found)
 
 
@@ -73,7 +72,6 @@ class Change(NamedTuple):
 
 
 def change(subject: Subject, found: Difference) -> Change:
-    """Return the change that a difference is for a subject."""
     rule = RULES[found.rule]
     level, path = found.level or rule.level, jsonpath.path_text(found.path)
     what = () if found.of is ABSENT else (canonical(found.of),)

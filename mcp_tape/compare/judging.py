@@ -107,7 +107,6 @@ class Comparison(NamedTuple):
         return sum(change.level == level for change in self.changes)
 
     def at_least(self, level: Level) -> tuple[Change, ...]:
-        """The changes at a level or above."""
         return tuple(change for change in self.changes if LEVELS.index(change.level) <= LEVELS.index(level))
 
     def as_dict(self) -> dict[str, Any]:

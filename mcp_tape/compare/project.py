@@ -36,7 +36,6 @@ class Project(NamedTuple):
 
 
 def here() -> str:
-    """Return the working directory."""
     try:
         return os.getcwd()
     except FileNotFoundError:

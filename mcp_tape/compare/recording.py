@@ -56,7 +56,6 @@ class Recording:
         return (row._replace(key=self.key(row.method, self.params(row))) for row in rows)
 
     def key(self, method: str, params: Any) -> bytes:
-        """Compute the match key of a request."""
         if self._counts is None:
             return match.request_key(method, params)
         return match.key_under(self._counts, method, params)

@@ -76,7 +76,6 @@ def compared(cassette: str, settings: Settings) -> Pending:
 
 
 def _digests(new: Cassette) -> dict[int, str]:
-    """Digests of the sessions that were verified."""
     digests = edit.proposed(new)
     if not digests:
         raise TapeError(f"{new.path} does not say which sessions were verified\n{_again(new.path)}")

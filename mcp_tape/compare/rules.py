@@ -200,5 +200,4 @@ RULES: dict[str, Rule] = {
 
 
 def risen(level: Level) -> Level:
-    """One level higher."""
     return LEVELS[max(0, LEVELS.index(level) - 1)]

@@ -58,7 +58,6 @@ def _session(text: str) -> tuple[str, str]:
 
 @contextmanager
 def opened(reference: str, ignore_paths: Sequence[str] = ()) -> Iterator[Version]:
-    """Open the version that a reference names."""
     place = parse(reference)
     with ExitStack() as stack:
         if place.revision is not None:
@@ -85,7 +84,6 @@ def _named(copy: str, place: Place) -> Iterator[None]:
 
 
 def _from_git(stack: ExitStack, place: Place) -> str:
-    """Copy a file of a revision into a temporary directory."""
     blob = _blob(place)
     directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="mcp-tape-"))
     name = os.path.basename(place.path)  # git may have what no file here can be called

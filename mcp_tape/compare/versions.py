@@ -92,7 +92,6 @@ def _surface(old: Version, new: Version) -> Iterator[Found]:
 
 
 def _known(old: Version, new: Version) -> list[protocol.Kind]:
-    """The lists that both sides have."""
     lists = old.surface.lists, new.surface.lists
     return [kind for kind in protocol.KINDS if not any(side[kind.method].why for side in lists)]
 

@@ -87,7 +87,6 @@ class ClientDeck:
         return self._answered <= self._settled and not self._patience.is_missing(None)
 
     def awaiting(self) -> list[Recorded]:
-        """The requests whose answers are due."""
         return [row for row, _ in self._in_flight.values() if (row.seq, row.rpc_id) in self._blocking]
 
     def asked(self, rpc_id: str | None) -> Recorded | None:
@@ -101,7 +100,6 @@ class ClientDeck:
         return [row for row in self.awaiting() if row in late]
 
     def receive(self, text: bytes, channel: str, now: float) -> None:
-        """Receive a frame of the server."""
         for message in frames.parse(text)[1]:
             if message.kind == "response":
                 self._take(message, now)

@@ -67,7 +67,6 @@ class Plan(NamedTuple):
 
 
 def planned(path: str, options: Options) -> list[Plan]:
-    """Plan the sessions of a cassette that will be played."""
     with Cassette(path) as cassette:
         chosen = select(cassette, options.session).sessions
         sessions = sorted(chosen) if options.session == "all" else chosen

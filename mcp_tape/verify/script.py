@@ -39,7 +39,6 @@ def turns(mine: Iterable[Recorded], noise: Iterable[tuple[int, bytes]]) -> list[
 
 
 def answered(mine: Iterable[Recorded], server: Iterable[Recorded]) -> set[Asked]:
-    """The requests that have an answer on the tape."""
     made = {(row.seq, row.rpc_id) for row in mine if row.kind == "request" and row.key is not None}
     return made & {(row.answers, row.rpc_id) for row in server if row.answers is not None}
 

@@ -28,7 +28,6 @@ def keep(path: str, played: Sequence[Verified]) -> None:
 
 
 def forget(path: str) -> None:
-    """Remove what waits to be reviewed."""
     edit.withdraw(path + ENDING)
 
 

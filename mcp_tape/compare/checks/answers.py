@@ -23,7 +23,6 @@ _NOT_COMPARED = {"_meta", "ttlMs", "cacheScope", "resultType", "nextCursor", "is
 
 
 def compare_answers(method: str, name: str | None, old: Any, new: Any, same: Same) -> Iterator[Found]:
-    """Compare two answers to one request."""
     call = Subject("call", protocol.call_title(method, name))
     failed, fails = _failure(old), _failure(new)
     if failed is not None or fails is not None:

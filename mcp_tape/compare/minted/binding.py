@@ -63,12 +63,10 @@ def is_made_up(value: Any) -> bool:
 
 
 def made_up_in(text: str) -> list[str]:
-    """The parts of a text that look like ids and times."""
     return [found.text for found in made_up(text)]
 
 
 def has_time(path: Path, value: Any) -> bool:
-    """Return whether a value is or holds a time."""
     if isinstance(value, str):
         return any(found.kind == "time" for found in made_up(value))
     return is_number(value) and _is_named(path, _NAMED_TIME)

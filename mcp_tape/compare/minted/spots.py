@@ -238,7 +238,6 @@ def _matches(words: Words, text: str) -> list[tuple[int, str]]:
 
 
 def _json_in(value: Any) -> Any:
-    """Parse a text that is a JSON object or array."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
         return None
     try:

@@ -119,7 +119,6 @@ def multiple(value: Any) -> Fraction | None:
 
 
 def common_multiple(one: Fraction | None, other: Fraction | None) -> Fraction | None:
-    """The least common multiple of two values of `multipleOf`."""
     if one is None or other is None:
         return one or other
     above = math.lcm(one.numerator * other.denominator, other.numerator * one.denominator)

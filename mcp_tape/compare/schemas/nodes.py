@@ -112,7 +112,6 @@ class Node(NamedTuple):
         return True if True in found else None if None in found else False
 
     def tries(self, pattern: str) -> bool:
-        """Return whether a pattern is tried on names."""
         return len(self.patterned) <= _MOST_PATTERNS and compiled(pattern) is not None
 
     def _fits(self, pattern: str, name: str) -> bool | None:
@@ -219,7 +218,6 @@ BOOLEANS = by_value([True, False]).keys()
 
 
 def type_of(value: Any) -> str:
-    """The type of a JSON value."""
     if value is None or isinstance(value, bool):
         return "null" if value is None else "boolean"
     if isinstance(value, int | float):

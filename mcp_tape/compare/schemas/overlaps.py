@@ -93,7 +93,6 @@ def _asks_more(one: Node, other: Node) -> bool:
 
 
 def _members_apart(one: Node, other: Node, read: _Read, left: int) -> bool:
-    """True if a required member cannot fit both."""
     return left > 0 and any(
         _apart(read(one.at(name)), read(other.at(name)), read, left - 1)
         for name in sorted(one.required | other.required)

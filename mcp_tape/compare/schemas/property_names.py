@@ -19,7 +19,6 @@ _ANY = frozenset({"", ".*", "^.*", ".*$", "^.*$", "^(.*)$", ".+", "^.+$", "^(.+)
 
 
 def fits_any(pattern: str) -> bool:
-    """Return whether every name matches."""
     return pattern in _ANY
 
 

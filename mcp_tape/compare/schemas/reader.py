@@ -94,7 +94,6 @@ class Reader:
 
 
 def _own(schema: Mapping[str, Any]) -> Node:
-    """Read the keywords of a schema itself."""
     fields: dict[str, Any] = {}
     opaque: dict[str, Any] = {keyword: schema[keyword] for keyword in ("not", "unevaluatedItems") if keyword in schema}
     for keyword, (field, read) in _READERS.items():

@@ -97,7 +97,6 @@ class Walk:
         return found
 
     def nodes(self, old: Node, new: Node, path: Path) -> list[Fact]:
-        """Compare two nodes."""
         self.spend(2)
         return list(self._choose(self, old, new, path))
 
@@ -113,7 +112,6 @@ class Walk:
         return found
 
     def same(self, old: Schema, new: Schema) -> bool:
-        """Return whether two schemas mean the same."""
         met = set(self._met)
         found = self.whole(old, new, ())
         self._met = met
