@@ -75,8 +75,8 @@ def change(subject: Subject, found: Difference) -> Change:
     rule = RULES[found.rule]
     level, path = found.level or rule.level, jsonpath.path_text(found.path)
     what = () if found.of is ABSENT else (canonical(found.of),)
-    print_ = _fingerprint(rule.id, *subject, path, canonical(found.before), canonical(found.after), *what)
-    return Change(rule.id, level, rule.category, subject, path, found.before, found.after, found.note, print_)
+    fingerprint = _fingerprint(rule.id, *subject, path, canonical(found.before), canonical(found.after), *what)
+    return Change(rule.id, level, rule.category, subject, path, found.before, found.after, found.note, fingerprint)
 
 
 def _fingerprint(*parts: str | bytes) -> str:

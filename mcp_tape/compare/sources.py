@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .. import __version__
 from ..cassette.reader import Cassette
@@ -22,9 +22,6 @@ from ..wire import jsontext, protocol
 from ..wire.match import fits_redacted
 from .surface import Answer, Surface
 from .versions import Version, listed, recorded
-
-if TYPE_CHECKING:
-    from ..transports.stdio.connect import Connection
 
 _GIT = "git:"
 _LONGEST_NAME = 200  # bytes
@@ -135,7 +132,7 @@ def _git(*words: str) -> subprocess.CompletedProcess[bytes]:
 class Survey:
     """A client that only asks what a server offers. Answers are redacted, as a recording of them would be."""
 
-    def __init__(self, connection: Connection, timeout: float, discreet: Discreet) -> None:
+    def __init__(self, connection: connect.Connection, timeout: float, discreet: Discreet) -> None:
         self._connection = connection
         self._timeout = timeout
         self._discreet = discreet
@@ -186,7 +183,7 @@ class Survey:
         return Answer((0, self._asked), method, params, hidden)
 
 
-def survey(connection: Connection, old: Version, title: str, timeout: float, discreet: Discreet) -> Version:
+def survey(connection: connect.Connection, old: Version, title: str, timeout: float, discreet: Discreet) -> Version:
     """Return the version of the server at a connection, with its secrets hidden."""
     live = listed(list(Survey(connection, timeout, discreet).answers(old)), title)
     return live._replace(surface=_hidden_as(old.surface, live.surface))

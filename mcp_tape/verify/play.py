@@ -6,13 +6,13 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from ..cassette.lookup.messages import Recorded
 from ..cassette.query.calls import listened_late
-from ..cassette.reader import Cassette
+from ..cassette.reader import Cassette, Session
 from ..redaction import restore
 from ..redaction.redactor import Redactor
+from ..transports.stdio import connect
 from ..wire import frames, protocol
 from ..wire.channels import HTTP
 from ..wire.frames import Side
@@ -21,9 +21,7 @@ from .findings import Failure, FailureKind, Verified, other_era
 from .plan import Options, Plan, Server, title_of
 from .record import crashed, recorded
 
-if TYPE_CHECKING:
-    from ..transports.stdio.connect import Connection
-
+Progress = Callable[[int, int], None]  # requests that were answered, of how many
 _GLANCE, _BLINK = 0.2, 0.01  # seconds between looks at the clock, at most and at least
 _ENOUGH = 2  # failures in a row after which there is no point in going on
 
@@ -33,7 +31,7 @@ def verify(
     server: Server,
     options: Options,
     directory: str,
-    progress: Callable[[int, int], None] = lambda done, of: None,
+    progress: Progress = lambda done, of: None,
     environ: Mapping[str, str] = os.environ,
 ) -> Verified:
     """Play a session at the live server, recorded into a new cassette in a directory."""
@@ -45,14 +43,16 @@ def verify(
         with recorded(server, plan, options, new, listen=listen, late=late) as connection:
             failures = Play(client, connection, options, progress).play()
         was = cassette.session(plan.session).exit_code
-    failures = failures or crashed(connection, was, new) or _unrecorded(new, connection.stderr())
+    with Cassette(new) as cassette:
+        sessions = cassette.sessions()
+    failures = failures or crashed(connection, was, sessions) or _unrecorded(sessions, connection.stderr())
     values = {name: environ[name] for name in map(restore.variable, plan.needs) if environ.get(name)}
     redactor = Redactor(environ, values=[re.escape(value) for value in values.values()])
     return Verified(
         plan.path,
         plan.session,
         new,
-        _numbers(new),
+        tuple(session.id for session in sessions),
         client.requests,
         client.calls,
         client.called,
@@ -63,19 +63,12 @@ def verify(
     )
 
 
-def _unrecorded(path: str, stderr: tuple[str, ...]) -> list[Failure]:
+def _unrecorded(sessions: list[Session], stderr: tuple[str, ...]) -> list[Failure]:
     """Failures to record: what could not be kept was not verified either."""
-    with Cassette(path) as cassette:
-        sessions = list(cassette.sessions())
     if not sessions:
         return [Failure("unrecorded", None, "nothing could be recorded", stderr)]
     whys = [session.incomplete for session in sessions if session.incomplete]
     return [Failure("unrecorded", None, f"what it said could not be recorded: {why}") for why in whys]
-
-
-def _numbers(path: str) -> tuple[int, ...]:
-    with Cassette(path) as cassette:
-        return tuple(session.id for session in cassette.sessions())
 
 
 def _said(path: str) -> Iterator[tuple[Side, object]]:
@@ -94,7 +87,7 @@ class Play:
     """One play of a client at a connection."""
 
     def __init__(
-        self, client: RecordedClient, connection: Connection, options: Options, progress: Callable[[int, int], None]
+        self, client: RecordedClient, connection: connect.Connection, options: Options, progress: Progress
     ) -> None:
         self._client = client
         self._deck = client.deck

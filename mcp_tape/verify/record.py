@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from time import monotonic, sleep
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ..api import mcp_tape
-from ..cassette.reader import Cassette
+from ..cassette.reader import Cassette, Session
 from ..errors import ServerError
 from ..options import LISTEN, WEB, words_for
 from ..redaction.diagnostics import hidden
-from ..transports.stdio.connect import Stdio
+from ..transports.stdio import connect
 from ..wire.channels import SSE
 from ..wire.protocol import PATH, SSE_PATH
 from .findings import Failure
 from .plan import Options, Plan, Server
-
-if TYPE_CHECKING:
-    from ..transports.stdio.connect import Connection
 
 _STARTING = 60.0  # seconds for a recorder to listen
 _STORING = 60.0  # seconds for what was recorded to be stored
@@ -30,11 +26,11 @@ _STORING = 60.0  # seconds for what was recorded to be stored
 @contextmanager
 def recorded(
     server: Server, plan: Plan, options: Options, path: str, *, listen: bool, late: bool
-) -> Iterator[Connection]:
+) -> Iterator[connect.Connection]:
     """Connect to the server through a recorder; its cassette is complete when this ends."""
     words = [*mcp_tape(), "record", "-q", "-o", path, *options.recording]
     if server.command:
-        with Stdio([*words, "--", *server.command], storing=_STORING) as connection:
+        with connect.Stdio([*words, "--", *server.command], storing=_STORING) as connection:
             yield connection
         if not os.path.exists(path):
             raise ServerError(_said(connection) or f"the server {server.command[0]!r} could not be started")
@@ -43,11 +39,11 @@ def recorded(
     _wait(path)
 
 
-def _at_url(server: Server, plan: Plan, words: list[str], listen: bool, late: bool) -> Iterator[Connection]:
+def _at_url(server: Server, plan: Plan, words: list[str], listen: bool, late: bool) -> Iterator[connect.Connection]:
     from ..transports.http.connect import Http
 
     listening = words_for((*WEB, LISTEN), server._asdict() | {"listen": ("127.0.0.1", 0)})
-    with Stdio([*words, *listening], storing=_STORING) as recorder:
+    with connect.Stdio([*words, *listening], storing=_STORING) as recorder:
         url = (recorder.receive(_STARTING) or b"").decode("utf-8", "replace")
         if not url:
             raise ServerError(_said(recorder) or f"the recorder for {hidden(server.url)} does not listen")
@@ -60,16 +56,15 @@ def _at_url(server: Server, plan: Plan, words: list[str], listen: bool, late: bo
         raise ServerError(_said(recorder) or f"cannot reach {hidden(server.url)}")
 
 
-def crashed(connection: Connection, was: int | None, path: str) -> list[Failure]:
+def crashed(connection: connect.Connection, was: int | None, sessions: Iterable[Session]) -> list[Failure]:
     """Report a server that failed of its own accord after its last answer; `was`: the recorded exit code.
 
     One that has to be stopped may end with anything.
     """
-    if was != 0 or not isinstance(connection, Stdio) or connection.was_pushed:
+    if was != 0 or not isinstance(connection, connect.Stdio) or connection.was_pushed:
         return []
-    with Cassette(path) as cassette:
-        codes = [session.exit_code for session in cassette.sessions() if session.exit_code]
     why = "the server ended with exit code {} after its last answer, the recorded one with 0"
+    codes = [session.exit_code for session in sessions if session.exit_code]
     return [Failure("crashed", None, why.format(code), connection.stderr()) for code in codes]
 
 
@@ -79,7 +74,7 @@ def is_old(url: str, transport: str) -> bool:
     return path.endswith(SSE_PATH) or (transport == SSE and not path.endswith(PATH))
 
 
-def _said(connection: Stdio) -> str:
+def _said(connection: connect.Stdio) -> str:
     """The recorder's own explanation, from its stderr."""
     own = [line.removeprefix("mcp-tape: ") for line in connection.stderr() if line.startswith("mcp-tape: ")]
     return next((line for line in own if line.startswith("cannot ")), own[-1] if own else "")

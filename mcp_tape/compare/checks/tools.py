@@ -36,7 +36,9 @@ def compare_tools(old: Tools, new: Tools) -> Iterator[Found]:
     for name in new:
         if name not in old and name not in renamed.values():
             yield Subject("tool", name), Difference("tool-added")
-    yield from _order(old, new)
+    before, after = ([name for name in tools if name in old and name in new] for tools in (old, new))
+    if before != after:
+        yield SERVER, Difference("tool-order-changed", ("tools",), before, after)
 
 
 def _renamed(old: Tools, new: Tools) -> Iterator[tuple[str, str]]:
@@ -61,12 +63,6 @@ def _schemas(tool: dict[str, Any]) -> bytes:
     # Many tools take nothing, or one text: those are alike only if they are described alike.
     properties = protocol.member(tool.get("inputSchema"), "properties") or {}
     return jsontext.canonical([*schemas, tool.get("description") if len(properties) < 2 else None])
-
-
-def _order(old: Tools, new: Tools) -> Iterator[Found]:
-    before, after = ([name for name in tools if name in old and name in new] for tools in (old, new))
-    if before != after:
-        yield SERVER, Difference("tool-order-changed", ("tools",), before, after)
 
 
 def _compare(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:

@@ -48,14 +48,10 @@ def headline(comparison: Comparison) -> str:
     """Number of changes and of unknown parts. Where something is unknown, never "no changes"."""
     unknown = f"{count(len(comparison.unknown), 'part')} unknown" if comparison.unknown else ""
     if comparison.changes:
-        found = f"{count(len(comparison.changes), 'change')}: {tally(comparison)}"
+        levels = ", ".join(f"{number} {level}" for level in LEVELS if (number := comparison.count(level)))
+        found = f"{count(len(comparison.changes), 'change')}: {levels}"
         return f"{found}, and {unknown}" if unknown else found
     return f"{unknown}, no findings in the rest" if unknown else "no changes"
-
-
-def tally(comparison: Comparison) -> str:
-    counts = ((comparison.count(level), level) for level in LEVELS)
-    return ", ".join(f"{number} {level}" for number, level in counts if number)
 
 
 def versions(comparison: Comparison) -> str:

@@ -140,31 +140,28 @@ def _alternatives(walk: Walk, old: Choice, new: Choice, path: Path) -> Iterator[
     }
     yield from (fact for each in found.values() for fact in each)
     for i in (i for i in range(len(mine)) if i not in pairs):
-        yield from _lost(mine[i], old.keyword or new.keyword, [facts(i, j) for j in range(len(yours))], path)
+        tries = [facts(i, j) for j in range(len(yours))]
+        yield from _unpaired(mine[i], old.keyword or new.keyword, tries, path, lost=True)
     for j in (j for j in range(len(yours)) if j not in pairs.values()):
-        yield from _gained(yours[j], new.keyword or old.keyword, [facts(i, j) for i in range(len(mine))], path)
+        tries = [facts(i, j) for i in range(len(mine))]
+        yield from _unpaired(yours[j], new.keyword or old.keyword, tries, path, lost=False)
     if "oneOf" in (old.keyword, new.keyword):
         yield from overlaps(walk, old, new, pairs, found, path)
 
 
-def _lost(one: Alternative, keyword: str, tried: list[list[Fact]], path: Path) -> Iterator[Fact]:
-    """Report a lost alternative, if no other takes what it took, or at least knows all of its members."""
-    doubt = not all(narrows(facts) for facts in tried)
-    if all(narrows(facts) or _about(facts, "property-removed") for facts in tried):
-        kind, note = f"{_KINDS[keyword]}-lost", f"alternative is gone ({describe(one.node)})"
-        yield Fact(kind, way(not doubt, False), (*path, *one.path), before=one.written, note=note, doubt=doubt)
-
-
-def _gained(one: Alternative, keyword: str, tried: list[list[Fact]], path: Path) -> Iterator[Fact]:
-    """Report a gained alternative, if no old one gave the same, or at least knew all of its members."""
-    doubt = not all(widens(facts) for facts in tried)
-    if all(widens(facts) or _about(facts, "property-added") for facts in tried):
-        kind, note = f"{_KINDS[keyword]}-gained", f"new alternative ({describe(one.node)})"
-        yield Fact(kind, way(False, not doubt), (*path, *one.path), after=one.written, note=note, doubt=doubt)
-
-
-def _about(facts: list[Fact], kind: str) -> bool:
-    return any(fact.kind.endswith(kind) for fact in facts)
+def _unpaired(one: Alternative, keyword: str, tried: list[list[Fact]], path: Path, *, lost: bool) -> Iterator[Fact]:
+    """Report an alternative, if none of the other side takes what it takes, or at least knows all of its members."""
+    breaks, unknown = (narrows, "property-removed") if lost else (widens, "property-added")
+    if not all(breaks(facts) or any(fact.kind.endswith(unknown) for fact in facts) for facts in tried):
+        return
+    doubt = not all(map(breaks, tried))
+    kind, at, what = _KINDS[keyword], (*path, *one.path), describe(one.node)
+    if lost:
+        note = f"alternative is gone ({what})"
+        yield Fact(f"{kind}-lost", way(not doubt, False), at, before=one.written, note=note, doubt=doubt)
+    else:
+        note = f"new alternative ({what})"
+        yield Fact(f"{kind}-gained", way(False, not doubt), at, after=one.written, note=note, doubt=doubt)
 
 
 def _pairs(

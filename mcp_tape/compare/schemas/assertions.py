@@ -116,12 +116,11 @@ def _limited(mine: Limit | None, yours: Limit | None, path: Path) -> Fact:
     assert mine is not None and yours is not None
     tight = yours.rank > mine.rank
     kind = "limit-tightened" if tight else "limit-loosened"
-    ends: tuple[Any, Any] = (mine.value, yours.value)
-    note = f"{mine.keyword} {mine.value} → {yours.value}"
-    if mine.keyword != yours.keyword:
-        ends = ({mine.keyword: mine.value}, {yours.keyword: yours.value})
-        note = f"{mine.keyword} {mine.value} → {yours.keyword} {yours.value}"
-    return Fact(kind, way(tight, not tight), (*path, yours.keyword), *ends, note)
+    at, note = (*path, yours.keyword), f"{mine.keyword} {mine.value} → "
+    if mine.keyword == yours.keyword:
+        return Fact(kind, way(tight, not tight), at, mine.value, yours.value, f"{note}{yours.value}")
+    ends = {mine.keyword: mine.value}, {yours.keyword: yours.value}
+    return Fact(kind, way(tight, not tight), at, *ends, f"{note}{yours.keyword} {yours.value}")
 
 
 def multiples(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
