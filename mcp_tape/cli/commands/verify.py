@@ -12,7 +12,7 @@ import click
 
 from ...compare.judging import Comparison
 from ...errors import TapeError, count, pasted
-from ...options import NO_REDACT, NOTE, RECORDING, REDACT, WEB, words_for
+from ...options import RECORDING, WEB, words_for
 from ...values import check_session
 from .. import say
 from ..compare import AfterDashes, diff_options, fails, is_text, project_from, show
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from ...compare.project import Project
     from ...verify.findings import Verified
     from ...verify.plan import Options, Plan, Server
+
+# Read here only to refuse what cannot be read: the recorder is given the words.
+_RECORDING = tuple(row._replace(check=row.parse or row.check, parse=None) for row in RECORDING)
 
 
 @click.command(
@@ -47,7 +50,7 @@ if TYPE_CHECKING:
 @_TIMEOUT
 @given_as(*WEB)
 @diff_options
-@given_as(*RECORDING)
+@given_as(*_RECORDING)
 @click.option("-q", "--quiet", is_flag=True, help="Show changes, and say nothing unless something is wrong.")
 @click.pass_context
 def command(ctx: click.Context, /, files: tuple[str, ...], quiet: bool, **given: Any) -> None:
@@ -240,4 +243,4 @@ def _options(given: dict[str, Any]) -> Options:
     except ValueError as error:
         raise click.UsageError(f"--session: {error}") from None
     writes: Any = "allow" if given["allow_writes"] else "skip" if given["skip_writes"] else "refuse"
-    return Options(given["session"], writes, given["timeout"], tuple(words_for((NOTE, *REDACT, NO_REDACT), given)))
+    return Options(given["session"], writes, given["timeout"], tuple(words_for(_RECORDING, given)))

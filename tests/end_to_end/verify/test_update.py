@@ -174,3 +174,21 @@ def test_a_secret_that_the_new_recording_does_not_hide_is_not_kept(tmp_path: Pat
     code, _, err = command(str(tape), "--update", "--allow-writes", *again, "--", *moody(), **environ)
     assert code == 0, err
     assert not any(value.encode() in tape.read_bytes() for value in values.values())
+
+
+def test_what_the_recorder_is_to_hide_and_to_leave_out_is_passed_on(tape: Path, tmp_path: Path) -> None:
+    secrets = tmp_path / "its.env"
+    secrets.write_text("DB_PASSWORD=NOT-A-REAL-ONE-1234\n")
+    moody_tape(tape, "not-a-real-one-1234")
+    code, _, err = command(str(tape), "--update", "--fail-on", "never", "--session", "4", "--env-file", str(secrets),
+                           "--redact-env-from", "parents", "--max-decoded", "1M", "--", *python(BETTER))  # fmt: skip
+    assert code == 0, err
+    assert said(tape, 4) == ["[redacted:env:DB_PASSWORD]"]
+    assert b"NOT-A-REAL-ONE-1234" not in tape.read_bytes()
+
+
+def test_secrets_that_cannot_be_read_are_refused_before_anything_is_played(tape: Path) -> None:
+    before = tape.read_bytes()
+    code, _, err = command(str(tape), "--update", "--env-file", "missing.env", "--", *moody())
+    assert (code, tape.read_bytes()) == (1, before)
+    assert "cannot read the secrets to hide from missing.env" in err
