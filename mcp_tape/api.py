@@ -22,13 +22,7 @@ if TYPE_CHECKING:
     from .transports.http.listen import Site
 
 
-def record(
-    command: Sequence[str],
-    path: str,
-    options: Options,
-    *,
-    warn: Callable[[str], None],
-) -> tuple[int, Summary]:
+def record(command: Sequence[str], path: str, options: Options, *, warn: Callable[[str], None]) -> tuple[int, Summary]:
     """Stand in for a stdio server and record the traffic. Return the server's exit code and a summary.
 
     Uses this process's own stdin, stdout and stderr.

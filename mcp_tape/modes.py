@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from . import api
 from .cassette import schema
@@ -18,24 +18,22 @@ Mode = Literal["none", "once", "new_episodes", "all", "rewrite"]
 Say = Callable[[str], None]
 
 
-class Outcome:
+class Outcome(NamedTuple):
     """Result of `use`: what was replayed, what was recorded, and the exit code."""
 
-    def __init__(self, code: int, played: api.Played | None = None, recorded: Summary | None = None) -> None:
-        self.code = code
-        self.played = played
-        self.recorded = recorded
-        self.goes_on = False  # recorded because the run was recording already
+    code: int
+    played: api.Played | None = None
+    recorded: Summary | None = None
+    goes_on: bool = False  # recorded because the run was recording already
 
 
-class Command:
+class Command(NamedTuple):
     """A server that is started, and talks to the client on our stdin and stdout."""
 
-    def __init__(self, words: Sequence[str]) -> None:
-        self._words = words
+    words: Sequence[str]
 
     def record(self, path: str, options: Options, say: Say) -> tuple[int, Summary]:
-        return api.record(self._words, path, options, warn=say)
+        return api.record(self.words, path, options, warn=say)
 
     def replay(self, path: str, options: api.Replay, say: Say) -> api.Played:
         return api.replay(path, options, say=say)
@@ -49,7 +47,7 @@ class Command:
 
         with Cassette(file) as cassette:
             stage = api.Stage(cassette, replay, say, clients=api.counting(file, replay, say))
-            live = Live(self._words, recorder, stage)
+            live = Live(self.words, recorder, stage)
             played = stage.finish(signals.until_stopped(lambda: serve.serve(live, live.watched, live.unsent)))
             live.end()
         if live.episodes.failed is not None:
@@ -57,18 +55,17 @@ class Command:
         return played, live.episodes.passed_on
 
 
-class Url:
+class Url(NamedTuple):
     """A server at a URL, and clients who come to an address of ours, which `started` is given."""
 
-    def __init__(self, web: api.Web, started: Callable[[str], None]) -> None:
-        self._web = web
-        self._started = started
+    web: api.Web
+    started: Callable[[str], None]
 
     def record(self, path: str, options: Options, say: Say) -> tuple[int, Summary]:
-        return api.record_url(self._web, path, options, warn=say, started=self._started)
+        return api.record_url(self.web, path, options, warn=say, started=self.started)
 
     def replay(self, path: str, options: api.Replay, say: Say) -> api.Played:
-        return api.replay_web(path, options, self._web, say=say, started=self._started)
+        return api.replay_web(path, options, self.web, say=say, started=self.started)
 
     def add(self, file: str, replay: api.Replay, recorder: Recorder, say: Say) -> tuple[api.Played, int]:
         """Replay over HTTP, and pass misses on to the live server, as for a command."""
@@ -80,12 +77,12 @@ class Url:
 
         with Cassette(file) as cassette:
             stage, accidents = api.Stage(cassette, replay, say), Accidents(say)
-            site = self._web.site(accidents)
-            upstream = Upstream(self._web.url, self._web.headers, self._web.cacert)
+            site = self.web.site(accidents)
+            upstream = Upstream(self.web.url, self.web.headers, self.web.cacert)
             proxy = Proxy(upstream, site.origin, recorder, say)
-            path, aliases = stage.place(self._web.url)
-            server = LiveServer(stage, site.stop, aliases, proxy, upstream.path, stage.note, self._web.max_body)
-            site.serve(server, lambda origin: self._started(origin + path))
+            path, aliases = stage.place(self.web.url)
+            server = LiveServer(stage, site.stop, aliases, proxy, upstream.path, stage.note, self.web.max_body)
+            site.serve(server, lambda origin: self.started(origin + path))
             if server.passed_on:
                 recorder.control("server", "", event="stop")
             if server.failure is not None:
@@ -98,9 +95,7 @@ def use(path: str, server: Command | Url, mode: Mode, replay: api.Replay, record
     path = os.path.abspath(path)
     record = record._replace(run=_run(server, record.run) if mode != "none" else None)
     if mode not in ("none", "all") and _goes_on(path, record.run, say):
-        outcome = _record(path, server, record, say)
-        outcome.goes_on = True
-        return outcome
+        return _record(path, server, record, say)._replace(goes_on=True)
     if mode == "none" or (mode == "once" and is_whole(path, say)):
         played = server.replay(path, replay, say)
         return Outcome(played.code, played)

@@ -17,7 +17,6 @@ from . import say
 from .lines import echo_line, line_of
 from .output import columns, echo_json, writable
 
-_ONE_LINE = (protocol.PROGRESS,)  # there may be thousands
 _MEANWHILE = 1_000  # lines of stderr
 _MARGIN = "    "
 _BEFORE = 10  # frames: the HTTP request comes before what it carries
@@ -41,15 +40,14 @@ def show_whole(file: str, session: int | None, seq: int, as_json: bool) -> None:
 
 def _belonging(cassette: Cassette, rows: list[Row]) -> Iterator[Row]:
     """Rows of the exchanges of a frame, in order; the frame alone if it belongs to none."""
-    roots = dict.fromkeys(map(root_of, rows))
-    for root in roots:
+    for root in dict.fromkeys(map(_root_of, rows)):
         if root is None:
-            yield from (row for row in rows if root_of(row) is None)
+            yield from (row for row in rows if _root_of(row) is None)
         else:
             yield from _exchange(cassette, rows[0].session, root)
 
 
-def root_of(row: Row) -> int | None:
+def _root_of(row: Row) -> int | None:
     """The request that opened the exchange of a message."""
     if not row.is_message:
         return None
@@ -83,7 +81,7 @@ def _before(cassette: Cassette, session: int, root: int, channel: str) -> Iterat
 
 def _echo(cassette: Cassette, row: Row, width: int) -> None:
     line = line_of(cassette, row)
-    if row.frame_kind == "control" or row.method in _ONE_LINE:
+    if row.frame_kind == "control" or row.method == protocol.PROGRESS:  # of which there may be thousands
         return echo_line(line, width)
     echo_line(line._replace(detail=""), width, bold=True)
     text = whole_text(cassette, row)

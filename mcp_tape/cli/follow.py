@@ -72,9 +72,8 @@ class _Followed:
             self._forget()  # a recording was put in its place
         with Cassette(self._file) as cassette:
             while self._look(cassette):
-                if cassette.source != cassette.path:
-                    return True  # a copy, which does not go on
-                if database.identity(self._file) != self._identity:
+                # A copy does not go on.
+                if cassette.source != cassette.path or database.identity(self._file) != self._identity:
                     return True
                 time.sleep(_PAUSE)
         return False
@@ -128,15 +127,11 @@ class _Followed:
         if self._as_json:
             echo_json(line_of(cassette, row, full=True).as_json())
         elif self._everything or not goes_without_saying(row):
-            self._head(row)
+            if self._shown not in (None, row.session):
+                echo(f"session {row.session}", bold=True)
+            self._shown = row.session
             width = columns()
             echo_line(line_of(cassette, row, brief=is_narrow(width)), width)
-
-    def _head(self, row: Row) -> None:
-        """Print the session's number where another session's line was before."""
-        if self._shown not in (None, row.session):
-            echo(f"session {row.session}", bold=True)
-        self._shown = row.session
 
 
 def _unanswered(cassette: Cassette, session: int, kept: Filter, seen: int) -> Iterator[Row]:

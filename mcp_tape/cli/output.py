@@ -85,9 +85,10 @@ def fit(text: str, width: int) -> str:
     return text[:kept] + "…"
 
 
-def pad(text: str, width: int) -> str:
-    """A text, filled up to so many columns."""
-    return text + " " * (width - wide(text))
+def pad(text: str, width: int, *, right: bool = False) -> str:
+    """A text, filled up to so many columns; `right`: it stands at their end."""
+    room = " " * (width - wide(text))
+    return room + text if right else text + room
 
 
 def wrap(parts: Sequence[str], width: int, indent: int) -> str:
@@ -126,8 +127,7 @@ class Progress:
     """Progress on one line of stderr that comes and goes; nothing without a terminal."""
 
     def __init__(self, title: str, total: int) -> None:
-        self._title = title
-        self._total = total
+        self._title, self._total = title, total
         self._next = monotonic() + _PATIENCE
         self._shown = False
         self._wanted = sys.stderr.isatty() and total > 0

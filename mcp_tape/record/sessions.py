@@ -76,7 +76,8 @@ class Sessions:
         self._do(channel, lambda tape: tape.end(side, channel, at))
         waiting = self._waiting.get(channel)
         if waiting is not None and side == "client" and not waiting.opens:
-            waiting.opens = _begins_session(b"".join(waiting.body))
+            sent = frames.parse(b"".join(waiting.body))[1]
+            waiting.opens = any(message.method == protocol.INITIALIZE for message in sent)
             if not waiting.opens:
                 self._settle(channel, self._of_run(waiting))
 
@@ -141,7 +142,3 @@ def endpoint_path(base: str, endpoint: str) -> str:
     except ValueError:
         return endpoint  # nobody will post there
     return parts.path + (f"?{parts.query}" if parts.query else "")
-
-
-def _begins_session(body: bytes) -> bool:
-    return any(message.method == protocol.INITIALIZE for message in frames.parse(body)[1])

@@ -29,8 +29,7 @@ class Tape:
     """Records one session, which began at `zero`."""
 
     def __init__(self, sink: Sink, redactor: Redactor | None, zero: int = 0, max_decoded: int = MAX_DECODED) -> None:
-        """`max_decoded`: the bytes that one compressed body may have when it is not compressed."""
-        self._max_decoded = max_decoded
+        self._max_decoded = max_decoded  # bytes that one compressed body may have when it is not compressed
         self._sink = sink
         self._redactor = redactor
         self._zero = zero
@@ -100,7 +99,7 @@ class Tape:
         self._decoders.pop((side, channel), None)
         for unit in framing.close() if framing else ():
             head, text = (unit.head, unit.text or b"") if isinstance(unit, Event) else (b"", unit[0])
-            self._keep_fragment(side, channel, text, at, head)
+            self._keep(side, channel, text, b"", at, head)
 
     def _plain(self, side: Side, channel: str, data: bytes) -> list[bytes]:
         """The data decompressed; as it is if that cannot be done."""
@@ -138,31 +137,24 @@ class Tape:
             self.control(side, channel, {"event": "comment", "text": event.head.decode("utf-8", "replace")}, at)
         elif event.eol and event.field(b"event") == "endpoint":
             self.control(side, channel, {"event": "endpoint", "data": event.text.decode("utf-8", "replace")}, at)
-        elif event.eol:
-            self._keep(side, channel, event.text, event.eol, at, event.head)
         else:
-            self._keep_fragment(side, channel, event.text, at, event.head)
+            self._keep(side, channel, event.text, event.eol, at, event.head)
 
     def _keep(self, side: Side, channel: str, text: bytes, eol: bytes, at: int, head: bytes | None = None) -> None:
+        """Keep a frame, or a part of one: its head and the missing line end distinguish that from a whole one."""
         redacted = self._redact(text, channel)
         self.redactions += redacted.count
         self.frames += 1
-        if channel == STDERR:
-            kind: FrameKind = "stderr"
-            messages: list[Message] = []
-        else:
+        kind: FrameKind = "stderr"
+        messages: list[Message] = []
+        is_part = head is not None and not eol
+        if is_part:
+            kind = "noise"
+        elif channel != STDERR:
             kind, messages = frames.parse(redacted.text)
         at, head = self._time(at), self._redacted_head(head, channel)
         frame = Frame(self.frames, at, side, channel, kind, redacted.text, eol, head, redacted.count)
-        self._sink(frame, self.ledger.enter(frame, messages, redacted.matched))
-
-    def _keep_fragment(self, side: Side, channel: str, text: bytes, at: int, head: bytes) -> None:
-        """Keep part of a frame: its head and the missing line end distinguish it from a whole one."""
-        redacted = self._redact(text, channel)
-        self.redactions += redacted.count
-        self.frames += 1
-        at, head = self._time(at), self._redacted_head(head, channel) or b""
-        self._sink(Frame(self.frames, at, side, channel, "noise", redacted.text, b"", head, redacted.count), [])
+        self._sink(frame, [] if is_part else self.ledger.enter(frame, messages, redacted.matched))
 
     def _time(self, at: int) -> int:
         """The time since the session's start, never going back: frames of channels that were kept back come late."""

@@ -175,9 +175,8 @@ class Recording:
             self._leave(removed)
             rest = [entry for entry in batch if entry[0] != removed.session]
             if rest:
-                self._append(
-                    writer, rest, {number: news for number, news in facts.items() if number != removed.session}
-                )
+                facts.pop(removed.session, None)
+                self._append(writer, rest, facts)
             return
         self._kept = self._counts()
         for number, news in facts.items():
@@ -202,7 +201,6 @@ class Recording:
         self._say(f"done {' '.join(map(str, counts))} {why or ''}")
 
     def _counts(self) -> Counts:
-        """The counts of all that was read until now."""
         tapes = [session.tape for session in self._sessions]
         return (
             sum(tape.frames for tape in tapes),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import count
@@ -23,11 +23,10 @@ class Use:
     """One test's use of a tape, or that of all tests that have one from the factory."""
 
     def __init__(self, tape: UsedCassette, unplayed: str, *, is_shared: bool, is_made: bool = False) -> None:
-        """`is_made`: by the factory."""
         self.tape = tape
         self.unplayed = unplayed
         self.is_shared = is_shared
-        self.is_made = is_made
+        self.is_made = is_made  # by the factory
         self._reported = 0  # misses
         self._errors: set[str] = set()
         self._rewound = tape.rewound
@@ -71,7 +70,7 @@ def find(uses: Iterable[Use], test: str) -> Trouble | None:
     """Return the failures since the last call: servers that did not start, then calls that missed."""
     errors, calls, reports = [], [], []
     for use in uses:
-        use.tape.words = _Words(use, test)
+        use.tape.words = _words(use, test)
         errors += use.new_errors()
         misses = use.new_misses()
         calls += [miss.title for miss in misses]
@@ -97,19 +96,15 @@ def explain(report: pytest.TestReport, trouble: Trouble) -> None:
         crash.message = f"{trouble.headline}; {crash.message}"
 
 
-class _Words:
-    """Advice for a test."""
-
-    def __init__(self, use: Use, test: str) -> None:
-        self._option = "mcp_tape_factory(..., {})" if use.is_made else "@pytest.mark.mcp_tape({})"
-        self._path = use.tape.path
-        self._test = test
-
-    def __call__(self, advice: Advice) -> str:
+def _words(use: Use, test: str) -> Callable[[Advice], str]:
+    def words(advice: Advice) -> str:
         from ..replay.misses import as_argument
 
         if advice.what == "mode":
-            return command(self._test, advice.value)
+            return command(test, advice.value)
         if advice.what == "show":
-            return f"mcp-tape show {shlex.quote(self._path)}"
-        return self._option.format(as_argument(advice))
+            return f"mcp-tape show {shlex.quote(use.tape.path)}"
+        option = "mcp_tape_factory(..., {})" if use.is_made else "@pytest.mark.mcp_tape({})"
+        return option.format(as_argument(advice))
+
+    return words

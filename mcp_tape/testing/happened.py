@@ -44,15 +44,14 @@ def look(source: Source) -> Happened:
     """Return what happened so far."""
     rows = read_report(source.report)[source.forgotten_rows :]
     played = [row for row in rows if row["what"] == "played"]
-    calls: list[Exchange] = []
-    left: list[Exchange] = []
+    calls, left = list[Exchange](), list[Exchange]()
     try:
         with Cassette(source.part) as cassette:
             calls = _calls(cassette, source, played)
             left = _unplayed(cassette, source, played) if source.plays else []
     except CassetteError:
         pass  # nothing yet
-    misses = [(_asked(row), row["text"], _advice(row)) for row in rows if row["what"] == "miss"]
+    misses = [_miss(row) for row in rows if row["what"] == "miss"]
     grown = [row for row in rows if row["what"] == "grew"]
     grew, stale = (sum(row[name] for row in grown) for name in ("calls", "stale"))
     return Happened(calls, misses, left, len(played), _texts(rows, "note"), errors(source), grew, stale)
@@ -127,18 +126,14 @@ def _own(cassette: Cassette, source: Source) -> list[Session]:
 
 def _calls(cassette: Cassette, source: Source, played: list[Row]) -> list[Exchange]:
     """Calls that were played, then live ones, without the handshake that was repeated to the live server."""
-    taped = {_identity(e): e for number in {row["session"] for row in played} for e in cassette.exchanges(number)}
+    tapes = [cassette.exchanges(number) for number in {row["session"] for row in played}]
+    taped = {(e.session, e.seq, e.method, e.name): e for tape in tapes for e in tape}  # those of a batch share a place
     found = [(taped.get((row["session"], row["seq"], row["method"], row["name"])), row) for row in played]
     old = [e._replace(id=jsontext.dumps(row["id"])) for e, row in found if e is not None]
     greeted = {e.method for e in old} & {protocol.INITIALIZE, protocol.DISCOVER}
     live = [e for session in _own(cassette, source) for e in cassette.exchanges(session.id) if e.sender == "client"]
     new = [e for e in live if e.method not in greeted and (e.session, e.seq) not in source.forgotten_calls]
     return old + new
-
-
-def _identity(exchange: Exchange) -> tuple[Any, ...]:
-    """Key of an exchange in a report; those of a batch share their place."""
-    return exchange.session, exchange.seq, exchange.method, exchange.name
 
 
 def _unplayed(cassette: Cassette, source: Source, played: list[Row]) -> list[Exchange]:
@@ -155,9 +150,6 @@ def _texts(rows: list[Row], what: str) -> list[str]:
     return [row["text"] for row in rows if row["what"] == what]
 
 
-def _advice(row: Row) -> list[Advice]:
-    return [Advice(**advice) for advice in row.get("advice", ())]
-
-
-def _asked(row: Row) -> Exchange:
-    return Exchange(None, None, "client", row["method"], row["name"], jsontext.dumps(row["id"]), None)
+def _miss(row: Row) -> tuple[Exchange, str, list[Advice]]:
+    asked = Exchange(None, None, "client", row["method"], row["name"], jsontext.dumps(row["id"]), None)
+    return asked, row["text"], [Advice(**advice) for advice in row.get("advice", ())]

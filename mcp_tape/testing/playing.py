@@ -99,7 +99,6 @@ class Playing(UsedCassette):
         return [self._exchange(call, recorded) for call in dict.fromkeys(calls)]  # a miss may have been found first
 
     def _exchange(self, call: Call, recorded: dict[tuple[int | None, int | None, str | None], Exchange]) -> Exchange:
-        """A call with its answer."""
         message, row = call.message, call.recorded
         then = recorded.get((row.session, row.seq, row.rpc_id)) if row else None
         if then is not None:
@@ -123,10 +122,8 @@ class Playing(UsedCassette):
 
         played = {fact.call.recorded.place for fact in self._heard("played") if fact.call and fact.call.recorded}
         with Cassette(self.path) as cassette:
-            sessions = list(self._sessions)
-            chosen = (
-                Selection(cassette, sessions) if sessions else select(cassette, self._settings.replay.session, nth=0)
-            )
+            which, sessions = self._settings.replay.session, list(self._sessions)
+            chosen = Selection(cassette, sessions) if sessions else select(cassette, which, nth=0)
             return unplayed(cassette, chosen, played)
 
     @property

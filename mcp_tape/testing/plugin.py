@@ -147,9 +147,8 @@ class Tapes:
         problems = finish(use.tape, keep=keep)
         if keep and not problems:
             self._count_growth(use.tape)
-        is_same = _identity(use.tape.path) == before
-        if keep and use.tape.is_recording and not problems:
-            self._warn_of_nothing(item, use.tape, is_same=is_same)
+            if use.tape.is_recording:
+                self._warn_of_nothing(item, use.tape, is_same=_identity(use.tape.path) == before)
         self._recordings.unlock(use.tape.path)
         return problems
 
@@ -240,7 +239,6 @@ def _has_factory(item: pytest.Item) -> bool:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Identity of the file at a path."""
     try:
         found = os.stat(path)
     except FileNotFoundError:

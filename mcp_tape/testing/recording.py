@@ -279,12 +279,6 @@ def _record_nothing(part: str, run: str) -> None:
     from ..cassette.writer import Writer
 
     now = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    writer = Writer(part)
-    with contextlib.closing(writer):
-        facts = {
-            "started_at": now,
-            "transport": STDIO,
-            "target": {"command": []},
-            "recorder": f"mcp-tape {__version__}",
-        }
-        writer.finish(writer.begin(facts | {"run": run}), {"ended_at": now})
+    with contextlib.closing(Writer(part)) as writer:
+        facts = {"started_at": now, "transport": STDIO, "target": {"command": []}, "run": run}
+        writer.finish(writer.begin(facts | {"recorder": f"mcp-tape {__version__}"}), {"ended_at": now})

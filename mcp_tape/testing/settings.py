@@ -112,7 +112,6 @@ def id_of(item: pytest.Item) -> str:
 
 
 def _names(item: pytest.Item) -> list[str]:
-    """Names of a test's classes, and its own."""
     *classes, _ = (node.name for node in item.listchain() if not isinstance(node, _OUTER))
     return [*classes, _name(item)]
 

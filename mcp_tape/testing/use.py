@@ -130,7 +130,6 @@ def _check_server(command: Sequence[str], url: str | None) -> None:
 
 
 def _check_session(path: str, session: str) -> None:
-    """Refuse a session that is not there."""
     if session.isdecimal():
         from ..cassette.reader import Cassette
 

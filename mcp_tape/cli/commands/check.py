@@ -44,7 +44,8 @@ def command(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
             has_found(error.exit_code)
             _print(path, Finding("file", str(error)), as_json)
     if not as_json:
-        say(f"{count(len(paths), 'file')}, {count(found, 'finding')}{_and_unreadable(unreadable)}")
+        also = f", {unreadable} unreadable" if unreadable else ""
+        say(f"{count(len(paths), 'file')}, {count(found, 'finding')}{also}")
     raise SystemExit(CassetteError.exit_code if unreadable else 1 if found else 0)
 
 
@@ -70,7 +71,3 @@ def _print(path: str, finding: Finding, as_json: bool) -> None:
     ))  # fmt: skip
     message = finding.message.removeprefix(f"{path} ")
     echo(writable(harmless(f"{path}:{place}: {message}" if place else f"{path}: {message}")), fg="red")
-
-
-def _and_unreadable(number: int) -> str:
-    return f", {number} unreadable" if number else ""

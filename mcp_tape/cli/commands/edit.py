@@ -43,7 +43,8 @@ def command(file: str, session: int | None, editor: str | None, as_json: bool) -
     chosen = editor or _editor()
     directory = tempfile.mkdtemp(prefix="mcp-tape-")  # nobody else may look into it
     try:
-        number, edit = _edited(file, session, chosen, os.path.join(directory, f"{_stem(file)}.txt"))
+        stem = os.path.splitext(os.path.basename(file))[0]
+        number, edit = _edited(file, session, chosen, os.path.join(directory, f"{stem}.txt"))
     except _UnfinishedError:
         raise  # somebody's work is in there
     except BaseException:
@@ -59,10 +60,6 @@ class _UnfinishedError(TapeError):
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
         self.exit_code = exit_code
-
-
-def _stem(file: str) -> str:
-    return os.path.splitext(os.path.basename(file))[0]
 
 
 def _edited(file: str, session: int | None, editor: str, text: str) -> tuple[int, Edit]:
@@ -82,7 +79,7 @@ def _edited(file: str, session: int | None, editor: str, text: str) -> tuple[int
                 open(text, encoding="utf-8", errors="surrogateescape", newline="\n") as lines,
                 Progress(f"putting session {number} back", os.path.getsize(text)) as progress,
             ):
-                return number, sheet.put_back(file, written, _told(lines, progress))
+                return number, sheet.put_back(file, written, _shown(lines, progress))
         except SheetError as error:
             say(f"{text}, {error}")
             if not _wants_to_go_on():
@@ -95,8 +92,7 @@ def _edited(file: str, session: int | None, editor: str, text: str) -> tuple[int
             raise _UnfinishedError(message, TapeError.exit_code) from None
 
 
-def _told(lines: Iterable[str], progress: Progress) -> Iterator[str]:
-    """Yield the lines, with progress shown."""
+def _shown(lines: Iterable[str], progress: Progress) -> Iterator[str]:
     done = 0
     for number, line in enumerate(lines):
         done += len(line)

@@ -49,7 +49,7 @@ def command(directory: str, paths: tuple[str, ...], undo: bool, as_json: bool) -
     top = _git(directory, "rev-parse", "--show-toplevel")
     attributes = os.path.join(top, ".gitattributes")
     changed = _undo(attributes) if undo else _write(attributes, _NOTE, [f"{path} {_DRIVER}" for path in paths])
-    configured = any((_show_again(top), _unset(top)) if undo else (_ignore(top, paths), _set(top)))
+    configured = any((_show_again(top), _set(top, "")) if undo else (_ignore(top, paths), _set(top, _textconv())))
     if as_json:
         done = {"attributes": attributes, "attributes_changed": changed, "config_changed": configured}
         echo_json(done | {"textconv": None if undo else _textconv()})
@@ -94,8 +94,7 @@ def _show_again(top: str) -> bool:
     before, note, ours = _read(file).partition(f"{_LEFT_NOTE}\n")
     if not note:
         return False
-    lines = ours.splitlines(keepends=True)
-    left = itertools.dropwhile(lambda line: line.rstrip().endswith(ENDING), lines)
+    left = itertools.dropwhile(lambda line: line.rstrip().endswith(ENDING), ours.splitlines(keepends=True))
     _replace(file, before + "".join(left))
     return True
 
@@ -153,17 +152,11 @@ def _replace(attributes: str, text: str) -> None:
         raise TapeError(f"cannot write {attributes}: {error.strerror}") from None
 
 
-def _set(top: str) -> bool:
-    if _git(top, "config", "--local", "--get", _KEY, fails=True) == _textconv():
+def _set(top: str, textconv: str) -> bool:
+    """Set the command that git runs in this clone, or remove it. Return whether that changes anything."""
+    if _git(top, "config", "--local", "--get", _KEY, fails=True) == textconv:
         return False
-    _git(top, "config", "--local", _KEY, _textconv())
-    return True
-
-
-def _unset(top: str) -> bool:
-    if not _git(top, "config", "--local", "--get", _KEY, fails=True):
-        return False
-    _git(top, "config", "--local", "--remove-section", _KEY.rpartition(".")[0])
+    _git(top, "config", "--local", *((_KEY, textconv) if textconv else ("--remove-section", _KEY.rpartition(".")[0])))
     return True
 
 

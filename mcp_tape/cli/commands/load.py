@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timezone
 from typing import Any
 
@@ -67,20 +67,12 @@ def load(file: str, output: str) -> jsonl.Loaded:
     return loaded
 
 
-@contextmanager
-def _lines(file: str) -> Any:
-    if file == "-":
-        yield sys.stdin.buffer
-        return
+def _lines(file: str) -> AbstractContextManager[Iterable[bytes]]:
     try:
-        source: Iterable[bytes] = open(file, "rb")  # noqa: SIM115 - closed below
+        return nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb")
     except OSError as error:
         hint = "give a file that mcp-tape export wrote, or - for stdin"
         raise CassetteError(f"cannot read {file}: {error.strerror}; {hint}") from None
-    try:
-        yield source
-    finally:
-        source.close()  # type: ignore[attr-defined]
 
 
 def _defaults() -> dict[str, Any]:

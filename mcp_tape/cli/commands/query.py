@@ -67,13 +67,10 @@ def _as_table(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[s
 
 
 def _line(row: list[str], widths: list[int], right: list[bool]) -> str:
-    cells = (_in_column(cell, width, *more) for cell, width, *more in zip(row, widths, right, strict=True))
-    return writable("  ".join(cells).rstrip())
-
-
-def _in_column(cell: str, width: int, right: bool) -> str:
-    shown = fit(cell, width)
-    return " " * (width - wide(shown)) + shown if right else pad(shown, width)
+    columns = zip(row, widths, right, strict=True)
+    return writable(
+        "  ".join(pad(fit(cell, width), width, right=is_right) for cell, width, is_right in columns).rstrip()
+    )
 
 
 def _fitted(widths: list[int]) -> list[int]:
@@ -138,8 +135,7 @@ def _as_lines(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[s
 
     names = _distinct(columns)
     for row in rows:
-        values = map(_value, row)
-        yield json_line(dict(zip(names, values, strict=True))).decode().rstrip("\n")
+        yield json_line(dict(zip(names, map(_value, row), strict=True))).decode().rstrip("\n")
 
 
 def _distinct(columns: list[str]) -> list[str]:

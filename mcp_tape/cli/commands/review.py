@@ -18,7 +18,7 @@ from ...compare.review import Decision, Decisions, Pending, Settled, compared, r
 from ...compare.rules import CATEGORIES
 from ...errors import count
 from ..options import files, json_option
-from ..output import clip, echo, echo_json
+from ..output import clip, echo, echo_json, shows_colours
 
 F = TypeVar("F", bound=Callable[..., Any])
 _KEYS: dict[str, Decision] = {"a": "accept", "r": "reject", "i": "ignore"}
@@ -62,7 +62,8 @@ def command(ctx: click.Context, /, cassettes: tuple[str, ...], only_list: bool, 
     _check(given)
     project = load(here(), category=given["category"])
     pending = [compared(cassette, project.settings()) for cassette in waiting(cassettes)]
-    view = _view(os.path.relpath(project.ignore_path))
+    width = (shutil.get_terminal_size().columns or 100) if sys.stdout.isatty() else 100
+    view = View(shows_colours(), width, ignore_file=os.path.relpath(project.ignore_path))
     decided = any(given[flag] for flag in (*_FLAGS, "accept_all", "reject_all"))
     if not pending and not as_json:
         echo("no changes are pending")
@@ -80,13 +81,6 @@ def command(ctx: click.Context, /, cassettes: tuple[str, ...], only_list: bool, 
         for one in settled:
             echo(_said(one, view))
     ctx.exit(int(any(one.outcome != "replaced" for one in settled)))
-
-
-def _view(ignore_file: str) -> View:
-    terminal = sys.stdout.isatty()
-    colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    width = (shutil.get_terminal_size().columns or 100) if terminal else 100
-    return View(colour, width, ignore_file=ignore_file)
 
 
 def _check(given: dict[str, Any]) -> None:
@@ -183,9 +177,8 @@ def _said(one: Settled, view: View) -> str:
     if one.outcome == "rejected":
         kept = f"; {count(one.accepted, 'accepted change')} noted in {view.ignore_file}" if one.accepted else ""
         return f"{cassette}: stays as it was ({counted}){kept}"
-    why = (
-        "some of it is unknown; to accept that too: --accept-all" if one.grave and not one.undecided else "not complete"
-    )
+    unknown = one.grave and not one.undecided
+    why = "some of it is unknown; to accept that too: --accept-all" if unknown else "not complete"
     return f"{cassette}: still pending ({counted}): {why}"
 
 

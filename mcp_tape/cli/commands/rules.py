@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from ...compare.rules import RULES, SECTIONS, Rule
@@ -20,17 +18,13 @@ def command(as_json: bool) -> None:
     """
     if as_json:
         for rule in RULES.values():
-            echo_json(as_dict(rule))
+            echo_json(rule._asdict())
         return
     width = max(map(len, RULES)) + 2
     for section, rules in SECTIONS.items():
         echo(f"\n{section}", bold=True)
         for rule in rules:
             echo(f"  {rule.id:<{width}}{levels(rule):<13}{rule.category:<7}{sentence(rule)}")
-
-
-def as_dict(rule: Rule) -> dict[str, Any]:
-    return rule._asdict()
 
 
 def levels(rule: Rule) -> str:

@@ -89,13 +89,7 @@ def _by_file(found: Sequence[Plan]) -> list[list[Plan]]:
 
 
 def _verified(
-    plan: Plan,
-    server: Server,
-    options: Options,
-    directory: str,
-    project: Project,
-    given: dict[str, Any],
-    quiet: bool,
+    plan: Plan, server: Server, options: Options, directory: str, project: Project, given: dict[str, Any], quiet: bool
 ) -> tuple[Verified, Comparison]:
     """Play a session and compare; for people, print the result at once."""
     verified = _play(plan, server, options, directory)
@@ -205,7 +199,6 @@ def _keep(file: str, done: Sequence[Verified], differs: bool, quiet: bool) -> No
 
 
 def _progress(plan: Plan) -> Callable[[int, int], None]:
-    """A callback that shows progress on a terminal."""
     if not sys.stderr.isatty():
         return lambda done, of: None
     name = os.path.basename(plan.path)
