@@ -20,6 +20,7 @@ _NARROW = 160
 _EXPECTED_CODES = (0, 128 + 15)  # clients end servers with SIGTERM
 _MARKED = ("unanswered", "cancelled", "retry")  # what is said of a request itself: it has no answer that could
 _ODD_NUMBER = re.compile(r"[\[:,\s](?:-?\d+[.eE]|-?\d{16}|-0)")
+_ENDS = {"close": "closes", "abort": "aborts", "open": "leaves open"}  # of a channel
 _BODY = re.compile(r'"(?:params|result|error)"\s*:\s*')
 
 
@@ -137,12 +138,8 @@ def _fact(event: str, facts: dict[str, Any], text: str) -> tuple[str, str]:
             return f"{facts.get('verb')} {facts.get('path')} on", jsontext.compact(headers)
         case "response":
             return f"{facts.get('status')} {content}".rstrip() + " on", jsontext.compact(headers)
-        case "close":
-            return "closes", ""
-        case "abort":
-            return "aborts", ""
-        case "open":
-            return "leaves open", ""
+        case "close" | "abort" | "open":
+            return _ENDS[event], ""
         case "failed":
             return "fails on", str(facts.get("why"))
         case "comment" | "endpoint":

@@ -274,9 +274,8 @@ def _redactor(options: Options) -> Redactor | None:
     if not options.redact:
         return None
     own = options.redact_keys, options.redact_paths, options.redact_values
-    return redactor(
-        Rules(*own, named=options.redact_with, headers=options.headers, environ=os.environ, known=options.known)
-    )
+    rules = Rules(*own, named=options.redact_with, headers=options.headers, environ=os.environ, known=options.known)
+    return redactor(rules)
 
 
 def _timestamp(seconds: float) -> str:

@@ -119,7 +119,7 @@ class Tapes:
         for use in self._made if _has_factory(item) else ():
             self._recordings.used_by(test, use.tape.path)
             if report.failed:
-                self.summary.spoil(use.tape.path)
+                self.summary.spoiled.add(use.tape.path)
 
     def _trouble(self, item: pytest.Item) -> Trouble | None:
         return failures.find([*filter(None, [self._own.get(item.nodeid)]), *self._made], settings.id_of(item))
@@ -138,7 +138,7 @@ class Tapes:
             return []
         if use.is_shared:
             if item.nodeid in self._failed:
-                self.summary.spoil(use.tape.path)
+                self.summary.spoiled.add(use.tape.path)
             self.summary.unplayed(use.tape.path, use.unplayed, use.left())
             problems = finish(use.tape, keep=keep)
             self._count_growth(use.tape)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pytest
 
 _MOST = 10  # requests that are listed one by one
+_SETS = ("used", "places", "unfit", "idle", "spoiled")  # of a summary, each merged with those of workers
 
 Call = tuple[int, int, str]  # session, seq, what
 
@@ -33,7 +34,7 @@ class Summary:
         self._marked: dict[str, set[str]] = {}  # the classes and modules with a mark, and their tests
         self._left: dict[str, set[Call]] = {}  # of shared cassettes: what nobody has played
         self._levels: dict[str, str] = {}
-        self._spoiled: set[str] = set()  # used by a test that failed: then unplayed requests say nothing
+        self.spoiled: set[str] = set()  # used by a test that failed: then unplayed requests say nothing
 
     def unplayed(self, path: str, level: str, left: Iterable[Call]) -> None:
         """Add what one user of a cassette left unplayed; what others have played does not count."""
@@ -49,9 +50,6 @@ class Summary:
         """Add collected tests that are under marks."""
         self._marked |= by_scope(marked)
 
-    def spoil(self, path: str) -> None:
-        self._spoiled.add(path)
-
     @property
     def is_error(self) -> bool:
         """True if the run has failed, even if no test has."""
@@ -61,23 +59,18 @@ class Summary:
     def for_controller(self) -> dict[str, Any]:
         """The summary, in types that xdist can send."""
         left = [(path, self._levels[path], list(calls)) for path, calls in self._left.items()]
-        sets = {"used": self.used, "places": self.places, "problems": self.problems, "spoiled": self._spoiled}
-        sets |= {"unfit": self.unfit, "idle": self.idle}
         marked = [(scope, list(tests)) for scope, tests in self._marked.items()]
-        lists = {"left": left, "parts": self.parts, "grown": list(self._grown.items()), "marked": marked}
-        return {name: list(values) for name, values in sets.items()} | lists
+        lists = {"problems": self.problems, "left": left, "parts": self.parts, "marked": marked}
+        return {name: list(getattr(self, name)) for name in _SETS} | lists | {"grown": list(self._grown.items())}
 
     def merge(self, sent: dict[str, Any]) -> None:
         """Add the summary of a worker."""
-        self.used.update(sent["used"])
-        self.places.update(sent["places"])
+        for name in _SETS:
+            getattr(self, name).update(sent[name])
         self.problems += sent["problems"]
         self.parts += [(path, part) for path, part in sent["parts"]]
-        self.unfit.update(sent["unfit"])
         for path, stale in sent["grown"]:
             self.grew(path, stale)
-        self._spoiled.update(sent["spoiled"])
-        self.idle.update(sent["idle"])
         self._marked |= {scope: set(tests) for scope, tests in sent["marked"]}
         for path, level, calls in sent["left"]:
             self.unplayed(path, level, [tuple(call) for call in calls])
@@ -102,7 +95,7 @@ class Summary:
             self._write_orphans(reporter, root)
 
     def _unplayed(self) -> dict[str, list[Call]]:
-        return {path: sorted(calls) for path, calls in self._left.items() if calls and path not in self._spoiled}
+        return {path: sorted(calls) for path, calls in self._left.items() if calls and path not in self.spoiled}
 
     def _without_effect(self) -> list[str]:
         """The classes and modules with a mark, all of whose tests have passed without a tape."""

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timezone
-from typing import Any
 
 import click
 
@@ -57,10 +56,12 @@ def command(file: str, output: str, force: bool, as_json: bool) -> None:
 
 def load(file: str, output: str) -> jsonl.Loaded:
     """Write beside the cassette, and replace it only once the new one is whole."""
+    now = datetime.now(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    defaults = {"started_at": now, "target": {"command": []}, "recorder": f"mcp-tape {__version__}"}
     try:
         with replace.beside(output) as part:
             with _lines(file) as lines, build.building(part.file, part.path) as builder:
-                loaded = jsonl.load(lines, "stdin" if file == "-" else file, builder, _defaults())
+                loaded = jsonl.load(lines, "stdin" if file == "-" else file, builder, defaults)
             part.put()
     except OSError as error:
         raise CassetteError(f"cannot write {output}: {error.strerror}") from None
@@ -73,8 +74,3 @@ def _lines(file: str) -> AbstractContextManager[Iterable[bytes]]:
     except OSError as error:
         hint = "give a file that mcp-tape export wrote, or - for stdin"
         raise CassetteError(f"cannot read {file}: {error.strerror}; {hint}") from None
-
-
-def _defaults() -> dict[str, Any]:
-    now = datetime.now(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    return {"started_at": now, "target": {"command": []}, "recorder": f"mcp-tape {__version__}"}

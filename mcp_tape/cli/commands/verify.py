@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -102,11 +102,23 @@ def _verified(
 
 def _after(file: str, done: Sequence[tuple[Verified, Comparison]], given: dict[str, Any], quiet: bool) -> int:
     """Put the new recording in place, keep it for review, or drop it. Return an exit code."""
-    sessions = [verified for verified, _ in done]
-    if given["update"]:
-        return _update(file, sessions, quiet)
-    if not given["no_keep"] and not os.environ.get("CI"):
-        _keep(file, sessions, any(comparison.changes for _, comparison in done), quiet)
+    from ...verify.update import forget, keep, update
+
+    updates, sessions = given["update"], [verified for verified, _ in done]
+    if not updates and (given["no_keep"] or os.environ.get("CI")):
+        return 0
+    if not updates and not any(comparison.changes for _, comparison in done):
+        forget(file)
+        return 0
+    put = update if updates else keep
+    try:
+        put(file, sessions)
+    except TapeError as error:
+        if updates or not quiet:
+            say(str(error))
+        return int(updates)
+    if not quiet:
+        say(f"updated: {file}" if updates else f"to decide on these changes: mcp-tape review {pasted(file)}")
     return 0
 
 
@@ -122,8 +134,12 @@ def _report_secrets(found: Sequence[Plan], quiet: bool) -> None:
 def _play(plan: Plan, server: Server, options: Options, directory: str) -> Verified:
     from ...verify.play import verify
 
+    def progress(done: int, of: int) -> None:
+        if sys.stderr.isatty():
+            click.echo(f"\rverifying {os.path.basename(plan.path)}: {done}/{of} calls", nl=False, err=True)
+
     try:
-        return verify(plan, server, options, directory, _progress(plan))
+        return verify(plan, server, options, directory, progress)
     finally:
         if sys.stderr.isatty():
             click.echo("\r\033[K", nl=False, err=True)
@@ -166,43 +182,6 @@ def _report(verified: Verified, quiet: bool) -> None:
     if not quiet and not any(failure.kind != "unanswered" for failure in verified.failures):
         played = verified.requests - len(verified.skipped)
         say(f"{name}: {count(played, 'request')} played, {len(verified.skipped)} left out")
-
-
-def _update(file: str, done: Sequence[Verified], quiet: bool) -> int:
-    from ...verify.update import update
-
-    try:
-        update(file, done)
-    except TapeError as error:
-        say(str(error))
-        return 1
-    if not quiet:
-        say(f"updated: {file}")
-    return 0
-
-
-def _keep(file: str, done: Sequence[Verified], differs: bool, quiet: bool) -> None:
-    """Leave the new recording for a review, if there is something to decide."""
-    from ...verify.update import forget, keep
-
-    if not differs:
-        forget(file)
-        return
-    try:
-        keep(file, done)
-    except TapeError as error:
-        said = str(error)
-    else:
-        said = f"to decide on these changes: mcp-tape review {pasted(file)}"
-    if not quiet:
-        say(said)
-
-
-def _progress(plan: Plan) -> Callable[[int, int], None]:
-    if not sys.stderr.isatty():
-        return lambda done, of: None
-    name = os.path.basename(plan.path)
-    return lambda done, of: click.echo(f"\rverifying {name}: {done}/{of} calls", nl=False, err=True)
 
 
 def _named(file: str, options: Options) -> tuple[str, Options]:
