@@ -81,20 +81,15 @@ def _content(cassette: Cassette, row: Row, full: bool, brief: bool) -> str:
     if row.frame_kind == "noise":
         return text
     try:
-        message = _loads(text)
+        # Numbers that Python would write in another way stay as recorded.
+        is_odd = _ODD_NUMBER.search(text)
+        message = jsontext.loads_frugally(text, orjson.Fragment) if is_odd else jsontext.loads(text)
         body = message.get("params") if row.kind != "response" else message.get("error", message.get("result"))
         if brief:
             body = _brief(row, body)
         return "" if body is None else body if brief and isinstance(body, str) else jsontext.dumps(body)
     except (ValueError, RecursionError, AttributeError, TypeError):  # TypeError: half a character beside such a number
         return text
-
-
-def _loads(text: str) -> Any:
-    """Parse a message; numbers that Python would write in another way stay as recorded."""
-    if _ODD_NUMBER.search(text):
-        return jsontext.loads_frugally(text, orjson.Fragment)
-    return jsontext.loads(text)
 
 
 def _brief(row: Row, body: Any) -> Any:
