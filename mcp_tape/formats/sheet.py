@@ -61,10 +61,6 @@ class Edit(NamedTuple):
     added: int
     removed: int
 
-    @property
-    def is_nothing(self) -> bool:
-        return self == (0, 0, 0)
-
 
 class Written(NamedTuple):
     """A session that was written out, and the digest by which it is later known to be the same."""
@@ -114,7 +110,7 @@ def put_back(path: str, written: Written, lines: Iterable[str]) -> Edit:
     with replace.beside(path) as part:
         with building(part.file, path) as builder:
             done, unfounded = _build(path, written, lines, builder)
-        if not done.is_nothing:
+        if any(done):
             edit.put_back(path, session, part.file, written.digest, last, unfounded)
     return done
 

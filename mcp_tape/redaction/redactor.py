@@ -84,7 +84,10 @@ class Redactor:
         """`known`: variables that the environment does not have, or with another value."""
         self._own = OwnRules(keys, paths, values, functions)
         self._names = _SecretNames(self._own.names)
-        self._environ = _environment((*environ.items(), *known))
+        self._environ = Literals(_MOST_ENVIRON)
+        for name, value in (*environ.items(), *known):
+            if hidden := hidden_part(name, value):
+                self._environ.add(hidden, f"env:{name}")
         for name, value in headers:
             for word in (value, value.rpartition(" ")[2]):  # Bearer TOKEN
                 if secret_names.is_distinctive(word):
@@ -189,7 +192,8 @@ class Redactor:
         in_schema = not protocol.SCHEMA_KEYS.isdisjoint(named)
         if not in_schema:
             key = str(named[-1]) if named else ""
-            if self._names[key] or (secret_names.is_ambiguous_key(key) and secret_names.looks_issued(value)):
+            is_ambiguous = secret_names.fold(key) in secret_names.AMBIGUOUS_KEYS
+            if self._names[key] or (is_ambiguous and secret_names.looks_issued(value)):
                 return self._under(key, value)
             if label and (secret_names.looks_issued(value) or (label[0] == "-" and not secret_names.is_flag(value))):
                 return self._under(label.lstrip("-"), value)
@@ -276,18 +280,9 @@ def _within(channel: str) -> Names:
     return (STDERR,) if channel == STDERR else ()  # no path on stderr is the protocol's own
 
 
-def _environment(variables: Iterable[tuple[str, str]]) -> Literals:
-    literals = Literals(_MOST_ENVIRON)
-    for name, value in variables:
-        hidden = hidden_part(name, value)
-        if hidden:
-            literals.add(hidden, f"env:{name}")
-    return literals
-
-
 def hidden_part(name: str, value: str) -> str | None:
     """Return the secret part of a variable's value: all of it, by the name, or the password in a URL."""
-    if secret_names.is_secret_env(name) and secret_names.is_env_value(value):
+    if secret_names.is_secret_env(name) and secret_names.is_distinctive(value) and not secret_names.is_path(value):
         return value
     password = _URL_PASSWORD.search(value)
     return password[1] if password and secret_names.is_distinctive(password[1]) else None

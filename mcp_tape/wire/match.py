@@ -161,11 +161,8 @@ def is_absent(value: Any) -> bool:
 
 
 def _digest(method: str, what: Any) -> bytes:
-    try:
-        meaning = jsontext.canonical(what)
-    except RecursionError:
-        meaning = repr(what).encode("utf-8", "surrogatepass")  # too deep to encode
-    return bytes(_sha256(method.encode("utf-8", "surrogatepass") + b"\0" + meaning).digest()[:16])
+    named = method.encode("utf-8", "surrogatepass") + b"\0" + jsontext.canonical(what)
+    return bytes(_sha256(named).digest()[:16])
 
 
 def _without_secrets(value: Any) -> Any:

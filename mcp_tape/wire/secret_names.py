@@ -160,11 +160,6 @@ def _names_a_thing(name: str) -> bool:
     return first is not None and first[1].lower() not in _NOT_FIRST
 
 
-def is_ambiguous_key(name: str) -> bool:
-    """Return whether a string under a key is secret only if it looks so."""
-    return fold(name) in AMBIGUOUS_KEYS
-
-
 def is_secret_env(name: str) -> bool:
     name = name.upper()
     return re.search(_ENV_NAME, name) is not None and re.search(_NOT_ENV_NAME, name) is None
@@ -196,11 +191,6 @@ def is_path(value: str) -> bool:
     if not value.startswith(("/", "./", "../", "~/")) and not re.match(_DRIVE, value):
         return False
     return not any(map(_looks_random, re.split(_STEP, value)))
-
-
-def is_env_value(value: str) -> bool:
-    """Return whether the value of a secret variable is a secret: paths, numbers and words are not."""
-    return is_distinctive(value) and not is_path(value)
 
 
 def looks_issued(value: str) -> bool:

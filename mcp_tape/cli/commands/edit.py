@@ -149,7 +149,7 @@ def _editor() -> str:
 def _say(file: str, session: int, edit: Edit, as_json: bool) -> None:
     if as_json:
         echo_json({"file": file, "session": session, **edit._asdict()})
-    elif edit.is_nothing:
+    elif not any(edit):
         say(f"nothing was changed in {file}")
     else:
         done = [f"{count(n, 'frame')} {what}" for what, n in edit._asdict().items() if n]
