@@ -88,30 +88,20 @@ def drop_journal(path: str) -> None:
                 os.unlink(f"{os.path.realpath(path)}-journal")
 
 
-def is_settled(path: str) -> bool:
-    """Return whether all is in the file, and nothing in a journal that is in use or was left behind."""
-    return not header_says_wal(path) and not journals.is_hot(path)
-
-
 def recover(path: str) -> None:
     """Apply a journal of either kind that was left behind."""
-    db = connect(path)
-    try:
+    with closing(connect(path)) as db:
         with suppress(sqlite3.Error):  # somebody is writing; the next one to read reports anything worse
             db.execute("PRAGMA schema_version").fetchone()  # a look is enough for SQLite to roll back
         settle(db)
-    finally:
-        db.close()
 
 
 def settle(db: sqlite3.Connection) -> None:
     """Go back to one file, if nobody else is using it."""
-    try:
+    with suppress(sqlite3.Error):  # somebody reads or records: the last one out does it
         db.execute("PRAGMA busy_timeout = 0")
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         db.execute("PRAGMA journal_mode = DELETE")
-    except sqlite3.Error:
-        pass  # somebody reads or records: the last one out does it
 
 
 def copy_with_journals(path: str, copy: str) -> None:
@@ -147,11 +137,9 @@ def look(path: str) -> tuple[int, ...] | None:
 
 def tidy(path: str) -> None:
     """Apply what a recorder left, if it left something and we may write."""
-    try:
+    with suppress(OSError, CassetteError):  # it is no longer there, or not to be touched
         if header_says_wal(path) and may_write(path):
             recover(path)
-    except (OSError, CassetteError):
-        pass  # it is no longer there, or not to be touched
 
 
 def may_write(path: str) -> bool:
@@ -183,11 +171,6 @@ def check(db: sqlite3.Connection, path: str) -> None:
         from . import foreign_schema  # only where it is not ours word for word
 
         foreign_schema.check(db, path, found)
-
-
-def is_ours(table: str) -> bool:
-    """Return whether a table is a cassette's, or one of SQLite's own."""
-    return table in schema.TABLES or table.startswith("sqlite_")
 
 
 def objects(db: sqlite3.Connection) -> list[tuple[str, str, str | None]]:

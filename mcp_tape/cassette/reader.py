@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..errors import CassetteError, pasted
 from ..wire import jsontext
 from ..wire.frames import Exchange, Frame
-from . import file, functions, schema
+from . import file, functions, journals, schema
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
@@ -197,11 +197,10 @@ class Cassette:
         return os.path.join(self._copy.name, "cassette.db") if self._copy else self.path
 
     def sessions(self) -> list[Session]:
-        """Every session, in recorded order."""
         return list(self.each_session())
 
     def each_session(self) -> Iterator[Session]:
-        """Every session, one at a time."""
+        """Every session, in recorded order, one at a time."""
         return chain.from_iterable(self.session_blocks())
 
     def session_blocks(self) -> Iterator[list[Session]]:
@@ -237,11 +236,10 @@ class Cassette:
 
     def exchanges(self, session: int) -> list[Exchange]:
         """Every request of a session, of either side, with its answer."""
+        found = self.expected(self.rows(_EXCHANGES, (session,)), _EXCHANGE_TYPES)
         return [
             Exchange._make((*row, _member(asked, part, "params"), *_outcome(answer, answer_part), took))
-            for *row, took, asked, part, answer, answer_part in self.expected(
-                self.rows(_EXCHANGES, (session,)), _EXCHANGE_TYPES
-            )
+            for *row, took, asked, part, answer, answer_part in found
         ]
 
     def frames(self, session: int) -> Iterator[Frame]:
@@ -288,7 +286,7 @@ class Cassette:
         return CassetteError(f"cannot read {self.path}: {error}" if odd else file.unreadable(self.path, error))
 
     def _open(self) -> sqlite3.Connection:
-        if not file.is_settled(self.path):
+        if file.header_says_wal(self.path) or journals.is_hot(self.path):
             self._settle()
             _check_readable(self.source, self.path)  # it is empty if the first recorder was killed at its start
         db = file.connect_to_read(self.source)

@@ -23,7 +23,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from time import monotonic, sleep
 
 from ..errors import CassetteError, pasted, unchanged
-from . import file
+from . import file, schema
 
 _ENDING = ".part"
 _PATIENCE, _A_MOMENT = 30.0, 0.1  # seconds
@@ -197,7 +197,8 @@ def _locked(path: str, flags: int, how: int) -> int:
 def only_ours(db: sqlite3.Connection, path: str) -> None:
     """Refuse a cassette with tables of others, such as a full-text index: what is taken out may be in there, too."""
     file.check(db, path)
-    others = [name for kind, name, _ in file.objects(db) if kind == "table" and not file.is_ours(name)]
+    tables = (name for kind, name, _ in file.objects(db) if kind == "table" and not name.startswith("sqlite_"))
+    others = [name for name in tables if name not in schema.TABLES]
     if others:
         raise CassetteError(
             f"{path} stays as it was: its table {others[0]} is none of a cassette's, and may hold what is to go; "

@@ -77,7 +77,6 @@ class Controls:
         return self.transport(session) != channels.HTTP
 
     def _transport(self, session: int) -> str:
-        """How a session was recorded."""
         return str(self._cassette.rows("SELECT transport FROM sessions WHERE id = ?", (session,))[0][0])
 
     def _facts(self, where: str, values: tuple[object, ...]) -> list[dict[str, Any]]:

@@ -165,10 +165,8 @@ class Cache:
         self._things[key] = thing
 
     def _current(self) -> int:
-        ((version,),) = self._cassette.rows(
-            "PRAGMA data_version"
-        )  # https://www.sqlite.org/pragma.html#pragma_data_version
-        return int(version)
+        # https://www.sqlite.org/pragma.html#pragma_data_version
+        return int(self._cassette.rows("PRAGMA data_version")[0][0])
 
 
 class Messages:
@@ -181,7 +179,6 @@ class Messages:
 
     @cached_property
     def controls(self) -> Controls:
-        """The HTTP facts of sessions."""
         from .controls import Controls  # only where there are some
 
         return Controls(self._cassette)
@@ -245,7 +242,6 @@ class Messages:
         return chain.from_iterable(self._cassette.pages(sql, (session,), key, _recorded))
 
     def has_key(self, session: int, key: bytes) -> bool:
-        """Return whether a session has a request with a key."""
         return bool(self.select(session, "key = ? AND +sender = 'client' LIMIT 1", key))
 
     def first_answered(self, session: int, method: str) -> Recorded | None:
@@ -269,7 +265,6 @@ class Messages:
         return self.select(session, "sender = 'client' AND +kind = 'response' AND +answers IS NULL ORDER BY seq, part")
 
     def of_client(self, session: int) -> list[Recorded]:
-        """Everything the client sent."""
         return self.select(session, "sender = 'client' ORDER BY seq, part")
 
     # -- what the server sent
@@ -302,10 +297,9 @@ class Messages:
 
     def question(self, session: int, seq: int, rpc_id: str) -> Recorded | None:
         """The newest request of the server with an id, before a place."""
-        where = (
-            "sender = 'server' AND seq <= ? AND +kind = 'request' AND +rpc_id = ? ORDER BY seq DESC, part DESC LIMIT 1"
-        )
-        return next(iter(self.select(session, where, seq, rpc_id)), None)
+        where = "sender = 'server' AND seq <= ? AND +kind = 'request' AND +rpc_id = ?"
+        rows = self.select(session, f"{where} ORDER BY seq DESC, part DESC LIMIT 1", seq, rpc_id)
+        return rows[0] if rows else None
 
     def last_of_stream(self, request: Recorded) -> int | None:
         """The place of the last message that came for a request on its own stream."""
@@ -314,7 +308,6 @@ class Messages:
         return rows[-1].seq if rows else None
 
     def of_server(self, session: int) -> list[Recorded]:
-        """Everything the server sent."""
         return self.select(session, "sender = 'server' ORDER BY seq, part")
 
     def went_on(self, request: Recorded) -> bool:
@@ -333,7 +326,6 @@ class Messages:
         return found[0]
 
     def text(self, recorded: Recorded) -> bytes:
-        """Its text, verbatim."""
         return recorded.text if recorded.text is not None else self.frame_text(recorded).text
 
     def frame_text(self, recorded: Recorded) -> FrameText:

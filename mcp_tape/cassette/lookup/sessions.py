@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from ...wire.frames import Message
     from ..reader import Cassette
 
-
 _AT_ONCE = 500  # values: https://www.sqlite.org/limits.html#max_variable_number
 
 
@@ -87,7 +86,6 @@ def run_of(cassette: Cassette, session: int, until: int | None = None) -> Run | 
 
 
 def run_named(cassette: Cassette, name: str, until: int | None = None) -> Run | None:
-    """A run by its id."""
     sql = "SELECT id, started_at FROM sessions WHERE run = ? AND extends IS NULL AND id <= ? ORDER BY id"
     rows = cassette.rows(sql, (file.storable(name), newest(cassette) if until is None else until))
     sessions = [number for number, _ in rows if has_an_exchange(cassette, number)]

@@ -183,7 +183,6 @@ def redacted_texts(cassette: Cassette, session: int) -> dict[int, bytes]:
 
 
 def is_redacted(cassette: Cassette, frame: int) -> bool:
-    """Return whether something was hidden in a frame."""
     return bool(cassette.rows("SELECT 1 FROM frames WHERE id = ? AND redactions > 0", (frame,)))
 
 

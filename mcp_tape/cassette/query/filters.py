@@ -140,10 +140,10 @@ def sessions(cassette: Cassette, kept: Filter, number: int | None = None) -> lis
 
 def frames(cassette: Cassette, session: int, kept: Filter = EVERYTHING) -> Iterator[Frame]:
     """The frames of a session with a row that the filter keeps, in order, verbatim."""
-    wanted = seqs(cassette, session, kept) if kept.terms else None
-    if wanted is None:
+    if not kept.terms:
         yield from cassette.frames(session)
         return
+    wanted = seqs(cassette, session, kept)
     following = next(wanted, None)
     for frame in cassette.frames(session):
         if following is None:
@@ -178,10 +178,8 @@ def _condition(field: str, found: re.Match[str]) -> Sql:
     make = _FIELDS.get(field)
     if make is None:
         known = ", ".join(name for name in _FIELDS if name)
-        raise FilterError(
-            f"there is no field {field!r}; there are {known}. To find it as text, put it in quotes",
-            found.start("field"),
-        )
+        problem = f"there is no field {field!r}; there are {known}. To find it as text, put it in quotes"
+        raise FilterError(problem, found.start("field"))
     value, at = found["value"], found.start("value")
     if value.startswith('"'):
         value = re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.S)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -75,7 +75,9 @@ def search(
         seen = 0
         for session in sessions:
             for first, last, size in _spans(cassette, session):
-                yield from _hits(session, _candidates(cassette, terms, session, first, last), fits)
+                for block in _candidates(cassette, terms, session, first, last):
+                    for n, marked in sorted(fits([text for _, text in block]).items()):
+                        yield Hit(session, block[n][0], *_excerpt(marked))
                 seen += size
                 progress(seen)
 
@@ -111,17 +113,8 @@ def _candidates(
     likely = " AND ".join(["text LIKE ?"] * len(needles)) or "1"
     sql = f"""SELECT seq, text FROM frames WHERE session = ? AND seq <= ?
         AND (({likely}) OR typeof(text) <> 'text' OR instr(text, '\\u00'))"""
-    return cassette.pages(sql, (session, last, *needles), {"seq": 0}, _candidate, after=(first,), most=_INDEXED, text=1)
-
-
-def _candidate(row: Sequence[Any]) -> tuple[int, str]:
-    return row[0], _readable(row[1])
-
-
-def _hits(session: int, candidates: Iterator[list[tuple[int, str]]], fits: Matcher) -> Iterator[Hit]:
-    for block in candidates:
-        for n, marked in sorted(fits([text for _, text in block]).items()):
-            yield Hit(session, block[n][0], *_excerpt(marked))
+    bounds = {"after": (first,), "most": _INDEXED, "text": 1}
+    return cassette.pages(sql, (session, last, *needles), {"seq": 0}, lambda row: (row[0], _readable(row[1])), **bounds)
 
 
 def _readable(text: Any) -> str:
@@ -130,7 +123,8 @@ def _readable(text: Any) -> str:
 
 def _indexed(db: sqlite3.Connection, terms: list[Term]) -> Matcher:
     either = _either(terms)
-    wanted = " ".join(f'"{_without_quotes(term.text)}"{" *" if term.prefix else ""}' for term in terms)
+    plain = str.maketrans('"\0', "  ")
+    wanted = " ".join(f'"{term.text.translate(plain)}"{" *" if term.prefix else ""}' for term in terms)
 
     def fits(texts: list[str]) -> dict[int, str]:
         db.execute("DELETE FROM texts")
@@ -146,15 +140,11 @@ def _indexed(db: sqlite3.Connection, terms: list[Term]) -> Matcher:
 
 def _compared(terms: list[Term]) -> Matcher:
     """A matcher for where SQLite has no FTS5."""
-    patterns = [_pattern(term) for term in terms]
-    either = _either(terms)
+    patterns, either = [_pattern(term) for term in terms], _either(terms)
 
     def fits(texts: list[str]) -> dict[int, str]:
-        return {
-            n: _around(text, either)
-            for n, text in enumerate(texts)
-            if all(pattern.search(text) for pattern in patterns)
-        }
+        found = (n for n, text in enumerate(texts) if all(pattern.search(text) for pattern in patterns))
+        return {n: _around(texts[n], either) for n in found}
 
     return fits
 
@@ -174,10 +164,6 @@ def _pattern(term: Term) -> re.Pattern[str]:
     words = r"[\W_]+".join(map(re.escape, _WORD.findall(term.text)))
     more = r"[^\W_]*" if term.prefix else ""
     return re.compile(rf"(?<![^\W_]){words}{more}(?![^\W_])", re.I)
-
-
-def _without_quotes(text: str) -> str:
-    return text.replace('"', " ").replace("\0", " ")
 
 
 def _excerpt(marked: str) -> tuple[str, list[tuple[int, int]]]:

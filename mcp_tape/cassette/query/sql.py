@@ -68,13 +68,9 @@ def _prepare(db: sqlite3.Connection) -> None:
 
 def _allowed(action: int, what: str | None, value: str | None, *_: object) -> int:
     """The authorizer: https://www.sqlite.org/c3ref/set_authorizer.html"""
-    if action in _FORBIDDEN or (action == sqlite3.SQLITE_PRAGMA and not _only_reads(what, value)):
-        return sqlite3.SQLITE_DENY
-    return sqlite3.SQLITE_OK
-
-
-def _only_reads(pragma: str | None, value: str | None) -> bool:
-    return pragma in _READING and (value is None or pragma.endswith(("_info", "_xinfo", "_list")))
+    reads = what in _READING and (value is None or what.endswith(("_info", "_xinfo", "_list")))
+    is_denied = action in _FORBIDDEN or (action == sqlite3.SQLITE_PRAGMA and not reads)
+    return sqlite3.SQLITE_DENY if is_denied else sqlite3.SQLITE_OK
 
 
 def _go_on() -> None:
