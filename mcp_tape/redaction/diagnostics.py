@@ -76,23 +76,14 @@ class Discreet:
 
     def text(self, text: str) -> str:
         """Redact a remark or a name."""
-        try:
-            return self._loaded().remark(text.encode("utf-8", "replace").decode())
-        except Exception:  # fails closed, also where a function of the user's raises
-            return FAILED
+        return self._closed(lambda redactor: redactor.remark(text.encode("utf-8", "replace").decode()))
 
     def line(self, line: bytes) -> str:
         """Redact the next line of a server's stderr: private keys span several."""
-        try:
-            return self.text(self._loaded().redact(line, STDERR).text.decode("utf-8", "replace"))
-        except Exception:
-            return FAILED
+        return self.text(self._closed(lambda redactor: redactor.redact(line, STDERR).text.decode("utf-8", "replace")))
 
     def command(self, words: Sequence[str]) -> str:
-        try:
-            return " ".join(self._loaded().arguments(words))
-        except Exception:
-            return FAILED
+        return self._closed(lambda redactor: " ".join(redactor.arguments(words)))
 
     def remark(self, text: str) -> str:
         """Redact a text for one line: a name with a line break must not write lines of its own, such as CI commands."""
@@ -104,15 +95,20 @@ class Discreet:
 
     def document(self, value: Any) -> Any:
         """Redact a JSON value; a placeholder if that fails."""
-        try:
-            text = jsontext.dumps(value).encode("utf-8", "surrogateescape")
-            return jsontext.loads(self._loaded().redact(text).text.decode("utf-8", "surrogateescape"))
-        except Exception:  # fails closed, also for what is too deep
-            return FAILED
 
-    def _loaded(self) -> Redactor:
-        if self._redactor is None:
-            self._redactor = redactor(self._rules)
-        while self._heard:
-            self._redactor.learn(self._heard.popleft())
-        return self._redactor
+        def hide(redactor: Redactor) -> Any:
+            text = jsontext.dumps(value).encode("utf-8", "surrogateescape")
+            return jsontext.loads(redactor.redact(text).text.decode("utf-8", "surrogateescape"))
+
+        return self._closed(hide)
+
+    def _closed(self, hide: Callable[[Redactor], str]) -> str:
+        """Redact; fails closed, also where a function of the user's raises, and for what is too deep."""
+        try:
+            if self._redactor is None:
+                self._redactor = redactor(self._rules)
+            while self._heard:
+                self._redactor.learn(self._heard.popleft())
+            return hide(self._redactor)
+        except Exception:
+            return FAILED

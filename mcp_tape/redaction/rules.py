@@ -22,6 +22,7 @@ Rule = Callable[[str], str]
 # Hiding one secret may expose the beginning of the next: a text of nothing else would take a pass for each.
 _MOST_PASSES = 100
 _NOT_IN_MARKS = re.compile(r"[\]\r\n]")
+_MARKS = re.compile(f"({PLACEHOLDER.pattern})")
 
 _ESCAPED = r"(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})"  # in text that is still escaped
 # What precedes a value: `name = `, `name: `, `"name": `, `<name>`, `--name `. The name may have two words.
@@ -73,13 +74,7 @@ def outside_marks(text: str, rule: Rule) -> str:
     """Apply a rule to the text between placeholders."""
     if MARK not in text:
         return rule(text)
-    out: list[str] = []
-    done = 0
-    for found in PLACEHOLDER.finditer(text):
-        out += (rule(text[done : found.start()]), found.group())
-        done = found.end()
-    out.append(rule(text[done:]))
-    return "".join(out)
+    return "".join([part if n % 2 else rule(part) for n, part in enumerate(_MARKS.split(text))])
 
 
 def shape_rule(shape: Shape) -> Rule:
