@@ -62,7 +62,6 @@ class Builder:
         return {name for group in _GIVEN for name in group if self._row.get(name) and name not in self._ledger.facts}
 
     def forget(self, names: Iterable[str]) -> None:
-        """Leave facts out of the session's row."""
         for name in names:
             del self._row[name]
 

@@ -187,7 +187,6 @@ def header_says_wal(path: str) -> bool:
 
 
 def unreadable(path: str, error: Exception) -> str:
-    """The message about a file that SQLite cannot read."""
     return f"cannot read {path}: {error}; if it is damaged, try: sqlite3 {pasted(path)} .recover"
 
 

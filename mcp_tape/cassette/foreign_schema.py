@@ -35,6 +35,16 @@ def check(db: sqlite3.Connection, path: str, made: Iterable[Made]) -> None:
         )
 
 
+def expect_no_tables(db: sqlite3.Connection, path: str) -> None:
+    """Refuse tables that are neither a cassette's nor SQLite's own."""
+    for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+        if name not in TABLES and not name.startswith("sqlite_"):
+            raise CassetteError(
+                f"{path} stays as it was: its table {name} is none of a cassette's, and may hold what is to go; "
+                f"if you do not need it: sqlite-utils drop-table {path} {name}"
+            )
+
+
 def _odd(db: sqlite3.Connection, made: list[Made]) -> Iterator[tuple[str, str]]:
     for kind, name, sql in made:
         what = _MADE.match(str(sql))

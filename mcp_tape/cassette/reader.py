@@ -96,7 +96,6 @@ class Counts(NamedTuple):
 
 
 def columns(fields: Sequence[str], table: str = "") -> str:
-    """A SELECT list."""
     return ", ".join(f"{table}.{name}" if table else name for name in fields)
 
 

@@ -23,7 +23,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from time import monotonic, sleep
 
 from ..errors import CassetteError, pasted, unchanged
-from . import file, schema
+from . import file, foreign_schema
 
 _ENDING = ".part"
 _PATIENCE, _A_MOMENT = 30.0, 0.1  # seconds
@@ -197,13 +197,7 @@ def _locked(path: str, flags: int, how: int) -> int:
 def only_ours(db: sqlite3.Connection, path: str) -> None:
     """Refuse a cassette with tables of others, such as a full-text index: what is taken out may be in there, too."""
     file.check(db, path)
-    tables = (name for kind, name, _ in file.objects(db) if kind == "table" and not name.startswith("sqlite_"))
-    others = [name for name in tables if name not in schema.TABLES]
-    if others:
-        raise CassetteError(
-            f"{path} stays as it was: its table {others[0]} is none of a cassette's, and may hold what is to go; "
-            f"if you do not need it: sqlite-utils drop-table {path} {others[0]}"
-        )
+    foreign_schema.expect_no_tables(db, path)
 
 
 @contextmanager
@@ -356,10 +350,9 @@ def _write_anew(db: sqlite3.Connection, path: str) -> None:
         hint = f"when that is mended, run: sqlite3 {pasted(path)} VACUUM"
         raise CassetteError(f"{said}, which could not be written anew ({error}); {hint}") from None
     if is_read:
-        hint = f"sqlite3 {pasted(path)} 'PRAGMA wal_checkpoint(TRUNCATE)'"
         raise CassetteError(
             f"{said}, as somebody is reading old pages of it; they go when those who read and record have ended.\n"
-            f"To be sure of it, as soon as nobody reads: {hint}"
+            f"To be sure of it, as soon as nobody reads: sqlite3 {pasted(path)} 'PRAGMA wal_checkpoint(TRUNCATE)'"
         )
 
 

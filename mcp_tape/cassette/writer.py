@@ -81,7 +81,6 @@ class Writer:
                 update_session(db, session, found)
 
     def finish(self, session: int, facts: dict[str, Any]) -> None:
-        """Close a session."""
         with self._transaction() as db:
             self._expect({session})
             update_session(db, session, facts | {"incomplete": facts.get("incomplete") or self._left_out(session)})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import orjson
 
+from ..cassette.file import storable
 from ..cassette.reader import Session
 from ..errors import CassetteError
 from ..wire import jsontext, match
@@ -154,7 +155,6 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def _read_session(row: dict[str, Any], known: Mapping[int, object]) -> dict[str, Any]:
-    """Row of a session from its line."""
     if _number(row, "format", FORMAT) > FORMAT:
         raise _WrongError("a newer mcp-tape wrote this; upgrade with: pip install -U mcp-tape")
     given = [name for name in Session._fields if name in row]
@@ -254,10 +254,4 @@ def _number(row: dict[str, Any], name: str, default: int = 0) -> int:
 
 def _is_text(value: Any) -> bool:
     """True for a string that SQLite can hold; half a character it cannot."""
-    if not isinstance(value, str):
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return isinstance(value, str) and storable(value) == value

@@ -114,7 +114,6 @@ def _role(label: Label, number: int, only_one: bool) -> str:
 
 
 def _strong(word: str) -> str:
-    """Make words that need attention stand out."""
     return f"**{word}**" if word in _FAILED else _word(word)
 
 
@@ -124,7 +123,6 @@ def _word(word: str) -> str:
 
 
 def _alone(said: _Said, label: Label) -> Iterator[str]:
-    """A message that belongs to no exchange."""
     what = f"{_strong(label.kind)} from the {_word(label.sender)} {_call(label)}".rstrip()
     yield f"## {label.seq}. {_marked(what, label)}\n\n"
     yield from _message(said.by(label), label, "")

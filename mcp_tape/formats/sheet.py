@@ -22,7 +22,7 @@ from typing import NamedTuple, TextIO
 from ..cassette import derive, file, replace
 from ..cassette.build import Builder, building
 from ..cassette.change import edit
-from ..cassette.query.rows import Label, labelled
+from ..cassette.query.rows import Label, labelled, last_seq
 from ..cassette.reader import Cassette, Session
 from ..wire import jsontext
 from ..wire.channels import PIPES, STDIO
@@ -96,7 +96,7 @@ def write(path: str, number: int | None, out: TextIO) -> Written:
     with Cassette(path) as cassette:
         session = cassette.session(number)
         is_open = session.ended_at is None and file.header_says_wal(path)
-        last = edit.last_seq(cassette, session.id)
+        last = last_seq(cassette, session.id)
         server = " ".join(filter(None, (session.server_name, session.server_version)))
         title = f"Session {session.id} of {os.path.basename(path)}, {server or session.transport}"
         out.write(HELP.format(title=title.encode("ascii", "backslashreplace").decode().replace("\n", " ")))
@@ -164,7 +164,6 @@ def _texts(frames: Iterable[tuple[Frame, list[Label]]]) -> Iterator[str]:
 
 
 def body(frame: Frame) -> str:
-    """Text of a frame, as it is shown."""
     try:
         text = frame.text.decode()
     except UnicodeDecodeError:
@@ -233,7 +232,6 @@ def _is_plain(channel: str) -> bool:
 
 
 def _trimmed(lines: list[str]) -> list[str]:
-    """Drop the empty lines around."""
     full = [n for n, line in enumerate(lines) if line]
     return lines[full[0] : full[-1] + 1] if full else []
 
@@ -259,7 +257,6 @@ def _text(block: _Block, lines: list[str]) -> bytes:
 
 
 def _check(source: str, first: int) -> None:
-    """Refuse what is not JSON, with the line."""
     try:
         jsontext.loads(source)
         if source[0] in '{["':

@@ -41,17 +41,10 @@ def digest(frames: Iterable[Frame], of: str = "") -> str:
 
 
 def session_digest(cassette: Cassette, session: int) -> str:
-    """Digest of all that a session holds."""
     return digest(cassette.frames(session), repr(cassette.session(session)))
 
 
-def last_seq(cassette: Cassette, session: int) -> int:
-    """Number of the last frame of a session; 0 where it has none."""
-    return int(cassette.rows("SELECT coalesce(max(seq), 0) FROM frames WHERE session = ?", (session,))[0][0])
-
-
 def count_until(cassette: Cassette, session: int, last: int) -> int:
-    """Count the frames of a session up to one."""
     sql = "SELECT count(*) FROM frames WHERE session = ? AND seq <= ?"
     return int(cassette.rows(sql, (session, last))[0][0])
 

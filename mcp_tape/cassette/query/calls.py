@@ -105,7 +105,6 @@ def unreached(cassette: Cassette, session: int) -> list[Asked]:
 
 
 def is_made_again(cassette: Cassette, session: int, asked: Asked) -> bool:
-    """Return whether a session has the same request later."""
     sql = "SELECT 1 FROM messages WHERE session = ? AND key = ? AND (session, seq) > (?, ?) LIMIT 1"
     return bool(cassette.rows(sql, (session, asked.key, asked.session, asked.seq)))
 
@@ -124,7 +123,6 @@ def unasked_answers(cassette: Cassette, session: int) -> int:
 
 
 def questions(cassette: Cassette, session: int) -> list[Question]:
-    """The server's requests, in order."""
     sql = """SELECT session, seq, part, method, exchange, frame FROM messages
              WHERE session = ? AND sender = 'server' AND kind = 'request' ORDER BY seq, part"""
     return cassette.rows(sql, (session,), _question)
@@ -146,7 +144,6 @@ def notifications_during(cassette: Cassette, asked: Asked) -> list[str]:
 
 
 def sent_at(cassette: Cassette, session: int, method: str) -> list[int]:
-    """The seqs of the server's messages of a method."""
     sql = "SELECT seq FROM messages WHERE session = ? AND method = ? AND sender = 'server' ORDER BY seq"
     return [seq for (seq,) in cassette.expected(cassette.rows(sql, (session, method)), ((int,),))]
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...values import UNITS
 from ...wire import jsontext, protocol
+from ..file import storable
 from ..functions import answer_of, question_of, text_of
 from ..reader import FAILED
 
@@ -185,10 +186,8 @@ def _condition(field: str, found: re.Match[str]) -> Sql:
         value = re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.S)
     if not value:
         raise FilterError("nothing is between the quotes", at)
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise FilterError("this is not UTF-8", at) from None
+    if storable(value) != value:
+        raise FilterError("this is not UTF-8", at)
     return make(value, at)
 
 

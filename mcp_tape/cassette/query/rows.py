@@ -126,7 +126,6 @@ def frame_rows(cassette: Cassette, session: int, seq: int) -> list[Row]:
 
 
 def frame_row(cassette: Cassette, session: int, seq: int) -> Row | None:
-    """The first row of a frame; None where there is no such frame."""
     return next(iter(frame_rows(cassette, session, seq)), None)
 
 

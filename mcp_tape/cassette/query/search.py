@@ -83,7 +83,6 @@ def search(
 
 
 def fits(text: str, terms: list[Term]) -> bool:
-    """Return whether a text has all the terms."""
     return bool(_compared(terms)([_readable(text)]))
 
 

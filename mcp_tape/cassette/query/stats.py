@@ -101,7 +101,6 @@ def _calls(cassette: Cassette, session: int, kept: Filter) -> Iterator[_Call]:
 
 
 def figures(found: dict[Group, Tally]) -> list[Figures]:
-    """The figures of each group, the most called first."""
     rows = [_figures(group, tally) for group, tally in found.items()]
     return sorted(rows, key=lambda row: (-row.calls, row.sender, row.method or "", row.name or ""))
 
