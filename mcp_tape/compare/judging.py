@@ -138,10 +138,8 @@ def judged(found: Iterable[Found], settings: Settings) -> tuple[tuple[Change, ..
             before = merged.get(one.fingerprint)
             merged[one.fingerprint] = before._replace(times=before.times + 1) if before else one
     kept = sorted(merged.values(), key=_rank)
-    return (
-        tuple(one for one in kept if not settings.ignores.hide(one)),
-        tuple(one for one in kept if settings.ignores.hide(one)),
-    )
+    shown, hidden = (tuple(one for one in kept if settings.ignores.hide(one) is ignored) for ignored in (False, True))
+    return shown, hidden
 
 
 def _at(leave: JsonPath, path: Path) -> bool:

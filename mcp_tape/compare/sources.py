@@ -57,11 +57,7 @@ def _session(text: str) -> tuple[str, str]:
 def opened(reference: str, ignore_paths: Sequence[str] = ()) -> Iterator[Version]:
     place = parse(reference)
     with ExitStack() as stack:
-        if place.revision is not None:
-            path = _from_git(stack, place)
-            stack.enter_context(_named(path, place))
-        else:
-            path = place.path
+        path = place.path if place.revision is None else _from_git(stack, place)
         cassette = stack.enter_context(Cassette(path))
         version = recorded(cassette, place.session, ignore_paths)
         yield version._replace(title=reference) if version.title == path else version
@@ -87,6 +83,7 @@ def _from_git(stack: ExitStack, place: Place) -> str:
     copy = os.path.join(directory, name if 0 < len(os.fsencode(name)) <= _LONGEST_NAME else "tape.db")
     with open(copy, "wb") as file:
         file.write(blob)
+    stack.enter_context(_named(copy, place))
     return copy
 
 

@@ -109,7 +109,8 @@ class ClientDeck:
                 self._answer(message, channel, now)
 
     def due(self, now: float) -> list[Send]:
-        sends = [self._inserted(text, row, now) for text, row in self._inserts]
+        sends = [Send(text + b"\n", "", recorded=row) for text, row in self._inserts]
+        self._in_flight |= {row.rpc_id or "": (row, now) for _, row in self._inserts}
         self._inserts.clear()
         sends += self._due_replies(now)
         while self._mine and self._may_go(self._mine[0], now):
@@ -179,10 +180,6 @@ class ClientDeck:
         live = rewrite.free_id(self._in_flight.__contains__, own, form=lambda n: f'"mcp-tape-{n}"', first=0)
         self._in_flight[live] = row, now
         return rewrite.with_id(text, own, live)
-
-    def _inserted(self, text: bytes, row: Recorded, now: float) -> Send:
-        self._in_flight[row.rpc_id or ""] = row, now
-        return Send(text + b"\n", "", recorded=row)
 
     # -- responses of ours
 

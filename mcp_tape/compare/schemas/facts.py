@@ -35,21 +35,13 @@ class Fact(NamedTuple):
     note: str = ""
     doubt: bool = False  # it may break nothing, though its rule says so
 
-    @property
-    def narrows(self) -> bool:
-        return self.way in ("narrower", "other")
-
-    @property
-    def widens(self) -> bool:
-        return self.way in ("wider", "other")
-
 
 def narrows(facts: Iterable[Fact]) -> bool:
-    return any(fact.narrows for fact in facts)
+    return any(fact.way in ("narrower", "other") for fact in facts)
 
 
 def widens(facts: Iterable[Fact]) -> bool:
-    return any(fact.widens for fact in facts)
+    return any(fact.way in ("wider", "other") for fact in facts)
 
 
 # By kind of fact: the rule for the schema of arguments, and that for the schema of results. No model reads the
@@ -112,6 +104,6 @@ def _level(rule: str, fact: Fact) -> Level | None:
         return "warn"
     if fact.kind == "dialect-changed" and ABSENT in (fact.before, fact.after):
         return "info"  # to name what was meant, or not to name it any more
-    ignored = rule == "input-property-removed" and not fact.narrows
-    unheard_of = rule == "output-property-added" and fact.widens
+    ignored = rule == "input-property-removed" and not narrows([fact])
+    unheard_of = rule == "output-property-added" and widens([fact])
     return "warn" if ignored or unheard_of else None

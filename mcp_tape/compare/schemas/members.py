@@ -8,7 +8,7 @@ from typing import Any
 from ...wire.jsontext import Path
 from ..changes import ABSENT
 from .assertions import differ
-from .facts import Fact, way
+from .facts import Fact, narrows, way
 from .nodes import Node, Schema, describe, is_open, together
 from .walk import Walk
 
@@ -69,7 +69,7 @@ def _removed(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[
     inner = [] if now is False or is_open(now) else walk.whole(was, now, at)
     required = name in old.required
     kind = "required" if required else "optional"
-    refused = now is False or any(fact.narrows for fact in inner)
+    refused = now is False or narrows(inner)
     note = f"{kind} property is gone ({describe(walk.old_node(was))})"
     yield Fact(f"{kind}-property-removed", way(narrows=refused, widens=required), at, before=was, note=note)
     yield from inner
