@@ -132,8 +132,9 @@ class Events:
 
     @property
     def pending(self) -> bool:
-        """True within an event."""
-        return bool(self._parts or self._carry or self._head or self._data is not None)
+        """True within an event. A byte order mark alone begins none."""
+        begun = self._parts and not (self._is_first and b"".join(self._parts) == _BOM)
+        return bool(begun or self._head or self._data is not None)
 
     def feed(self, data: bytes) -> list[Event]:
         events: list[Event] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_tape.wire.framing import Event, Events, Line, Whole, encode, field
@@ -73,6 +73,8 @@ def test_what_is_left_at_the_end_is_one_event_that_says_it_is_cut_off(data: list
     assert [event.eol for event in got[len(whole) :]] in ([], [b""])
 
 
+@example([BOM])
+@example([BOM, b"\r"])
 @given(pieces(streams))
 def test_pending_means_that_an_event_has_begun(data: list[bytes]) -> None:
     events = Events()
