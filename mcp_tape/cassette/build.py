@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import CassetteError
 from ..wire import jsontext
 from ..wire.channels import HTTP, STDIO, is_http
-from ..wire.frames import Entry, Frame, Message
+from ..wire.frames import Frame, Message
 from ..wire.ledger import Ledger
 from . import file as database
 from .reader import Session
@@ -49,7 +49,10 @@ class Builder:
     def add(self, frame: Frame, messages: list[Message], keys: Mapping[int, bytes] | None = None) -> None:
         """Add a frame, with the messages in its text. `keys`: of requests whose text no longer gives them."""
         entries = self._ledger.enter(frame, messages, frame.text)
-        self._batch.append((self._number, frame, _with_keys(entries, keys) if keys else entries))
+        for part, key in keys.items() if keys else ():
+            if 0 <= part < len(entries) and entries[part].key is not None:
+                entries[part] = entries[part]._replace(key=key)
+        self._batch.append((self._number, frame, entries))
         self._size += len(frame.text)
         self._last = max(self._last, frame.at)
         self._http = self._http or is_http(frame.channel)
@@ -104,10 +107,3 @@ def building(path: str, name: str) -> Iterator[Builder]:
             builder.end()
     except sqlite3.Error as error:
         raise CassetteError(f"cannot write {name}: {error}") from None
-
-
-def _with_keys(entries: list[Entry], keys: Mapping[int, bytes]) -> list[Entry]:
-    return [
-        entry._replace(key=keys[part]) if part in keys and entry.key is not None else entry
-        for part, entry in enumerate(entries)
-    ]

@@ -17,18 +17,23 @@ _BOM = b"\xef\xbb\xbf"
 EVENT_STREAM = "text/event-stream"
 
 
-class Lines:
-    """Newline framing of one byte stream, split on b"\\n" only: the bytes come out as they went in.
-
-    A line longer than `limit` comes out in pieces, so that a stream without newlines cannot exhaust the memory; `split`
-    is set then.
-    """
+class _Buffer:
+    """A unit that is not whole yet. One longer than `limit` comes out in pieces, so that a stream without an end cannot
+    exhaust the memory; `split` is set then."""
 
     def __init__(self, limit: int = _LIMIT) -> None:
         self._limit = limit
         self._parts: list[bytes] = []
         self._size = 0
         self.split = False
+
+    def _take(self) -> bytes:
+        parts, self._parts, self._size = self._parts, [], 0
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class Lines(_Buffer):
+    """Newline framing of one byte stream, split on b"\\n" only: the bytes come out as they went in."""
 
     @property
     def pending(self) -> bool:
@@ -56,23 +61,13 @@ class Lines:
         last = self._take()
         return [(last, b"")] if last else []
 
-    def _take(self) -> bytes:
-        parts, self._parts, self._size = self._parts, [], 0
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
 
 def _line(line: bytes) -> Line:
     return (line[:-1], b"\r\n") if line.endswith(b"\r") else (line, b"\n")
 
 
-class Whole:
-    """A body that is one frame, however it was chunked; in pieces only if it is longer than `limit`."""
-
-    def __init__(self, limit: int = _LIMIT) -> None:
-        self._limit = limit
-        self._parts: list[bytes] = []
-        self._size = 0
-        self.split = False
+class Whole(_Buffer):
+    """A body that is one frame, however it was chunked."""
 
     def feed(self, data: bytes) -> list[Line]:
         self._parts.append(data)
@@ -84,8 +79,7 @@ class Whole:
 
     def close(self) -> list[Line]:
         """Return the body, and the line end that some servers append."""
-        body = b"".join(self._parts)
-        self._parts, self._size = [], 0
+        body = self._take()
         if not body:
             return []
         return [_line(body[:-1])] if body.endswith(b"\n") else [(body, b"")]
@@ -115,20 +109,17 @@ def field(head: bytes, name: bytes) -> str | None:
     return found
 
 
-class Events:
+class Events(_Buffer):
     """Event-stream framing. Lines end with LF, CRLF or CR, and chunks may end anywhere."""
 
     def __init__(self, limit: int = _LIMIT) -> None:
-        self._limit = limit
-        self._parts: list[bytes] = []  # of the current line
+        super().__init__(limit)  # its parts are those of the current line
         self._carry = b""  # a CR that may be half of a CRLF
         self._skip_newline = False
         self._head: list[bytes] = []
         self._data: list[bytes] | None = None
         self._eol = b"\n"
-        self._size = 0
         self._is_first = True  # line of the stream, which may begin with a byte order mark
-        self.split = False
 
     @property
     def pending(self) -> bool:
