@@ -236,10 +236,11 @@ class Cassette:
     def exchanges(self, session: int) -> list[Exchange]:
         """Every request of a session, of either side, with its answer."""
         found = self.expected(self.rows(_EXCHANGES, (session,)), _EXCHANGE_TYPES)
-        return [
-            Exchange._make((*row, _member(asked, part, "params"), *_outcome(answer, answer_part), took))
-            for *row, took, asked, part, answer, answer_part in found
-        ]
+        exchanges = []
+        for *row, took, asked, part, answer, of in found:
+            outcome = _member(answer, of, "result"), _member(answer, of, "error")
+            exchanges.append(Exchange._make((*row, _member(asked, part, "params"), *outcome, took)))
+        return exchanges
 
     def frames(self, session: int) -> Iterator[Frame]:
         """Every frame of a session, in order, verbatim."""
@@ -322,10 +323,6 @@ def _member(text: Any, part: int, name: str) -> Any:
     except (ValueError, RecursionError, TypeError, IndexError):
         return None
     return message.get(name) if isinstance(message, dict) else None
-
-
-def _outcome(text: Any, part: int) -> tuple[Any, Any]:
-    return (None, None) if text is None else (_member(text, part, "result"), _member(text, part, "error"))
 
 
 def _check_readable(path: str, name: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ..wire import jsontext, protocol, secret_names
 from ..wire.channels import STDERR
 from ..wire.jsontext import Places, Splice
-from ..wire.secret_names import MARK
+from ..wire.secret_names import MARK, PLACEHOLDER
 from . import command_lines, rules, shapes
 from .rules import OwnRules, Rule, mark
 from .strings import Names, StringValue, StringValues, is_json, json_within, replace_strings
@@ -205,7 +205,7 @@ class Redactor:
 
     def _under(self, name: str, value: str) -> str:
         """Return what is kept of a value under a secret name."""
-        if not value or rules.is_mark(value) or secret_names.is_stand_in(value):
+        if not value or PLACEHOLDER.fullmatch(value) or secret_names.is_stand_in(value):
             return value
         self._see(value, name)
         return mark(f"key:{name}")

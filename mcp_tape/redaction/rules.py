@@ -55,10 +55,6 @@ def _mark(source: str) -> str:
     return placeholder(_NOT_IN_MARKS.sub("_", source))
 
 
-def is_mark(text: str) -> bool:
-    return PLACEHOLDER.fullmatch(text) is not None
-
-
 def settle(text: str, rules: Sequence[Rule]) -> str:
     """Apply rules until none finds anything more; a text that needs too many passes is hidden as a whole."""
     for _ in range(_MOST_PASSES):
@@ -119,8 +115,8 @@ def _without(text: str, spans: Iterable[tuple[int, int, str]], see: Callable[[st
 
 
 def _assigned(text: str, is_secret: Callable[[str], bool]) -> Iterator[tuple[int, int, str]]:
-    lines = _ENV_LINE.finditer(text)
-    found = {line.start("bare"): line.end() for line in lines if _is_env_line(line, is_secret)}
+    lines = (line for line in _ENV_LINE.finditer(text) if is_secret(line["name"]) and not _CALL.fullmatch(line["bare"]))
+    found = {line.start("bare"): line.end() for line in lines if secret_names.looks_assigned(line["bare"])}
     done = 0
     for named in _NAMED.finditer(text):
         name = _secret_name(named["option"] or named["name"], is_secret) if named.end() >= done else ""
@@ -148,10 +144,6 @@ def _secret_name(name: str, is_secret: Callable[[str], bool]) -> str:
     """Return the name, or its last part (`config.token`, `the password`), if it is secret; else an empty text."""
     last = re.split(r"[. ]", name)[-1]
     return name if is_secret(name) else last if is_secret(last) else ""
-
-
-def _is_env_line(line: re.Match[str], is_secret: Callable[[str], bool]) -> bool:
-    return is_secret(line["name"]) and secret_names.looks_assigned(line["bare"]) and not _CALL.fullmatch(line["bare"])
 
 
 def _is_real(value: str) -> bool:

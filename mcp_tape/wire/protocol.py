@@ -194,11 +194,6 @@ def result_status(result: Any) -> str:
     return "ok"
 
 
-def meta_version(body: dict[str, Any]) -> Any:
-    """Protocol version in a request of the modern era."""
-    return member(member(body.get("params"), "_meta"), META_VERSION)
-
-
 def kept_header(name: str) -> bool:
     """Return whether an HTTP header belongs on the tape."""
     return name in _KEPT_HEADERS or name.startswith("mcp-")
@@ -207,7 +202,8 @@ def kept_header(name: str) -> bool:
 def is_modern(body: dict[str, Any], version: str | None = None) -> bool:
     """Return whether a request without a session is of the modern era: it carries its protocol version, or its header
     names one without sessions."""
-    return meta_version(body) is not None or (version is not None and version not in LEGACY_VERSIONS)
+    stated = member(member(body.get("params"), "_meta"), META_VERSION)
+    return stated is not None or (version is not None and version not in LEGACY_VERSIONS)
 
 
 def tools_that_read(body: dict[str, Any]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from mcp_tape.redaction import rules
 from mcp_tape.redaction.redactor import FAILED, Redactor
 from mcp_tape.wire import protocol, secret_names
 from mcp_tape.wire.frames import Frame
+from mcp_tape.wire.secret_names import PLACEHOLDER
 
 TOKEN = "gh" + "p_" + "0Fake1" * 6
 
@@ -105,7 +106,7 @@ def test_under_an_ambiguous_key_the_value_decides(value: str, hides: bool) -> No
 
 def test_a_placeholder_is_one_whatever_it_names() -> None:
     for source in ("x" * 300, "a]b\r\n"):
-        assert rules.is_mark(rules.mark(source))
+        assert PLACEHOLDER.fullmatch(rules.mark(source))
 
 
 # --- the environment, and what was seen ---
