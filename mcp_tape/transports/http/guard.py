@@ -36,9 +36,8 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         _to_origin_form(scope)
-        refused = (
-            _refused_verb(scope["method"]) or self._refused_host(scope["headers"]) or _refused_page(scope["headers"])
-        )
+        headers = scope["headers"]
+        refused = _refused_verb(scope["method"]) or self._refused_host(headers) or _refused_page(headers)
         if refused is not None:
             await answer(send, refused[0], f"mcp-tape: {refused[1]}\n")
         else:
@@ -68,12 +67,10 @@ class Guard:
 
     def _refused_host(self, headers: Headers) -> Refusal | None:
         host = header(headers, b"host")
-        if host is not None and self._is_ours(_hostname(f"//{host}")):
+        name = _hostname(f"//{host}")
+        if host is not None and (name in self._names or is_address(name)):
             return None
         return 421, f"the host {host!r} is not this one; use the URL that mcp-tape printed"
-
-    def _is_ours(self, name: str) -> bool:
-        return name in self._names or is_address(name)
 
 
 async def _fail(error: Exception, scope: Scope, receive: Receive, send: Send) -> None:

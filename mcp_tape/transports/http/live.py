@@ -131,17 +131,14 @@ class _Link:
             self._posted.append(call)
         refused = await self._through.ask("POST", headers, message.text, partial(self._heard, call), left)
         if call is not None:
-            self._end_call(call, refused)
+            if refused is not None:
+                self.episodes.refuse(call, refused.status, refused.content_type, refused.body)
+            elif not self._is_old:
+                self.episodes.unanswered(call)
             self._listen_once(headers)  # the call may have been the handshake
         elif message.begins:
             self.episodes.greeted()  # or it never will be
         self.flush()
-
-    def _end_call(self, call: Call, refused: Refused | None) -> None:
-        if refused is not None:
-            self.episodes.refuse(call, refused.status, refused.content_type, refused.body)
-        elif not self._is_old:
-            self.episodes.unanswered(call)
 
     def _listen_once(self, headers: Headers) -> None:
         """Streamable HTTP: open the GET stream, once there is a session."""

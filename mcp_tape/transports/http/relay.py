@@ -225,10 +225,8 @@ class _Body:
         self._tap = tap
         self._start = bytearray()
         self._read = asyncio.Event()
-        self.expected = header(headers, b"transfer-encoding") is not None or header(headers, b"content-length") not in (
-            None,
-            "0",
-        )
+        length = header(headers, b"content-length")
+        self.expected = header(headers, b"transfer-encoding") is not None or length not in (None, "0")
         if not self.expected:
             self._read.set()
 

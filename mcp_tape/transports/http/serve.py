@@ -61,11 +61,7 @@ class Server:
     """An ASGI application: a deck for each session of the legacy era, one for all of the modern."""
 
     def __init__(
-        self,
-        stage: Stage,
-        stop: Callable[[], None],
-        aliases: Mapping[str, str] | None = None,
-        max_body: int = MAX_BODY,
+        self, stage: Stage, stop: Callable[[], None], aliases: Mapping[str, str] | None = None, max_body: int = MAX_BODY
     ) -> None:
         """`aliases`: other paths, each with the one that it stands for. `max_body`: bytes that a request may have."""
         self._aliases = aliases or {}
@@ -269,7 +265,8 @@ class Server:
     async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
         """Return a request's body; None if the client left before it was whole."""
         body = bytearray()
-        if header(scope["headers"], b"expect") and _length(scope["headers"]) > self._max_body:
+        length = int(header(scope["headers"], b"content-length") or 0)  # which h11 has checked
+        if header(scope["headers"], b"expect") and length > self._max_body:
             raise _TooLargeError  # the client waits for 100 Continue: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
         while True:
             message = await receive()
@@ -314,10 +311,6 @@ def _plain_request(parsed: frames.Parsed) -> frames.Message | None:
     if len(parsed[1]) != 1 or parsed[1][0].kind != "request":
         return None
     return None if parsed[1][0].method in (protocol.INITIALIZE, protocol.LISTEN) else parsed[1][0]
-
-
-def _length(headers: Headers) -> int:
-    return int(header(headers, b"content-length") or 0)  # which h11 has checked
 
 
 async def _discard(receive: Receive, more: bool) -> None:

@@ -19,7 +19,7 @@ from ...wire.channels import STDIO, is_listen_stream
 if TYPE_CHECKING:
     from ...cassette.lookup.messages import Recorded
     from ...replay.deck import Deck
-    from ...replay.sends import Call, Player
+    from ...replay.sends import Player
 
 _MOST_EVENTS = 10_000  # kept for clients that resume
 _MOST_BYTES = 64 << 20  # of them
@@ -169,20 +169,17 @@ class Conversation:
                 self._hand_out(action)
             self._hand_on()
         except Exception as error:  # what was due is lost, for any stream
-            self._fail_all(error)
+            self.fail(error)
             raise
         if self._timer is not None:
             self._timer.cancel()
         due = self._player.next_at()
         self._timer = None if due is None else self._loop.call_at(due, self.flush)
 
-    def _fail_all(self, error: Exception) -> None:
-        for stream in self._streams.values():
-            stream.fail(error)
-
     def fail(self, error: Exception) -> None:
         """Fail all streams: the error may be about any of them."""
-        self._fail_all(error)
+        for stream in self._streams.values():
+            stream.fail(error)
         if not self._streams:
             raise error
 
@@ -230,7 +227,7 @@ class Conversation:
 
     def _hand_out(self, action: Action) -> None:
         if not isinstance(action, Send):
-            stream = self._own(action.call)
+            stream = self.everything or (self._streams.get(action.call.channel) if action.call is not None else None)
             if action.call is None:  # the end of everything: any connection will do
                 stream = stream or next(iter(self._streams.values()), None)
             if stream is not None:
@@ -267,9 +264,6 @@ class Conversation:
         if self._sent.has(send.channel):
             self._lost.add(send.channel)
             self._sent.add(send.channel, send, self._sent.asked(send.channel))
-
-    def _own(self, call: Call | None) -> Stream | None:
-        return self.everything or (self._streams.get(call.channel) if call is not None else None)
 
     def _was_elsewhere(self, recorded: Recorded | None) -> bool:
         """Return whether a message came on a GET stream although it belongs to a request."""
