@@ -56,7 +56,6 @@ class Web(NamedTuple):
     head_timeout: float | None = None  # seconds; None: as `listen.HEAD_TIMEOUT` has it
 
     def site(self, report: Callable[[Exception], None]) -> Site:
-        """A place to serve at."""
         from .transports.http.listen import HEAD_TIMEOUT, Address, Site
 
         return Site(Address(self.host, self.port), report, head_timeout=self.head_timeout or HEAD_TIMEOUT)
@@ -104,7 +103,6 @@ def start_recorder(path: str, options: Options, warn: Callable[[str], None]) -> 
 
 
 def make_directory(path: str) -> None:
-    """Make the directory of a cassette."""
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
     except OSError as error:

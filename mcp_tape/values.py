@@ -73,7 +73,6 @@ def _is_field_text(character: str) -> bool:
 
 
 def check_pattern(text: str) -> None:
-    """Refuse what is no regular expression."""
     try:
         re.compile(text)
     except re.error as error:
@@ -95,7 +94,6 @@ def check_appendable(path: str) -> None:
 
 
 def check_certificates(path: str) -> None:
-    """Refuse a file without certificates."""
     import ssl  # only where it is needed
 
     try:

@@ -120,7 +120,6 @@ def has_found(code: int) -> None:
 
 
 def discard_output() -> None:
-    """Let nothing more go to stdout."""
     from ..transports.process import point_at_null
 
     point_at_null(1)

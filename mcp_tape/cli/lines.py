@@ -30,8 +30,6 @@ def is_narrow(width: int) -> bool:
 
 
 class Line(NamedTuple):
-    """Words for a row."""
-
     row: Row
     what: str
     detail: str = ""
@@ -143,7 +141,6 @@ def _fact(event: str, facts: dict[str, Any], text: str) -> tuple[str, str]:
 
 
 def duration(microseconds: float | None) -> str:
-    """A length of time, for people."""
     if microseconds is None:
         return ""
     if microseconds < 1_000:

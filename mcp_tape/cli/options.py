@@ -101,7 +101,6 @@ def web_from(given: dict[str, Any]) -> Web:
 
 
 def record_from(command: tuple[str, ...], given: dict[str, Any]) -> RecordOptions:
-    """How to record a server."""
     from ..record.recorder import Options
 
     chosen = {name: value for name, value in given.items() if name in Options._fields and value is not None}
@@ -121,7 +120,6 @@ def without_home(words: Sequence[str]) -> list[str]:
 
 
 def rules_from(given: dict[str, Any]) -> Rules:
-    """Rules of redaction."""
     import os
 
     from ..redaction.diagnostics import Rules

@@ -54,7 +54,6 @@ def clip(text: str, width: int) -> str:
 
 
 def columns() -> int:
-    """Greatest width of a line."""
     # Some terminals do not know their width and say 0.
     return (shutil.get_terminal_size().columns or 80) if sys.stdout.isatty() else WIDTH_OF_A_PIPE
 
@@ -145,7 +144,6 @@ class Progress:
             click.echo(f"\r{self._title}: {min(100, 100 * done // self._total)} %", err=True, nl=False)
 
     def hide(self) -> None:
-        """Make room for a line of output."""
         if self._shown:
             click.echo("\r\x1b[K", err=True, nl=False)
             self._shown = False

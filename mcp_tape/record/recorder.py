@@ -34,8 +34,6 @@ _MUCH_TOO_LONG = 600.0  # seconds, when all is said and it only has to finish
 
 
 class Options(NamedTuple):
-    """How to record."""
-
     target: dict[str, Any]
     transport: str = STDIO
     note: str | None = None
@@ -54,8 +52,6 @@ class Options(NamedTuple):
 
 
 class Summary:
-    """The outcome of a recording."""
-
     def __init__(self) -> None:
         self.sessions: list[int] = []
         self.frames = 0

@@ -61,7 +61,6 @@ class Tape:
         self._keep_all(side, channel, units, at)
 
     def end_all(self, at: int) -> None:
-        """End the session."""
         for side, channel in list(self._framings):
             self.end(side, channel, at)
 

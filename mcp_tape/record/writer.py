@@ -44,8 +44,6 @@ class _Session(NamedTuple):
 
 
 class Recording:
-    """Pipe to tape to cassette."""
-
     def __init__(self, backlog: Backlog, status: int, path: str, options: Options) -> None:
         self._status = status
         self._path = path

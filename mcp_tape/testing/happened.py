@@ -41,7 +41,6 @@ class Source(NamedTuple):
 
 
 def look(source: Source) -> Happened:
-    """Return what happened so far."""
     rows = read_report(source.report)[source.forgotten_rows :]
     played = [row for row in rows if row["what"] == "played"]
     calls, left = list[Exchange](), list[Exchange]()
@@ -72,7 +71,6 @@ def forget(source: Source) -> Source:
 
 
 def own_sessions(source: Source) -> list[Session]:
-    """Sessions that were recorded in this run."""
     try:
         with Cassette(source.part) as cassette:
             return _own(cassette, source)

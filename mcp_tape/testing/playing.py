@@ -162,7 +162,6 @@ class Playing(UsedCassette):
         return send
 
     def _output_schemas(self) -> dict[str, Any]:
-        """Output schemas of tools, from the recorded lists."""
         from ..replay.selection import select
 
         with Cassette(self.path) as cassette:

@@ -28,8 +28,6 @@ class TapeWarning(UserWarning):
 
 
 class Tapes:
-    """The tapes of one pytest run."""
-
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._recordings = Recordings(self._open_tape, is_alone=not hasattr(config, "workeroutput"))
@@ -48,7 +46,6 @@ class Tapes:
     # -- for fixtures
 
     def of_test(self, item: pytest.Item, configured: dict[str, Any]) -> UsedCassette:
-        """Open the tape of a test."""
         want = settings.wanted(self._config, settings.marks_of(item), configured)
         place = settings.place_of(item, self._config, want.directory)
         path = settings.path_of(item, place, want)

@@ -65,7 +65,6 @@ class Recording(UsedCassette):
             owner._source = owner._source._replace(runs=owner._source.runs | {self._run})
 
     def _make_place(self) -> replace.Part:
-        """Make a place for the recording until it is kept."""
         schema.check_header(self.path)
         try:
             os.makedirs(os.path.dirname(os.path.realpath(self.path)), exist_ok=True)

@@ -96,7 +96,6 @@ def place_of(item: pytest.Item | None, config: pytest.Config, directory: Setting
 
 
 def path_of(item: pytest.Item, place: Path, want: Wanted) -> Path:
-    """Path of a test's cassette."""
     if want.name is not None:
         return named(place, want.name)
     test, bracket, parameters = "::".join(_names(item)).partition("[")

@@ -47,7 +47,6 @@ class Summary:
         self._grown[path] = self._grown.get(path, 0) + stale
 
     def expect(self, marked: Iterable[pytest.Item]) -> None:
-        """Add collected tests that are under marks."""
         self._marked |= by_scope(marked)
 
     @property
@@ -64,7 +63,6 @@ class Summary:
         return {name: list(getattr(self, name)) for name in _SETS} | lists | {"grown": list(self._grown.items())}
 
     def merge(self, sent: dict[str, Any]) -> None:
-        """Add the summary of a worker."""
         for name in _SETS:
             getattr(self, name).update(sent[name])
         self.problems += sent["problems"]

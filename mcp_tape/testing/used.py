@@ -42,8 +42,6 @@ class Miss(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """Settings of a cassette in use."""
-
     path: str
     mode: modes.Mode
     command: tuple[str, ...]

@@ -47,7 +47,6 @@ def command(ctx: click.Context, /, file: str, quiet: bool, **given: Any) -> None
 
 
 def report_played(played: api.Played, options: api.Replay, file: str, quiet: bool) -> None:
-    """Report what was played, in one line."""
     if played.misses or not quiet:
         unplayed = f", {played.unplayed} unplayed" if options.strict or options.report else ""
         say(f"{played.played} played, {played.misses} missed{unplayed}: {file}")

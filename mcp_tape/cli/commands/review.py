@@ -103,7 +103,6 @@ def _check_known(pending: list[Pending], given: dict[str, Any]) -> None:
 
 
 def _flagged(pending: list[Pending], given: dict[str, Any]) -> Decisions:
-    """Decisions that the options make on each change."""
     changes = [change for one in pending for change in one.comparison.changes]
     chosen = {fingerprint: decision for flag, decision in _FLAGS.items() for fingerprint in given[flag]}
     decisions = spread(changes, chosen)

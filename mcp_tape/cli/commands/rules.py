@@ -28,10 +28,8 @@ def command(as_json: bool) -> None:
 
 
 def levels(rule: Rule) -> str:
-    """Levels of a rule, in a few letters."""
     return rule.level + (f"/{rule.otherwise}" if rule.otherwise else "") + ("†" if rule.rises else "")
 
 
 def sentence(rule: Rule) -> str:
-    """Meaning of a rule, and where its second level holds."""
     return f"{rule.says} ({rule.otherwise} {rule.when})" if rule.otherwise else rule.says

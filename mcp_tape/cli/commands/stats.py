@@ -87,7 +87,6 @@ def _echo_bars(bars: list[tuple[int, int, int]], longest: int) -> None:
 
 
 def _edge(microseconds: int) -> str:
-    """A round length of time."""
     for unit, one in (("s", 10**6), ("ms", 10**3)):
         if microseconds >= one:
             return f"{microseconds // one} {unit}"

@@ -89,7 +89,6 @@ class Site:
 
 
 def configured(guard: Guard, head_timeout: float = HEAD_TIMEOUT) -> uvicorn.Config:
-    """The configuration of uvicorn."""
     return uvicorn.Config(
         guard,
         http=partial(_Protocol, head_timeout=head_timeout),  # type: ignore[arg-type]  # called like a class

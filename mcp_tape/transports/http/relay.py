@@ -83,7 +83,6 @@ class Proxy:
         return Tap(self._recorder, http_channel(verb, self._numbers[verb]))
 
     async def _pass(self, scope: Scope, body: _Body, send: Send, tap: Tap) -> None:
-        """Pass on one request and its response."""
         target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
         tap.request(scope["method"], target, scope["headers"])
         content = body.pieces() if body.expected else None

@@ -44,7 +44,6 @@ class Stream:
         self._more = asyncio.Event()
 
     def leave(self) -> None:
-        """The client has left."""
         self.left = True
         self.when_left()
         self._more.set()
@@ -204,7 +203,6 @@ class Conversation:
             stream.put(None)
 
     def when_left(self, channel: str, do: Callable[[], object]) -> None:
-        """Call a function when the client leaves a stream."""
         if channel in self._streams:
             self._streams[channel].when_left = do
 

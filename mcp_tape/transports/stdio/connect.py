@@ -117,7 +117,6 @@ class Stdio:
         return Ended(self.code, self.stderr())
 
     def stderr(self) -> tuple[str, ...]:
-        """The last lines of its stderr."""
         return tuple(self._tail)
 
     def stop(self) -> None:
@@ -204,7 +203,6 @@ class Stdio:
 
 
 def notify(connection: Connection, method: str, params: Any = None) -> None:
-    """Send a notification."""
     connection.send(jsontext.dumps(_body(method, params)).encode())
 
 
