@@ -130,6 +130,8 @@ class Tapes:
 
     def _end(self, item: pytest.Item, *, keep: bool) -> list[str]:
         """End the use of a test's tape. Return the problems."""
+        from ..cassette.file import look
+
         use = self._own.pop(item.nodeid, None)
         if use is None:
             return []
@@ -140,12 +142,12 @@ class Tapes:
             problems = finish(use.tape, keep=keep)
             self._count_growth(use.tape)
             return problems
-        before = _identity(use.tape.path)
+        before = look(use.tape.path)
         problems = finish(use.tape, keep=keep)
         if keep and not problems:
             self._count_growth(use.tape)
             if use.tape.is_recording:
-                self._warn_of_nothing(item, use.tape, is_same=_identity(use.tape.path) == before)
+                self._warn_of_nothing(item, use.tape, is_same=look(use.tape.path) == before)
         self._recordings.unlock(use.tape.path)
         return problems
 
@@ -233,11 +235,3 @@ def _has_factory(item: pytest.Item) -> bool:
     """Return whether a test has the factory, be it through a fixture that it asked for as it ran."""
     request = getattr(item, "_request", item)
     return "mcp_tape_factory" in getattr(request, "fixturenames", ())
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return found.st_ino, found.st_mtime_ns

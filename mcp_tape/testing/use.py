@@ -55,14 +55,9 @@ def use_cassette(
     _check_server(command, url)
     given = _by_name(given)
     path = os.path.abspath(path)
-    settings = Settings(
-        path=path,
-        mode=_effective(path, mode, can_record=not block_live and bool(command or url)),
-        command=tuple(command),
-        web=api.Web(url=url or "", headers=given["headers"], cacert=cacert),
-        replay=api.replay_options(given),
-        given=given,
-    )
+    effective = _effective(path, mode, can_record=not block_live and bool(command or url))
+    web = api.Web(url=url or "", headers=given["headers"], cacert=cacert)
+    settings = Settings(path, effective, tuple(command), web, api.replay_options(given), given)
     if settings.mode == "none":
         _check_session(path, settings.replay.session)
         from .playing import Playing

@@ -160,7 +160,7 @@ class Server:
             await self._respond(conversation, stream, scope, receive, send)
         else:
             self._take(conversation, scope["headers"], body, parsed, self._channel("POST"))
-            await _accept(send, conversation)
+            await answer(send, 202, b"", JSON, *session_header(conversation))
 
     def _open(self, conversation: Conversation, headers: Headers, body: bytes, parsed: frames.Parsed) -> Stream:
         """Open the stream for what was posted, and play to it."""
@@ -324,12 +324,6 @@ async def _discard(receive: Receive, more: bool) -> None:
 
     with contextlib.suppress(asyncio.TimeoutError):
         await asyncio.wait_for(rest(), _DISCARDING)
-
-
-async def _accept(send: Reply, conversation: Conversation) -> None:
-    headers = [(b"content-length", b"0"), *session_header(conversation)]
-    await send({"type": "http.response.start", "status": 202, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})
 
 
 async def _refuse(send: Reply, status: int, error: str, *more: tuple[bytes, bytes]) -> None:

@@ -87,7 +87,8 @@ class Stdio:
     @property
     def code(self) -> int | None:
         """Its exit code, once it has ended."""
-        return None if self._process.returncode is None else _code(self._process.returncode)
+        returned = self._process.returncode
+        return returned if returned is None or returned >= 0 else 128 - returned
 
     def send(self, text: bytes, headers: Mapping[str, str] = {}) -> None:
         """Send a message, or anything else, as one line, with its own line end if it has one. Headers are for HTTP."""
@@ -244,7 +245,3 @@ def _has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
     except subprocess.TimeoutExpired:
         return False
     return True
-
-
-def _code(returned: int) -> int:
-    return returned if returned >= 0 else 128 - returned
