@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ..wire import jsontext, protocol, secret_names
 from ..wire.channels import STDERR
 from ..wire.jsontext import Places, Splice
-from ..wire.secret_names import MARK, PLACEHOLDER
+from ..wire.secret_names import AMBIGUOUS_KEYS, MARK, PLACEHOLDER, fold
 from . import command_lines, rules, shapes
 from .rules import OwnRules, Rule, mark
 from .strings import Names, StringValue, StringValues, is_json, json_within, replace_strings
@@ -61,7 +61,7 @@ class _SecretNames(dict[str, bool]):
 
     def __missing__(self, name: str) -> bool:
         bare = name.removeprefix(protocol.PARAM_HEADER)
-        secret = secret_names.is_hidden_key(bare) or (bool(self._more) and secret_names.fold(bare) in self._more)
+        secret = secret_names.is_hidden_key(bare) or (bool(self._more) and fold(bare) in self._more)
         if len(self) < 10_000 and len(name) <= 100:
             self[name] = secret
         return secret
@@ -192,8 +192,7 @@ class Redactor:
         in_schema = not protocol.SCHEMA_KEYS.isdisjoint(named)
         if not in_schema:
             key = str(named[-1]) if named else ""
-            is_ambiguous = secret_names.fold(key) in secret_names.AMBIGUOUS_KEYS
-            if self._names[key] or (is_ambiguous and secret_names.looks_issued(value)):
+            if self._names[key] or (fold(key) in AMBIGUOUS_KEYS and secret_names.looks_issued(value)):
                 return self._under(key, value)
             if label and (secret_names.looks_issued(value) or (label[0] == "-" and not secret_names.is_flag(value))):
                 return self._under(label.lstrip("-"), value)

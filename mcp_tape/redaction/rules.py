@@ -111,7 +111,7 @@ def _without(text: str, spans: Iterable[tuple[int, int, str]], see: Callable[[st
     for start, end, name in spans:
         see(text[start:end], name)
         splices.append((start, end, mark(f"key:{name}")))
-    return jsontext.splice(text, splices)
+    return jsontext.splice(text, splices) if splices else text
 
 
 def _assigned(text: str, is_secret: Callable[[str], bool]) -> Iterator[tuple[int, int, str]]:
