@@ -44,7 +44,7 @@ from ..redaction.diagnostics import Discreet
 from ..wire import channels, frames, protocol, rewrite
 from ..wire.frames import Message
 from .cues import Cues, Hearing, Schedule
-from .finder import Finder
+from .finder import Finder, Found
 from .selection import Selection
 from .sends import END, LAST, MISS, Action, Call, Pending, Playback, Send, said
 from .state import Calls
@@ -84,7 +84,7 @@ class Deck:
         self._finder = finder
         self.state = state = finder.state
         self._playback = Playback(selection, state.asked, state.taken_back, state.withdrawn)
-        self._schedule = Schedule(selection, state, self._note, speed, in_recorded_order)
+        self._schedule = Schedule(selection, state, self.note, speed, in_recorded_order)
         self._may_be_plain = not speed and not in_recorded_order and not report_played and not stand_in
         self._at_once = self._may_be_plain and shortcuts
         self._repeat_whole = repeat_whole
@@ -97,7 +97,8 @@ class Deck:
         self._cues = Cues(selection, state, self._calls)
         self._hearing = Hearing(selection, state)
         self._tried = b""  # by `quick`, and not found
-        finder.listen(self._schedule.has_come, self._note)
+        self._found: tuple[Message, Found] | None = None  # by `plain`, and not plain
+        finder.listen(self._schedule.has_come, self.note)
         self._cue(selection.sessions[0], 0, None, 0.0)
 
     def receive(self, text: bytes, channel: str, now: float, parsed: frames.Parsed | None = None) -> None:
@@ -106,7 +107,8 @@ class Deck:
         if answer is not None:
             self.state.replies.append(Send(answer, channel))
             return
-        self._discreet.hear(text)
+        if self._found is None:
+            self._discreet.hear(text)
         calls: list[tuple[Call, bool]] = []
         kind, messages = parsed or frames.parse(text)
         parts = rewrite.elements(text) if kind == "batch" else None
@@ -122,8 +124,10 @@ class Deck:
         for message in messages:
             if message.kind == "response":
                 self._response(message, now)
+            elif message.method == protocol.CANCELLED and message.kind == "notification":
+                self._cancel(message, channel, now)
             elif message.kind != "request":
-                self._notification(message, channel, now)
+                self._hear(self._hearing.notification(message), now)
 
     def quick(self, text: bytes, channel: str = channels.STDIO) -> bytes | None:
         """Answer a request that is on the tape byte for byte, where nothing else comes with it.
@@ -139,18 +143,22 @@ class Deck:
     def plain(self, text: bytes, message: Message | None = None) -> tuple[bytes, bytes | None] | None:
         """Answer a request that only its answer comes with: that, and what preceded it on the wire.
 
-        For transports that take the shortcuts themselves. Found by its bytes or, once it was parsed, by its key.
+        For transports that take the shortcuts themselves. Found by its bytes or, once it was parsed, by its key: then
+        it has had its turn, and `receive` goes on with what was found.
         """
         if not self._may_be_plain:
             return None
         if message is None:
-            found = self._finder.plain(text)
-        elif rewrite.may_be_noteworthy(message):
+            same = self._finder.plain(text)
+            return None if same is None else (self._plain_answer(same[1], same[0], text), same[1].head)
+        if rewrite.may_be_noteworthy(message):
             return None
-        else:
-            plain = self._finder.plain_of(message, text)
-            found = None if plain is None else (message.rpc_id or "null", plain)
-        return None if found is None else (self._plain_answer(found[1], found[0], text), found[1].head)
+        self._discreet.hear(text)
+        found = self._finder.find(message, text, 0, plainly=True)
+        if found.plain is None:
+            self._found = message, found
+            return None
+        return self._plain_answer(found.plain, message.rpc_id or "null", text), found.plain.head
 
     def _plain_answer(self, plain: Plain, rpc_id: str, text: bytes, channel: str = "") -> bytes:
         self.state.played += 1
@@ -211,8 +219,7 @@ class Deck:
         self._calls.close_all(channel)
 
     def note(self, text: str) -> None:
-        """Report what a transport noticed."""
-        self._note(text)
+        self._report(Fact("note", self._discreet.remark(text)))
 
     def overhear(self, text: bytes) -> None:
         """Take in a message of a live server beside the tape: notes do not repeat what it calls a secret."""
@@ -244,7 +251,11 @@ class Deck:
         if self._stand_in is not None and self._stood_in(Call(message.rpc_id, channel, None, own, message)):
             return []
         plainly = self._at_once and parts is None and not rewrite.may_be_noteworthy(message)
-        recorded, again, plain = self._finder.find(message, text, part, plainly=plainly)
+        before, self._found = self._found, None
+        if before is not None and before[0] is message:
+            recorded, again, plain = before[1]
+        else:
+            recorded, again, plain = self._finder.find(message, text, part, plainly=plainly)
         if plainly and plain is not None:
             answer = self._plain_answer(plain, message.rpc_id or "null", text, channel)
             self.state.replies.append(Send(answer, channel))
@@ -272,10 +283,9 @@ class Deck:
 
     def _note_difference(self, message: Message, recorded: Recorded) -> None:
         if rewrite.may_be_noteworthy(message):
-            then = self._selection.message(recorded).body.get("params")
-            difference = rewrite.noteworthy(message, then)
+            difference = rewrite.noteworthy(message, self._selection.message(recorded).body.get("params"))
             if difference:
-                self._note(difference)
+                self.note(difference)
 
     def _play(self, call: Call, again: bool, now: float) -> None:
         recorded = call.recorded
@@ -294,27 +304,17 @@ class Deck:
         asked = self.state.asked.pop(rpc_id, None)
         if asked is not None:
             recorded = self._selection.answer(asked)
-            if recorded is not None:
-                self._note_answer(message, asked, recorded)
+            difference = recorded and rewrite.different_answer(message, self._selection.message(recorded))
+            if difference:
+                self.note(f"{asked.method} was answered differently than recorded: {difference}")
         elif rpc_id in self.state.taken_back:  # there is one answer at the most, and nothing waits for it
             self.state.taken_back.discard(rpc_id)
             return
         else:
             recorded = self._hearing.stray_answer(message)
             if recorded is None:
-                self._note(f"the client answered {message.rpc_id}, which was not asked")
+                self.note(f"the client answered {message.rpc_id}, which was not asked")
         self._hear(recorded, now)
-
-    def _note_answer(self, message: Message, asked: Recorded, recorded: Recorded) -> None:
-        difference = rewrite.different_answer(message, self._selection.message(recorded))
-        if difference:
-            self._note(f"{asked.method} was answered differently than recorded: {difference}")
-
-    def _notification(self, message: Message, channel: str, now: float) -> None:
-        if message.method == protocol.CANCELLED:
-            self._cancel(message, channel, now)
-            return
-        self._hear(self._hearing.notification(message), now)
 
     def _cancel(self, message: Message, channel: str, now: float) -> None:
         """Drop what was recorded before a cancel, and play what came after it."""
@@ -394,6 +394,3 @@ class Deck:
             self._without_answer(call, END, now)
         else:
             self._schedule.put(Pending(self._selection.facts(answer), call), now, recorded)
-
-    def _note(self, text: str) -> None:
-        self._report(Fact("note", self._discreet.remark(text)))

@@ -102,24 +102,6 @@ class Finder:
         found = self._ahead(same[0])
         return None if found is None else (same[1], found)
 
-    def plain_of(self, message: Message, text: bytes) -> Plain | None:
-        """Find a request that was parsed, by its key, if its answer is all that plays; else take no turn."""
-        if self._keys_are_made_anew:
-            return None
-        method = message.method or ""
-        key = self._key(method, match.exact_params(message, text))
-        ahead = self._ahead(key)
-        if ahead is not None:
-            return ahead
-        last = self.state.last.get(key)
-        found, plain = self._next(key, method, last)
-        if found is None or plain is None or found.place in self.state.taken:
-            return None
-        if last is not None and self._is_early(method, last, found):
-            return None
-        self._take(key, found.place)
-        return plain
-
     def _ahead(self, key: bytes) -> Plain | None:
         """The next request of a key, if it was read ahead and is plain. It is its turn, and nobody gives it back."""
         found = self._window.next(key)

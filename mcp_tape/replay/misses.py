@@ -96,7 +96,7 @@ def _report(
         headline = _OTHER_ERA
     lines = [f"miss: {call}", f"  {headline}", f"  {selection.path}, played so far: {len(taken)}"]
     lines += [line for one in near for line in _described(selection, one, discreet)]
-    elsewhere = _elsewhere(selection, match.request_key(message.method or "", message.body.get("params")))
+    elsewhere = _elsewhere(selection, message)
     if elsewhere is not None and _is_of_other_era(selection, elsewhere):
         lines.append(f"  session {elsewhere} has it, but is of the other era: its answers are not for this client")
         elsewhere = None
@@ -169,10 +169,11 @@ def _requests_like(selection: Selection, message: Message) -> list[Recorded]:
     return found
 
 
-def _elsewhere(selection: Selection, key: bytes) -> int | None:
-    """The newest session that does not play and has a request with a key."""
+def _elsewhere(selection: Selection, message: Message) -> int | None:
+    """The newest session that does not play and has a request with the same key."""
     playing = set(selection.sessions)
-    others = (session for session in selection.all_sessions() if session not in playing)
+    others = [session for session in selection.all_sessions() if session not in playing]
+    key = match.request_key(message.method or "", message.body.get("params")) if others else b""
     return next((session for session in others if selection.has_key(session, key)), None)
 
 

@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 
 from mcp_tape import api
+from mcp_tape.cassette.lookup import messages as lookup
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.transports.http import serve
 from mcp_tape.transports.http.shortcut import Request, chunked, parsed, whole
-from mcp_tape.wire import frames
+from mcp_tape.wire import frames, match
+from tests.support import messages
 from tests.support.http import Client
+from tests.support.http_facts import Http, cassette
 from tests.support.http_running import INITIALIZE, call, modern, replaying
 from tests.support.http_tapes import legacy_tape, modern_tape, tool, with_token
 
@@ -146,6 +149,74 @@ def test_a_request_is_parsed_once(quick: bool, tmp_path: Path, monkeypatch: pyte
         return found
 
     assert asyncio.run(talk()) == [1] * 6
+
+
+def each_kind(http: Http) -> None:
+    """Calls of which the answer is all, at both ends of more than is read ahead at first; and others."""
+    http.post("post-1", INITIALIZE.decode())
+    http.answer("post-1", messages.result(0), mcp_session_id="S")
+    batch = [messages.call(number, "batch", n=number) for number in (3, 4)]
+    progress = messages.progress("t", 1)
+    http.post("post-2", messages.call(2, "progress", token="t"), mcp_session_id="S")
+    http.respond("post-2")
+    http.event("post-2", progress)
+    http.event("post-2", messages.result(2))
+    http.end("server", "post-2")
+    http.post("post-3", f"[{', '.join(batch)}]", mcp_session_id="S")
+    http.answer("post-3", f"[{messages.result(3)}, {messages.result(4)}]")
+    for number in range(5, 50):
+        http.post(f"post-{number}", messages.call(number, "plain", n=number), mcp_session_id="S")
+        http.answer(f"post-{number}", messages.result(number))
+
+
+# What is asked, how often it is keyed, and how often looked up.
+KINDS = [
+    (messages.call(2, "progress", token="x"), 1, 1),
+    (messages.call(2, "progress"), 1, 1),  # once more: a miss
+    (messages.call(2, "nowhere"), 1, 1),
+    (f"[{messages.call(6, 'batch', n=4)}, {messages.call(7, 'batch', n=3)}]", 2, 2),
+    (messages.request(7, "tools/call", arguments={"n": 49}, name="plain"), 1, 1),
+    (messages.call(8, "plain", n=49), 1, 1),  # once more: a miss
+    (messages.call(9, "plain", n=48), 1, 1),
+    (messages.call(9, "plain", n=30), 1, 0),  # read ahead
+    (messages.call(31, "plain", n=31), 0, 0),  # byte for byte as recorded
+]
+
+
+@pytest.mark.parametrize("way", ["stdio", "quick", "long"])
+def test_a_request_is_keyed_and_looked_up_once(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keyed: list[str] = []
+    looked_up: list[str] = []
+    original, statement = match.request_key, lookup._NEXT_REQUEST.partition("?")[0]
+
+    def request_key(method: str, params: Any) -> bytes:
+        keyed.append(method)
+        return original(method, params)
+
+    monkeypatch.setattr(match, "request_key", request_key)
+
+    async def talk() -> list[tuple[int, int]]:
+        with Cassette(cassette(tmp_path / "tape.db", each_kind)) as tape:
+            tape._db.set_trace_callback(lambda sql: looked_up.append(sql) if sql.startswith(statement) else None)
+            stage = api.Stage(tape, api.Replay(), lambda text: None)
+            server, player = serve.Server(stage, lambda: None), stage.player()[0]
+            found = []
+            for text in (INITIALIZE, *(text.encode() for text, *_ in KINDS)):
+                keyed.clear()
+                looked_up.clear()
+                if way != "stdio":
+                    more = {} if text == INITIALIZE else {"mcp-session-id": "S"}
+                    await posted(server, text, more, quick=way == "quick")
+                elif player.quick(text) is None:
+                    player.receive(text, "stdio", 0.0)
+                    player.due(0.0)
+                found.append((len(keyed), len(looked_up)))
+        return found[1:]
+
+    expected = [(keys, looks) for _, keys, looks in KINDS]
+    if way == "long":  # which goes by the tape alone
+        expected[-2:] = [(1, 1)] * 2
+    assert asyncio.run(talk()) == expected
 
 
 async def posted(server: serve.Server, body: bytes, more: dict[str, str], *, quick: bool) -> str:
