@@ -17,9 +17,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 
-from ..transports.local import short_directory
+from ..transports.local import listening
 
-_SOCKET = "secrets"
 _PATIENCE = 10.0  # seconds for a recorder to take them
 
 
@@ -28,11 +27,8 @@ class Handover:
 
     def __init__(self, secrets: Callable[[], Iterable[tuple[str, str]]]) -> None:
         self._secrets = secrets
-        self._directory = short_directory()
-        self.path = os.path.join(self._directory, _SOCKET)
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(self.path)
-        self._listener.listen(64)
+        self._listener, self._directory = listening()
+        self.path: str = self._listener.getsockname()
         self._closing = False
         self._recorders: list[int] = []  # a descriptor for each that has asked
         self._thread = threading.Thread(target=self._serve, daemon=True)

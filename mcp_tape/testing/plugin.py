@@ -233,5 +233,4 @@ class Tapes:
 
 def _has_factory(item: pytest.Item) -> bool:
     """Return whether a test has the factory, be it through a fixture that it asked for as it ran."""
-    request = getattr(item, "_request", item)
-    return "mcp_tape_factory" in getattr(request, "fixturenames", ())
+    return "mcp_tape_factory" in getattr(getattr(item, "_request", item), "fixturenames", ())

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     Deckplace = Callable[[], contextlib.AbstractContextManager[Player]]
 
 _PATIENCE = 5.0  # seconds for a thread to end
-_SOCKET = "door"
-_LONGEST = 100  # bytes of a socket's path; systems allow 104 or 108
+_SOCKET = "socket"
+_LONGEST = 100  # bytes of a socket's path; systems allow 104 or 108, see sun_path in unix(7)
 
 
 class Door:
@@ -34,11 +34,7 @@ class Door:
 
     def __init__(self, players: Deckplace) -> None:
         self._players = players
-        self._directory = short_directory()
-        self._path = os.path.join(self._directory, _SOCKET)
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(self._path)
-        self._listener.listen(64)
+        self._listener, self._directory = listening()
         self._inside: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._welcoming = self._start(self._welcome)
@@ -46,7 +42,7 @@ class Door:
     @property
     def command(self) -> list[str]:
         """The command that connects its stdin and stdout to a player here."""
-        return [sys.executable, "-I", "-S", bridge.__file__, self._path]
+        return [sys.executable, "-I", "-S", bridge.__file__, self._listener.getsockname()]
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -85,19 +81,21 @@ class Door:
                 print(f"mcp-tape: {error}", file=sys.stderr)
                 code = error.exit_code
             if code:
-                name = str(int.from_bytes(pid, "big"))
-                with open(os.path.join(self._directory, name), "w") as file:
+                with open(os.path.join(self._directory, str(int.from_bytes(pid, "big"))), "w") as file:
                     file.write(str(code))
             self._inside.discard(client)
 
 
-def short_directory() -> str:
-    """Make a directory for a socket: its path must fit into some hundred bytes, see sun_path in unix(7)."""
+def listening() -> tuple[socket.socket, str]:
+    """Listen on a Unix socket in a new directory that only this user can enter. Return the socket and the directory."""
     directory = tempfile.mkdtemp(prefix="mcp-tape-")
-    if len(os.fsencode(directory)) + len(_SOCKET) < _LONGEST:
-        return directory
-    os.rmdir(directory)
-    return tempfile.mkdtemp(prefix="mcp-tape-", dir="/tmp")
+    if len(os.fsencode(directory)) + len(_SOCKET) >= _LONGEST:
+        os.rmdir(directory)
+        directory = tempfile.mkdtemp(prefix="mcp-tape-", dir="/tmp")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(os.path.join(directory, _SOCKET))
+    listener.listen(64)
+    return listener, directory
 
 
 @contextlib.contextmanager

@@ -30,8 +30,7 @@ def command() -> None:
     alone, and to the server's next version, in a temporary directory.
     """
     with tempfile.TemporaryDirectory(prefix="mcp-tape-demo-") as directory:
-        recorded = _record(directory)
-        _replay(directory, recorded)
+        _replay(directory, _record(directory))
         _miss(directory)
         _diff(directory)
     _step("Now your own server. Type:")

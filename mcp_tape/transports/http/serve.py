@@ -83,8 +83,7 @@ class Server:
             await app(scope, receive, send)
         except _TooLargeError:
             reason = f"mcp-tape: the body is larger than {size_text(self._max_body)}; see --max-body"
-            error = rewrite.error(protocol.SERVER_ERROR, reason)
-            await _refuse(send, 413, error, (b"connection", b"close"))
+            await _refuse(send, 413, rewrite.error(protocol.SERVER_ERROR, reason), (b"connection", b"close"))
         except CassetteError as failure:
             self._fail(failure)
             raise
