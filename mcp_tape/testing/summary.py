@@ -53,7 +53,7 @@ class Summary:
     def is_error(self) -> bool:
         """True if the run has failed, even if no test has."""
         unplayed = any(self._levels[path] == "error" for path in self._unplayed())
-        return bool(self.problems or unplayed or self._without_effect())
+        return bool(self.problems or unplayed or self._idle_scopes())
 
     def for_controller(self) -> dict[str, Any]:
         """The summary, in types that xdist can send."""
@@ -74,53 +74,46 @@ class Summary:
             self.unplayed(path, level, [tuple(call) for call in calls])
 
     def write(self, reporter: Any, root: Path, *, orphans: bool) -> None:
-        if self.problems:
-            reporter.section("mcp-tape: recordings")
-            for problem in self.problems:
-                reporter.line(problem)
-        without_effect = self._without_effect()
-        if without_effect:
-            reporter.section("mcp-tape: markers without effect")
-            for scope in without_effect:
-                reporter.line(f"{scope}: none of its tests uses mcp_tape, so what they talk to is live")
-        unplayed = self._unplayed()
-        if unplayed:
-            reporter.section("mcp-tape: recorded requests that no test has made")
-            for path, calls in unplayed.items():
-                reporter.line(f"{self._levels[path]}: {os.path.relpath(path, root)}: {in_words(calls)}")
-        self._write_grown(reporter, root)
-        if orphans:
-            self._write_orphans(reporter, root)
+        live = "none of its tests uses mcp_tape, so what they talk to is live"
+        left = self._unplayed().items()
+        sections = {
+            "recordings": self.problems,
+            "markers without effect": [f"{scope}: {live}" for scope in self._idle_scopes()],
+            "recorded requests that no test has made": [
+                f"{self._levels[path]}: {os.path.relpath(path, root)}: {in_words(calls)}" for path, calls in left
+            ],
+            "new episodes": self._new_episodes(root),
+            "cassettes that no test of this run uses": self._orphans(root) if orphans else [],
+        }
+        for title, lines in sections.items():
+            if lines:
+                reporter.section(f"mcp-tape: {title}")
+            for line in lines:
+                reporter.line(line)
 
     def _unplayed(self) -> dict[str, list[Call]]:
         return {path: sorted(calls) for path, calls in self._left.items() if calls and path not in self.spoiled}
 
-    def _without_effect(self) -> list[str]:
+    def _idle_scopes(self) -> list[str]:
         """The classes and modules with a mark, all of whose tests have passed without a tape."""
         return sorted(scope for scope, tests in self._marked.items() if tests <= self.idle)
 
-    def _write_grown(self, reporter: Any, root: Path) -> None:
+    def _new_episodes(self, root: Path) -> list[str]:
         grown = {path: stale for path, stale in self._grown.items() if path not in self.unfit}
-        if not grown:
-            return
-        reporter.section("mcp-tape: new episodes")
         stale = sum(grown.values())
-        older = f"; {count(stale, 'answer')} after a live call came from the old tape" if stale else ""
-        reporter.line(f"{count(len(grown), 'cassette')} grew{older}")
-        if stale:
-            for path in sorted(path for path, older in grown.items() if older):
-                reporter.line(f"{os.path.relpath(path, root)}: {grown[path]}")
-            reporter.line(
-                "To record them anew, as a live call may have changed what others answer: pytest --mcp-record=rewrite"
-            )
+        if not stale:
+            return [f"{count(len(grown), 'cassette')} grew"] if grown else []
+        older = f"{count(stale, 'answer')} after a live call came from the old tape"
+        return [
+            f"{count(len(grown), 'cassette')} grew; {older}",
+            *(f"{os.path.relpath(path, root)}: {grown[path]}" for path in sorted(grown) if grown[path]),
+            "To record them anew, as a live call may have changed what others answer: pytest --mcp-record=rewrite",
+        ]
 
-    def _write_orphans(self, reporter: Any, root: Path) -> None:
+    def _orphans(self, root: Path) -> list[str]:
         found = {str(path) for place in self.places for path in Path(place).rglob("*.db")}
         orphans = sorted(found - self.used)
-        reporter.section("mcp-tape: cassettes that no test of this run uses")
-        for path in orphans:
-            reporter.line(os.path.relpath(path, root))
-        reporter.line(f"{len(orphans)} of {len(found)}")
+        return [*(os.path.relpath(path, root) for path in orphans), f"{len(orphans)} of {len(found)}"]
 
 
 def in_words(calls: list[Call]) -> str:

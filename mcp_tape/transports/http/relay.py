@@ -59,7 +59,7 @@ class Proxy:
         try:
             await asyncio.wait((passing, leaving), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            tap.still_open()
+            tap.end("server", event="open")
             passing.cancel()
             raise
         finally:
@@ -122,7 +122,7 @@ class Proxy:
         if reason != self._said:
             self._said = reason
             self._say(reason)
-        tap.failed(reason)
+        tap.end("server", event="failed", why=reason)
         if body.expected and tap.recorder is not None:
             from ...wire import rewrite  # only where the server cannot be reached
 
@@ -199,15 +199,9 @@ class Tap:
     def aborted(self, side: Side) -> None:
         if self._left == 0:
             self.closed()  # everything had arrived: that is no abort
-        self._last(side, event="abort")
+        self.end(side, event="abort")
 
-    def failed(self, reason: str) -> None:
-        self._last("server", event="failed", why=reason)
-
-    def still_open(self) -> None:
-        self._last("server", event="open")
-
-    def _last(self, side: Side, **facts: str) -> None:
+    def end(self, side: Side, **facts: str) -> None:
         self._control(side, **facts)
         self._done = True
 
