@@ -97,7 +97,8 @@ def _session(session: Session) -> Iterator[Finding]:
 
 def _messages(cassette: Cassette, session: Session) -> Iterator[tuple[int, list[Finding]]]:
     """Number of frames looked at, and findings in their messages."""
-    forgotten = _forgotten(cassette, session.id)
+    sql = "SELECT answers FROM messages WHERE session = ? AND status = 'retry'"
+    forgotten = {seq for (seq,) in cassette.rows(sql, (session.id,))}  # made again: their keys were taken back
     ledger, wrong = Ledger(), 0
     for done, frame in enumerate(cassette.frames(session.id)):
         stored = _stored(cassette, session.id, frame.seq)
@@ -109,12 +110,6 @@ def _messages(cassette: Cassette, session: Session) -> Iterator[tuple[int, list[
         yield done, [Finding("messages", said, session.id, frame.seq)] if wrong <= _MOST else []
     if wrong > _MOST:
         yield 0, [Finding("messages", f"and {wrong - _MOST} more frames with such rows", session.id)]
-
-
-def _forgotten(cassette: Cassette, session: int) -> set[int]:
-    """Requests whose keys were taken back, because the client made them again."""
-    sql = "SELECT answers FROM messages WHERE session = ? AND status = 'retry'"
-    return {seq for (seq,) in cassette.rows(sql, (session,))}
 
 
 def _stored(cassette: Cassette, session: int, seq: int) -> list[MessageRow]:

@@ -83,7 +83,9 @@ class Writer:
     def finish(self, session: int, facts: dict[str, Any]) -> None:
         with self._transaction() as db:
             self._expect({session})
-            update_session(db, session, facts | {"incomplete": facts.get("incomplete") or self._left_out(session)})
+            (why,) = db.execute("SELECT incomplete FROM sessions WHERE id = ?", (session,)).fetchone()
+            kept = LEFT_OUT if why == LEFT_OUT else None  # by a redaction meanwhile, and still true
+            update_session(db, session, facts | {"incomplete": facts.get("incomplete") or kept})
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -96,11 +98,6 @@ class Writer:
             with suppress(sqlite3.Error):  # SQLite has already rolled back, as it does when the disk is full
                 db.execute("ROLLBACK")
             raise
-
-    def _left_out(self, session: int) -> str | None:
-        """Reason that a redaction gave meanwhile, which stays true."""
-        (why,) = self._db.execute("SELECT incomplete FROM sessions WHERE id = ?", (session,)).fetchone()
-        return LEFT_OUT if why == LEFT_OUT else None
 
     def _expect(self, sessions: Iterable[int]) -> None:
         """Refuse to go on where somebody removed a session of ours; its number may have gone to another."""

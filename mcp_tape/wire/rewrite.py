@@ -30,14 +30,10 @@ def with_id(text: bytes, recorded: str | None, live: str) -> bytes:
         start, end = leading.span(1)
         new = text[:start] + live.encode() + text[end:]
         # Parsers take the last of duplicate ids. Most texts have the name nowhere else, spelled out or escaped.
-        if (text.find(b'"id"', end) < 0 and text.find(b"\\u006", end) < 0) or _id_of(new) == live:
+        is_only = text.find(b'"id"', end) < 0 and text.find(b"\\u006", end) < 0
+        if is_only or [message.rpc_id for message in frames.parse(new)[1]] == [live]:
             return new
     return with_values(text, {("id",): live})
-
-
-def _id_of(text: bytes) -> str | None:
-    messages = frames.parse(text)[1]
-    return messages[0].rpc_id if messages else None
 
 
 def answer(text: bytes, recorded: str | None, live: str) -> bytes:

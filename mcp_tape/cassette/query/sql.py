@@ -63,7 +63,8 @@ def _prepare(db: sqlite3.Connection) -> None:
         db.execute(view.replace("CREATE VIEW", "CREATE TEMP VIEW", 1))
     db.execute("PRAGMA query_only = ON")
     db.set_authorizer(_allowed)
-    db.set_progress_handler(_go_on, _STEPS)
+    # Python acts on signals only where its own code runs.
+    db.set_progress_handler(lambda: None, _STEPS)
 
 
 def _allowed(action: int, what: str | None, value: str | None, *_: object) -> int:
@@ -71,10 +72,6 @@ def _allowed(action: int, what: str | None, value: str | None, *_: object) -> in
     reads = what in _READING and (value is None or what.endswith(("_info", "_xinfo", "_list")))
     is_denied = action in _FORBIDDEN or (action == sqlite3.SQLITE_PRAGMA and not reads)
     return sqlite3.SQLITE_DENY if is_denied else sqlite3.SQLITE_OK
-
-
-def _go_on() -> None:
-    """Let Python act on signals, which it does only where its own code runs."""
 
 
 def _rows(path: str, cursor: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:
