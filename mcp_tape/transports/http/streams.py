@@ -125,18 +125,19 @@ class Conversation:
     def resume(self, channel: str, event: str) -> Stream | None:
         """Open the stream of a GET that resumes after an event; None if the event is not known."""
         found = self._sent.behind(event)
-        if found is None:
-            return self._resume_unseen(channel, event)
+        goes_on = any(event == resumed for resumed, _ in self._unsent)
+        if found is None or (goes_on and found.is_over):
+            return self._resume_ended(channel, event, goes_on)
         stream = Stream(found.channel, found.asked)
         stream.unanswered -= found.answered
         for send in found.sends:
             stream.put(send)
         return self._go_on(stream, event)
 
-    def _resume_unseen(self, channel: str, event: str) -> Stream | None:
-        """Resume after an event that was not kept: that of an answer is the last of its stream."""
+    def _resume_ended(self, channel: str, event: str, goes_on: bool) -> Stream | None:
+        """Resume after an answer, the last event of its stream, which may not have been kept; or after no event."""
         stream = Stream(channel)
-        if any(event == resumed for resumed, _ in self._unsent):
+        if goes_on:  # the recorded server had something to say there
             return self._go_on(stream, event)
         if not self.selection.controls.is_answer(self.selection.sessions, event):
             self.deck.note(f"a client goes on behind event {event!r}, which it was never sent; it is told so")
@@ -314,6 +315,11 @@ class Rest(NamedTuple):
     asked: Sequence[str]
     sends: list[Send]
     answered: int
+
+    @property
+    def is_over(self) -> bool:
+        """True if the event was the last answer that the stream was there for."""
+        return not self.sends and 0 < len(self.asked) <= self.answered
 
 
 class Sent:

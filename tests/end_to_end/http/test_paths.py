@@ -21,9 +21,9 @@ from mcp_tape.cassette.reader import Cassette
 from mcp_tape.transports.http import listen, serve, shortcut
 from mcp_tape.transports.http.guard import Guard
 from tests.support.fuzzing import Case, cases
-from tests.support.http_facts import Http, cassette
+from tests.support.http_facts import Http, Talk, cassette
 from tests.support.live import META
-from tests.support.messages import call, request, result, tell
+from tests.support.messages import call, progress, request, result, tell
 from tests.support.running import WAIT
 
 _QUIET = 12  # turns of the loop in which nothing more comes: then nothing will
@@ -223,3 +223,90 @@ def test_both_ways_say_the_same_to_anything(tmp_path: Path) -> None:
 
     for case in cases(25):
         asyncio.run(asyncio.wait_for(compare(case), WAIT))
+
+
+# What comes for a call that was answered at once, later ---------------------------------------------------
+
+
+def _plain_calls(http: Http) -> None:
+    """Two calls of which the answer is all, one of them as an event, and a stream of the server's own."""
+    http.post("post-1", _INITIALIZE)
+    http.answer("post-1", result(0), mcp_session_id="S")
+    http.open("get-1", mcp_session_id="S")
+    http.respond("get-1")
+    http.post("post-2", call(1, "a", token="a"), mcp_session_id="S")
+    http.answer("post-2", result(1, "a"))
+    http.post("post-3", call(2, "b", token="b"), mcp_session_id="S")
+    http.respond("post-3")
+    http.event("post-3", result(2, "b"), "e1")
+    http.end("server", "post-3")
+
+
+def _heard(http: Http, channel: str, text: str) -> None:
+    http.post(channel, text, mcp_session_id="S")
+    http.answer(channel, "", 202)
+
+
+def late_progress(http: Http) -> None:
+    _plain_calls(http)
+    _heard(http, "post-4", _ROOTS)
+    http.event("get-1", progress("a", 1), "g1")
+    http.event("get-1", progress("b", 1), "g2")
+
+
+def late_cancels(http: Http) -> None:
+    _plain_calls(http)
+    for number in (2, 1):
+        _heard(http, f"post-{6 - number}", tell("notifications/cancelled", requestId=number))
+        http.event("get-1", tell("notifications/message", data=f"of {number}"), f"g{number}")
+        http.event("get-1", result(number, "once more"))
+
+
+def behind_the_answer(http: Http) -> None:
+    _plain_calls(http)
+    http.open("get-2", mcp_session_id="S", last_event_id="e1")
+    http.respond("get-2")
+    _heard(http, "post-4", _ROOTS)
+    http.event("get-2", progress("b", 1), "e2")
+
+
+_ROOTS = tell("notifications/roots/list_changed")
+_CANCELS = [tell("notifications/cancelled", requestId=number) for number in (31, 30)]
+
+
+def listening(event: str = "") -> bytes:
+    resumes = f"Last-Event-ID: {event}\r\n" if event else ""
+    return f"GET /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nMcp-Session-Id: S\r\n{resumes}\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("talk", "texts", "expected"),
+    [
+        (late_progress, [_ROOTS], [b'"progressToken": "x"', b'"progressToken": "y"']),
+        (late_cancels, _CANCELS, [b"of 2", b'"id": 31', b"of 1", b'"id": 30']),
+        (behind_the_answer, [_ROOTS], [b"id: e2", b'"progressToken": "y"']),
+    ],
+)
+def test_both_ways_say_the_same_of_calls_that_were_answered(
+    talk: Talk, texts: list[str], expected: list[bytes], tmp_path: Path
+) -> None:
+    path = cassette(tmp_path / "tape.db", talk)
+    asked = [call(30, "a", token="x"), call(31, "b", token="y"), *texts]
+
+    async def said(way: Way) -> list[bytes]:
+        pieces = [plain_request(text) for text in (_INITIALIZE, *asked)] + [
+            listening(),
+            listening("e1"),
+            listening("e2"),
+        ]
+        return [await way.say([piece]) for piece in pieces]
+
+    async def compare() -> None:
+        async with two_ways(path) as (quick, long):
+            one, other = await said(quick), await said(long)
+            assert one == other
+            assert quick.at_once >= 2
+            places = [b"".join(one[-3:]).find(text) for text in expected]
+            assert places == sorted(places) and -1 not in places
+
+    asyncio.run(asyncio.wait_for(compare(), WAIT))
