@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .cassette import journals, schema
 from .errors import CassetteError
 from .options import known
-from .replay.stage import Played as Played
-from .replay.stage import Replay as Replay
-from .replay.stage import Stage as Stage
 
 if TYPE_CHECKING:
     from .cassette.lookup.sessions import Run
     from .record.recorder import Options, Recorder, Summary
     from .replay.opening import Clients
+    from .replay.stage import Played, Replay
     from .transports.http.listen import Site
 
 
@@ -40,6 +38,8 @@ def record(command: Sequence[str], path: str, options: Options, *, warn: Callabl
 
 def replay_options(given: Mapping[str, Any]) -> Replay:
     """Make options of a replay from values by the names of the table of options."""
+    from .replay.stage import Replay
+
     chosen = {name: given[name] for name in Replay._fields if given.get(name) is not None}
     return Replay(in_recorded_order=given["order"] == "recorded", known=known(given), **chosen)
 
@@ -124,6 +124,7 @@ def check_writable(path: str) -> None:
 def replay(path: str, options: Replay, *, say: Callable[[str], None]) -> Played:
     """Be the recorded server, on this process's own stdin and stdout, until the client leaves."""
     from .cassette.reader import Cassette
+    from .replay.stage import Stage
     from .transports import signals
     from .transports.stdio import serve
 
@@ -138,6 +139,7 @@ def replay_web(
 ) -> Played:
     """Be the recorded server over HTTP, until a signal. `started` is given the URL for the client."""
     from .cassette.reader import Cassette
+    from .replay.stage import Stage
     from .transports.http import serve as http
     from .transports.http.guard import Accidents
 

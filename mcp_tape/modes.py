@@ -13,6 +13,7 @@ from .errors import ServerError, unchanged
 if TYPE_CHECKING:
     from .cassette.reader import Cassette
     from .record.recorder import Options, Recorder, Summary
+    from .replay.stage import Played, Replay
 
 Mode = Literal["none", "once", "new_episodes", "all", "rewrite"]
 Say = Callable[[str], None]
@@ -22,7 +23,7 @@ class Outcome(NamedTuple):
     """Result of `use`: what was replayed, what was recorded, and the exit code."""
 
     code: int
-    played: api.Played | None = None
+    played: Played | None = None
     recorded: Summary | None = None
     goes_on: bool = False  # recorded because the run was recording already
 
@@ -35,18 +36,19 @@ class Command(NamedTuple):
     def record(self, path: str, options: Options, say: Say) -> tuple[int, Summary]:
         return api.record(self.words, path, options, warn=say)
 
-    def replay(self, path: str, options: api.Replay, say: Say) -> api.Played:
+    def replay(self, path: str, options: Replay, say: Say) -> Played:
         return api.replay(path, options, say=say)
 
-    def add(self, file: str, replay: api.Replay, recorder: Recorder, say: Say) -> tuple[api.Played, int]:
+    def add(self, file: str, replay: Replay, recorder: Recorder, say: Say) -> tuple[Played, int]:
         """Replay, and pass misses on to the live server. Return what was played, and how much was passed on."""
         from .cassette.reader import Cassette
+        from .replay.stage import Stage
         from .transports import signals
         from .transports.stdio import serve
         from .transports.stdio.live import Live
 
         with Cassette(file) as cassette:
-            stage = api.Stage(cassette, replay, say, clients=api.counting(file, replay, say))
+            stage = Stage(cassette, replay, say, clients=api.counting(file, replay, say))
             live = Live(self.words, recorder, stage)
             played = stage.finish(signals.until_stopped(lambda: serve.serve(live, live.watched, live.unsent)))
             live.end()
@@ -64,19 +66,20 @@ class Url(NamedTuple):
     def record(self, path: str, options: Options, say: Say) -> tuple[int, Summary]:
         return api.record_url(self.web, path, options, warn=say, started=self.started)
 
-    def replay(self, path: str, options: api.Replay, say: Say) -> api.Played:
+    def replay(self, path: str, options: Replay, say: Say) -> Played:
         return api.replay_web(path, options, self.web, say=say, started=self.started)
 
-    def add(self, file: str, replay: api.Replay, recorder: Recorder, say: Say) -> tuple[api.Played, int]:
+    def add(self, file: str, replay: Replay, recorder: Recorder, say: Say) -> tuple[Played, int]:
         """Replay over HTTP, and pass misses on to the live server, as for a command."""
         from .cassette.reader import Cassette
+        from .replay.stage import Stage
         from .transports.http.guard import Accidents
         from .transports.http.live import LiveServer
         from .transports.http.relay import Proxy
         from .transports.http.upstream import Upstream
 
         with Cassette(file) as cassette:
-            stage, accidents = api.Stage(cassette, replay, say), Accidents(say)
+            stage, accidents = Stage(cassette, replay, say), Accidents(say)
             site = self.web.site(accidents)
             upstream = Upstream(self.web.url, self.web.headers, self.web.cacert)
             proxy = Proxy(upstream, site.origin, recorder, say)
@@ -90,7 +93,7 @@ class Url(NamedTuple):
             return stage.finish(server.code or proxy.code or accidents.code), server.passed_on
 
 
-def use(path: str, server: Command | Url, mode: Mode, replay: api.Replay, record: Options, say: Say) -> Outcome:
+def use(path: str, server: Command | Url, mode: Mode, replay: Replay, record: Options, say: Say) -> Outcome:
     """Serve clients as the mode says."""
     path = os.path.abspath(path)
     record = record._replace(run=_run(server, record.run) if mode != "none" else None)
@@ -214,7 +217,7 @@ def _unfit(beside: str, outcome: Outcome) -> str | None:
     return None if left or outcome.code == 0 else f"the server ended with {outcome.code} before the client did"
 
 
-def _new_episodes(path: str, server: Command | Url, replay: api.Replay, record: Options, say: Say) -> Outcome:
+def _new_episodes(path: str, server: Command | Url, replay: Replay, record: Options, say: Say) -> Outcome:
     """Replay, and record misses from the live server as a session that extends the one played."""
     from .cassette.reader import Cassette
 

@@ -21,6 +21,7 @@ from mcp_tape import TapeError, api, modes, options, pytest_plugin, use_cassette
 from mcp_tape.cli import cli
 from mcp_tape.options import Option
 from mcp_tape.record.recorder import Options
+from mcp_tape.replay.stage import Replay
 from mcp_tape.testing import settings
 from mcp_tape.testing.handover import Handover
 from mcp_tape.values import parse_size
@@ -172,7 +173,7 @@ def test_help_names_the_default_of_what_is_read_only_if_given() -> None:
 
 
 def test_what_has_a_name_is_taken_by_what_records_replays_or_serves() -> None:
-    fields = {*api.Replay._fields, *Options._fields, *api.Web._fields}
+    fields = {*Replay._fields, *Options._fields, *api.Web._fields}
     # Those are given by another name, or say what is done with the rest.
     apart = {"order", "no_redact", "of_files", "of_processes", "of_test", "listen", "allow_remote"}
     assert ROWS.keys() - fields == apart | {"output", "mode", "quiet"}

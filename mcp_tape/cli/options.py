@@ -12,9 +12,10 @@ from ..options import LISTENING, MAX_BODY, Option, known
 from . import say
 
 if TYPE_CHECKING:
-    from ..api import Replay, Web
+    from ..api import Web
     from ..record.recorder import Options as RecordOptions
     from ..redaction.diagnostics import Rules
+    from ..replay.stage import Replay
 
 F = TypeVar("F", bound=Callable[..., Any])
 

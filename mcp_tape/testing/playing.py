@@ -8,9 +8,9 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .. import api
 from ..cassette.reader import Cassette
 from ..replay.faults import StandIns, output_schemas
+from ..replay.stage import Stage
 from ..wire import frames, protocol
 from ..wire.frames import Exchange
 from .used import Function, Miss, Settings, UsedCassette, unplayed
@@ -76,7 +76,7 @@ class Playing(UsedCassette):
             yield self._server
 
     @contextlib.contextmanager
-    def _stage(self) -> Iterator[api.Stage]:
+    def _stage(self) -> Iterator[Stage]:
         with Cassette(self.path) as cassette:
             hooks = self._hear, self._stand_in, lambda run: self._clients
             yield _Stage(self._sessions, cassette, self._settings.replay, self._said.append, *hooks)
@@ -173,7 +173,7 @@ class Playing(UsedCassette):
         self._started.close()
 
 
-class _Stage(api.Stage):
+class _Stage(Stage):
     """A stage that keeps which sessions play."""
 
     def __init__(self, playing: dict[int, None], *arguments: Any) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..cassette.replace import Part
     from ..replay.misses import Advice
     from ..replay.selection import Selection
+    from ..replay.stage import Replay
 
 Function = Callable[..., Any]
 
@@ -46,7 +47,7 @@ class Settings(NamedTuple):
     mode: modes.Mode
     command: tuple[str, ...]
     web: api.Web
-    replay: api.Replay
+    replay: Replay
     given: dict[str, Any]  # by the names of the table of options: what recorders are given
 
 

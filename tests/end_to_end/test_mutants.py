@@ -28,10 +28,10 @@ import pytest
 from click.testing import CliRunner
 
 import mcp_tape
-from mcp_tape.api import Replay, Stage
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cli import cli
 from mcp_tape.errors import CassetteError
+from mcp_tape.replay.stage import Replay, Stage
 from mcp_tape.transports.http.serve import Server
 from tests.support import fuzzing
 from tests.support.fuzzing import Case

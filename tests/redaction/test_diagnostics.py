@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from mcp_tape import api
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.redaction.diagnostics import FAILED, Discreet, Rules
+from mcp_tape.replay.stage import Replay, Stage
 from mcp_tape.testing.use import Miss
 from mcp_tape.wire.frames import Exchange
 from tests.support import fuzzing
@@ -151,8 +151,8 @@ def test_notes_and_reports_show_no_secret(tape: Path, tmp_path: Path) -> None:
     said: list[str] = []
     log = tmp_path / "report.jsonl"
     with Cassette(tape) as cassette:
-        options = api.Replay(report=str(log), ignore=("$.params.uri",), redact_values=("no. [0-9]+",))
-        stage = api.Stage(cassette, options, said.append)
+        options = Replay(report=str(log), ignore=("$.params.uri",), redact_values=("no. [0-9]+",))
+        stage = Stage(cassette, options, said.append)
         player, _ = stage.deck()
         for text in (read(TOKEN, ADDRESS), call("no. 4711", "search", query="dogs"), result(TOKEN)):
             player.receive(text.encode(), "stdio", 0.0)

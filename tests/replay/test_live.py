@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from mcp_tape import api
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.replay.live import Episodes
 from mcp_tape.replay.sends import Call, Refuse
+from mcp_tape.replay.stage import Replay, Stage
 from tests.support.decks import Player, Said, make_cassette
 from tests.support.http_facts import Http, cassette
 from tests.support.live import modern
@@ -260,7 +260,7 @@ def test_answers_of_the_tape_after_a_live_call_that_may_write_are_counted(
         known += [("client", call(number, f"old-{number}")), ("server", result(number))]
     path = make_cassette(tmp_path / "tape.db", [("client", request(1, "tools/list")), ("server", listed), *known])
     with Cassette(path) as cassette:
-        stage = api.Stage(cassette, api.Replay(report=str(tmp_path / "report")), print)
+        stage = Stage(cassette, Replay(report=str(tmp_path / "report")), print)
         player, _ = stage.player(lambda call: True)
         for text in (call(2, "old-2"), call(8, "new"), call(3, "old-3"), call(9, "new"), call(4, "old-4")):
             player.receive(text.encode(), "stdio", 0.0)

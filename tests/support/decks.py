@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mcp_tape import api
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.record.tape import Tape
 from mcp_tape.replay.deck import Deck, Fact
 from mcp_tape.replay.finder import Finder, Repeats
 from mcp_tape.replay.selection import Selection, select
+from mcp_tape.replay.stage import Replay, Stage
 from mcp_tape.verify.deck import ClientDeck
 from mcp_tape.wire.frames import Side
 from mcp_tape.wire.match import rule
@@ -150,9 +150,7 @@ class Visit:
 
     def __init__(self, path: Path, session: str = "latest", **more: Any) -> None:
         self.facts: list[Fact] = []
-        self.stage = api.Stage(
-            Cassette(path), api.Replay(session=session), lambda text: None, self.facts.append, **more
-        )
+        self.stage = Stage(Cassette(path), Replay(session=session), lambda text: None, self.facts.append, **more)
         self.player, _ = self.stage.player()
 
     def say(self, text: str) -> Any:

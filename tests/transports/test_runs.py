@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from mcp_tape import api, modes
+from mcp_tape import modes
 from mcp_tape.cassette.lookup.sessions import Run
 from mcp_tape.cassette.reader import Cassette
+from mcp_tape.replay.stage import Replay, Stage
 from mcp_tape.transports import runs
 from mcp_tape.wire.frames import KILLED
 from tests.support.decks import Said, Visit, make_cassette
@@ -199,7 +200,7 @@ def test_a_note_says_that_a_run_has_more_connections_than_were_recorded(tmp_path
     for _ in range(3):
         assert not said
         with Cassette(path) as cassette:
-            stage = api.Stage(cassette, api.Replay(), said.append, clients=turns(path, "more"))
+            stage = Stage(cassette, Replay(), said.append, clients=turns(path, "more"))
             stage.player()[0].receive(INITIALIZE.encode(), "stdio", 0.0)
     assert said == ["note: connection 3 of a run of which 2 are recorded: it starts over"]
 
@@ -208,7 +209,7 @@ def test_what_other_connections_are_there_for_is_not_unplayed(tmp_path: Path) ->
     path = in_one_run(tmp_path, answered("first"), answered("second"))
     for script, code in (([INITIALIZE, call(5, "read")], 0), ([INITIALIZE], 1), ([], 1)):
         with Cassette(path) as cassette:
-            stage = api.Stage(cassette, api.Replay(strict=True), print, clients=turns(path, str(script)))
+            stage = Stage(cassette, Replay(strict=True), print, clients=turns(path, str(script)))
             player, _ = stage.player()
             for text in script:
                 player.receive(text.encode(), "stdio", 0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +10,9 @@ from ... import api
 from ...options import REPLAY
 from .. import say
 from ..options import cassette_argument, check_faults, given_as, web_from
+
+if TYPE_CHECKING:
+    from ...replay.stage import Played, Replay
 
 
 @click.command(
@@ -46,7 +49,7 @@ def command(ctx: click.Context, /, file: str, quiet: bool, **given: Any) -> None
     ctx.exit(played.code)
 
 
-def report_played(played: api.Played, options: api.Replay, file: str, quiet: bool) -> None:
+def report_played(played: Played, options: Replay, file: str, quiet: bool) -> None:
     if played.misses or not quiet:
         unplayed = f", {played.unplayed} unplayed" if options.strict or options.report else ""
         say(f"{played.played} played, {played.misses} missed{unplayed}: {file}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...api import Played, Replay, replay_options
+from ...api import replay_options
 from ...errors import TapeError, count
 from ...modes import Command, Mode, Url, use
 from ...options import USE
@@ -14,6 +14,9 @@ from .. import say
 from ..options import cassette_argument, check_faults, given_as, record_from, rules_from, web_from
 from .record import check_server, report, report_stripped, report_summary
 from .replay import report_played
+
+if TYPE_CHECKING:
+    from ...replay.stage import Played, Replay
 
 
 @click.command(

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from uvicorn.server import ServerState
 
-from mcp_tape import api
 from mcp_tape.cassette.reader import Cassette
+from mcp_tape.replay.stage import Replay, Stage
 from mcp_tape.transports.http import listen, serve, shortcut
 from mcp_tape.transports.http.guard import Guard
 from tests.support.fuzzing import Case, cases
@@ -57,7 +57,7 @@ class Way:
     """A replay that answers connections in the loop of the test; `quick`: as it does for users."""
 
     def __init__(self, tape: Cassette, quick: bool) -> None:
-        server = serve.Server(api.Stage(tape, api.Replay(), lambda text: None), lambda: None)
+        server = serve.Server(Stage(tape, Replay(), lambda text: None), lambda: None)
         self.accidents: list[Exception] = []
         guard = Guard(server, "127.0.0.1", self.accidents.append)
         self._guard_quick, guard.quick = guard.quick, self._quick if quick else None

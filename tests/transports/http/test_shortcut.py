@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from mcp_tape import api
 from mcp_tape.cassette.lookup import messages as lookup
 from mcp_tape.cassette.reader import Cassette
+from mcp_tape.replay.stage import Replay, Stage
 from mcp_tape.transports.http import serve
 from mcp_tape.transports.http.shortcut import Request, chunked, parsed, whole
 from mcp_tape.wire import frames, match
@@ -139,7 +139,7 @@ def test_a_request_is_parsed_once(quick: bool, tmp_path: Path, monkeypatch: pyte
 
     async def talk() -> list[int]:
         with Cassette(legacy_tape(tmp_path / "tape.db")) as tape:
-            server = serve.Server(api.Stage(tape, api.Replay(), lambda text: None), lambda: None)
+            server = serve.Server(Stage(tape, Replay(), lambda text: None), lambda: None)
             session = {"mcp-session-id": await posted(server, INITIALIZE, {}, quick=False)}
             found = []
             for text in (*texts, notified):
@@ -198,7 +198,7 @@ def test_a_request_is_keyed_and_looked_up_once(way: str, tmp_path: Path, monkeyp
     async def talk() -> list[tuple[int, int]]:
         with Cassette(cassette(tmp_path / "tape.db", each_kind)) as tape:
             tape._db.set_trace_callback(lambda sql: looked_up.append(sql) if sql.startswith(statement) else None)
-            stage = api.Stage(tape, api.Replay(), lambda text: None)
+            stage = Stage(tape, Replay(), lambda text: None)
             server, player = serve.Server(stage, lambda: None), stage.player()[0]
             found = []
             for text in (INITIALIZE, *(text.encode() for text, *_ in KINDS)):
