@@ -84,7 +84,7 @@ class Url(NamedTuple):
             upstream = Upstream(self.web.url, self.web.headers, self.web.cacert)
             proxy = Proxy(upstream, site.origin, recorder, say)
             path, aliases = stage.place(self.web.url)
-            server = LiveServer(stage, site.stop, aliases, proxy, upstream.path, stage.note, self.web.max_body)
+            server = LiveServer(stage, site.stop, aliases, proxy, upstream.path, self.web.max_body)
             site.serve(server, lambda origin: self.started(origin + path))
             if server.passed_on:
                 recorder.control("server", "", event="stop")

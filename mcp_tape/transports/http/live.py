@@ -18,8 +18,8 @@ from .upstream import Incoming, path_and_query, within
 
 if TYPE_CHECKING:
     from ...replay.sends import Call
+    from ...replay.stage import Stage
     from .relay import Proxy
-    from .serve import Stage
 
     Hear = Callable[[bytes, str | None], None]  # a message, and the name of the event that brought it
 
@@ -40,14 +40,12 @@ class LiveServer(Server):
         aliases: Mapping[str, str],
         proxy: Proxy,
         path: bytes,
-        note: Callable[[str], None],
         max_body: int | None = None,
     ) -> None:
         super().__init__(stage, stop, aliases, max_body or MAX_BODY)
         self._is_alone = False
         self._proxy = proxy
         self._path = path
-        self._note = note
         self._links: dict[Conversation, _Link] = {}
         self._heard: _Link | None = None  # of the client that is being heard
 
@@ -64,7 +62,7 @@ class LiveServer(Server):
     ) -> None:
         link = self._links.get(conversation)
         if link is None:
-            link = self._links[conversation] = _Link(Through(self._proxy, self._path), conversation, self._note)
+            link = self._links[conversation] = _Link(Through(self._proxy, self._path), conversation, self._stage.note)
         self._heard = link
         left = link.episodes.hear(body, headers, parsed)
         if left is not None:

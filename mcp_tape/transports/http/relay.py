@@ -22,8 +22,8 @@ from .asgi import Headers, Receive, Scope, Send, abort, answer, header
 from .upstream import Failed, Upstream, end_to_end, why
 
 if TYPE_CHECKING:
+    from ...record.recorder import Recorder
     from ...wire.frames import Side
-    from ..stdio.relay import Recorder
 
 _REMEMBERED = 1 << 16  # bytes of a request that are kept until it is answered, to name it in an error
 

@@ -22,24 +22,8 @@ from .response import JSON, Response, at_once, plainly, session_header
 from .streams import Conversation, Stream
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
-    from ...replay.deck import Deck
-    from ...replay.finder import Repeats
-    from ...replay.sends import Call, Player
-
-    class Stage(Protocol):
-        """Makes a deck for each client."""
-
-        def deck(
-            self,
-            pass_on: Callable[[Call], bool],
-            *,
-            repeats: Repeats = "error",
-            legacy: bool | None = None,
-            shortcuts: bool = True,
-        ) -> tuple[Player, Deck]: ...
-
+    from ...replay.sends import Call
+    from ...replay.stage import Stage
 
 MESSAGES_PATH = "/messages"
 MAX_BODY = 64_000_000  # bytes

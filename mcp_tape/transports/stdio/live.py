@@ -18,10 +18,9 @@ from .. import process as processes
 from . import relay
 
 if TYPE_CHECKING:
+    from ...record.recorder import Recorder
     from ...replay.sends import Action, Call
     from ...replay.stage import Stage
-
-    Recorder = relay.Recorder
 
 _PATIENCE = 2.0  # seconds for each step of ending it, as SDK clients have
 _STARTED = "a miss: starting the live server; only the handshake was replayed to it; earlier calls never reached it"

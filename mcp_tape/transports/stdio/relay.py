@@ -19,18 +19,8 @@ from typing import TYPE_CHECKING
 from ...wire.channels import STDERR, STDIO
 from ..process import SIGNALS, GroupWatch, Server, point_at_null
 
-if TYPE_CHECKING:  # start-up is the feature: a Protocol alone costs a millisecond
-    from typing import Protocol
-
-    from ...wire.frames import Side
-
-    class Recorder(Protocol):
-        """Takes copies. `stream` returns the function that takes the pieces of one stream."""
-
-        def stream(self, side: Side, channel: str) -> Callable[[bytes], None]: ...
-
-        def control(self, side: Side, channel: str, **facts: str | int | dict[str, str] | None) -> None: ...
-
+if TYPE_CHECKING:
+    from ...record.recorder import Recorder
 
 # Larger reads are mmapped by the allocator, which costs more than a second read.
 CHUNK = 1 << 16
