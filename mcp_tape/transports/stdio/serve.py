@@ -26,15 +26,12 @@ CHUNK = 1 << 16
 _READING = 0.5  # seconds at the most to wait for a client to read; a busy machine needs some of it
 _LOOK_AGAIN, _LOOK_SELDOM = 0.0002, 0.01  # seconds; at first the one, in the end the other
 _PIPE_BUF = 4096  # what a pipe takes without blocking, once it says that it is writable
+_Watched = Mapping[int, Callable[[], None]]
+_NONE: _Watched = {}
 
 
 def serve(
-    player: Player,
-    also: Mapping[int, Callable[[], None]] | None = None,
-    unsent: Mapping[int, Callable[[], None]] | None = None,
-    *,
-    source: int = 0,
-    target: int = 1,
+    player: Player, also: _Watched = _NONE, unsent: _Watched = _NONE, *, source: int = 0, target: int = 1
 ) -> int | None:
     """Play to the client on our stdin and stdout until it leaves; return the exit code if the player hangs up.
 
@@ -42,13 +39,9 @@ def serve(
     with what to do when there is room. Both may change meanwhile.
     """
     try:
-        also, unsent = {} if also is None else also, {} if unsent is None else unsent
         return _Session(player, source, target, also, unsent).run()
     except BrokenPipeError:
         return None  # the client has left without waiting
-
-
-_Watched = Mapping[int, Callable[[], None]]
 
 
 class _Session:
