@@ -81,7 +81,7 @@ class Deck:
         discreet: Discreet | None = None,
     ) -> None:
         self.selection = self._selection = selection
-        self._finder = finder
+        self.finder = finder
         self.state = state = finder.state
         self._playback = Playback(selection, state.asked, state.taken_back, state.withdrawn)
         self._schedule = Schedule(selection, state, self.note, speed, in_recorded_order)
@@ -134,7 +134,7 @@ class Deck:
 
         Most are: then there is nothing to parse, to rewrite or to keep track of.
         """
-        found = self._finder.plain(text) if self._at_once else None
+        found = self.finder.plain(text) if self._at_once else None
         if found is None:
             self._tried = text
             return None
@@ -149,12 +149,12 @@ class Deck:
         if not self._may_be_plain:
             return None
         if message is None:
-            same = self._finder.plain(text)
+            same = self.finder.plain(text)
             return None if same is None else (self._plain_answer(same[1], same[0], text), same[1].head)
         if rewrite.may_be_noteworthy(message):
             return None
         self._discreet.hear(text)
-        found = self._finder.find(message, text, 0, plainly=True)
+        found = self.finder.find(message, text, 0, plainly=True)
         if found.plain is None:
             self._found = message, found
             return None
@@ -193,7 +193,8 @@ class Deck:
         ready = self._schedule.take(now)
         for recorded, call in [pending for pending in ready if pending.is_answer]:
             if call is not None:
-                ready += [Pending(row, call) for row in call.take_behind()]
+                behind, call.behind = call.behind, []
+                ready += [Pending(row, call) for row in behind]
                 if recorded is None and call.reached:
                     self._unanswered(call)
         sends = self._playback.sends(sorted(ready, key=lambda pending: pending.place))
@@ -206,7 +207,7 @@ class Deck:
         """Take note that a call never reached the server: the next one like it gets what this one would have."""
         if call.recorded is not None:
             call.reached = False
-            self._finder.give_back()
+            self.finder.give_back()
             self.state.given_back.add(call.recorded.place)
 
     def leave(self, now: float) -> None:
@@ -224,15 +225,6 @@ class Deck:
     def overhear(self, text: bytes) -> None:
         """Take in a message of a live server beside the tape: notes do not repeat what it calls a secret."""
         self._discreet.hear(text)
-
-    @property
-    def played(self) -> int:
-        """The number of requests that were answered."""
-        return self.state.played
-
-    @property
-    def misses(self) -> int:
-        return self.state.misses
 
     def is_asking(self, rpc_id: str) -> bool:
         """Return whether a request of ours with this id waits for the client's answer."""
@@ -255,7 +247,7 @@ class Deck:
         if before is not None and before[0] is message:
             recorded, again, plain = before[1]
         else:
-            recorded, again, plain = self._finder.find(message, text, part, plainly=plainly)
+            recorded, again, plain = self.finder.find(message, text, part, plainly=plainly)
         if plainly and plain is not None:
             answer = self._plain_answer(plain, message.rpc_id or "null", text, channel)
             self.state.replies.append(Send(answer, channel))
@@ -341,21 +333,21 @@ class Deck:
     # -- what the tape cannot answer
 
     def _miss(self, call: Call) -> None:
-        method = call.message.method or ""
+        method, replies = call.message.method or "", self.state.replies
         if method == protocol.PING:
-            self.state.replies.append(said(call, "result", "{}"))
-            return
-        if method == protocol.DISCOVER:
-            self.state.replies.append(said(call, "error", rewrite.error(protocol.METHOD_NOT_FOUND, "Method not found")))
-            return
-        if self._pass_on(call):
-            return
+            replies.append(said(call, "result", "{}"))
+        elif method == protocol.DISCOVER:
+            replies.append(said(call, "error", rewrite.error(protocol.METHOD_NOT_FOUND, "Method not found")))
+        elif not self._pass_on(call):
+            self._report_miss(call, method)
+
+    def _report_miss(self, call: Call, method: str) -> None:
         known = self._selection.knows(method)
         from . import misses  # only now: most replays have none, and start-up counts
 
         self.state.misses += 1
         report = misses.report(
-            self._selection, self.state.taken, call.message, known, self._finder.counts, self._discreet
+            self._selection, self.state.taken, call.message, known, self.finder.counts, self._discreet
         )
         self._report(Fact("miss", report.text, call, report.advice))
         code = MISS if known else protocol.METHOD_NOT_FOUND

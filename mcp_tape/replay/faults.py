@@ -78,7 +78,7 @@ class Faulty:
         self._planned: dict[Call, Fault] = {}
         self._later: list[tuple[float, int, Send]] = []
         self._numbers = count()
-        self._deck: Deck | None = None
+        self._deck: Deck  # once it is attached
         self._report: Callable[[Fact], None] = lambda fact: None
 
     def attach(self, deck: Deck) -> None:
@@ -86,7 +86,6 @@ class Faulty:
 
     def listen(self, report: Callable[[Fact], None]) -> Callable[[Fact], None]:
         """Hear of each call as it arrives, and pass it on."""
-
         self._report = report
 
         def heard(fact: Fact) -> None:
@@ -100,11 +99,9 @@ class Faulty:
         return None  # each call counts
 
     def receive(self, text: bytes, channel: str, now: float, parsed: frames.Parsed | None = None) -> None:
-        assert self._deck is not None
         self._deck.receive(text, channel, now, parsed)
 
     def due(self, now: float) -> list[Action]:
-        assert self._deck is not None
         out: list[Action] = []
         while self._later and self._later[0][0] <= now:
             out.append(heapq.heappop(self._later)[-1])
@@ -113,15 +110,12 @@ class Faulty:
         return self._deck.joined(out)
 
     def leave(self, now: float) -> None:
-        assert self._deck is not None
         self._deck.leave(now)
 
     def abandon(self, channel: str) -> None:
-        assert self._deck is not None
         self._deck.abandon(channel)
 
     def next_at(self) -> float | None:
-        assert self._deck is not None
         times = [at for at in (self._deck.next_at(), self._later[0][0] if self._later else None) if at is not None]
         return min(times, default=None)
 
@@ -137,7 +131,7 @@ class Faulty:
             chosen = function(message.body)
             if chosen is not None:
                 self._planned.setdefault(call, parse(f"{message.method}={chosen}"))
-        if self._deck is not None and call in self._planned and self._planned[call].kind in _UNREACHED:
+        if call in self._planned and self._planned[call].kind in _UNREACHED:
             self._deck.give_back(call)
 
     def _happens(self, number: int, fault: Fault) -> bool:

@@ -172,8 +172,9 @@ class Finder:
                 yield row
 
     def _find_by_rules(self, method: str, live: dict[str, Any]) -> Found:
-        rows, state = self._selection.requests(method), self.state
-        like = [row for row in rows if not any(rule(self._body(row), live) for rule in self._rules)]
+        selection, state = self._selection, self.state
+        rows = ((row, selection.message(row).body) for row in selection.requests(method))
+        like = [row for row, body in rows if not any(rule(body, live) for rule in self._rules)]
         if not like:
             return Found(None)
         found = next((row for row in like if row.place not in state.taken), None)
@@ -188,9 +189,6 @@ class Finder:
             state.rounds += 1
             return Found(like[(state.rounds - 1) % len(like)], True)
         return Found(like[-1], True) if self._repeats == "last" or protocol.is_housekeeping(method) else Found(None)
-
-    def _body(self, row: Recorded) -> dict[str, Any]:
-        return self._selection.message(row).body
 
     def _next(self, key: bytes, method: str, last: Position | None) -> tuple[Recorded | None, Plain | None]:
         if self._keys_are_made_anew:

@@ -71,7 +71,7 @@ class Episodes:
 
     def attach(self, deck: Deck | Opening) -> None:
         """The deck that plays to the same client."""
-        self._questions.attach(deck)
+        self._questions.deck = deck
 
     @property
     def idle(self) -> bool:
@@ -222,24 +222,22 @@ class Questions:
     """
 
     def __init__(self) -> None:
-        self._deck: Deck | Opening | None = None
+        self.deck: Deck | Opening | None = None  # which asks the same client
         self._asked: dict[str, str] = {}  # the id that each went out with, and the live server's
-
-    def attach(self, deck: Deck | Opening) -> None:
-        """The deck that asks the same client."""
-        self._deck = deck
 
     def ask(self, message: Message, text: bytes) -> bytes:
         """A message of the live server, as the client is to see it."""
         if message.kind == "request":
             theirs = message.rpc_id or "null"
-            return rewrite.with_id(text, theirs, self._free_id(theirs))
+            live = rewrite.free_id(self._is_used, form=lambda number: f'"live-{number}"')
+            self._asked[live] = theirs
+            return rewrite.with_id(text, theirs, live)
         if message.method == protocol.CANCELLED:
             theirs = frames.cancelled(message) or ""
-            live = next((live for live, asked in self._asked.items() if asked == theirs), None)
-            if live is not None:
-                del self._asked[live]
-                return rewrite.with_values(text, {("params", "requestId"): live})
+            own = next((live for live, asked in self._asked.items() if asked == theirs), None)
+            if own is not None:
+                del self._asked[own]
+                return rewrite.with_values(text, {("params", "requestId"): own})
         return text
 
     def answer(self, message: Message, text: bytes) -> bytes | None:
@@ -247,10 +245,5 @@ class Questions:
         theirs = self._asked.pop(message.rpc_id or "", None)
         return None if theirs is None else rewrite.with_id(text, message.rpc_id, theirs)
 
-    def _free_id(self, theirs: str) -> str:
-        live = rewrite.free_id(self._is_used, form=lambda number: f'"live-{number}"')
-        self._asked[live] = theirs
-        return live
-
     def _is_used(self, name: str) -> bool:
-        return name in self._asked or (self._deck is not None and self._deck.is_asking(name))
+        return name in self._asked or (self.deck is not None and self.deck.is_asking(name))

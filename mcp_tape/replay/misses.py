@@ -91,7 +91,8 @@ def _report(
         text = in_words(f"miss: {call}\n  {headline}", advice, _typed(selection))
         return Report(headline, text, {"cassette": selection.path, "method": method}, advice)
     near = _shown(_nearest(selection, taken, message, counts), message, discreet)
-    headline = f"{call} is not on the tape with these params" if not _all_played(near) else f"{call} is played out"
+    is_played_out = near and not near[0][0].differing and near[0][0].played
+    headline = f"{call} is played out" if is_played_out else f"{call} is not on the tape with these params"
     if message.method == protocol.INITIALIZE and selection.is_modern(selection.sessions[0]):
         headline = _OTHER_ERA
     lines = [f"miss: {call}", f"  {headline}", f"  {selection.path}, played so far: {len(taken)}"]
@@ -217,10 +218,6 @@ def _value_at(hidden: Any, path: Path) -> Any:
     return hidden
 
 
-def _all_played(near: list[_Shown]) -> bool:
-    return bool(near) and not near[0][0].differing and near[0][0].played
-
-
 def _described(selection: Selection, shown: _Shown, discreet: Discreet) -> list[str]:
     one, differing = shown
     row = one.recorded
@@ -246,8 +243,6 @@ def _answer_line(selection: Selection, answer: Recorded, discreet: Discreet) -> 
 _SHOW = Advice("to see what there is", "show")
 _ALWAYS = (Advice("to record what is missing", "mode", "new_episodes"), _SHOW)
 _ANEW = (Advice("to record it anew", "mode", "rewrite"), _SHOW)
-
-
 _NAME = "$.params.name"  # never to be ignored: every tool would give the answers of another
 _RECORD_ALL = Advice("to record all anew, as this tool may change what others answer", "mode", "rewrite")
 

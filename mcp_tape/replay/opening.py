@@ -48,7 +48,7 @@ class Opening:
         self._is_counted = False
         self._player: Player | None = None
         self._deck: Deck | None = None
-        self.quick: Callable[[bytes], bytes | None] = _not_yet
+        self.quick: Callable[[bytes], bytes | None] = lambda text: None
 
     def receive(self, text: bytes, channel: str, now: float, parsed: frames.Parsed | None = None) -> None:
         if not self._is_counted:
@@ -99,8 +99,4 @@ class Opening:
         if before is not None:
             self._forget(before)
         self._player, self._deck = self._decks(legacy, nth)
-        self._deck.state.played += before.played if before else 0
-
-
-def _not_yet(text: bytes) -> bytes | None:
-    return None
+        self._deck.state.played += before.state.played if before else 0

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ..cassette.lookup.messages import Recorded
     from .deck import Fact
 
-
 _SHOWN = 10  # unplayed requests that are reported to a person one by one
 
 

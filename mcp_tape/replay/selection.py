@@ -72,11 +72,9 @@ class Selection(Messages):
     # -- eras
 
     def is_legacy(self, session: int) -> bool:
-        """Return whether a session began with the legacy era's handshake."""
         return sessions.is_legacy(self._cassette, session)
 
     def is_modern(self, session: int) -> bool:
-        """Return whether the requests of a session name their version themselves."""
         return sessions.is_modern(self._cassette, session)
 
     # -- requests without an answer

@@ -41,11 +41,6 @@ class Call:
         """Return whether it was recorded in a frame."""
         return self.recorded is not None and self.recorded[:2] == (session, seq)
 
-    def take_behind(self) -> list[Recorded]:
-        """Take what came behind its answer, and waited for it."""
-        behind, self.behind = self.behind, []
-        return behind
-
     @property
     def message(self) -> Message:
         """Parsed when it is needed: a request that is byte for byte the recorded one never is."""

@@ -12,10 +12,9 @@ if TYPE_CHECKING:
     from ..cassette.lookup.messages import Recorded
     from ..cassette.lookup.sessions import Run
     from ..cassette.reader import Cassette
-    from ..redaction.diagnostics import Rules
     from .deck import Deck, Fact
     from .faults import Chooser, Faulty
-    from .finder import Compare, Finder, Repeats
+    from .finder import Compare, Repeats
     from .opening import Clients, Opening
     from .sends import Call, Player, Send
 
@@ -72,7 +71,7 @@ class Stage:
     ) -> None:
         """`clients` gives what numbers them, where what plays was recorded in a run."""
         from ..cassette.lookup import sessions
-        from ..redaction.diagnostics import Discreet
+        from ..redaction.diagnostics import Discreet, Rules
         from . import report, selection
 
         self._cassette = cassette
@@ -80,10 +79,10 @@ class Stage:
         self._listener = listener
         self._stand_in = stand_in
         self._say = say
-        self._discreet = Discreet(_rules(options))
+        own = options.redact_keys, options.redact_paths, options.redact_values, options.redactions
+        self._discreet = Discreet(Rules(*own, options.redact_with, options.headers, os.environ, options.known))
         quiet = bool(options.in_place_of)
         self._reporter = report.Reporter(say, options.report, options.run, self._discreet, quiet=quiet)
-        self._finders: list[Finder] = []
         self._grew = 0
         self._before: int | None = None  # how many requests were played when a live call may have changed something
         self._decks: list[Deck] = []
@@ -135,7 +134,6 @@ class Stage:
         if faulty:
             faulty.attach(deck)
         self._decks.append(deck)
-        self._finders.append(finder)
         return faulty or deck, deck
 
     def _note_if_over(self, nth: int | None) -> None:
@@ -174,8 +172,7 @@ class Stage:
 
     def forget(self, deck: Deck) -> None:
         """Leave out a deck that another has taken the place of."""
-        at = self._decks.index(deck)
-        del self._decks[at], self._finders[at]
+        self._decks.remove(deck)
 
     def place(self, url: str) -> tuple[str, dict[str, str]]:
         """The path for clients, the same as in the server's own URL, and what of ours is to be served there."""
@@ -211,7 +208,7 @@ class Stage:
         options, unplayed = self._options, 0
         if options.strict or options.report:
             unplayed = self._reporter.unplayed(self._unplayed(), loud=options.strict)
-        played, misses = self._played(), sum(deck.misses for deck in self._decks)
+        played, misses = self._played(), sum(deck.state.misses for deck in self._decks)
         stale = 0 if self._before is None else played - self._before
         if self._grew:
             self._reporter.grew(self._grew, stale)
@@ -219,7 +216,7 @@ class Stage:
         return Played(played, misses, unplayed, code, self._grew, stale)
 
     def _played(self) -> int:
-        return sum(deck.played for deck in self._decks)
+        return sum(deck.state.played for deck in self._decks)
 
     def _went_live(self, call: Call) -> bool:
         """Count a call that the live server was asked, and from when on the tape may be behind it."""
@@ -234,9 +231,9 @@ class Stage:
         """Recorded requests that no client made."""
         if not self._decks:
             self.deck(nth=self._clients.peek() if self._clients else None)
-        first, *others = self._finders
+        first, *others = self._decks
         of_others = self._of_other_connections()
-        rows = (row for row in first.unplayed() if row.session not in of_others)
+        rows = (row for row in first.finder.unplayed() if row.session not in of_others)
         return (row for row in rows if not any(row.place in other.state.taken for other in others))
 
     def _of_other_connections(self) -> set[int]:
@@ -245,13 +242,6 @@ class Stage:
             return set()
         others = set(self._run.sessions) - {self._decks[0].selection.sessions[0]}
         return others | {session.id for session in self._cassette.sessions() if session.extends in others}
-
-
-def _rules(options: Replay) -> Rules:
-    from ..redaction.diagnostics import Rules
-
-    own = options.redact_keys, options.redact_paths, options.redact_values
-    return Rules(*own, options.redactions, options.redact_with, options.headers, os.environ, options.known)
 
 
 def _faulty(options: Replay) -> Faulty | None:
