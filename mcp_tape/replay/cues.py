@@ -286,7 +286,6 @@ class Schedule:
         heapq.heappush(self._state.later, (due, pending.place, next(self._numbers), pending))
 
     def take(self, now: float) -> list[Pending]:
-        """Take what may go out now."""
         state = self._state
         while state.later and state.later[0][0] <= now:
             state.ready.append(heapq.heappop(state.later)[-1])
@@ -294,7 +293,6 @@ class Schedule:
         return self._in_order(ready, now) if self._is_ordered else ready
 
     def drop(self, stays: Callable[[Pending], bool]) -> None:
-        """Drop what does not stay."""
         state = self._state
         state.ready = list(filter(stays, state.ready))
         state.later = [item for item in state.later if stays(item[-1])]

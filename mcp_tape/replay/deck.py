@@ -264,7 +264,6 @@ class Deck:
         return [(call, again)]
 
     def _stood_in(self, call: Call) -> bool:
-        """Let a function answer a call instead of the tape; True if one did."""
         answer = self._stand_in(call) if self._stand_in else None
         if answer is None:
             return False
@@ -346,9 +345,8 @@ class Deck:
         from . import misses  # only now: most replays have none, and start-up counts
 
         self.state.misses += 1
-        report = misses.report(
-            self._selection, self.state.taken, call.message, known, self.finder.counts, self._discreet
-        )
+        taken, counts = self.state.taken, self.finder.counts
+        report = misses.report(self._selection, taken, call.message, known, counts, self._discreet)
         self._report(Fact("miss", report.text, call, report.advice))
         code = MISS if known else protocol.METHOD_NOT_FOUND
         self.state.replies.append(said(call, "error", rewrite.error(code, report.headline, report.data)))

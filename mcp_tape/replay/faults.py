@@ -195,12 +195,6 @@ def _alone(send: Send, text: bytes) -> Send:
 Function = Callable[..., Any]
 
 
-class _StandIn(NamedTuple):
-    method: str
-    name: str | None
-    function: Function
-
-
 class StandIns:
     """Python functions that answer instead of the tape: of those that fit a call, the newest.
 
@@ -208,7 +202,7 @@ class StandIns:
     """
 
     def __init__(self, schemas: Callable[[], dict[str, Any]] = dict) -> None:
-        self._all: list[_StandIn] = []
+        self._all: list[tuple[str, str | None, Function]] = []  # by method and name
         self._find_schemas = schemas
         self._schemas: dict[str, Any] | None = None
 
@@ -217,7 +211,7 @@ class StandIns:
 
         if inspect.iscoroutinefunction(function):
             raise TapeError(f"{function!r} is asynchronous: only a plain function can answer for the tape")
-        self._all.insert(0, _StandIn(method, name, function))
+        self._all.insert(0, (method, name, function))
 
     def answer(self, call: Call) -> Send | None:
         """Return the answer to a call, if a function stands in for it."""

@@ -195,8 +195,7 @@ class Episodes:
         """The live server will not answer a call, unless it has: the client gets an error."""
         if call in self._calls:
             del self._calls[call]
-            error = rewrite.error(MISS, "the live server ended before the answer")
-            self._to_client.append(said(call, "error", error))
+            self._to_client.append(said(call, "error", rewrite.error(MISS, "the live server ended before the answer")))
 
     def live_ended(self) -> None:
         """The live server is gone, with all that it still owes."""

@@ -291,11 +291,8 @@ def _typed(selection: Selection) -> Callable[[Advice], str]:
 
 def _as_data(shown: _Shown) -> dict[str, Any]:
     one, differing = shown
-    return {
-        "seq": one.recorded.seq,
-        "already_played": one.played,
-        "differing": [found._asdict() for found in differing],
-    }
+    rows = [found._asdict() for found in differing]
+    return {"seq": one.recorded.seq, "already_played": one.played, "differing": rows}
 
 
 def _cut(value: Any, discreet: Discreet) -> str:

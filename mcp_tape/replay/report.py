@@ -25,13 +25,7 @@ class Reporter:
     """The destinations of a replay's facts."""
 
     def __init__(
-        self,
-        say: Callable[[str], None],
-        file: str | None,
-        run: str | None,
-        discreet: Discreet,
-        *,
-        quiet: bool = False,
+        self, say: Callable[[str], None], file: str | None, run: str | None, discreet: Discreet, *, quiet: bool = False
     ) -> None:
         """Quiet: misses are only in the file, whose reader shows them."""
         self._say = say
@@ -43,7 +37,6 @@ class Reporter:
             self._file = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
 
     def report(self, fact: Fact) -> None:
-        """Report a fact."""
         if fact.what == "played" and self._file < 0:
             return
         text = fact.text

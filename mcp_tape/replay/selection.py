@@ -46,12 +46,10 @@ class Selection(Messages):
         return self.sessions[self._places.get(after[0], 0) :]
 
     def requests(self, method: str, *, redacted: bool = False) -> list[Recorded]:
-        """The requests with a method."""
         rows = (row for session in self.sessions for row in self.of_method(session, method, redacted=redacted))
         return [row for row in rows if self.counts(row)]
 
     def all_requests(self) -> Iterator[Recorded]:
-        """Every request of the client."""
         return (row for session in self.sessions for row in self.of_session(session) if self.counts(row))
 
     # -- sessions that may not play

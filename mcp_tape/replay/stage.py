@@ -142,9 +142,8 @@ class Stage:
         if nth is not None and self._options.session == "latest" and 1 < recorded <= nth:
             from .deck import Fact
 
-            self._report(
-                Fact("note", f"connection {nth + 1} of a run of which {recorded} are recorded: it starts over")
-            )
+            note = f"connection {nth + 1} of a run of which {recorded} are recorded: it starts over"
+            self._report(Fact("note", note))
 
     def player(self, pass_on: Callable[[Call], bool] = lambda call: False) -> tuple[Player, Deck | Opening]:
         """Return a player for a client of which nothing is known yet; what plays may depend on how it begins."""

@@ -298,8 +298,7 @@ class Messages:
     def question(self, session: int, seq: int, rpc_id: str) -> Recorded | None:
         """The newest request of the server with an id, before a place."""
         where = "sender = 'server' AND seq <= ? AND +kind = 'request' AND +rpc_id = ?"
-        rows = self.select(session, f"{where} ORDER BY seq DESC, part DESC LIMIT 1", seq, rpc_id)
-        return rows[0] if rows else None
+        return next(iter(self.select(session, f"{where} ORDER BY seq DESC, part DESC LIMIT 1", seq, rpc_id)), None)
 
     def last_of_stream(self, request: Recorded) -> int | None:
         """The place of the last message that came for a request on its own stream."""
