@@ -1,9 +1,9 @@
 """The table of options: those of record, replay and use, which `use_cassette`, marks and recorders share.
 
-Every shape that an option takes is made from its row: click's (cli/options.py), the keyword of `use_cassette` and of
-marks with its check (testing/use.py), and the words on the command line of a recorder (`words_for`). Each command loads
-this file when it starts, so it imports nothing of the package, and is below all of it: a row *names* the function that
-reads or checks its value, which is loaded with the first value that was given.
+Every shape that an option takes is made from its row: click's (cli/click_options.py), the keyword of `use_cassette`
+and of marks with its check (testing/use.py), and the words on the command line of a recorder (`words_for`). Each
+command loads this file when it starts, so it imports nothing of the package, and is below all of it: a row *names*
+the function that reads or checks its value, which is loaded with the first value that was given.
 """
 
 from __future__ import annotations

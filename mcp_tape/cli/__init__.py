@@ -2,15 +2,15 @@
 
 It owns click, words for people and exit codes; it must not know SQL, the wire or processes, which are below it.
 
-options.py   click's options, made from the table (mcp_tape/options.py), and values for the API made from them
-output.py    lines that fit a terminal, colours, JSON, progress
-names.py     the cassette of a server, where none is named
-lines.py     a row of a session as one line
-exchange.py  `show FILE SEQ`: one exchange, whole
-follow.py    `show -f`: a session that is being recorded
-filter.py    the option --filter
-compare.py   options and output of diff, breaking and verify
-commands/    a module for each command, loaded when it runs
+    click_options  click's options, made from the table (mcp_tape/options.py), and values for the API made from them
+    output         lines that fit a terminal, colours, JSON, progress
+    names          the cassette of a server, where none is named
+    lines          a row of a session as one line
+    exchange       `show FILE SEQ`: one exchange, whole
+    follow         `show -f`: a session that is being recorded
+    filter         the option --filter
+    compare        options and output of diff, breaking and verify
+    commands/      a module for each command, loaded when it runs
 """
 
 from __future__ import annotations

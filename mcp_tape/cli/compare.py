@@ -14,7 +14,7 @@ from ..compare.report import FORMATS
 from ..compare.rules import CATEGORIES, LEVELS
 from ..options import JSON_PATH, Option
 from . import discard_output
-from .options import given_as
+from .click_options import given_as
 from .output import shows_colours
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from mcp_tape.cli import cli
-from mcp_tape.cli.options import without_home
+from mcp_tape.cli.click_options import without_home
 from tests.support.running import MCP_TAPE, WAIT, on_terminal, python, record, run, stream
 
 COMMANDS = cli.list_commands(click.Context(cli))

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from ...options import REDACT, UPSTREAM
+from ..click_options import files, given_as
 from ..compare import AfterDashes, fails, judging_options, project_from, show
-from ..options import files, given_as
 from .diff import _TIMEOUT, compared, shown_new
 
 

@@ -11,7 +11,7 @@ from ...cassette.reader import Cassette
 from ...errors import CassetteError, count, harmless
 from ...options import KNOWN, REDACT
 from .. import has_found, say
-from ..options import files, given_as, json_option
+from ..click_options import files, given_as, json_option
 from ..output import Progress, echo, echo_json, frames_of, writable
 from .redact import redactor
 

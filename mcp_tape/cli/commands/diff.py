@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...options import REDACT, UPSTREAM
+from ..click_options import files, given_as, rules_from
 from ..compare import AfterDashes, diff_options, fails, finite, project_from, show
-from ..options import files, given_as, rules_from
 
 if TYPE_CHECKING:
     from ...compare.judging import Comparison

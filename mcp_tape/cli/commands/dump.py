@@ -12,7 +12,7 @@ from ... import __version__
 from ...cassette.reader import Cassette
 from ...errors import CassetteError
 from ...formats import dump
-from ..options import cassette_argument, json_option
+from ..click_options import cassette_argument, json_option
 from ..output import echo_json
 
 

@@ -17,7 +17,7 @@ from ...errors import CassetteError, TapeError, count
 from ...formats import sheet
 from ...formats.sheet import Edit, SheetError, Written
 from .. import say
-from ..options import cassette_argument, session_option
+from ..click_options import cassette_argument, session_option
 from ..output import Progress, echo_json
 
 

@@ -16,8 +16,8 @@ from ...formats import jsonl, raw
 from ...wire.channels import STDIO
 from ...wire.frames import Frame
 from .. import say
+from ..click_options import cassette_argument
 from ..filter import filter_option
-from ..options import cassette_argument
 
 _FORMATS = click.Choice(["jsonl", "raw", "md"])
 

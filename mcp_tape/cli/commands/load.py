@@ -16,7 +16,7 @@ from ...errors import CassetteError, count
 from ...formats import jsonl
 from ...transports.signals import tidied_up
 from .. import say
-from ..options import files
+from ..click_options import files
 from ..output import echo_json
 
 

@@ -14,8 +14,8 @@ from ...cassette.reader import Cassette, Counts, EmptyError, Session
 from ...errors import CassetteError, count
 from ...wire import jsontext
 from .. import say
+from ..click_options import files, json_option
 from ..lines import duration
-from ..options import files, json_option
 from ..output import columns, echo, echo_json, echo_one_of_many, fit, pad, wrap, writable
 
 _WIDTH_OF_A_PIPE = 400  # a note may be long

@@ -7,7 +7,7 @@ import click
 from ...errors import count, harmless
 from ...transports.signals import tidied_up
 from .. import say
-from ..options import files, json_option
+from ..click_options import files, json_option
 from ..output import echo_json
 
 

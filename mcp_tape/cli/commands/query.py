@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from ...errors import harmless
-from ..options import cassette_argument
+from ..click_options import cassette_argument
 from ..output import clip, echo, fit, pad, wide, writable
 from ..output import columns as columns_of_terminal
 

@@ -13,8 +13,8 @@ from ...options import RECORD, USE
 from ...record.recorder import Options, Summary
 from ...transports.runs import named
 from .. import say
+from ..click_options import given_as, record_from, web_from
 from ..names import default_path, default_path_of
-from ..options import given_as, record_from, web_from
 
 
 @click.command(

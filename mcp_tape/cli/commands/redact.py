@@ -17,7 +17,7 @@ from ...redaction.redactor import Redactor
 from ...transports.signals import tidied_up
 from ...wire.secret_names import placeholder
 from .. import say
-from ..options import cassette_argument, given_as, json_option, rules_from
+from ..click_options import cassette_argument, given_as, json_option, rules_from
 from ..output import Progress, echo_json, frames_of
 
 

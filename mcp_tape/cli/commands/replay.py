@@ -9,7 +9,7 @@ import click
 from ... import api
 from ...options import REPLAY
 from .. import say
-from ..options import cassette_argument, check_faults, given_as, web_from
+from ..click_options import cassette_argument, check_faults, given_as, web_from
 
 if TYPE_CHECKING:
     from ...replay.stage import Played, Replay

@@ -17,7 +17,7 @@ from ...compare.report.wording import View
 from ...compare.review import Decision, Decisions, Pending, Settled, compared, remaining, settle, spread, waiting
 from ...compare.rules import CATEGORIES
 from ...errors import count
-from ..options import files, json_option
+from ..click_options import files, json_option
 from ..output import clip, echo, echo_json, shows_colours
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -8,7 +8,7 @@ import click
 
 from ...transports.signals import tidied_up
 from .. import say
-from ..options import cassette_argument, json_option
+from ..click_options import cassette_argument, json_option
 from ..output import echo_json
 
 

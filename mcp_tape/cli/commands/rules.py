@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ...compare.rules import RULES, SECTIONS, Rule
-from ..options import json_option
+from ..click_options import json_option
 from ..output import echo, echo_json
 
 

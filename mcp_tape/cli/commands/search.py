@@ -14,8 +14,8 @@ from ...cassette.query.rows import Row, frame_rows, whole_text
 from ...cassette.reader import Cassette
 from ...errors import CassetteError
 from .. import say
+from ..click_options import cassette_argument, json_option
 from ..lines import line_of, text_of
-from ..options import cassette_argument, json_option
 from ..output import Progress, can_write, columns, echo, echo_json, fit, frames_of, shows_colours, wide, writable
 
 _NO_LIMIT = 1_000

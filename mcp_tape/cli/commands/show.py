@@ -13,9 +13,9 @@ from ...cassette.query.filters import EVERYTHING, Filter
 from ...cassette.query.rows import Row, session_rows
 from ...cassette.reader import Cassette
 from .. import say
+from ..click_options import cassette_argument, json_option, session_option
 from ..filter import filter_option
 from ..lines import echo_line, goes_without_saying, is_narrow, line_of
-from ..options import cassette_argument, json_option, session_option
 from ..output import columns, echo, echo_json
 
 

@@ -13,9 +13,9 @@ from ...cassette.reader import Cassette
 from ...errors import count, harmless
 from ...values import size_text
 from .. import say
+from ..click_options import cassette_argument, json_option
 from ..filter import filter_option
 from ..lines import duration
-from ..options import cassette_argument, json_option
 from ..output import can_write, columns, echo, echo_json, fit, wide, writable
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"

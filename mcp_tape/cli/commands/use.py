@@ -11,7 +11,7 @@ from ...errors import TapeError, count
 from ...modes import Command, Mode, Url, use
 from ...options import USE
 from .. import say
-from ..options import cassette_argument, check_faults, given_as, record_from, rules_from, web_from
+from ..click_options import cassette_argument, check_faults, given_as, record_from, rules_from, web_from
 from .record import check_server, report, report_stripped, report_summary
 from .replay import report_played
 

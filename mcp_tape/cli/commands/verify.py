@@ -15,9 +15,9 @@ from ...errors import TapeError, count, pasted
 from ...options import RECORDING, WEB, words_for
 from ...values import check_session
 from .. import say
+from ..click_options import files as of_files
+from ..click_options import given_as
 from ..compare import AfterDashes, diff_options, fails, is_text, project_from, show
-from ..options import files as of_files
-from ..options import given_as
 from .diff import _TIMEOUT
 
 if TYPE_CHECKING:
