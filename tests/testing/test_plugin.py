@@ -171,7 +171,7 @@ def test_a_mistake_in_a_mark_is_explained(suite: Suite, mark: str, told: str) ->
     result = suite.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([f"*{told}"])
-    assert "pytest_tapes" not in result.stdout.str()  # no trace through the plugin
+    assert "mcp_tape/testing/" not in result.stdout.str()  # no trace through the plugin
     assert suite.starts() == 1
 
 

@@ -35,7 +35,7 @@ def test_a_swallowed_miss_fails_the_test_and_explains_itself(taped: Suite) -> No
             "FAILED test_it.py::test_one - Failed: 1 call missed: tools/call z",
         ]
     )
-    assert "pytest_tapes" not in result.stdout.str()  # no trace through the plugin
+    assert "mcp_tape/testing/" not in result.stdout.str()  # no trace through the plugin
     taped.run("--mcp-record=new_episodes").assert_outcomes(passed=0, failed=1)  # now it is answered
     assert taped.starts() == 2
 
