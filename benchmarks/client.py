@@ -30,6 +30,10 @@ class FailedError(Exception):
     """A contestant gave no answer."""
 
 
+class UnansweredError(FailedError):
+    """A contestant works, and has no answer to a request that was recorded in another form."""
+
+
 class Client:
     """A contestant that runs, with this process as its client."""
 
@@ -198,10 +202,17 @@ def duration(command: Sequence[str], seconds: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Resident memory of some processes together, in bytes."""
+    """Memory of some processes together, in bytes.
 
-    now: int
-    peak: int
+    Resident memory (RSS) counts a page that two of them share twice, as after a fork. The proportional one (PSS)
+    divides a page among all that have it, also among processes that have nothing to do with these. So there is a third:
+    what each has alone, and once what one of them shares with whomever. Without Linux there are none but the first.
+    """
+
+    resident: int
+    proportional: int
+    once: int
+    peak: int  # resident
 
 
 def memory(pids: Sequence[int], seconds: float) -> Memory:
@@ -211,8 +222,14 @@ def memory(pids: Sequence[int], seconds: float) -> Memory:
     while ticks - before > _TICKS_OF_IDLING and monotonic() < until:
         sleep(0.5)
         before, ticks = ticks, sum(map(_ticks, pids))
-    fields = [_status(pid) for pid in pids]
-    return Memory(sum(f.get("VmRSS", 0) for f in fields), sum(f.get("VmHWM", 0) for f in fields))
+    status = [_sizes(pid, "status") for pid in pids]
+    resident, peak = (sum(sizes.get(name, 0) for sizes in status) for name in ("VmRSS", "VmHWM"))
+    rollups = [_sizes(pid, "smaps_rollup") for pid in pids]
+    if not any(rollups):
+        return Memory(resident, resident, resident, peak)
+    alone = sum(sizes.get("Private_Clean", 0) + sizes.get("Private_Dirty", 0) for sizes in rollups)
+    shared = max(sizes.get("Shared_Clean", 0) + sizes.get("Shared_Dirty", 0) for sizes in rollups)
+    return Memory(resident, sum(sizes.get("Pss", 0) for sizes in rollups), alone + shared, peak)
 
 
 def family(pid: int) -> list[int]:
@@ -258,9 +275,10 @@ def _stat(pid: int) -> list[str]:
         return []  # it has ended
 
 
-def _status(pid: int) -> dict[str, int]:
+def _sizes(pid: int, file: str) -> dict[str, int]:
+    """The sizes in one of a process's files, in bytes."""
     try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        lines = Path(f"/proc/{pid}/{file}").read_text().splitlines()
     except OSError:
         return {}
     return {line.split(":")[0]: int(line.split()[1]) << 10 for line in lines if line.endswith(" kB")}

@@ -7,35 +7,42 @@ import shlex
 import shutil
 import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 _PROGRAMS = str(Path(__file__).with_name("programs.py"))
 SERVER = [sys.executable, _PROGRAMS, "server"]
 ORJSON_SERVER = [sys.executable, _PROGRAMS, "orjson"]
-# What the recorder's own command cannot do without: its command line, its JSON and its database.
-YARDSTICK = [sys.executable, "-c", "import click, orjson, sqlite3"]
+# What neither recorder nor player can do without: JSON and a database.
+YARDSTICK = 'python -c "import sqlite3, json"'
+YARDSTICK_COMMAND = [sys.executable, "-c", "import sqlite3, json"]
 
 DIRECT, RELAY, TAPE, RIVAL = "direct", "plain relay", "mcp-tape", "mcp-rec"
 
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """How to start it with the file it writes, and how to count the messages in that file."""
+    """How to start it with the file it writes and a server, and how to count the messages in that file.
+
+    `stored` counts them when it has ended; `committed` says while it runs, whenever it is asked, whether so many are
+    there.
+    """
 
     name: str
-    command: Callable[[str], list[str]]
+    command: Callable[[str, Sequence[str]], list[str]]
     stored: Callable[[Path], int] | None = None
+    committed: Callable[[Path, int], Generator[bool, None, None]] | None = None
 
 
 def contestants(peers: bool) -> tuple[list[Contestant], list[str]]:
     """Those that are here, and the names of the peers that are not installed."""
-    tape = program(TAPE) or TAPE
     present = [
-        Contestant(DIRECT, lambda _: SERVER),
-        Contestant(RELAY, lambda _: [sys.executable, _PROGRAMS, "relay", *SERVER]),
-        Contestant(TAPE, lambda file: [tape, "record", "-q", "-o", file, "--", *SERVER], _rows),
+        Contestant(DIRECT, lambda _, server: [*server]),
+        Contestant(RELAY, lambda _, server: [sys.executable, _PROGRAMS, "relay", *server]),
+        _mcp_tape(program(TAPE) or TAPE),
     ]
     absent = []
     for name, make in _PEERS.items() if peers else ():
@@ -47,29 +54,31 @@ def contestants(peers: bool) -> tuple[list[Contestant], list[str]]:
     return present, absent
 
 
-def _mcp_rec(program: str) -> Contestant:
+def _mcp_tape(program: str) -> Contestant:
     return Contestant(
-        RIVAL,
-        lambda file: [program, "record", "-o", file, "--", *SERVER],
-        lambda path: _lines(path, b"{"),
+        TAPE, lambda file, server: [program, "record", "-q", "-o", file, "--", *server], _messages, _frames_are_there
     )
+
+
+def _mcp_rec(program: str) -> Contestant:
+    return _of_lines(RIVAL, lambda file, server: [program, "record", "-o", file, "--", *server], b"{")
 
 
 def _mcp_snoop(program: str) -> Contestant:
     # Without --verbose it keeps a summary of each message instead of the message.
-    return Contestant(
-        "mcp-snoop",
-        lambda file: [program, "--no-color", "--verbose", "--output", file, "--", *SERVER],
-        lambda path: _lines(path, b"["),
-    )
+    options = "--no-color", "--verbose", "--output"
+    return _of_lines("mcp-snoop", lambda file, server: [program, *options, file, "--", *server], b"[")
 
 
 def _mcpdump(program: str) -> Contestant:
-    return Contestant(
-        "mcpdump",
-        lambda file: [program, "watch", "--record", file, shlex.join(SERVER)],
-        lambda path: _lines(path, b'{"seq"'),
+    return _of_lines(
+        "mcpdump", lambda file, server: [program, "watch", "--record", file, shlex.join(server)], b'{"seq"'
     )
+
+
+def _of_lines(name: str, command: Callable[[str, Sequence[str]], list[str]], start: bytes) -> Contestant:
+    """One that writes a line for each message, which starts so."""
+    return Contestant(name, command, partial(_lines, start=start), partial(_lines_are_there, start=start))
 
 
 _PEERS = {RIVAL: _mcp_rec, "mcp-snoop": _mcp_snoop, "mcpdump": _mcpdump}
@@ -81,16 +90,34 @@ def program(name: str) -> str | None:
     return shutil.which(name, path=here) or shutil.which(name)
 
 
-def _rows(path: Path) -> int:
-    db = sqlite3.connect(path)
-    try:
+def _messages(path: Path) -> int:
+    with suppress(sqlite3.Error), closing(sqlite3.connect(path)) as db:
         return int(db.execute("SELECT count(*) FROM messages").fetchone()[0])
-    except sqlite3.Error:
-        return 0  # it could not record at all
-    finally:
-        db.close()
+    return 0  # it could not record at all
+
+
+def _frames_are_there(path: Path, wanted: int) -> Generator[bool, None, None]:
+    """Messages are committed as frames; what is derived of them may come later."""
+    of_messages = "SELECT count(*) FROM frames WHERE kind = 'message'"
+    newest = "SELECT seq FROM frames ORDER BY id DESC LIMIT 1"
+    while True:
+        with suppress(sqlite3.OperationalError), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+            while True:
+                # To count takes the time of those who are measured: worth it only if the last one has such a number.
+                (last,) = db.execute(newest).fetchone() or (0,)
+                yield last >= wanted and db.execute(of_messages).fetchone()[0] >= wanted
+        yield False  # it has not made its tables yet
 
 
 def _lines(path: Path, start: bytes) -> int:
     with path.open("rb") as file:
         return sum(line.startswith(start) for line in file)
+
+
+def _lines_are_there(path: Path, wanted: int, start: bytes) -> Generator[bool, None, None]:
+    found, rest = 0, b""
+    with path.open("rb") as file:
+        while True:
+            *lines, rest = (rest + file.read()).split(b"\n")
+            found += sum(line.startswith(start) for line in lines)
+            yield found >= wanted

@@ -10,16 +10,14 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 
 import diff_report as report
 from client import FailedError
 from diff_cassettes import CASES, EVERY, MADE_UP, Case, make_pair
-from measure import FREE, Results, as_installed, machine, turns
-from options import conclude, parser
+from measure import FREE, Results, as_installed, turns
+from options import conclude, parser, say
 
 PROGRAMS = Path(__file__).with_name("diff_programs.py")
 
@@ -41,9 +39,8 @@ SMOKE = Size(1, 100, (MADE_UP,), (100,), 60)
 class Bench:
     """One run."""
 
-    def __init__(self, size: Size, place: Path, say: Callable[[str], None]) -> None:
-        self.size, self.results = size, Results()
-        self._place, self._say = place, say
+    def __init__(self, size: Size, place: Path) -> None:
+        self.size, self.results, self._place = size, Results(), place
 
     def run(self) -> None:
         for case in self.size.cases:
@@ -73,7 +70,7 @@ class Bench:
             for figure in wanted:
                 self.results.fail(FREE, figure, name, str(error))
             return
-        self._say(f"{case.name}, {calls:,} calls, {name}: {told['seconds']:.1f} s, {told['peak'] / 1e6:.0f} MB")
+        say(f"{case.name}, {calls:,} calls, {name}: {told['seconds']:.1f} s, {told['peak'] / 1e6:.0f} MB")
         for figure, key in wanted.items():
             self.results.add(FREE, figure, name, told[key])
 
@@ -96,12 +93,10 @@ def main() -> int:
         as_installed(options.smoke),
         tempfile.TemporaryDirectory(prefix="mcp-tape-bench-") as place,
     ):
-        bench = Bench(size, Path(place), lambda line: print(line, file=sys.stderr, flush=True))
+        bench = Bench(size, Path(place))
         bench.run()
-    title = f"{date.today()}, {machine()}, {size.calls:,} calls, {size.calls // EVERY:,} of them answered differently"
-    bars = report.bars(bench.results, size.cases, size.calls // EVERY)
-    print(report.text(bench.results, size.cases, size.memory, bars, title, options.markdown))
-    return conclude(options, title, bars, bench.results)
+    made = report.report(bench.results, size.cases, size.memory, size.calls, size.calls // EVERY)
+    return conclude(options, made)
 
 
 if __name__ == "__main__":

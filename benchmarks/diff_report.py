@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from diff_cassettes import MADE_UP, OTHER_IDS, Case
-from measure import FREE, Bar, Results, at_most, show, table
-from report import closing
+from measure import FREE, Bar, Results, at_most, show
+from report import Report, Section, Table, times
+from report import losses as beaten
 
 TAPE, EVERY_PAIR, UNEQUAL, HELD = "mcp-tape", "deepdiff, every pair", "deepdiff, unequal pairs", "all answers held"
 NAMES = (TAPE, EVERY_PAIR, UNEQUAL)
@@ -26,17 +27,28 @@ def remembered(cases: Sequence[Case]) -> list[Case]:
     return [case for case in cases if case is not OTHER_IDS]
 
 
-def text(
-    results: Results, cases: Sequence[Case], memory: Sequence[int], bars: Sequence[Bar], title: str, markdown: bool
-) -> str:
+def report(results: Results, cases: Sequence[Case], memory: Sequence[int], calls: int, changed: int) -> Report:
     """The whole report."""
-    strong = "### {}" if markdown else "{}"
     head = ["", SECONDS, f"× {EVERY_PAIR}", f"× {UNEQUAL}", "answers found to differ"]
-    rows = [_time(results, case.name, name) for case in cases for name in NAMES]
-    parts = [title, strong.format("Time"), table(head, rows, markdown)]
+    time = Table(head, [_time(results, case.name, name) for case in cases for name in NAMES])
     rows = [_memory(results, memory, case.name, name) for case in remembered(cases) for name in (TAPE, HELD, FILES)]
-    parts += [strong.format("Peak memory"), table(["", *(f"{calls:,} calls, MB" for calls in memory)], rows, markdown)]
-    return "\n\n".join(parts + closing(results, bars, losses(results, cases), (), strong))
+    sections = [Section("Time", time), Section("Peak memory", Table(["", *(f"{n:,} calls, MB" for n in memory)], rows))]
+    of = f"{calls:,} calls, {changed:,} of them answered differently"
+    short = _short(results, cases, memory[-1])
+    return Report(results, short, sections, bars(results, cases, changed), losses(results, cases), of=of)
+
+
+def _short(results: Results, cases: Sequence[Case], most: int) -> Table:
+    head = ["", *(f"{name}, s" for name in NAMES), f"{TAPE}, MB", f"{HELD}, MB"]
+    rows = [
+        [
+            case.name,
+            *(results.shown(FREE, f"{SECONDS}, {case.name}", name) for name in NAMES),
+            *(show(_megabytes(results, most, case.name, name), "") for name in (TAPE, HELD)),
+        ]
+        for case in cases
+    ]
+    return Table(head, rows)
 
 
 def bars(results: Results, cases: Sequence[Case], changed: int) -> list[Bar]:
@@ -50,7 +62,7 @@ def bars(results: Results, cases: Sequence[Case], changed: int) -> list[Bar]:
         ),
         *(
             at_most(peak(MANY, case.name), _megabytes(results, MANY, case.name, TAPE),
-                    _times(_HELD, _megabytes(results, MANY, case.name, HELD)), "MB", f"a quarter of {HELD}")
+                    times(_HELD, _megabytes(results, MANY, case.name, HELD)), "MB", f"a quarter of {HELD}")
             for case in remembered(cases)
         ),
     ]  # fmt: skip
@@ -58,13 +70,8 @@ def bars(results: Results, cases: Sequence[Case], changed: int) -> list[Bar]:
 
 def losses(results: Results, cases: Sequence[Case]) -> list[str]:
     """Every case in which deepdiff took less time."""
-    return [
-        f"{SECONDS}, {case.name}: {TAPE} {show(ours, '')}, {name} {show(theirs, '')}"
-        for case in cases
-        for name in (EVERY_PAIR, UNEQUAL)
-        if (ours := results.value(FREE, f"{SECONDS}, {case.name}", TAPE)) is not None
-        if (theirs := results.value(FREE, f"{SECONDS}, {case.name}", name)) is not None and theirs < ours
-    ]
+    times = [f"{SECONDS}, {case.name}" for case in cases]
+    return beaten(results, NAMES, lambda _: False, only=times)
 
 
 def _exact(results: Results, case: str, changed: int) -> Bar:
@@ -84,7 +91,7 @@ def _memory(results: Results, memory: Sequence[int], case: str, name: str) -> li
 
 
 def _megabytes(results: Results, calls: int, case: str, name: str) -> float | None:
-    return _times(1 / _MB, results.value(FREE, peak(calls, case), name))
+    return times(1 / _MB, results.value(FREE, peak(calls, case), name))
 
 
 def _ratio(results: Results, case: str, name: str, base: str) -> float | None:
@@ -93,7 +100,3 @@ def _ratio(results: Results, case: str, name: str, base: str) -> float | None:
 
 def _count(value: float | None) -> str:
     return "–" if value is None else "failed" if value == float("inf") else f"{value:,.0f}"
-
-
-def _times(factor: float, value: float | None) -> float | None:
-    return None if value is None else factor * value

@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import date
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -22,23 +21,29 @@ from time import monotonic, perf_counter
 from typing import TypeVar
 
 import http_report as report
-from client import FailedError
+from client import FailedError, UnansweredError
 from contestants import DIRECT
-from http_calls import CASES, LEGACY, Case, Talk
+from http_calls import CASES, LEGACY, WAYS, Case, Talk
 from http_client import Connection, Served, at_once, round_trips
-from http_contestants import BARE, Player, Proxy, players, proxies, sdk_server, upstream
+from http_contestants import BARE, RECORDER, Player, Proxy, players, proxies, sdk_server, upstream
 from http_programs import STEPS, STREAMS
-from measure import FREE, Results, as_installed, machine, modes, percentile, pinned, turns
-from options import conclude, parser
+from measure import FREE, Results, as_installed, modes, percentile, pinned, turns
+from options import conclude, parser, say
+from patterns import CALLS, Extent, Pattern, Recording
 
 MB = 1_000_000
 _SHOWN = 300  # characters of what went wrong
 CONNECTIONS = 8
+FEW = Extent(1, 0, 0)
+OPEN = Pattern("open", Recording("open", CALLS.holds))  # a recording of its own
 Anyone = TypeVar("Anyone", Proxy, Player)
 # By the path at which the small server answers so.
 ANSWERS = {"/json": Case("JSON"), "/sse": Case("SSE"), "/progress": Case("progress", steps=STEPS)}
 # In each era, what it has that stays open.
-HELD = (Case(report.LISTENING, as_json=False), Case(report.SESSIONS, LEGACY, as_json=False))
+HELD = (
+    Case(report.LISTENING, as_json=False, pattern=OPEN),
+    Case(report.SESSIONS, LEGACY, as_json=False, pattern=OPEN),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +51,14 @@ class Size:
     """How much of everything, in requests."""
 
     modes: int  # of the ways to run, so many
+    cases: Sequence[Case]
     rounds: int
     warm_up: int
     one_at_a_time: int
     at_once: int
     streams: int
+    pings: int
+    distinct: int  # calls that are made ten times each
     seconds: float  # the most that one contestant may take for one figure
     streams_seconds: float  # the same, for its streams
     settle_seconds: float  # the most that is waited for it to have nothing left to do
@@ -59,22 +67,28 @@ class Size:
     def calls(self) -> int:
         return self.warm_up + self.one_at_a_time + self.at_once
 
+    @property
+    def extent(self) -> Extent:
+        """What is recorded: twice as much as is asked for."""
+        return Extent(2 * self.calls, self.pings, self.distinct)
 
-FULL = Size(2, 5, 100, 300, 600, 1_000, 90, 40, 10)
-QUICK = Size(1, 3, 30, 150, 300, 1_000, 60, 20, 5)
-SMOKE = Size(1, 1, 2, 6, 24, 20, 40, 40, 0)
+
+FULL = Size(2, CASES, 5, 100, 300, 600, 1_000, 1_000, 100, 90, 40, 10)
+QUICK = Size(1, CASES, 3, 30, 150, 300, 1_000, 500, 48, 60, 20, 5)
+SMOKE = Size(1, (*WAYS, *CASES[-2:]), 1, 2, 6, 24, 20, 5, 4, 40, 40, 0)
 
 
 class Bench:
     """One run: what is measured, and with whom."""
 
-    def __init__(self, size: Size, present: list[Proxy], place: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, size: Size, present: list[Proxy], place: Path) -> None:
         self.size = size
         self.modes = modes()[: size.modes]
         self.proxies, self.players = present, players(present)
+        self._keepers = [player for player in self.players if player.name != BARE]
         self.results = Results()
-        self._place, self._say = place, say
-        self._files: dict[tuple[str, str], str] = {}  # by player and case
+        self._place = place
+        self._files: dict[tuple[str, str], str] = {}  # by player and recording
         self._unable: dict[tuple[str, str], str] = {}  # who could not record, and why
 
     def run(self) -> None:
@@ -83,12 +97,13 @@ class Bench:
             with pinned(mode):
                 for path, case in ANSWERS.items():
                     self._rounds(mode, f"recording, {case.name}", self.proxies, partial(self._pass, path, case))
-                for case in CASES:
-                    self._rounds(mode, f"replay, {case.name}", self.players, partial(self._play, case))
+                for case in self.size.cases:
+                    # Who only reads and writes does not care in which order it is asked.
+                    who = self.players if case in WAYS else self._keepers
+                    self._rounds(mode, f"replay, {case.name}", who, partial(self._play, case))
         self._rounds(FREE, "streams", [p for p in self.proxies if p.name != DIRECT], self._proxy_streams, 1)
-        keepers = [player for player in self.players if player.name != BARE]
         for case in HELD:
-            self._rounds(FREE, f"streams, {case.name}", keepers, partial(self._streams, case), 1)
+            self._rounds(FREE, f"streams, {case.name}", self._keepers, partial(self._streams, case), 1)
 
     def _rounds(
         self, mode: str, what: str, who: list[Anyone], measure: Callable[[str, Anyone], None], rounds: int = 0
@@ -96,7 +111,7 @@ class Bench:
         before = monotonic()
         for one in turns(who, rounds or self.size.rounds):
             measure(mode, one)
-        self._say(f"{mode}: {what}, {rounds or self.size.rounds} rounds, {monotonic() - before:.0f} s")
+        say(f"{mode}: {what}, {rounds or self.size.rounds} rounds, {monotonic() - before:.0f} s")
 
     @contextmanager
     def _kept(self, mode: str, figures: Sequence[str], where: str, name: str) -> Iterator[list[float]]:
@@ -106,6 +121,10 @@ class Bench:
         try:
             yield values
         except (FailedError, OSError) as error:
+            if isinstance(error, UnansweredError) and name == RECORDER:
+                for figure in names:
+                    self.results.no_answer(mode, figure, name, shorten(str(error), _SHOWN))
+                return
             self.results.fail(mode, names[0], name, shorten(str(error), _SHOWN))
             names, values = names[1:], [math.inf] * len(names[1:])
         for figure, value in zip(names, values, strict=True):
@@ -114,27 +133,27 @@ class Bench:
     def _record(self) -> None:
         """Let everyone who plays record the SDK's server, one request after the other."""
         before = monotonic()
-        for case in (*CASES, *HELD):
+        for case in {case.recording: case for case in (*HELD, *self.size.cases)}.values():
             for player in self.players:
                 try:
-                    self._files[player.name, case.name] = self._recorded(case, player)
+                    self._files[player.name, case.recording] = self._recorded(case, player)
                 except (FailedError, OSError) as error:
-                    self._unable[player.name, case.name] = str(error)
-        self._say(f"recordings made, {monotonic() - before:.0f} s")
+                    self._unable[player.name, case.recording] = str(error)
+        say(f"recordings made, {monotonic() - before:.0f} s")
 
     def _recorded(self, case: Case, player: Player) -> str:
-        file = self._place / f"{player.name} {case.name}"
+        file = self._place / f"{player.name} {case.recording}"
         if not player.recorder:
             return str(file)
         seconds = self._seconds(case)
         with Served(sdk_server(case), seconds) as live, _between(player.recorder, live.url, file, seconds) as it:
-            talk = Talk(it.url, case, recording=True)
+            talk = Talk(it.url, case)
             with Connection(it.url) as connection, Connection(it.url) as stream:
                 talk.begin(connection)
-                numbers = range(1, 2 if case in HELD else self.size.calls + 1)
-                talk.check(round_trips(connection, talk.calls(numbers))[1], numbers)
+                asked = case.pattern.recording.holds(FEW if case in HELD else self.size.extent)
+                talk.check(round_trips(connection, talk.requests(asked))[1], asked)
                 if case in HELD:
-                    stream.open_stream(talk.stream(numbers.stop))
+                    stream.open_stream(talk.stream(len(asked) + 1))
             it.stop()
         return str(file)
 
@@ -143,9 +162,9 @@ class Bench:
 
     def _player(self, player: Player, case: Case) -> Served:
         """A running server that answers from what was recorded, if it could be recorded."""
-        if why := self._unable.get((player.name, case.name)):
+        if why := self._unable.get((player.name, case.recording)):
             raise FailedError(f"not recorded: {why}")
-        return Served(player.command(self._files[player.name, case.name], case), self._seconds(case))
+        return Served(player.command(self._files[player.name, case.recording], case), self._seconds(case))
 
     def _pass(self, path: str, case: Case, mode: str, proxy: Proxy) -> None:
         """Calls to the small server, through the proxy."""
@@ -170,17 +189,17 @@ class Bench:
     def _calls(self, served: Served, case: Case) -> tuple[list[int], float, float]:
         """Nanoseconds of each call alone, calls per second of several at once, and seconds until the first answer."""
         alone = self.size.warm_up + self.size.one_at_a_time
-        numbers = range(1, self.size.calls + 1)
+        asked = case.pattern.asked(self.size.extent, self.size.calls)
         talk = Talk(served.url, case)
         with ExitStack() as stack:
             connections = [stack.enter_context(Connection(served.url)) for _ in range(CONNECTIONS)]
             talk.begin(connections[0])
-            requests = talk.calls(numbers)
+            requests = talk.requests(asked)
             answers = [connections[0].ask(requests[0])]
             first = perf_counter() - served.spawned
             times, more = round_trips(connections[0], requests[1:alone])
             seconds, rest = at_once(connections, requests[alone:])
-            talk.check([*answers, *more, *rest], numbers)
+            talk.check([*answers, *more, *rest], asked)
         return times[self.size.warm_up - 1 :], len(rest) / seconds, first
 
     def _proxy_streams(self, mode: str, proxy: Proxy) -> None:
@@ -209,7 +228,7 @@ class Bench:
                     talk.begin(desk)
                     held.append(stack.enter_context(Connection(served.url)))
                     held[-1].open_stream(talk.stream(len(held) + 1))
-                return served.memory(self.size.settle_seconds).now / MB
+                return served.memory(self.size.settle_seconds).resident / MB
 
             one, many = open_until(1), open_until(self.size.streams)
             if lost := sum(not stream.is_open() for stream in held):
@@ -240,18 +259,16 @@ def main() -> int:
         as_installed(options.smoke),
         tempfile.TemporaryDirectory(prefix="mcp-tape-bench-", ignore_cleanup_errors=True) as place,
     ):
-        bench = Bench(size, present, Path(place), lambda line: print(line, file=sys.stderr, flush=True))
+        bench = Bench(size, present, Path(place))
         bench.run()
-    title = f"{date.today()}, {machine()}"
-    bars = report.bars(bench.results)
     who = report.Who(
         [proxy.name for proxy in bench.proxies],
         [player.name for player in bench.players],
         [case.name for case in ANSWERS.values()],
+        size.cases,
         bench.modes,
     )
-    print(report.text(bench.results, who, absent, bars, title, size.streams, options.markdown))
-    return conclude(options, title, bars, bench.results)
+    return conclude(options, report.report(bench.results, who, absent, size.streams))
 
 
 if __name__ == "__main__":

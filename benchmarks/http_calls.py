@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from client import FailedError
+from client import FailedError, UnansweredError
 from http_client import Connection
 from http_programs import STEPS
+from patterns import PATTERNS, Asked, Pattern
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
-_OTHER = 7_000_000  # added to every id: no request is then, byte for byte, a recorded one
 _META = "io.modelcontextprotocol/"
 _CLIENT = {"name": "bench", "version": "1"}
+_PINGS = "pings recorded before"  # which only the legacy era knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,27 +27,36 @@ class Case:
     version: str = MODERN
     as_json: bool = True
     steps: int = 0  # notifications of progress before the answer
-    other_ids: bool = False
+    pattern: Pattern = PATTERNS[0]
+
+    @property
+    def recording(self) -> str:
+        """The name of what it is played from; several cases ask the same one."""
+        way = f"{self.version} {'JSON' if self.as_json else 'SSE'} {self.steps}"
+        return f"{way} {self.pattern.recording.name}"
 
 
-CASES = (
+WAYS = (
     Case("modern"),
-    Case("modern, other ids", other_ids=True),
     Case("modern, progress", as_json=False, steps=STEPS),
     Case("legacy", LEGACY),
     Case("legacy, SSE", LEGACY, as_json=False),
 )
+CASES = (
+    *WAYS,
+    *(Case(f"modern, {each.name}", pattern=each) for each in PATTERNS[1:] if each.name != _PINGS),
+    *(Case(f"legacy, {each.name}", LEGACY, pattern=each) for each in PATTERNS if each.name == _PINGS),
+)
 
 
 class Talk:
-    """One client of a server: what it sends, with ids counted from one."""
+    """One client of a server: what it sends."""
 
-    def __init__(self, url: str, case: Case, *, recording: bool = False) -> None:
+    def __init__(self, url: str, case: Case) -> None:
         place = urlsplit(url)
         self._case = case
         self._where = f"{place.path} HTTP/1.1\r\nHost: {place.netloc}\r\n"
         self._session = ""
-        self._first = _OTHER if case.other_ids and not recording else 0
 
     def begin(self, connection: Connection) -> None:
         """The handshake, where the era has one."""
@@ -59,50 +69,52 @@ class Talk:
         if b" 202 " not in answer[:16]:
             raise FailedError(f"the handshake was answered with {answer[:200]!r}")
 
-    def calls(self, numbers: Iterable[int]) -> list[bytes]:
-        """Calls that each have an argument of their own."""
+    def requests(self, asked: Iterable[Asked]) -> list[bytes]:
         tool = "steps" if self._case.steps else "echo"
-        headers = self._headers("tools/call", tool)
+        headers = {method: self._headers(method, tool) for method in ("tools/call", "ping")}
         made = []
-        for number in numbers:
-            params = {"name": tool, "arguments": {"text": _text(number)}, "_meta": self._meta(number)}
-            made.append(self._post("tools/call", params, self._first + number, headers))
+        for one in asked:
+            params: dict[str, Any] | None = None
+            if one.text is not None:
+                params = {"name": tool, "arguments": {"text": one.text}, "_meta": self._meta(_token(one))}
+            made.append(self._post(one.method, params, one.id, headers[one.method]))
         return made
 
-    def check(self, answers: Sequence[bytes], numbers: Iterable[int]) -> None:
-        """Refuse answers that are not those of the server, each with its own id and all that goes before it."""
-        for number, answer in zip(numbers, answers, strict=True):
+    def check(self, answers: Sequence[bytes], asked: Sequence[Asked]) -> None:
+        """Refuse answers that are not those of the server, be it in the progress before them."""
+        for one, answer in zip(asked, answers, strict=True):
             try:
                 *before, last = messages(answer)
-                right = last["id"] == self._first + number and last["result"]["content"][0]["text"] == _text(number)
+                right = last["id"] == one.id and (one.text is None or last["result"]["content"][0]["text"] == one.text)
                 steps = [(step["params"]["progressToken"], step["params"]["progress"]) for step in before]
             except (ValueError, LookupError):
                 right, steps = False, []
-            expected = [(self._first + number, step) for step in range(1, self._case.steps + 1)]
+            expected = [(_token(one), step) for step in range(1, self._case.steps + 1)]
             if not right or steps != expected:
                 head, _, body = answer.decode(errors="replace").partition("\r\n\r\n")
-                raise FailedError(f"call {number} was answered with {head.splitlines()[0]} {body}")
+                said = f"{one.method} {one.id} was answered with {head.splitlines()[0]} {body}"
+                raise UnansweredError(said) if '"error"' in body else FailedError(said)
 
     def stream(self, number: int) -> bytes:
         """What opens a stream that stays open, as the era has it."""
         if self._case.version == LEGACY:
             return self._head("GET", self._headers() | {"Accept": "text/event-stream"})
         params = {"notifications": {"toolsListChanged": True}, "_meta": self._meta(number)}
-        return self._post("subscriptions/listen", params, self._first + number, self._headers("subscriptions/listen"))
+        return self._post("subscriptions/listen", params, number, self._headers("subscriptions/listen"))
 
-    def _meta(self, number: int) -> dict[str, Any]:
+    def _meta(self, token: int | str) -> dict[str, Any]:
         modern = {"protocolVersion": MODERN, "clientInfo": _CLIENT, "clientCapabilities": {}}
         meta: dict[str, Any] = {_META + key: value for key, value in modern.items()}
         if self._case.version == LEGACY:
             meta = {}
-        return meta | {"progressToken": self._first + number}
+        return meta | {"progressToken": token}
 
     def _headers(self, method: str = "", name: str = "") -> dict[str, str]:
         if self._case.version == LEGACY:
             return {"MCP-Protocol-Version": LEGACY, "Mcp-Session-Id": self._session}
         return {"MCP-Protocol-Version": MODERN, "Mcp-Method": method} | ({"Mcp-Name": name} if name else {})
 
-    def _post(self, method: str, params: Any, number: int | None, headers: dict[str, str]) -> bytes:
+    def _post(self, method: str, params: Any, number: int | str | None, headers: dict[str, str]) -> bytes:
         message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         body = json.dumps({key: value for key, value in message.items() if value is not None}, separators=(",", ":"))
         sent = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -142,5 +154,6 @@ def _header(answer: bytes, name: str) -> str:
     raise FailedError(f"no {name} in {answer[:200]!r}")
 
 
-def _text(number: int) -> str:
-    return f"hello, tape {number}"
+def _token(one: Asked) -> int | str:
+    """As SDKs have it, the id, unless another is asked for."""
+    return one.id if one.token is None else one.token

@@ -173,7 +173,7 @@ def bare(as_json: bool) -> None:
 
     async def app(_: Any, receive: Receive, send: Send) -> None:
         request = orjson.loads(await _body(receive))
-        number, call = str(request.get("id")).encode(), request.get("params", {})
+        number, call = orjson.dumps(request.get("id")), request.get("params", {})
         result = _RESULT % (number, call.get("arguments", {}).get("text", "").encode())
         kind = b"application/json" if as_json else b"text/event-stream"
         headers = [(b"content-type", kind), (b"mcp-session-id", b"1")]

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from contestants import DIRECT, TAPE
-from http_calls import CASES, Case
+from http_calls import CASES, WAYS, Case
 from http_contestants import BARE, PLAIN, RECORDER, SDK
-from measure import FREE, PINNED, Bar, Results, at_least, show, table
-from report import closing
+from measure import FREE, PINNED, Bar, Results, at_least, show
+from report import Report, Section, Table, losses
 
 PROXIED, LISTENING, SESSIONS = "recorded", "replayed, modern", "replayed, legacy"
-_TIMES = 3.0  # as many requests per second as the SDK's server answers, at least
+_TIMES = 4.0  # as many requests per second as the SDK's server answers, at least
 _ROUND_TRIP, _P99, _PASSED = "round trip", "p99", "passed/s"
 _ALONE, _SEVERAL, _FIRST = "one at a time/s", "8 connections/s", "first reply"
 _ONE, _MANY, _EACH = "RSS, one stream", "RSS", "KB/stream"
@@ -25,31 +25,37 @@ HOLDING = (_MANY, _ONE, _EACH)
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """The names of all that took part, of the ways a server answered them, and the ways to run."""
+    """The names of all that took part, of the ways a server answered them, the cases, and the ways to run."""
 
     proxies: Sequence[str]
     players: Sequence[str]
     answers: Sequence[str]
+    cases: Sequence[Case]
     modes: Sequence[str]
 
 
-def text(
-    results: Results,
-    who: Who,
-    absent: Sequence[str],
-    bars: Sequence[Bar],
-    title: str,
-    streams: int,
-    markdown: bool,
-) -> str:
+def report(results: Results, who: Who, absent: Sequence[str], streams: int) -> Report:
     """The whole report."""
-    strong = "### {}" if markdown else "{}"
-    parts = [title]
+    sections = []
     for mode in who.modes:
-        parts += [strong.format(f"Recording over HTTP, {mode}"), _passing(results, mode, who, markdown)]
-        parts += [strong.format(f"Replay over HTTP, {mode}"), _playing(results, mode, who, markdown)]
-    parts += [strong.format(f"{streams:,} open streams"), _holding(results, who, streams, markdown)]
-    return "\n\n".join(parts + closing(results, bars, losses(results, [*who.proxies, *who.players]), absent, strong))
+        sections.append(Section(f"Recording over HTTP, {mode}", _passing(results, mode, who)))
+        sections.append(Section(f"Replay over HTTP, {mode}", _playing(results, mode, who)))
+    sections.append(Section(f"{streams:,} open streams", _holding(results, who, streams)))
+    others = [name for name in (*who.proxies, *who.players) if name != DIRECT]
+    lost = losses(results, others, lambda what: what.partition(",")[0] in _RATES)
+    return Report(results, _short(results, who), sections, bars(results), lost, absent)
+
+
+def _short(results: Results, who: Who) -> Table:
+    """Calls per second, one at a time, pinned; and how many times as many as the SDK's server that are."""
+    mode, names = who.modes[0], [name for name in who.players if name != BARE]
+    rows = []
+    for case in who.cases:
+        name = figure(_ALONE, case.name)
+        cells = [results.shown(mode, name, one) for one in names]
+        ratios = [_shown_times(results, mode, figure(what, case.name), TAPE) for what in (_ALONE, _SEVERAL)]
+        rows.append([case.name, *cells, *ratios])
+    return Table(["one at a time/s", *names, f"{TAPE} × {SDK}", "8 connections: ×"], rows)
 
 
 def figure(what: str, where: str) -> str:
@@ -57,7 +63,7 @@ def figure(what: str, where: str) -> str:
     return f"{what}, {where}"
 
 
-def _passing(results: Results, mode: str, who: Who, markdown: bool) -> str:
+def _passing(results: Results, mode: str, who: Who) -> Table:
     head = ["", "round trip µs", "added µs", "× plain proxy's", "p99 µs", "8 connections/s", "first reply ms"]
     rows = []
     for where in who.answers:
@@ -66,7 +72,7 @@ def _passing(results: Results, mode: str, who: Who, markdown: bool) -> str:
             cells = [show(value, "") for value in values]
             added, times = ("", "") if name == DIRECT else _added(results, mode, where, name)
             rows.append([f"{where}: {name}", cells[0], added, times, *cells[1:]])
-    return table(head, rows, markdown)
+    return Table(head, rows)
 
 
 def _added(results: Results, mode: str, where: str, name: str) -> tuple[str, str]:
@@ -76,21 +82,20 @@ def _added(results: Results, mode: str, where: str, name: str) -> tuple[str, str
     return show(ours, ""), show(ours / plain, "") if known and ours is not None and plain else ""
 
 
-def _playing(results: Results, mode: str, who: Who, markdown: bool) -> str:
+def _playing(results: Results, mode: str, who: Who) -> Table:
     head = ["", "one at a time/s", "× mcp SDK's", "8 connections/s", "× mcp SDK's", "first reply ms"]
     rows = []
-    for case in CASES:
-        for name in who.players:
+    for case in who.cases:
+        for name in who.players if case in WAYS else [name for name in who.players if name != BARE]:
             row = [f"{case.name}: {name}"]
             for what in (_ALONE, _SEVERAL):
-                row.append(show(results.value(mode, figure(what, case.name), name), ""))
-                times = None if name == SDK else _times(results, mode, figure(what, case.name), name, SDK)
-                row.append("" if times is None or not math.isfinite(times) else show(times, ""))
-            rows.append([*row, show(results.value(mode, figure(_FIRST, case.name), name), "")])
-    return table(head, rows, markdown)
+                row.append(results.shown(mode, figure(what, case.name), name))
+                row.append("" if name == SDK else _shown_times(results, mode, figure(what, case.name), name))
+            rows.append([*row, results.shown(mode, figure(_FIRST, case.name), name)])
+    return Table(head, rows)
 
 
-def _holding(results: Results, who: Who, streams: int, markdown: bool) -> str:
+def _holding(results: Results, who: Who, streams: int) -> Table:
     head = ["", "RSS MB, one stream", f"RSS MB, {streams:,} streams", "KB/stream"]
     rows = []
     for where in (PROXIED, LISTENING, SESSIONS):
@@ -98,7 +103,12 @@ def _holding(results: Results, who: Who, streams: int, markdown: bool) -> str:
             if name not in (DIRECT, BARE):
                 values = [results.value(FREE, figure(what, where), name) for what in (_ONE, _MANY, _EACH)]
                 rows.append([f"{where}: {name}", *(show(value, "") for value in values)])
-    return table(head, rows, markdown)
+    return Table(head, rows)
+
+
+def _shown_times(results: Results, mode: str, what: str, name: str) -> str:
+    times = _times(results, mode, what, name, SDK)
+    return "" if times is None or not math.isfinite(times) else show(times, "")
 
 
 def _times(results: Results, mode: str, what: str, ours: str, other: str) -> float | None:
@@ -118,30 +128,9 @@ def _at_least(results: Results, case: Case, what: str, of: str, times: float) ->
     name = figure(what, case.name)
     promise = f"{name}, pinned, against {of}'s"
     ours, theirs = (results.value(PINNED, name, one) for one in (TAPE, of))
-    if of == RECORDER and theirs == math.inf and ours is not None and math.isfinite(ours):
-        return Bar(promise, f"{show(ours, '/s')}, {of} failed", True)
+    silent = theirs == math.inf or (PINNED, name, of) in results.unanswered
+    if of == RECORDER and silent and ours is not None and math.isfinite(ours):
+        word = results.shown(PINNED, name, of)
+        return Bar(promise, f"{show(ours, '/s')}, {of}: {word}", True)
     measured = f"{show(ours, '/s')}, {of}: {show(theirs, '/s')}"
     return at_least(promise, _times(results, PINNED, name, TAPE, of), times, "×", measured)
-
-
-def losses(results: Results, names: Sequence[str]) -> list[str]:
-    """Every figure at which the plain proxy, the SDK's server or the peer beats mcp-tape."""
-    found = []
-    for mode, what in dict.fromkeys((mode, what) for mode, what, _ in results.samples):
-        ours = results.value(mode, what, TAPE)
-        if ours is None:
-            continue
-        better = [
-            f"{name} {show(other, '')}"
-            for name in dict.fromkeys(names)
-            if name not in (DIRECT, TAPE) and (other := results.value(mode, what, name)) is not None
-            if math.isfinite(other) and _wins(other, ours, what)
-        ]
-        if better:
-            found.append(f"{what}, {mode}: {TAPE} {show(ours, '')}, {', '.join(better)}")
-    return found
-
-
-def _wins(other: float, ours: float, what: str) -> bool:
-    more_is_better = what.partition(",")[0] in _RATES
-    return other > ours or not math.isfinite(ours) if more_is_better else other < ours

@@ -7,6 +7,7 @@ request and each answer that was received. That time is measured from the kill.
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import sqlite3
@@ -14,13 +15,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import date
 from functools import partial
 from itertools import count, product
 from pathlib import Path
+from statistics import median
 from time import monotonic, sleep
 from urllib.parse import urlsplit
 
@@ -28,8 +30,10 @@ from client import FailedError
 from contestants import TAPE, program
 from http_client import Connection, Served
 from http_contestants import upstream
-from measure import FREE, Bar, Results, as_installed, at_most, machine, percentile, table
-from options import conclude, parser
+from kills_storms import STORMS, Storm
+from measure import FREE, Results, as_installed, at_most, show
+from options import conclude, parser, say
+from report import Report, Section, Table
 
 PROMISED = 1.0  # seconds
 _CONNECTIONS = 8  # over HTTP, each with one call on its way
@@ -43,34 +47,16 @@ class Size:
 
     rounds: int
     bursts: tuple[int, ...]
+    heavy_bursts: tuple[int, ...]
     http_bursts: tuple[int, ...]
 
 
-FULL = Size(10, (10, 1_000, 5_000, 20_000), (10, 1_000))
-QUICK = Size(2, (10, 1_000, 10_000), (10, 500))
-SMOKE = Size(1, (10, 100), (10,))
+FULL = Size(10, (10, 1_000, 5_000, 20_000), (10, 200, 1_000), (10, 1_000))
+QUICK = Size(2, (10, 1_000, 10_000), (10, 300, 1_000), (10, 500))
+SMOKE = Size(1, (10,), (10,), (10,))
 
 
-def plain(number: int) -> bytes:
-    """A call without a secret."""
-    return _call(number, b'"text":"hello %d"' % number)
-
-
-def secret(number: int) -> bytes:
-    """A call with a key that is new each time, whose answer has a token in running text."""
-    token = b"ghp_" + b"%036d" % number
-    return _call(number, b'"text":"use %b for it","api_key":"kJ8mN2pQ4x%d"' % (token, number))
-
-
-def _call(number: int, arguments: bytes) -> bytes:
-    head = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call",' % number
-    return head + b'"params":{"name":"echo","arguments":{%b}}}' % arguments
-
-
-KINDS: dict[str, Callable[[int], bytes]] = {"plain": plain, "secrets": secret}
-
-
-def stdio(whole_group: bool, call: Callable[[int], bytes], burst: int, file: Path) -> float:
+def stdio(whole_group: bool, storm: Storm, burst: int, file: Path) -> float:
     """Seconds from the kill of a recorder of a command until all that was received is kept."""
     server = [sys.executable, str(Path(__file__).parent / "programs.py"), "server"]
     command = [program(TAPE) or TAPE, "record", "-q", "-o", str(file), "--", *server]
@@ -79,14 +65,14 @@ def stdio(whole_group: bool, call: Callable[[int], bytes], burst: int, file: Pat
     )
     assert process.stdin and process.stdout
     with suppress(BrokenPipeError), _given_up_late(process), process:
-        threading.Thread(target=_send_all, args=(process.stdin, call), daemon=True).start()
+        threading.Thread(target=_send_all, args=(process.stdin, storm.call), daemon=True).start()
         received = sum(1 for _ in zip(range(burst), process.stdout, strict=False))
         killed = monotonic()
         (os.killpg if whole_group else os.kill)(process.pid, signal.SIGKILL)
         received += sum(line.endswith(b"\n") for line in process.stdout)
     if received < burst:
         raise FailedError(f"only {received} of {burst} answers came")
-    return _kept_after(killed, file, received)
+    return _kept_after(killed, file, received // storm.lines, received)
 
 
 def _send_all(to: object, call: Callable[[int], bytes]) -> None:
@@ -97,7 +83,7 @@ def _send_all(to: object, call: Callable[[int], bytes]) -> None:
             to.flush()  # type: ignore[attr-defined]
 
 
-def http(call: Callable[[int], bytes], burst: int, file: Path) -> float:
+def http(storm: Storm, burst: int, file: Path) -> float:
     """The same of a recorder that is a proxy."""
     tape = program(TAPE) or TAPE
     with Served(upstream("/json"), _SECONDS) as server, tempfile.TemporaryFile() as out:
@@ -110,7 +96,7 @@ def http(call: Callable[[int], bytes], burst: int, file: Path) -> float:
             numbers, received = count(1), [0] * _CONNECTIONS
             enough = threading.Event()
             asking = [
-                threading.Thread(target=_ask, args=(url, call, numbers, received, n, burst, enough))
+                threading.Thread(target=_ask, args=(url, storm.call, numbers, received, n, burst, enough))
                 for n in range(_CONNECTIONS)
             ]
             for thread in asking:
@@ -122,7 +108,7 @@ def http(call: Callable[[int], bytes], burst: int, file: Path) -> float:
                 thread.join(_SECONDS)
     if sum(received) < burst:
         raise FailedError(f"only {sum(received)} of {burst} answers came")
-    return _kept_after(killed, file, sum(received))
+    return _kept_after(killed, file, sum(received), sum(received))
 
 
 def _ask(
@@ -158,60 +144,70 @@ def _given_up_late(process: subprocess.Popen[bytes]) -> Iterator[None]:
         process.kill()
 
 
-def _kept_after(killed: float, file: Path, received: int) -> float:
-    """Seconds until the cassette has so many requests and answers."""
+def _kept_after(killed: float, file: Path, asked: int, answered: int) -> float:
+    """Seconds until the cassette has so many frames of the client and of the server."""
     while monotonic() < killed + _SECONDS:
-        if _kept(file) >= received:
+        kept = _kept(file)
+        if kept.get("client", 0) >= asked and kept.get("server", 0) >= answered:
             return monotonic() - killed
         sleep(_TURN)
-    raise FailedError(f"{received} were received, {_kept(file)} are kept after {_SECONDS:.0f} s")
+    raise FailedError(f"{asked} and {answered} were received, {_kept(file)} are kept after {_SECONDS:.0f} s")
 
 
-def _kept(file: Path) -> int:
-    """Of requests and answers, how many of whichever are fewer."""
-    query = "SELECT count(*) FROM messages WHERE kind = 'request' UNION ALL SELECT count(*) FROM messages WHERE status"
+def _kept(file: Path) -> dict[str, int]:
+    """The frames of each side: the facts, of which all else is derived."""
+    query = "SELECT sender, count(*) FROM frames WHERE kind IN ('message', 'batch', 'noise') GROUP BY sender"
     with suppress(sqlite3.OperationalError), closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as db:
-        return int(min(row[0] for row in db.execute(query + " = 'ok'")))
-    return 0
+        return dict(db.execute(query).fetchall())
+    return {}
 
 
 def cases(size: Size) -> dict[str, Callable[[Path], float]]:
     """What is measured, by its name."""
     found: dict[str, Callable[[Path], float]] = {}
-    for (kind, call), burst, group in product(KINDS.items(), size.bursts, (False, True)):
-        found[f"stdio, {kind}, {burst:,}, {'group' if group else 'relay'}"] = partial(stdio, group, call, burst)
-    for (kind, call), burst in product(KINDS.items(), size.http_bursts):
-        found[f"HTTP, {kind}, {burst:,}, relay"] = partial(http, call, burst)
+    for name, storm in STORMS.items():
+        for burst, group in product(size.heavy_bursts if storm.is_heavy else size.bursts, (False, True)):
+            found[f"stdio, {name}, {burst:,}, {'group' if group else 'relay'}"] = partial(stdio, group, storm, burst)
+    for name, burst in product(("plain", "secrets"), size.http_bursts):
+        found[f"HTTP, {name}, {burst:,}, relay"] = partial(http, STORMS[name], burst)
     return found
 
 
-def measured(size: Size, place: Path, say: Callable[[str], None]) -> Results:
+def measured(size: Size, place: Path, only: str) -> Results:
     """All cases, once in each round."""
     results = Results()
-    for number, (name, case) in product(range(size.rounds), cases(size).items()):
-        try:
-            results.add(FREE, name, TAPE, case(place / f"{len(results.samples)}-{number}-{abs(hash(name))}.db"))
-        except FailedError as error:
-            results.fail(FREE, name, TAPE, str(error))
-        if name == list(cases(size))[-1]:
-            say(f"round {number + 1} of {size.rounds} done")
+    wanted = [(name, case) for name, case in cases(size).items() if only in name]
+    for number in range(size.rounds):
+        for name, case in wanted:
+            file = place / f"{number}-{name.replace(', ', '-')}.db"
+            try:
+                results.add(FREE, name, TAPE, case(file))
+            except FailedError as error:
+                results.fail(FREE, name, TAPE, str(error))
+        say(f"round {number + 1} of {size.rounds} done")
     return results
 
 
-def text(results: Results, bar: Bar, title: str, markdown: bool) -> str:
+def report(results: Results) -> Report:
     """The whole report."""
-    rows = []
+    rows, by_storm = [], defaultdict(list)
     for (_, name, _), seconds in results.samples.items():
-        late = sum(one > PROMISED for one in seconds)
-        figures = [f"{1000 * percentile(seconds, 0.5):,.0f}", f"{1000 * max(seconds):,.0f}"]
-        rows.append([name, str(len(seconds)), *figures, str(late)])
-    head = ["killed after so many answers", "kills", "p50 ms", "max ms", "over a second"]
-    failed = [f"Failed: {name}: {why}" for (_, name, _), why in results.failures.items()]
-    return "\n\n".join([title, table(head, rows, markdown), *failed, str(bar)])
+        by_storm[name.rsplit(", ", 2)[0]] += seconds
+        rows.append(_row(name, seconds))
+    head = ["", "kills", "p50 ms", "max ms", "over a second"]
+    slowest = max(second for seconds in results.samples.values() for second in seconds)
+    bar = at_most("all that was received is kept after a kill", slowest, PROMISED, "s", "a second")
+    short = Table(head, [_row(name, seconds) for name, seconds in by_storm.items()])
+    return Report(results, short, [Section("Killed after so many answers", Table(head, rows))], [bar], [])
+
+
+def _row(name: str, seconds: list[float]) -> list[str]:
+    late = sum(one > PROMISED for one in seconds)
+    return [name, str(len(seconds)), *(show(1e3 * value, "") for value in (median(seconds), max(seconds))), str(late)]
 
 
 def main() -> int:
-    options = parser(__doc__.splitlines()[0]).parse_args()
+    options = _arguments()
     size = SMOKE if options.smoke else QUICK if options.quick else FULL
     with (
         as_installed(options.smoke),
@@ -220,12 +216,14 @@ def main() -> int:
             ignore_cleanup_errors=True,  # the last writer may still be at work
         ) as place,
     ):
-        results = measured(size, Path(place), lambda line: print(line, file=sys.stderr))
-    slowest = max(second for seconds in results.samples.values() for second in seconds)
-    bar = at_most("all that was received is kept after a kill", slowest, PROMISED, "s", "a second")
-    title = f"{date.today()}, {machine()}"
-    print(text(results, bar, title, options.markdown))
-    return conclude(options, title, [bar], results)
+        results = measured(size, Path(place), options.only)
+    return conclude(options, report(results))
+
+
+def _arguments() -> argparse.Namespace:
+    options = parser(__doc__.splitlines()[0])
+    options.add_argument("--only", default="", metavar="WORD", help="only the cases with this word in their name")
+    return options.parse_args()
 
 
 if __name__ == "__main__":

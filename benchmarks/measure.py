@@ -23,6 +23,7 @@ class Results:
     def __init__(self) -> None:
         self.samples: dict[Key, list[float]] = {}
         self.failures: dict[Key, str] = {}
+        self.unanswered: dict[Key, str] = {}
 
     def add(self, mode: str, figure: str, contestant: str, value: float) -> None:
         self.samples.setdefault((mode, figure, contestant), []).append(value)
@@ -30,6 +31,16 @@ class Results:
     def fail(self, mode: str, figure: str, contestant: str, why: str) -> None:
         self.failures[mode, figure, contestant] = why
         self.add(mode, figure, contestant, math.inf)
+
+    def no_answer(self, mode: str, figure: str, contestant: str, why: str) -> None:
+        """It works, but has no answer to what is asked: no failure of the run, and no figure."""
+        self.unanswered[mode, figure, contestant] = why
+
+    def shown(self, mode: str, figure: str, contestant: str, unit: str = "") -> str:
+        """The figure for people."""
+        if (mode, figure, contestant) in self.unanswered:
+            return "no answer"
+        return show(self.value(mode, figure, contestant), unit)
 
     def value(self, mode: str, figure: str, contestant: str) -> float | None:
         """The median over the rounds; None where nothing was measured."""
@@ -67,6 +78,11 @@ class Bar:
     def __str__(self) -> str:
         word = {True: "pass", False: "MISSED", None: "not measured"}[self.met]
         return f"{word}: {self.promise}: {self.measured}"
+
+    @property
+    def brief(self) -> str:
+        """Without what it was computed from."""
+        return str(self).partition(" (")[0]
 
 
 def at_most(promise: str, value: float | None, limit: float | None, unit: str, of: str) -> Bar:

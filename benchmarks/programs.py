@@ -14,23 +14,36 @@ import os
 import sys
 
 CHUNK = 1 << 16
+CHATTER, NOISE = 6, 200  # lines of a server that has much to say, and of one that prints what is no message
+_NOTE = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"%b, %d"}}\n'
 _BLOCK = 1 << 20
 
 
 def server() -> None:
-    """Answer `tools/call` by the tool's name: echo, sink (a large request), blob (a large answer), pid."""
+    """Answer `tools/call` by the tool's name: see below. A batch is answered with a batch."""
     with open(0, "rb", buffering=CHUNK) as lines:
         for line in lines:
+            if line.startswith(b"["):
+                ids = [part.partition(b",")[0] for part in line.split(b'"id":')[1:]]
+                write(1, b"[%b]\n" % b",".join([b'{"jsonrpc":"2.0","id":%b,"result":{}}' % each for each in ids]))
+                continue
             head = line[:160]
             number = head.partition(b'"id":')[2].partition(b",")[0]
             tool = head.partition(b'"name":"')[2].partition(b'"')[0]
+            if tool == b"chatter":
+                write(1, b"".join([_NOTE % (number, step) for step in range(CHATTER - 1)]))
+            elif tool == b"noise":
+                write(1, b"ok\n" * (NOISE - 1))
+            result = line.partition(b'"arguments":')[2].rstrip()[:-2]  # of a mirror: what it was given
+            if tool != b"mirror":
+                result = b'{"content":[{"type":"text","text":"%b"}]}' % _answer(tool, line)
             # one write for each message, as servers do
-            write(1, b'{"jsonrpc":"2.0","id":%b,"result":{"content":[{"type":"text","text":"%b"}]}}\n'
-                     % (number, _answer(tool, line)))  # fmt: skip
+            write(1, b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (number, result))
 
 
 def _answer(tool: bytes, line: bytes) -> bytes:
-    if tool == b"echo":
+    """Echo, chatter and noise say the text again; sink takes a large one, blob gives one, pid tells whose it is."""
+    if tool in (b"echo", b"chatter", b"noise"):
         return line.partition(b'"text":"')[2].partition(b'"')[0]
     if tool == b"blob":
         return blob(int(line.partition(b'"size":')[2].partition(b"}")[0]))
@@ -47,7 +60,7 @@ def blob(size: int) -> bytes:
 
 
 def orjson_server() -> None:
-    """Answer `initialize`, and any other request with the text that it was given; every message is parsed."""
+    """Answer `initialize`, `ping`, `tools/list`, and any other request with its own text; every message is parsed."""
     import orjson
 
     with open(0, "rb", buffering=CHUNK) as lines:
@@ -62,6 +75,11 @@ def _result(request) -> dict[str, object]:  # type: ignore[no-untyped-def]  # ty
     if request["method"] == "initialize":
         server = {"name": "bench", "version": "1"}
         return {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": server}
+    if request["method"] == "ping":
+        return {}
+    if request["method"] == "tools/list":
+        schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+        return {"tools": [{"name": "echo", "description": "Say it again.", "inputSchema": schema}]}
     return {"content": [{"type": "text", "text": request["params"]["arguments"]["text"]}]}
 
 

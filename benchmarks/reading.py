@@ -9,17 +9,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from time import perf_counter
 
 import reading_report as report
 from client import FailedError
-from measure import FREE, Results, as_installed, machine, turns
-from options import conclude, parser
+from measure import FREE, Results, as_installed, turns
+from options import conclude, parser, say
 from reading_cassettes import make
 from reading_report import Reading
 
@@ -45,9 +43,8 @@ SMOKE = Size(1, 200, 60)
 class Bench:
     """One run."""
 
-    def __init__(self, size: Size, place: Path, say: Callable[[str], None]) -> None:
-        self.size, self.results = size, Results()
-        self._place, self._say = place, say
+    def __init__(self, size: Size, place: Path) -> None:
+        self.size, self.results, self._place = size, Results(), place
 
     def run(self) -> None:
         for messages, rounds in ((self.size.fewer, 1), (self.size.messages, self.size.rounds)):
@@ -64,7 +61,7 @@ class Bench:
             for figure in figures:
                 self.results.fail(FREE, figure, reading.name, str(error))
             return
-        self._say(f"{messages:,} messages, {reading.name}: {took:.2f} s, {peak / 1e6:.0f} MB")
+        say(f"{messages:,} messages, {reading.name}: {took:.2f} s, {peak / 1e6:.0f} MB")
         for figure, value in zip(figures, (took, peak), strict=True):
             self.results.add(FREE, figure, reading.name, value)
 
@@ -101,12 +98,9 @@ def main() -> int:
         as_installed(options.smoke),
         tempfile.TemporaryDirectory(prefix="mcp-tape-bench-") as place,
     ):
-        bench = Bench(size, Path(place), lambda line: print(line, file=sys.stderr, flush=True))
+        bench = Bench(size, Path(place))
         bench.run()
-    title = f"{date.today()}, {machine()}, {size.messages:,} messages"
-    bars = report.bars(bench.results, size.fewer, size.messages)
-    print(report.text(bench.results, size.fewer, size.messages, bars, title, options.markdown))
-    return conclude(options, title, bars, bench.results)
+    return conclude(options, report.report(bench.results, size.fewer, size.messages))
 
 
 if __name__ == "__main__":

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from measure import FREE, Bar, Results, at_most, show, table
+from measure import FREE, Bar, Results, at_most, show
 from reading_cassettes import COMMON, RARE, SLOW
 from reading_programs import COUNTED, HELD, READ, TAPE
-from report import closing
+from report import Report, Section, Table
 
 FILE, MIDDLE = "the file", "the middle"  # what stands for them in the words of a command
 _MB = 1e6
@@ -63,15 +62,14 @@ def peak(messages: int) -> str:
     return f"peak, {messages:,} messages"
 
 
-def text(results: Results, fewer: int, messages: int, bars: Sequence[Bar], title: str, markdown: bool) -> str:
+def report(results: Results, fewer: int, messages: int) -> Report:
     """The whole report."""
-    strong = "### {}" if markdown else "{}"
     head = ["", "seconds", f"× {ALL_READ.name}", *(f"peak MB, {number:,}" for number in (fewer, messages))]
     rows = [_row(results, fewer, messages, reading.name) for reading in READINGS]
+    short = Table([*head[:3], "peak MB"], [[*row[:3], row[4]] for row in rows])
     rows.append([FILE, "", "", *(show(_megabytes(results, number, FILE), "") for number in (fewer, messages))])
-    return "\n\n".join(
-        [title, table(head, rows, markdown), *closing(results, bars, losses(results, messages), (), strong)]
-    )
+    sections, lost = [Section("Reading", Table(head, rows))], losses(results, messages)
+    return Report(results, short, sections, bars(results, fewer, messages), lost, of=f"{messages:,} messages")
 
 
 def bars(results: Results, fewer: int, messages: int) -> list[Bar]:

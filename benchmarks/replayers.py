@@ -8,20 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from client import Client, FailedError
-from contestants import ORJSON_SERVER, RIVAL, TAPE, program
+from client import Client, FailedError, UnansweredError
+from contestants import ORJSON_SERVER, RIVAL, TAPE, Contestant, contestants, program
+from patterns import Asked
 
 LIVE = "orjson server"
 _AT_ONCE = 10_000  # frames in one transaction
-_OTHER = 7_000_000  # added to every id: no request is then, byte for byte, a recorded one
 
 _INITIALIZE = (
-    b'{"jsonrpc":"2.0","id":%d,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
+    b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
     b'"capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}\n'
 )
 _INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
-_CALL = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"%b"}}}\n'
-
 
 Talk = Iterable[tuple[bytes, bytes]]  # requests and their answers
 
@@ -41,65 +39,65 @@ class Replayer:
 
 def replayers(peers: bool) -> tuple[list[Replayer], list[str]]:
     """Those that are here, and the names of the peers that are not installed."""
-    present = [Replayer(LIVE, lambda _: ORJSON_SERVER), _player(TAPE, program(TAPE) or TAPE, _cassette, "-q")]
-    rival = program(RIVAL) if peers else None
-    if rival:
-        present.append(_player(RIVAL, rival, _json_lines))
-    return present, [RIVAL] if peers and not rival else []
+    recorders, absent = contestants(peers)
+    ways = {TAPE: (_cassette, ["-q"]), RIVAL: (_json_lines, [])}
+    present = [Replayer(LIVE, lambda _: ORJSON_SERVER)]
+    present += [_player(recorder, *ways[recorder.name]) for recorder in recorders if recorder.name in ways]
+    return present, [name for name in absent if name in ways]
 
 
-def _player(name: str, found: str, write: Callable[[str, Talk], None], *options: str) -> Replayer:
+def _player(recorder: Contestant, write: Callable[[str, Talk], None], options: list[str]) -> Replayer:
+    found = program(recorder.name) or recorder.name
     return Replayer(
-        name,
+        recorder.name,
         lambda file: [found, "replay", *options, file],
-        lambda file: [found, "record", *options, "-o", file, "--", *ORJSON_SERVER],
+        lambda file: recorder.command(file, ORJSON_SERVER),
         write,
     )
 
 
 class Conversation:
-    """A handshake, and calls that each have an argument of their own."""
+    """A handshake, and the requests after it."""
 
-    def __init__(self, exchanges: int, *, other_ids: bool = False) -> None:
-        self._first = _OTHER if other_ids else 0
-        self.requests = [_INITIALIZE % self._first]
-        for number in range(1, exchanges):
-            self.requests.append(_CALL % (self._first + number, _argument(number)))
-        self.requests[1:2] = [_INITIALIZED + call for call in self.requests[1:2]]  # as clients send it, unanswered
+    def __init__(self, asked: Sequence[Asked]) -> None:
+        self.requests = [_INITIALIZE, *map(_line, asked)]
+        self.requests[1:2] = [_INITIALIZED + line for line in self.requests[1:2]]  # as clients send it, unanswered
+        self._expected = [Asked(0, None), *asked]
 
     def check(self, answers: bytes, start: int) -> None:
         """Refuse answers that are not those of the server, in their order, from this request on."""
-        lines = answers.splitlines()
-        for number, line in enumerate(lines, start):
+        for expected, line in zip(self._expected[start:], answers.splitlines(), strict=False):
             answer = json.loads(line)
-            result = answer.get("result", {})
-            text = result["content"][0]["text"] if "content" in result else None
-            if answer["id"] != self._first + number or "error" in answer or (number and text != _text(number)):
-                raise FailedError(f"request {number} was answered with {line[:200].decode(errors='replace')}")
+            said = line[:200].decode(errors="replace")
+            if answer["id"] != expected.id:
+                raise FailedError(f"request {expected.id} was answered with {said}")
+            if "error" in answer:
+                raise UnansweredError(said)
+            if expected.text is not None and answer["result"]["content"][0]["text"] != expected.text:
+                raise FailedError(f"request {expected.id} was answered with {said}")
 
 
-def _argument(number: int) -> bytes:
-    return _text(number).encode()
+def _line(asked: Asked) -> bytes:
+    message: dict[str, Any] = {"jsonrpc": "2.0", "id": asked.id, "method": asked.method}
+    if asked.text is not None:
+        meta = {} if asked.token is None else {"_meta": {"progressToken": asked.token}}
+        message["params"] = {"name": "echo", "arguments": {"text": asked.text}} | meta
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
-def _text(number: int) -> str:
-    return f"hello, tape {number}"
-
-
-def record(player: Replayer, place: Path, exchanges: int, seconds: float) -> str:
+def record(player: Replayer, file: Path, asked: Sequence[Asked], seconds: float) -> str:
     """Let it record the server, one request after the other; the file."""
-    file = str(place / f"{player.name}-{exchanges}")
     if player.record:
-        conversation = Conversation(exchanges)
-        with Client(player.record(file), seconds) as client:
+        conversation = Conversation(asked)
+        with Client(player.record(str(file)), seconds) as client:
             conversation.check(client.ask(conversation.requests), 0)
             client.close()
-    return file
+    return str(file)
 
 
-def write_large(players: Sequence[Replayer], place: Path, exchanges: int, seconds: float) -> dict[str, str]:
+def write_large(players: Sequence[Replayer], place: Path, asked: Sequence[Asked], seconds: float) -> dict[str, str]:
     """A long recording for each that plays one, written as its recorder would; the files by name."""
-    requests = Conversation(exchanges).requests
+    requests = Conversation(asked).requests
     with Client(ORJSON_SERVER, seconds) as server:
         answers = server.ask_at_once(requests).splitlines(keepends=True)
         server.close()

@@ -12,10 +12,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from statistics import median
 from time import monotonic
@@ -24,17 +22,19 @@ import suites_report as report
 from client import FailedError
 from http_client import Served
 from http_contestants import RECORDER, proxies
-from measure import FREE, Results, as_installed, machine, turns
-from options import conclude, parser
+from measure import FREE, Results, as_installed, turns
+from options import conclude, parser, say
 
 HERE = Path(__file__).parent
 SERVER = HERE / "suites_server.py"
 CASES = "suites_cases.py"
 TESTS = {
     report.NOTHING: "test_nothing",
+    report.MEMORY: "test_memory",
     report.LIVE: "test_live_command",
     report.LIVE_URL: "test_live_url",
     report.STREAMS: "test_tape_streams",
+    report.ONE: "test_one_cassette",
     report.URL: "test_tape_url",
     report.COMMAND: "test_tape_command",
     RECORDER: "test_recorder",
@@ -49,15 +49,15 @@ class Size:
     seconds: float  # the most that one suite may take
 
 
-FULL, QUICK, SMOKE = Size(3, 200, True, 900), Size(1, 30, True, 200), Size(1, 1, False, 60)
+FULL, QUICK, SMOKE = Size(3, 200, True, 900), Size(3, 20, True, 200), Size(1, 1, False, 60)
 
 
 class Bench:
     """One run: recordings made at its start, then the suites."""
 
-    def __init__(self, size: Size, names: list[str], place: Path, url: str, say: Callable[[str], None]) -> None:
+    def __init__(self, size: Size, names: list[str], place: Path, url: str) -> None:
         self.size, self.names, self.results = size, names, Results()
-        self._place, self._say = place, say
+        self._place = place
         self._environment = os.environ | {
             "SUITE_SERVER": str(SERVER),
             "SUITE_URL": url,
@@ -65,11 +65,11 @@ class Bench:
             "SUITE_RECORDER": str(place / "recorder.json"),
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # no other plugin is measured
         }
-        for kept, name in (CASES, CASES), ("suites_conftest.py", "conftest.py"):
+        for kept, name in (CASES, CASES), (SERVER, SERVER.name), ("suites_conftest.py", "conftest.py"):
             shutil.copy(HERE / kept, place / name)
 
     def run(self) -> None:
-        self._pytest(TESTS[report.COMMAND], 1, SUITE_MODE="rewrite")
+        self._record()
         if RECORDER in self.names:
             self._record_with_peer()
         if self.size.warm_up:  # what is loaded, and compiled, for the first time
@@ -79,7 +79,16 @@ class Bench:
         for name in turns(self.names, self.size.rounds):
             before = monotonic()
             self._measure(name, self.size.tests)
-            self._say(f"{name}: {self.size.tests} tests, {monotonic() - before:.0f} s")
+            say(f"{name}: {self.size.tests} tests, {monotonic() - before:.0f} s")
+
+    def _record(self) -> None:
+        """One test, whose cassette all others get a copy of."""
+        self._pytest(TESTS[report.COMMAND], 1, SUITE_MODE="rewrite")
+        (recorded,) = self._place.glob("cassettes/*/*.db")
+        kept = recorded.rename(self._place / "cassettes" / "suite.db")
+        for name in report.TAPES:
+            for number in range(self.size.tests):
+                shutil.copy(kept, recorded.with_name(f"{TESTS[name]}[{number}].db"))
 
     def _record_with_peer(self) -> None:
         """Through its own recorder, in front of the live server. Where that fails, its suite will."""
@@ -99,7 +108,7 @@ class Bench:
             return
         whole = monotonic() - before
         each = json.loads((self._place / "times.json").read_text())
-        for figure, value in zip(report.FIGURES, (whole / tests, median(each)), strict=True):
+        for figure, value in zip(report.FIGURES, (1e3 * whole / tests, median(each)), strict=True):
             self.results.add(FREE, figure, name, value)
 
     def _pytest(self, test: str, tests: int, **more: str) -> None:
@@ -128,12 +137,9 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="mcp-tape-bench-") as place,
         Served([sys.executable, str(SERVER), "http"], 10 * size.seconds) as live,
     ):
-        bench = Bench(size, names, Path(place), live.url, lambda line: print(line, file=sys.stderr, flush=True))
+        bench = Bench(size, names, Path(place), live.url)
         bench.run()
-    title = f"{date.today()}, {machine()}, {size.tests} tests"
-    bars = report.bars(bench.results)
-    print(report.text(bench.results, names, absent, bars, title, options.markdown))
-    return conclude(options, title, bars, bench.results)
+    return conclude(options, report.report(bench.results, names, absent, size.tests))
 
 
 if __name__ == "__main__":

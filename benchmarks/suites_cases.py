@@ -16,7 +16,7 @@ from mcp import Client, StdioServerParameters
 SERVER = [sys.executable, os.environ.get("SUITE_SERVER", "")]
 URL = os.environ.get("SUITE_URL", "")
 times = pytest.mark.parametrize("number", range(int(os.environ.get("SUITE_TESTS", "1"))))
-tape = pytest.mark.mcp_tape("suite", mode=os.environ.get("SUITE_MODE", "none"), server=SERVER)
+tape = pytest.mark.mcp_tape(mode=os.environ.get("SUITE_MODE", "none"), server=SERVER)
 
 
 async def visit(server: Any) -> str:
@@ -35,6 +35,14 @@ def test_nothing(number: int) -> None:
 
 
 @times
+def test_memory(number: int) -> None:
+    """In this process, as the SDK's own tests do it."""
+    from suites_server import server
+
+    check(server)
+
+
+@times
 def test_live_command(number: int) -> None:
     check(StdioServerParameters(command=SERVER[0], args=SERVER[1:]))
 
@@ -47,6 +55,12 @@ def test_live_url(number: int) -> None:
 @times
 @tape
 def test_tape_streams(mcp_tape: Any, number: int) -> None:
+    check(mcp_tape.streams())
+
+
+@times
+@pytest.mark.mcp_tape("suite", mode="none")
+def test_one_cassette(mcp_tape: Any, number: int) -> None:
     check(mcp_tape.streams())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mcp_tape.cli.commands.rules import levels, sentence
-from mcp_tape.compare.rules import SECTIONS, Rule
+from mcp_tape.compare.rules import NEW_TEXTS, SECTIONS, SUSPICIONS, Rule
 
 PAGE = Path(__file__).parent / "rules.md"
 INTRO = """# Rules
@@ -20,6 +20,9 @@ recordings, or it changes what a model does; **info**, compatible. Where there a
 second holds. Of levels with † the change counts one level more under `--category model`.
 
 Categories: **wire**, JSON-RPC and the protocol; **call**, the contract of a call; **model**, what a model reads.
+
+`--category security` keeps only the rules with ‡, at error: text that steers a model, characters that nobody sees,
+names that look like others, safety hints that are lost, and new text of any kind.
 """
 
 
@@ -33,7 +36,8 @@ def page() -> str:
 
 
 def _row(rule: Rule) -> str:
-    return f"| `{rule.id}` | {levels(rule)} | {rule.category} | {sentence(rule)} |\n"
+    mark = "‡" if rule.id in SUSPICIONS | NEW_TEXTS else ""
+    return f"| `{rule.id}`{mark} | {levels(rule)} | {rule.category} | {sentence(rule)} |\n"
 
 
 if __name__ == "__main__":

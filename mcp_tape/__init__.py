@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .cassette.reader import Cassette, Session
     from .errors import CassetteError, ServerError, TapeError
     from .modes import Mode
-    from .testing.use import Miss, UsedCassette, use_cassette
+    from .testing.use import Inexact, Miss, UsedCassette, use_cassette
     from .wire.frames import Exchange, Frame
 
 __version__ = "0.1.0"
@@ -20,6 +20,7 @@ __all__ = [
     "CassetteError",
     "Exchange",
     "Frame",
+    "Inexact",
     "Miss",
     "Mode",
     "ServerError",
@@ -32,7 +33,8 @@ __all__ = [
 
 _PLACES = {
     "Cassette": "cassette.reader", "Session": "cassette.reader", "Exchange": "wire.frames", "Frame": "wire.frames",
-    "Mode": "modes", "Miss": "testing.use", "UsedCassette": "testing.use", "use_cassette": "testing.use",
+    "Mode": "modes", "Inexact": "testing.use", "Miss": "testing.use", "UsedCassette": "testing.use",
+    "use_cassette": "testing.use",
     "TapeError": "errors", "CassetteError": "errors", "ServerError": "errors",
 }  # fmt: skip
 

@@ -10,6 +10,11 @@ def main() -> None:
     if sys.platform == "win32":
         sys.exit("mcp-tape: Windows is not supported yet; it runs on Linux, macOS and WSL.")
     _open_outputs()
+    from . import start
+
+    code = start.run(sys.argv[1:])
+    if code is not None:
+        sys.exit(code)
     from .cli import cli
 
     cli()

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import os
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from time import time
 
 from .cassette import journals, schema
 from .errors import CassetteError
+from .light import NamedTuple
 from .options import known
 
+TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
     from .cassette.lookup.sessions import Run
-    from .record.recorder import Options, Recorder, Summary
+    from .record.options import Options
+    from .record.recorder import Recorder, Summary
     from .replay.opening import Clients
     from .replay.stage import Played, Replay
     from .transports.http.listen import Site
+    from .transports.process import Around
 
 
-def record(command: Sequence[str], path: str, options: Options, *, warn: Callable[[str], None]) -> tuple[int, Summary]:
+def record(
+    command: Sequence[str], path: str, options: Options, *, around: Around | None = None, warn: Callable[[str], None]
+) -> tuple[int, Summary]:
     """Stand in for a stdio server and record the traffic. Return the server's exit code and a summary.
 
     Uses this process's own stdin, stdout and stderr.
@@ -30,7 +37,7 @@ def record(command: Sequence[str], path: str, options: Options, *, warn: Callabl
 
     path = os.path.abspath(path)
     check_writable(path)
-    server = process.Server(command)
+    server = process.Server(command, around or process.AS_WE_ARE)
     recorder = start_recorder(path, options, warn)
     code = stdio.relay(server, recorder)
     return code, recorder.close()
@@ -85,6 +92,38 @@ def record_url(
     return proxy.code or accidents.code, recorder.close()
 
 
+def record_url_over_stdio(
+    web: Web, path: str, options: Options, *, sse: bool, warn: Callable[[str], None]
+) -> tuple[int, Summary]:
+    """Be a stdio server that speaks to one at a URL, and record. Return the exit code and a summary.
+
+    `sse`: over HTTP+SSE, also where the URL does not look like it.
+    """
+    from .errors import ServerError
+    from .transports.http.addresses import is_of_old
+    from .wire.channels import STDIO
+
+    path = os.path.abspath(path)
+    check_writable(path)
+    recorder = start_recorder(path, options, warn)  # before anything that may start a thread
+    from .transports import signals
+    from .transports.http.connect import Http
+    from .transports.stdio.remote import relay
+
+    code = 0
+    try:
+        with Http(web.url, web.headers, web.cacert, sse=sse or is_of_old(web.url), again=True) as server:
+            signals.until_stopped(lambda: relay(server, recorder, warn))
+            for reason in dict.fromkeys(server.made_up.values()):
+                warn(reason)
+            code = ServerError.exit_code if server.ended or server.made_up else 0
+    except ServerError as error:
+        warn(str(error))
+        code = error.exit_code
+    recorder.control("server", STDIO, event="exit", code=code)
+    return code, recorder.close()
+
+
 def start_recorder(path: str, options: Options, warn: Callable[[str], None]) -> Recorder:
     """Start the writer. Forks: no thread may run yet, and no database may be open."""
     from .record.recorder import HEAD_START, Recorder
@@ -93,12 +132,13 @@ def start_recorder(path: str, options: Options, warn: Callable[[str], None]) -> 
         from .record.backlog import Backlog
 
         backlog = Backlog(reader)
-        time.sleep(HEAD_START)
-        from .record.writer import Recording  # in the writer's process, so that the relay need not wait for it
+        backlog.rest(HEAD_START)
+        from .record.writer import run  # in the writer's process, so that the relay need not wait for it
 
-        Recording(backlog, status, path, options).run()
+        run(backlog, status, path, options, started)
 
     make_directory(path)
+    started = time()
     return Recorder(path, write, warn)
 
 
@@ -128,7 +168,7 @@ def replay(path: str, options: Replay, *, say: Callable[[str], None]) -> Played:
     from .transports import signals
     from .transports.stdio import serve
 
-    with Cassette(path) as cassette:
+    with Cassette(path, options.label) as cassette:
         stage = Stage(cassette, options, say, clients=counting(path, options, say))
         player, _ = stage.player()
         return stage.finish(signals.until_stopped(lambda: serve.serve(player)))
@@ -143,7 +183,7 @@ def replay_web(
     from .transports.http import serve as http
     from .transports.http.guard import Accidents
 
-    with Cassette(path) as cassette:
+    with Cassette(path, options.label) as cassette:
         stage, accidents = Stage(cassette, options, say), Accidents(say)
         site = web.site(accidents)
         path, aliases = stage.place(web.url)

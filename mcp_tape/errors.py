@@ -11,7 +11,10 @@ A message says what happened, what was given and what to try, in one to three li
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class TapeError(Exception):

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from . import api
 from .cassette import schema
 from .errors import ServerError, unchanged
+from .light import NamedTuple
+from .options import MODES
 
+TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
-    from .cassette.reader import Cassette
-    from .record.recorder import Options, Recorder, Summary
-    from .replay.stage import Played, Replay
+    from collections.abc import Callable, Sequence
+    from typing import Literal
 
-Mode = Literal["none", "once", "new_episodes", "all", "rewrite"]
-Say = Callable[[str], None]
+    from .cassette.reader import Cassette
+    from .record.options import Options
+    from .record.recorder import Recorder, Summary
+    from .replay.stage import Played, Replay
+    from .transports.process import Around
+
+    Mode = Literal["none", "once", "new_episodes", "all", "rewrite"]
+    Say = Callable[[str], None]
+else:
+
+    def __getattr__(name):
+        """Make the public `Mode` when somebody asks for it."""
+        if name != "Mode":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from typing import Literal
+
+        return Literal[MODES]
 
 
 class Outcome(NamedTuple):
@@ -32,9 +47,10 @@ class Command(NamedTuple):
     """A server that is started, and talks to the client on our stdin and stdout."""
 
     words: Sequence[str]
+    around: Around | None = None
 
     def record(self, path: str, options: Options, say: Say) -> tuple[int, Summary]:
-        return api.record(self.words, path, options, warn=say)
+        return api.record(self.words, path, options, around=self.around, warn=say)
 
     def replay(self, path: str, options: Replay, say: Say) -> Played:
         return api.replay(path, options, say=say)
@@ -43,13 +59,13 @@ class Command(NamedTuple):
         """Replay, and pass misses on to the live server. Return what was played, and how much was passed on."""
         from .cassette.reader import Cassette
         from .replay.stage import Stage
-        from .transports import signals
+        from .transports import process, signals
         from .transports.stdio import serve
         from .transports.stdio.live import Live
 
-        with Cassette(file) as cassette:
+        with Cassette(file, replay.label) as cassette:
             stage = Stage(cassette, replay, say, clients=api.counting(file, replay, say))
-            live = Live(self.words, recorder, stage)
+            live = Live(self.words, self.around or process.AS_WE_ARE, recorder, stage)
             played = stage.finish(signals.until_stopped(lambda: serve.serve(live, live.watched, live.unsent)))
             live.end()
         if live.episodes.failed is not None:
@@ -78,7 +94,7 @@ class Url(NamedTuple):
         from .transports.http.relay import Proxy
         from .transports.http.upstream import Upstream
 
-        with Cassette(file) as cassette:
+        with Cassette(file, replay.label) as cassette:
             stage, accidents = Stage(cassette, replay, say), Accidents(say)
             site = self.web.site(accidents)
             upstream = Upstream(self.web.url, self.web.headers, self.web.cacert)
@@ -97,12 +113,12 @@ def use(path: str, server: Command | Url, mode: Mode, replay: Replay, record: Op
     """Serve clients as the mode says."""
     path = os.path.abspath(path)
     record = record._replace(run=_run(server, record.run) if mode != "none" else None)
-    if mode not in ("none", "all") and _goes_on(path, record.run, say):
+    if mode not in ("none", "all") and _goes_on(path, record, say):
         return _record(path, server, record, say)._replace(goes_on=True)
-    if mode == "none" or (mode == "once" and is_whole(path, say)):
+    if mode == "none" or (mode == "once" and is_whole(path, say, replay.label)):
         played = server.replay(path, replay, say)
         return Outcome(played.code, played)
-    if mode == "new_episodes" and can_play(path):
+    if mode == "new_episodes" and can_play(path, replay.label):
         return _new_episodes(path, server, replay, record, say)
     if mode == "rewrite":
         return _rewrite(path, server, record, say)
@@ -116,8 +132,9 @@ def _run(server: Command | Url, given: str | None) -> str | None:
     return runs.current(given) if isinstance(server, Command) else runs.named(given) or None
 
 
-def _goes_on(path: str, run: str | None, say: Say) -> bool:
-    """Return whether this run has begun to record the cassette, and nothing of it was replayed since."""
+def _goes_on(path: str, record: Options, say: Say) -> bool:
+    """Return whether this run has begun to record the server, and nothing of it was replayed since."""
+    run = record.run
     if run is None:
         return False
     from .cassette.lookup.sessions import run_named
@@ -127,47 +144,64 @@ def _goes_on(path: str, run: str | None, say: Say) -> bool:
         recorded = run_named(cassette, run)
         return recorded is not None and not Turns(path, run, recorded, say).has_begun
 
-    return _is_true_of(path, is_recorded)
+    return _is_true_of(path, record.label, is_recorded)
 
 
-def can_play(path: str) -> bool:
-    """Return whether there is a session to play, not counting those that are still being recorded."""
+def can_play(path: str, label: str | None = None) -> bool:
+    """Return whether there is a session to play, not counting those that are still being recorded.
+
+    Here and below, with a label: one of that server.
+    """
     from .cassette.lookup.sessions import finished
 
-    return _is_true_of(path, lambda cassette: any(finished(cassette)))
+    return _is_true_of(path, label, lambda cassette: any(finished(cassette)))
 
 
-def is_whole(path: str, say: Say) -> bool:
+def is_whole(path: str, say: Say, label: str | None = None) -> bool:
     """Return whether mode `once` can play: not a recording that was cut short, as every run would miss the rest."""
-    from .cassette.lookup.sessions import whole
+    return _is_true_of(path, label, lambda cassette: holds_whole(cassette, say))
 
-    there = can_play(path)
-    if there and not _is_true_of(path, lambda cassette: any(whole(cassette))):
-        say(f"what is on {path} was cut short, as its recorder was stopped: it is recorded again")
+
+def holds_whole(cassette: Cassette, say: Say) -> bool:
+    """The same of an open cassette."""
+    from .cassette.lookup.sessions import finished, whole
+
+    there = any(finished(cassette))
+    if there and not any(whole(cassette)):
+        say(f"what is on {cassette.path} was cut short, as its recorder was stopped: it is recorded again")
         return False
     return there
 
 
-def is_recorded(path: str) -> bool:
+def is_recorded(path: str, label: str | None = None) -> bool:
     """Return whether there is a closed session, be it one in which nothing was asked."""
-
-    def has_closed(cassette: Cassette) -> bool:
-        return any(s.extends is None and s.ended_at is not None for s in cassette.each_session())
-
-    return _is_true_of(path, has_closed)
+    return _is_true_of(path, label, holds_closed)
 
 
-def _is_true_of(path: str, holds: Callable[[Cassette], bool]) -> bool:
+def holds_closed(cassette: Cassette) -> bool:
+    """The same of an open cassette."""
+    return any(session.extends is None and session.ended_at is not None for session in cassette.each_session())
+
+
+def opened(path: str, label: str | None = None) -> Cassette | None:
+    """Open a cassette; None where there is none yet."""
     schema.check_header(path)
     if not os.path.exists(path) or not os.path.getsize(path):
-        return False
+        return None
     from .cassette.reader import Cassette, EmptyError
 
     try:
-        with Cassette(path) as cassette:
-            return holds(cassette)
+        return Cassette(path, label)
     except EmptyError:  # a recorder was killed before it had made the tables
+        return None
+
+
+def _is_true_of(path: str, label: str | None, holds: Callable[[Cassette], bool]) -> bool:
+    cassette = opened(path, label)
+    if cassette is None:
         return False
+    with cassette:
+        return holds(cassette)
 
 
 def _record(path: str, server: Command | Url, options: Options, say: Say) -> Outcome:
@@ -188,8 +222,10 @@ def _rewrite(path: str, server: Command | Url, options: Options, say: Say) -> Ou
         if why:
             say(f"{unchanged(path)}: {why}")
             return Outcome(outcome.code)
-        if _goes_on(part.path, options.run, say):
+        if _goes_on(part.path, options, say):
             merge.add(part.file, part.path)  # another connection of this run was quicker
+        elif options.label is not None and is_recorded(part.path):
+            merge.add(part.file, part.path, instead_of=options.label)  # what other servers said stays
         else:
             part.put()
         return outcome
@@ -222,7 +258,7 @@ def _new_episodes(path: str, server: Command | Url, replay: Replay, record: Opti
     from .cassette.reader import Cassette
 
     api.check_writable(path)
-    with Cassette(path) as cassette:
+    with Cassette(path, replay.label) as cassette:
         eras = (True, False) if isinstance(server, Url) else (None, None)
         first, modern = (_played(cassette, replay.session, legacy) for legacy in eras)
     # The writer is forked before the cassette is opened to be played: SQLite forbids the other order.

@@ -2,13 +2,13 @@
 
 Every shape that an option takes is made from its row: click's (cli/click_options.py), the keyword of `use_cassette`
 and of marks with its check (testing/use.py), and the words on the command line of a recorder (`words_for`). Each
-command loads this file when it starts, so it imports nothing of the package, and is below all of it: a row *names*
-the function that reads or checks its value, which is loaded with the first value that was given.
+command loads this file when it starts, so it imports nothing heavy, and is below all of the package: a row *names* the
+function that reads or checks its value, which is loaded with the first value that was given.
 """
 
 from __future__ import annotations
 
-from collections import namedtuple
+from .light import NamedTuple
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -16,19 +16,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 MODES = ("none", "once", "new_episodes", "all", "rewrite")
-UNPLAYED = ("ignore", "warn", "error")
+LEVELS = ("ignore", "warn", "error")  # of what a test may overlook: unplayed requests, inexact answers
 MAX_DECODED = 64 * 10**6  # bytes that a compressed body may have when it is not: a bomb of 64 kB has as many
 
 JSON_PATH = "wire.jsonpath:JsonPath"
-
-_Row = namedtuple(
-    "_Row",
-    "name flag help metavar kind multiple default keyword parse check noun functions join counts hidden short",
-    defaults=(None, "text", False, None, None, None, None, None, None, None, None, False, None),
-)
+MATCHING = "replay.matching.targets"
 
 
-class Option(_Row):
+class Option(NamedTuple):
     """A row.
 
     name      of the value where options are given by name
@@ -40,13 +35,31 @@ class Option(_Row):
     parse     module:function that makes the value of a text; ValueError says why it makes none
     check     module:function that refuses a text with a ValueError, or a part of what was parsed
     noun      for a text that is refused as a keyword's
+    may_be_one: as a keyword, a text alone stands for a list of one
     functions name of those that may stand beside the texts of a keyword
     join      between the parts of a value on a command line
-    counts    url: only with the URL of a server; listening: only where clients come over HTTP
+    counts    url: only with the URL of a server; command: only with its command; listening: only where clients come
+              over HTTP
     hidden    from help: for recorders that a test starts
     """
 
-    __slots__ = ()
+    name: str
+    flag: str
+    help: str
+    metavar: str | None = None
+    kind: str | tuple[str, ...] = "text"
+    multiple: bool = False
+    default: Any = None
+    keyword: str | None = None
+    parse: str | None = None
+    check: str | None = None
+    noun: str | None = None
+    may_be_one: bool = False
+    functions: str | None = None
+    join: str | None = None
+    counts: str | None = None
+    hidden: bool = False
+    short: str | None = None
 
     def taken(self, given: Any) -> Any:
         """Return the value of what was given on a command line. ValueError: why it is none."""
@@ -62,6 +75,7 @@ class Option(_Row):
 
     def checked(self, text: str) -> str:
         """Return a text that its check does not refuse with a ValueError."""
+        assert self.check
         _named(self.check)(text)
         return text
 
@@ -88,19 +102,35 @@ def words_for(rows: Iterable[Option], given: Mapping[str, Any]) -> list[str]:
 
 
 def known(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return the variables of other processes and files, of the values by name: what they hold is hidden too."""
-    several = *given.get("of_files", ()), *given.get("of_processes", ()), given.get("of_test") or ()
-    return tuple(pair for pairs in several for pair in pairs)
+    """Return the variables of the server, other processes and files: what they hold is hidden too, if it is secret."""
+    of_test = given.get("of_test")
+    several = *given.get("of_files", ()), *given.get("of_processes", ()), of_test.secrets if of_test else ()
+    return (*given.get("env", ()), *(pair for pairs in several for pair in pairs))
 
 
 OUTPUT = Option(
     "output", "--output", "The cassette. Default: cassettes/NAME.db in a project, else in your data directory; NAME is "
     "made from the command or the URL.", "FILE", "path", short="-o",
 )  # fmt: skip
+FOR = Option(
+    "of_client", "--for", "Whose server it is, as mcp-tape wrap says it: the cassette is then CLIENT/SERVER.db in your "
+    "data directory.", "CLIENT/SERVER",
+)  # fmt: skip
+WAS = Option("was", "--was", "What an entry of a client was, for mcp-tape unwrap.", "TEXT", hidden=True)
+ROTATION = (
+    Option("rotate", "--rotate", "Begin another cassette (FILE-2.db, FILE-3.db …) with the next session once this one "
+           "has so many bytes. With --for, the default is 50M.", "SIZE", parse="values:parse_size"),
+    Option("keep", "--keep", "With --rotate, keep so many cassettes and remove the oldest. With --for, the default is "
+           "20.", "N", parse="values:parse_count"),
+)  # fmt: skip
 MODE = Option(
     "mode", "--mode", "none: only replay. once: record if there is nothing to play. new_episodes: record what misses. "
     "all: always record. rewrite: record anew, and replace the cassette if that ends well.",
     kind=MODES, default="once", keyword="mode",
+)  # fmt: skip
+CONFIG = Option(
+    "config", "--config", "Run a program with all servers of this configuration (mcpServers, or VS Code's servers) "
+    "replaced by their tapes: its copy is where {config} stands, and in MCP_TAPE_CONFIG.", "FILE", "file",
 )  # fmt: skip
 URL = Option(
     "url", "--url", "The HTTP server, instead of a command.", "URL",
@@ -111,6 +141,24 @@ UPSTREAM = (
            "'K: V'", multiple=True, keyword="headers", parse="values:header", join=": ", counts="url"),
     Option("cacert", "--cacert", "Trust this certificate authority, and no other.", "FILE", "file",
            keyword="cacert", check="values:check_certificates", counts="url"),
+)  # fmt: skip
+HEADER_ENV = Option(
+    "header_env", "--header-env", "Send this header with the value of the variable of that name, or of another: a "
+    "token then stands on no command line.", "NAME[=VARIABLE]", multiple=True,
+    parse="values:header_of_variable", join="=", counts="url",
+)  # fmt: skip
+OVER_STDIO = Option(
+    "over_stdio", "--stdio", "Be a server on stdin and stdout for the one at the URL, for clients that start servers.",
+    kind="flag", counts="url",
+)  # fmt: skip
+CWD = Option("cwd", "--cwd", "Start the server in this directory.", "DIR", "path", keyword="cwd", counts="command")
+AROUND = (
+    Option("env", "--env", "Give the server this variable. Its value is not kept, and hidden if its name is that of a "
+           "secret.", "NAME=VALUE", multiple=True, keyword="env", parse="values:variable", join="=", counts="command"),
+    Option("env_from", "--env-from", "Give the server this variable of the programs that started mcp-tape, where the "
+           "client has not passed it on. Linux only.", "NAME", multiple=True, keyword="env_from",
+           check="values:check_variable", noun="name of a variable", counts="command"),
+    CWD,
 )  # fmt: skip
 LISTEN = Option(
     "listen", "--listen", "Serve HTTP here; port 0 picks a free one. The URL is printed on stdout.", "HOST:PORT",
@@ -152,7 +200,7 @@ RECORDING = (
     NOTE,
     *REDACT,
     *KNOWN,
-    Option("of_test", "--secrets-from", "Where a test tells what to hide.", "SOCKET",
+    Option("of_test", "--secrets-from", "Where a test tells what to hide, and what to give the server.", "SOCKET",
            parse="transports.handover:received", hidden=True),
     Option("max_decoded", "--max-decoded", "Leave out the body of an HTTP message that has more bytes than this when "
            "decompressed.  [default: 64M]", "SIZE", parse="values:parse_size"),
@@ -161,10 +209,20 @@ RECORDING = (
 REPLAYING = (
     Option("session", "--session", "latest, all or a number; latest: the newest that is more than a probe, and what "
            "extends it.", default="latest", keyword="session", check="values:check_session"),
-    Option("ignore", "--ignore", "Leave this out when requests are compared, e.g. '$.params.arguments.now'.",
-           "JSONPATH", multiple=True, keyword="ignore", check=JSON_PATH),
-    Option("match_on", "--match-on", "Compare only these, e.g. '$.params.name'.", "JSONPATH,...",
-           keyword="match_on", parse="wire.jsonpath:split_paths", check=JSON_PATH, functions="rules", join=","),
+    Option("ignore", "--ignore", "Where no recording is equal, leave this out, e.g. '$.params.arguments.now', or "
+           "'tools/call:search=$.params.arguments.repo' for one tool.", "[TARGET=]JSONPATH",
+           multiple=True, keyword="ignore", check=f"{MATCHING}:check_path"),
+    Option("match_on", "--match-on", "Where no recording is equal, compare only these, e.g. '$.params.name'.",
+           "[TARGET=]JSONPATH,...", keyword="match_on", parse="wire.jsonpath:split_paths",
+           check=f"{MATCHING}:check_path", functions="rules", join=","),
+    Option("normalize", "--normalize", "Then take these for equal: paths (temporary, home), times, uuids, ports, case, "
+           "space, numbers:TOLERANCE, or what a Python function makes of a value. Live paths, uuids and ports are put "
+           "into answers.", "[TARGET=]NAME",
+           multiple=True, keyword="normalize", check=f"{MATCHING}:check_normalizer", functions="normalizers"),
+    Option("match", "--match", "Then, with nearest, take the most similar recording of the same tool that was not "
+           "played, if it is similar enough: from 0 to 1, nearest is nearest:0.7. Default: exact.",
+           "[TARGET=]nearest[:N]",
+           multiple=True, keyword="match", check=f"{MATCHING}:check_manner", may_be_one=True),
     Option("repeats", "--repeats", "More requests than recorded: a miss, the last answer, or start over. Default: "
            "error; cycle for clients of the modern era over HTTP, who share one tape.",
            kind=("error", "last", "cycle"), keyword="repeats"),
@@ -176,18 +234,29 @@ REPLAYING = (
            multiple=True, keyword="faults", check="replay.faults:parse", noun="fault", functions="choosers"),
     Option("seed", "--seed", "For faults that happen by chance.", kind="integer", default=0, keyword="seed"),
     Option("strict", "--strict", "Recorded requests that nobody made are a finding too (exit 1).", kind="flag"),
+    Option("fail_on", "--fail-on", "Answers that are not exact are a finding too (exit 1).", kind=("inexact",)),
     Option("report", "--report", "Append what happens, as JSON lines.", "FILE", check="values:check_appendable"),
+)  # fmt: skip
+REPLAY_PREFIX = Option(
+    "replay_prefix", "--replay-prefix", "new_episodes: make the live server the calls that the tape has answered so "
+    "far, before the first that it has not. For servers that remember.",
+    kind="flag", default=False, keyword="replay_prefix",
 )  # fmt: skip
 IN_PLACE_OF = Option(
     "in_place_of", "--in-place-of", "The cassette that FILE stands for in reports.", "PATH", hidden=True
 )
+LABEL = Option(
+    "label", "--server", "The server's name, where a cassette has several: record it as that, replay only what was.",
+    "NAME", check="values:check_label",
+)  # fmt: skip
 COMMON = (
+    LABEL,
     Option("run", "--run", "Commands with the same ID are one run: recorded together, replayed in that order. Give "
            "each run a new one. Default: $MCP_TAPE_RUN; for use and replay else the program that started them.", "ID"),
     Option("quiet", "--quiet", "Say nothing unless something is wrong.", kind="flag", short="-q"),
 )  # fmt: skip
 
 WEB = (URL, *UPSTREAM)
-RECORD = (OUTPUT, *WEB, *LISTENING, *RECORDING, *COMMON)
+RECORD = (OUTPUT, FOR, *ROTATION, *AROUND, *WEB, HEADER_ENV, OVER_STDIO, WAS, *LISTENING, *RECORDING, *COMMON)
 REPLAY = (*REPLAYING, *REDACT, *LISTENING, MAX_BODY, *COMMON)
-USE = (MODE, *WEB, *LISTENING, MAX_BODY, *REPLAYING, IN_PLACE_OF, *RECORDING, *COMMON)
+USE = (MODE, CONFIG, *AROUND, *WEB, *LISTENING, MAX_BODY, *REPLAYING, REPLAY_PREFIX, IN_PLACE_OF, *RECORDING, *COMMON)

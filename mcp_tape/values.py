@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable
-from typing import Any
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 
 # A thousand is 1000, as in `size:1k..2M` of filters.
 UNITS = {"": 1, "b": 1, "k": 10**3, "kb": 10**3, "m": 10**6, "mb": 10**6, "g": 10**9, "gb": 10**9}
+DURATIONS = {"us": 1, "µs": 1, "μs": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6}  # in microseconds
 _SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?([A-Za-z]*)")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # https://www.rfc-editor.org/rfc/rfc9110#section-5.6.2
+
+_UNNAMEABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def parse_size(text: str) -> int:
@@ -21,6 +28,23 @@ def parse_size(text: str) -> int:
     if size < 1:
         raise ValueError(f"{text!r} is no size; write e.g. 800k, 64M or 1G")
     return size
+
+
+def parse_count(text: str) -> int:
+    """A number of things; at least one."""
+    if not (text.isascii() and text.isdigit() and int(text[:9]) > 0 and len(text) < 10):
+        raise ValueError(f"{text!r} is no number of at least 1")
+    return int(text)
+
+
+def parse_duration(text: str) -> int:
+    """Number of microseconds in `500ms`, `2s` or `1.5m`; at least one."""
+    found = _SIZE.fullmatch(text.replace("µ", "u").replace("μ", "u"))
+    unit = DURATIONS.get(found[2].lower()) if found else None
+    duration = round(float(found[1]) * unit) if found and unit else 0
+    if duration < 1:
+        raise ValueError(f"{text!r} is no duration; write e.g. 500ms, 2s or 1.5m")
+    return duration
 
 
 def size_text(size: int) -> str:
@@ -67,6 +91,33 @@ def header(text: str) -> tuple[str, str]:
     return name, value
 
 
+def header_of_variable(text: str) -> tuple[str, str]:
+    """Name and value of an HTTP header, from the variable of the same name or of another: `Authorization=MY_TOKEN`."""
+    import os
+
+    name, _, other = text.partition("=")
+    value = os.environ.get(other or name)
+    if value is None:
+        raise ValueError(f"there is no variable {other or name!r}; set it where mcp-tape is started")
+    return header(f"{name}: {value}")
+
+
+def variable(text: str) -> tuple[str, str]:
+    """Name and value of an environment variable."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError("that is no variable; write it as NAME=VALUE")  # what it is may be a secret
+    check_variable(name)
+    if "\0" in value:
+        raise ValueError(f"the value of {name} holds a NUL")
+    return name, value
+
+
+def check_variable(name: str) -> None:
+    if not name or "=" in name or "\0" in name:
+        raise ValueError(f"{name!r} is no name of a variable")
+
+
 def _is_field_text(character: str) -> bool:
     """True for what a header may hold. https://www.rfc-editor.org/rfc/rfc9110#section-5.5"""
     return character == "\t" or (character.isprintable() and ord(character) < 256)
@@ -83,6 +134,12 @@ def check_session(text: str) -> None:
     """Refuse what names no session to play."""
     if text not in ("latest", "all") and not text.isdecimal():
         raise ValueError(f"{text!r} is neither latest, all nor a session's number")
+
+
+def check_label(text: str) -> None:
+    """Refuse what is no name of a server."""
+    if not text or _UNNAMEABLE.search(text):
+        raise ValueError(f"{text!r} is no name of a server; it needs characters, and none that controls a terminal")
 
 
 def check_appendable(path: str) -> None:

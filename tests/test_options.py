@@ -20,10 +20,11 @@ import pytest
 from mcp_tape import TapeError, api, modes, options, pytest_plugin, use_cassette
 from mcp_tape.cli import cli
 from mcp_tape.options import Option
-from mcp_tape.record.recorder import Options
+from mcp_tape.record.options import Options
 from mcp_tape.replay.stage import Replay
 from mcp_tape.testing import settings
 from mcp_tape.testing.handover import Handover
+from mcp_tape.transports.handover import Handed, received
 from mcp_tape.values import parse_size
 from tests.support.promises import CASSETTES
 
@@ -39,14 +40,25 @@ def redact(text: str) -> str:
 
 
 SECRET = (("TOKEN", "s3cret"),)
+HANDED = Handed(SECRET, (("HOME", "/srv"),), (("X-Key", "s3cret"),), ("GONE",))
 NAMED = f"{redact.__module__}:redact"
 # Texts on a command line, the value that they come to, and what a keyword is given for it, if that is another.
 SAMPLES: dict[str, tuple[list[str], Any] | tuple[list[str], Any, Any]] = {
     "output": (["other.db"], "other.db"),
+    "of_client": (["cursor/git hub"], "cursor/git hub"),
+    "rotate": (["50MB"], 50_000_000),
+    "keep": (["20"], 20),
     "mode": (["new_episodes"], "new_episodes"),
+    "config": (["CONFIG"], "CONFIG"),
     "url": (["https://example.com/mcp"], "https://example.com/mcp"),
+    "env": (["K=V", "A=b=c"], (("K", "V"), ("A", "b=c")), {"K": "V", "A": "b=c"}),
+    "env_from": (["HOME", "A B"], ("HOME", "A B"), ["HOME", "A B"]),
+    "cwd": (["/srv"], "/srv", Path("/srv")),
     "headers": (["X-Key: a:b", "Y:"], (("X-Key", "a:b"), ("Y", "")), {"X-Key": "a:b", "Y": ""}),
     "cacert": (["CERTIFICATES"], "CERTIFICATES"),
+    "header_env": (["X-Key=HOME", "HOME"], (("X-Key", os.environ["HOME"]), ("HOME", os.environ["HOME"]))),
+    "over_stdio": ([], True),
+    "was": (["url,headers,http"], "url,headers,http"),
     "listen": (["127.0.0.1:0"], ("127.0.0.1", 0)),
     "allow_remote": ([], True),
     "head_timeout": (["2.5"], 2.5),
@@ -58,12 +70,15 @@ SAMPLES: dict[str, tuple[list[str], Any] | tuple[list[str], Any, Any]] = {
     "redact_with": ([NAMED], (NAMED,), [redact]),
     "of_files": (["ENV"], (SECRET,)),
     "of_processes": (["pid:SELF"], None),
-    "of_test": (["SOCKET"], SECRET),
+    "of_test": (["SOCKET"], HANDED),
     "max_decoded": (["1.5k"], 1_500),
     "no_redact": ([], True, False),
     "session": (["1"], "1", 1),
-    "ignore": (["$.params.now", "$.a['b,c']"], ("$.params.now", "$.a['b,c']"), ["$.params.now", "$.a['b,c']"]),
+    "ignore": (["$.params.now", "tools/call:x=$.a['b,c']"],) + (("$.params.now", "tools/call:x=$.a['b,c']"),) * 2,
     "match_on": (["$.params.name,$.a['b,c']"], ("$.params.name", "$.a['b,c']"), ["$.params.name", "$.a['b,c']"]),
+    "normalize": (["paths", "tools/call:x=numbers:0.5"],) + (("paths", "tools/call:x=numbers:0.5"),) * 2,
+    "match": (["nearest", "tools/call=nearest:0.5"],) + (("nearest", "tools/call=nearest:0.5"),) * 2,
+    "fail_on": (["inexact"], "inexact"),
     "repeats": (["cycle"], "cycle"),
     "order": (["recorded"], "recorded"),
     "speed": (["1.5"], 1.5),
@@ -71,15 +86,22 @@ SAMPLES: dict[str, tuple[list[str], Any] | tuple[list[str], Any, Any]] = {
     "seed": (["7"], 7),
     "strict": ([], True),
     "report": (["REPORT"], "REPORT"),
+    "replay_prefix": ([], True),
     "in_place_of": (["PATH"], "PATH"),
+    "label": (["it's git"], "it's git"),
     "run": (["r1"], "r1"),
     "quiet": ([], True),
 }  # fmt: skip
 # A bad value on a command line, why it is refused, and what a keyword is given for it, if that is another.
 BAD: dict[str, tuple[str, str] | tuple[str, str, Any]] = {
+    "rotate": ("much", "'much' is no size"),
+    "keep": ("0", "'0' is no number of at least 1"),
     "mode": ("nonne", "none, once, new_episodes, all, rewrite"),
     "url": ("example.com", "'example.com' is no http or https URL"),
+    "env": ("=x", "'' is no name of a variable", {"": "x"}),
+    "env_from": ("a=b", "'a=b' is no name of a variable", ["a=b"]),
     "headers": ("no colon", "that is no header; write it as 'Name: value'"),
+    "header_env": ("X-Key=NO_SUCH_VARIABLE", "there is no variable 'NO_SUCH_VARIABLE'"),
     "cacert": ("EMPTY", "holds no certificate that can be read"),
     "listen": ("here:x", "'here:x' is not HOST:PORT"),
     "head_timeout": ("0", "0"),
@@ -94,11 +116,15 @@ BAD: dict[str, tuple[str, str] | tuple[str, str, Any]] = {
     "session": ("newest", "'newest' is neither latest, all nor a session's number"),
     "ignore": ("$[", "cannot read the JSONPath '$['", ["$["]),
     "match_on": ("$[", "cannot read the JSONPath '$['", ["$["]),
+    "normalize": ("pathes", "there is no normalizer 'pathes'", ["pathes"]),
+    "match": ("close", "'close' is no way to match"),
+    "fail_on": ("misses", "inexact"),
     "repeats": ("always", "error, last, cycle"),
     "order": ("random", "arrival, recorded"),
     "speed": ("-1", "0", -1.0),
     "faults": ("tools/call=explode", "there is no fault 'explode'", ["tools/call=explode"]),
     "seed": ("x", "'x' is not a valid integer"),
+    "label": ("", "'' is no name of a server"),
     "report": ("/dev/null/report", "cannot write /dev/null/report"),
 }  # fmt: skip
 LATE = {"url", "headers", "cacert", "redact_with", "seed"}  # keywords that only a recorder, or what plays, refuses
@@ -112,6 +138,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(ssl.get_default_verify_paths().cafile or pytest.skip("no certificates here"), "CERTIFICATES")
     Path("ENV").write_text("TOKEN=s3cret\n")
     Path("EMPTY").touch()
+    Path("CONFIG").write_text("{}")
 
 
 def given(command: str, words: list[str]) -> dict[str, Any]:
@@ -146,7 +173,7 @@ def test_each_row_has_a_sample() -> None:
 
 
 KINDS = ("integer", "number", "seconds")
-CHOICES = {"mode", "repeats", "order"}
+CHOICES = {"mode", "repeats", "order", "fail_on"}
 
 
 def test_a_name_and_a_flag_stand_for_one_row() -> None:
@@ -156,7 +183,7 @@ def test_a_name_and_a_flag_stand_for_one_row() -> None:
 
 def test_the_keywords_are_those_of_use_cassette() -> None:
     parameters = inspect.signature(use_cassette).parameters
-    assert {row.keyword for row in KEYWORDS} == parameters.keys() - {"path", "command", "block_live"}
+    assert {row.keyword for row in KEYWORDS} == parameters.keys() - {"path", "command", "servers", "block_live"}
     for row in KEYWORDS:
         if row.keyword == row.name and not row.multiple:
             assert parameters[row.name].default in (row.default, ())
@@ -164,7 +191,7 @@ def test_the_keywords_are_those_of_use_cassette() -> None:
 
 def test_choices_are_those_of_the_types() -> None:
     assert options.MODES == get_args(modes.Mode) == pytest_plugin._MODES
-    assert options.UNPLAYED == pytest_plugin._UNPLAYED
+    assert options.LEVELS == pytest_plugin._LEVELS
 
 
 def test_help_names_the_default_of_what_is_read_only_if_given() -> None:
@@ -176,7 +203,19 @@ def test_what_has_a_name_is_taken_by_what_records_replays_or_serves() -> None:
     fields = {*Replay._fields, *Options._fields, *api.Web._fields}
     # Those are given by another name, or say what is done with the rest.
     apart = {"order", "no_redact", "of_files", "of_processes", "of_test", "listen", "allow_remote"}
-    assert ROWS.keys() - fields == apart | {"output", "mode", "quiet"}
+    around = {row.name for row in options.AROUND}
+    assert ROWS.keys() - fields == apart | around | {
+        "output",
+        "of_client",
+        "rotate",
+        "keep",
+        "header_env",
+        "over_stdio",
+        "was",
+        "mode",
+        "config",
+        "quiet",
+    }
 
 
 # The command line ---------------------------------------------------------------------------------------
@@ -188,7 +227,7 @@ CASES = [pytest.param(command, row, id=f"{command} {row.flag}") for command, row
 @pytest.mark.slow(quick=19)
 @pytest.mark.parametrize(("command", "row"), CASES)
 def test_on_a_command_line(command: str, row: Option) -> None:
-    with contextlib.closing(Handover(lambda: SECRET)) as test:
+    with contextlib.closing(Handover(lambda: HANDED)) as test:
         there = {"SOCKET": test.path, "pid:SELF": f"pid:{os.getpid()}"}
         words = [there.get(word, word) for word in words_of(row)]
         found = given(command, words)[row.name]
@@ -213,10 +252,10 @@ def test_what_was_not_given_is_nothing_or_the_default() -> None:
 
 
 @pytest.mark.slow(quick=19)
-@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if not name.startswith("of_")])
+@pytest.mark.parametrize("name", [name for name in ROWS if not name.startswith("of_") and name != "header_env"])
 def test_words_for_a_value_give_it_again(name: str) -> None:
     row, value = ROWS[name], value_of(ROWS[name])
-    command = "record" if name == "output" else "use"
+    command = "use" if row in options.USE or row in options.REPLAY else "record"
     assert given(command, options.words_for([row], {name: value}))[name] == value
     assert options.words_for([row], {name: row.default}) == options.words_for([row], {}) == []
 
@@ -245,7 +284,11 @@ def test_in_a_mark(row: Option, pytestconfig: pytest.Config) -> None:
         assert marked._settings == tape._settings
 
 
-@names
+HANDED_OVER = ["env", "env_from", "headers"]  # as everybody can read command lines
+on_the_command_line = [row for row in OF_BOTH if row.name not in HANDED_OVER]
+
+
+@pytest.mark.parametrize("row", on_the_command_line, ids=[row.keyword for row in on_the_command_line])
 def test_in_the_words_for_a_recorder(row: Option) -> None:
     server = {} if row in options.WEB else {"command": ["server"]}
     server |= {"url": "https://example.com/mcp"} if row in options.UPSTREAM else {}
@@ -254,6 +297,18 @@ def test_in_the_words_for_a_recorder(row: Option) -> None:
         words += options.words_for(options.WEB, tape._settings.given)
         tape.finish(keep=False)
     assert given("use", words)[row.name] == value_of(row)
+
+
+@pytest.mark.parametrize("name", HANDED_OVER)
+def test_what_is_handed_to_a_recorder(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A B", "\"=\n'")
+    server = {"url": "https://example.com/mcp"} if name == "headers" else {"command": ["server"]}
+    with use_cassette("tape.db", "all", **server, **keyword_of(ROWS[name])) as tape:
+        words = tape._mcp_tape()  # type: ignore[attr-defined]
+        handed = received(words[words.index("--secrets-from") + 1])
+        tape.finish(keep=False)
+    expected = [("HOME", os.environ["HOME"]), ("A B", "\"=\n'")] if name == "env_from" else value_of(ROWS[name])
+    assert list(handed.headers if name == "headers" else handed.env) == list(expected)
 
 
 @pytest.mark.parametrize("name", [row.name for row in KEYWORDS if row.name in BAD and row.name not in LATE])

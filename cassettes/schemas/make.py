@@ -19,7 +19,13 @@ from mcp_tape.cassette.writer import Writer  # noqa: E402 (found only after the 
 from mcp_tape.record.tape import Tape  # noqa: E402 (found only after the line above)
 from mcp_tape.redaction.redactor import Redactor  # noqa: E402 (found only after the line above)
 
-FACTS = {"target": {"command": ["server", "--verbose"]}, "recorder": "mcp-tape", "note": None, "run": None}
+FACTS = {
+    "target": {"command": ["server", "--verbose"]},
+    "recorder": "mcp-tape",
+    "note": None,
+    "run": None,
+    "label": "git",
+}
 GREETING = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26"}}\n'
 GREETED = (
     b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-03-26","serverInfo":{"name":"golden","version":"1"}}}\n'

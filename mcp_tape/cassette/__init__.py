@@ -10,11 +10,11 @@ they are recorded, played, compared or shown.
     functions        SQL functions about texts and batches, and the joins made of them
     reader           `Cassette` and `Session`; a row type for each table
     pages            rows page by page: the one pager
+    batch            rows made of frames and messages, inserted many at once
     writer           `Writer`: sessions appended by recorders
     build            a new cassette of given sessions and frames
-    derive           messages derived from frames again
+    older            cassettes of older schemas, made anew as today's
     replace          the one way to change or replace a file, in use or not
-    check            findings in a cassette: damage, rows that do not fit, secrets
     lookup/          recorded messages found by index, for replay and verify
     query/           questions of people and commands
     change/          changes to a cassette that is there

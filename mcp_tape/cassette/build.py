@@ -11,11 +11,12 @@ from typing import Any
 from ..errors import CassetteError
 from ..wire import jsontext
 from ..wire.channels import HTTP, STDIO, is_http
-from ..wire.frames import Frame, Message
+from ..wire.frames import Frame, Message, Numbers
 from ..wire.ledger import Ledger
 from . import file as database
+from .batch import Batch
 from .reader import Session
-from .writer import Batch, Writer
+from .writer import Writer
 
 _BATCH_FRAMES, _BATCH_BYTES = 1_000, 4 << 20
 _COLUMNS = frozenset(Session._fields) - {"key_version"}  # keys are made anew, as this version makes them
@@ -44,20 +45,24 @@ class Builder:
         self._writer.begin(first | {"id": number, "transport": STDIO})
         self._number, self._open = number, True
         self.sessions[number] = self._row.get("extends")
-        self._ledger, self._batch, self._size, self._last, self._http = Ledger(), Batch(), 0, 0, False
+        self._ledger, self._numbers = Ledger(), Numbers()
+        self._batch, self._last, self._http = Batch(), 0, False
 
     def add(self, frame: Frame, messages: list[Message], keys: Mapping[int, bytes] | None = None) -> None:
-        """Add a frame, with the messages in its text. `keys`: of requests whose text no longer gives them."""
+        """Add a frame, with the messages in its text. `keys`: of requests whose text no longer gives them.
+
+        It keeps its number where that is free.
+        """
+        frame = frame._replace(seq=self._numbers.take(frame.sender, frame.channel, len(messages), frame.seq))
         entries = self._ledger.enter(frame, messages, frame.text)
         for part, key in keys.items() if keys else ():
             if 0 <= part < len(entries) and entries[part].key is not None:
                 entries[part] = entries[part]._replace(key=key)
-        self._batch.append((self._number, frame, entries))
-        self._size += len(frame.text)
+        self._batch.add(self._number, frame, entries)
         self._last = max(self._last, frame.at)
         self._http = self._http or is_http(frame.channel)
         self.frames += 1
-        if len(self._batch) >= _BATCH_FRAMES or self._size >= _BATCH_BYTES:
+        if len(self._batch.frames) >= _BATCH_FRAMES or self._batch.size >= _BATCH_BYTES:
             self._flush()
 
     def unfounded(self) -> set[str]:
@@ -86,9 +91,9 @@ class Builder:
         self._writer.close()
 
     def _flush(self) -> None:
-        if self._batch:
+        if self._batch.frames:
             self._writer.append(self._batch, {})
-        self._batch, self._size = [], 0
+        self._batch = Batch()
 
     def _ended_at(self) -> str:
         try:

@@ -7,17 +7,36 @@ in `schema` and `journals`, as a relay makes them, too; `foreign_schema` is only
 from __future__ import annotations
 
 import os
-import sqlite3
 import sys
-from contextlib import closing, suppress
+from time import monotonic, sleep
 
 from ..errors import CassetteError, pasted
+from ..light import closing, sqlite3, suppress
 from . import journals, schema
 
 _MOST_BYTES = 1 << 30  # per value: a cassette may come from a stranger
 _TRIES = 20
+_QUIET = 1.0  # seconds without a new frame: whoever records and has messages to derive adds frames all the time
 _PATIENCE = 5000  # milliseconds that SQLite itself waits for others
 _PLAIN = frozenset(b"/._-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+
+
+class OddRowError(sqlite3.DatabaseError):
+    """A row that no recorder has written."""
+
+    def __init__(self, table: str | None = None) -> None:
+        which = f"a row of its table {table}" if table else "one of its rows"
+        super().__init__(f"{which} holds what does not belong there")
+
+
+def version_of(db: sqlite3.Connection) -> int:
+    """The schema version of an open file."""
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def may_be_recorded(db: sqlite3.Connection) -> bool:
+    """True if somebody may be using an open file. Closing the file after a look at it would give up our locks."""
+    return bool(db.execute("PRAGMA journal_mode").fetchone()[0] == "wal")
 
 
 def connect(path: str) -> sqlite3.Connection:
@@ -35,13 +54,25 @@ def connect_to_read(path: str) -> sqlite3.Connection:
 def _connected(path: str, mode: str) -> sqlite3.Connection:
     """Open a file, the only way to one: SQLite must not follow journals that lead it elsewhere."""
     journals.check(path)
-    return sqlite3.connect(_uri(path, mode), uri=True, isolation_level=None, check_same_thread=mode == "ro")
+    return sqlite3.connect(_uri(path, mode), uri=True, isolation_level=None, check_same_thread=False)
 
 
-def attach_to_read(db: sqlite3.Connection, path: str) -> None:
-    """Attach another file as `new`. Two written together would need a super-journal, which a kill leaves behind."""
+def attach_to_read(db: sqlite3.Connection, path: str, name: str = "new") -> None:
+    """Attach another file. Two written together would need a super-journal, which a kill leaves behind."""
     journals.check(path)
-    db.execute("ATTACH ? AS new", (_uri(path, "ro"),))
+    db.execute(f"ATTACH ? AS {name}", (_uri(path, "ro"),))
+
+
+def make_schema(db: sqlite3.Connection) -> None:
+    """Make an empty file a cassette."""
+    db.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")
+    db.execute("BEGIN IMMEDIATE")
+    if version_of(db) == 0 and not objects(db):
+        for statement in schema.SCHEMA.split(";\n"):
+            db.execute(statement)
+        db.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version = {schema.VERSION}")
+    db.execute("COMMIT")
 
 
 def _uri(path: str, mode: str) -> str:
@@ -59,6 +90,12 @@ def guard(db: sqlite3.Connection) -> None:
         db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
 
 
+def at_once(db: sqlite3.Connection) -> sqlite3.Connection:
+    """A context in which all queries see one state of the file, which is locked once for all of them."""
+    db.execute("BEGIN")
+    return db  # whose own context ends the transaction
+
+
 def switch_to_wal(db: sqlite3.Connection) -> bool:
     """Return whether it succeeded: readers and writers need not wait for each other then."""
     for _ in range(100):
@@ -71,6 +108,24 @@ def switch_to_wal(db: sqlite3.Connection) -> bool:
         db.execute("BEGIN EXCLUSIVE")
         db.execute("COMMIT")
     return False
+
+
+def can_hold_wal(directory: str) -> bool:
+    """Return whether SQLite can write ahead on this file system: a network mount often cannot.
+
+    https://www.sqlite.org/wal.html#advantages
+    """
+    import tempfile
+
+    try:
+        with tempfile.TemporaryDirectory(prefix=".mcp-tape-", dir=directory) as place:
+            db = connect(os.path.join(place, "try.db"))
+            try:
+                return switch_to_wal(db) and db.execute("PRAGMA user_version = 1") is not None
+            finally:
+                db.close()
+    except (OSError, sqlite3.Error):
+        return False
 
 
 def is_locked(error: sqlite3.Error) -> bool:
@@ -96,12 +151,28 @@ def recover(path: str) -> None:
         settle(db)
 
 
+def is_left(db: sqlite3.Connection) -> bool:
+    """Wait to see whether those who record sessions with messages to be derived are gone: they would add frames."""
+    span = f"BETWEEN s.id << {schema.BITS} AND (s.id << {schema.BITS}) + {schema.MOST}"
+    sql = f"SELECT id, (SELECT max(id) FROM facts WHERE id {span}) FROM sessions s WHERE {schema.PENDING}"
+    before, end = db.execute(sql).fetchall(), monotonic() + _QUIET
+    while monotonic() < end:
+        sleep(_QUIET / 10)
+        if db.execute(sql).fetchall() != before:
+            return False
+    return True
+
+
 def settle(db: sqlite3.Connection) -> None:
     """Go back to one file, if nobody else is using it."""
     with suppress(sqlite3.Error):  # somebody reads or records: the last one out does it
         db.execute("PRAGMA busy_timeout = 0")
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        ((busy, *_),) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        ((level,),) = db.execute("PRAGMA synchronous")
+        if not busy:  # all is on the disk, and a power cut may leave the new mode there or the old
+            db.execute("PRAGMA synchronous = OFF")
         db.execute("PRAGMA journal_mode = DELETE")
+        db.execute(f"PRAGMA synchronous = {level}")
 
 
 def copy_with_journals(path: str, copy: str) -> None:
@@ -160,17 +231,23 @@ def check(db: sqlite3.Connection, path: str) -> None:
     """Refuse a file that is no cassette, or one that a stranger has tampered with."""
     if db.execute("PRAGMA application_id").fetchone()[0] != schema.APPLICATION_ID:
         raise CassetteError(f"{path} is a SQLite database, but not a cassette")
-    schema.check_version(path, db.execute("PRAGMA user_version").fetchone()[0])
+    version = version_of(db)
+    schema.check_version(path, version)
     found = objects(db)
-    missing = schema.TABLES - {name for kind, name, _ in found if kind == "table"}
+    wanted = schema.TABLES if version == schema.VERSION else schema.OLDER_TABLES
+    missing = wanted - {name for kind, name, _ in found if kind == "table"}
     if missing:
         raise CassetteError(f"{path} is not a whole cassette: it has no table {', '.join(sorted(missing))}")
     if any(kind == "trigger" for kind, _, _ in found):
         raise CassetteError(f"{path} holds SQL triggers, which a cassette never does; it was left alone")
-    if not schema.STATEMENTS.issuperset(sql for *_, sql in found if sql is not None):
+    statements = {sql for *_, sql in found if sql is not None}
+    if not schema.STATEMENTS.issuperset(statements):
         from . import foreign_schema  # only where it is not ours word for word
 
-        foreign_schema.check(db, path, found)
+        foreign_schema.check(db, path, found, version)
+    if version == schema.VERSION and not statements.issuperset(schema.READING):
+        for view in schema.READING:  # those of the file are not used: a stranger's may be endless
+            db.execute(view.replace("CREATE VIEW", "CREATE TEMP VIEW IF NOT EXISTS", 1))
 
 
 def objects(db: sqlite3.Connection) -> list[tuple[str, str, str | None]]:

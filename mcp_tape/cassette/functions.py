@@ -1,75 +1,88 @@
-"""SQL functions of a cassette's connection (https://www.sqlite.org/appfunc.html), and the joins made of them.
+"""SQL functions of a cassette's connection (https://www.sqlite.org/appfunc.html), and joins that several queries need.
 
-Texts: a message of a batch, the words behind escapes, the request that a message cancels. Arguments come as they stand
-in a table: bytes where they are not UTF-8, anything where a stranger wrote them.
-
-Batches: all messages of one have the number of its frame, so an index leads from each answer to all the requests, and
-from each request to all the answers: with ten thousand of both, a hundred million steps. The functions here lead SQLite
-to the right one at once. Messages outside of batches do without.
+The functions are about texts: a message of a batch, the words behind escapes, the request that a message cancels.
+Arguments come as they stand in a table: bytes where they are not UTF-8, anything where a stranger wrote them.
 """
 
 from __future__ import annotations
 
-import re
-import sqlite3
-from collections.abc import Iterable
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
 
+from ..light import NamedTuple, pattern, sqlite3
 from ..wire import frames, jsontext, protocol
+from . import schema
 
-_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.S)
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from typing import Any
+
+_ESCAPE = pattern(r"(?s)\\(?:u([0-9A-Fa-f]{4})|(.))")
+_MOST = (1 << 63) - 1  # of SQLite's numbers
 _SHORT = {"b": " ", "f": " ", "n": "\n", "r": "\r", "t": "\t"}
-_KEPT = 16  # batches remembered, for each kind of question about them
+EXAMINED = 100  # cancels, for each request of a server
+_KEPT = 16  # batches whose cancels are remembered
 _MOST_TEXT = 16 << 20  # characters remembered; more where one batch has them, or two
-_CANCELS = 100  # examined for each request of a server
-_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
-Places = dict[Any, tuple[Any, ...]]  # by id: the places of the first and the last
+
+# The rows of a frame's messages are those from its own number on, up to the next frame's.
+BEFORE_NEXT = f"{{}}.id < coalesce((SELECT n.id FROM facts n WHERE n.id > ? ORDER BY n.id LIMIT 1), {_MOST})"
 
 
 def text_of(frame: str, part: str) -> str:
-    """SQL for the text of a message: of a batch, its part."""
-    return f"CASE {frame}.kind WHEN 'batch' THEN part_of({frame}.id, {part}) ELSE {frame}.text END"
+    """SQL for the text of a message in a row of `facts`: of a batch, its part."""
+    text = f"coalesce({frame}.text, {frame}.data)"
+    return f"CASE {frame}.kind WHEN 'batch' THEN part_of({frame}.id, {part}) ELSE {text} END"
+
+
+def messages_of(frame: str) -> str:
+    """SQL that joins `m`, the messages of a row of `facts`: all rows up to the next frame."""
+    behind = BEFORE_NEXT.format("m").replace("?", f"{frame}.id")
+    return f"LEFT JOIN messages m ON m.id >= {frame}.id AND {behind} AND m.frame = {frame}.id"
 
 
 def question_of(message: str) -> str:
-    """SQL that joins `q`, the request that a message answers, and `qf`, the frame of that.
-
-    Ids may be repeated in a batch: all parts between the first and the last are examined.
-    """
-    first, last = (f"asked(qf.id, {message}.rpc_id, {end})" for end in range(2))
-    return f"""LEFT JOIN frames qf ON qf.session = {message}.session AND qf.seq = {message}.answers
-    LEFT JOIN messages q ON q.frame = qf.id AND q.rpc_id = {message}.rpc_id AND q.kind = 'request'
-        AND q.part >= CASE qf.kind WHEN 'batch' THEN {first} ELSE {_LEAST} END
-        AND q.part <= CASE qf.kind WHEN 'batch' THEN {last} ELSE {_MOST} END
-        AND q.sender = CASE {message}.sender WHEN 'client' THEN 'server' ELSE 'client' END"""
+    """SQL that joins `q`, the request that a message answers, and `qf`, the frame of that."""
+    asked = f"({message}.session << {schema.BITS}) + {message}.answers"
+    return f"LEFT JOIN messages q ON q.id = {asked} LEFT JOIN facts qf ON qf.id = q.frame"
 
 
-def answer_of(request: str, frame: str) -> str:
-    """SQL that joins `a`, the answer to a request in a frame; further conditions may follow."""
-    ends = [
-        f"CASE {frame}.kind WHEN 'batch' THEN answered({request}.session, {request}.seq, {request}.rpc_id, {end})"
-        f" ELSE {otherwise} END"
-        for end, otherwise in enumerate((_LEAST, _LEAST, _MOST, _MOST))
-    ]
+def answer_of(request: str) -> str:
+    """SQL that joins `a`, the answer to a message that is a request."""
+    number, last = f"({request}.id & {schema.MOST})", f"({request}.id | {schema.MOST})"
+    plain = f"""SELECT min(d.id) FROM derived d WHERE d.cue = {number} AND d.id BETWEEN {request}.id AND {last}
+        AND d.answers IS NULL AND d.exchange IS NULL AND d.method IS NULL AND d.status IS NOT NULL"""
+    named = f"SELECT min(d.id) FROM derived d WHERE d.answers = {number} AND d.id BETWEEN {request}.id AND {last}"
     # A message that is no request needs no look at the index.
-    return f"""LEFT JOIN messages a ON a.session = {request}.session AND a.rpc_id = {request}.rpc_id
-        AND a.answers = CASE {request}.kind WHEN 'request' THEN {request}.seq END
-        AND (a.frame, a.part) >= ({ends[0]}, {ends[1]}) AND (a.frame, a.part) <= ({ends[2]}, {ends[3]})"""
+    return (
+        f"""LEFT JOIN messages a ON a.id = CASE {request}.kind WHEN 'request' THEN coalesce(({plain}), ({named})) END"""
+    )
 
 
-_REQUESTS = "SELECT rpc_id, part FROM messages WHERE frame = ? AND kind = 'request' ORDER BY part"
-_ANSWERS = "SELECT rpc_id, frame, part FROM messages WHERE session = ? AND answers = ? ORDER BY frame, part"
+def of_method(method: str) -> str:
+    """SQL that compares a method so that the index is used, which leaves out the one that most requests have."""
+    return "method = ?" if method == protocol.CALL else f"method = ? AND method <> '{protocol.CALL}'"
+
+
+# The messages of the exchange that a request of the client opened, and that; of a batch, those of all its requests.
+MEMBERS = f"""SELECT id FROM derived WHERE cue = ? AND exchange IS NULL AND id BETWEEN ? AND ?
+    UNION ALL SELECT id FROM derived WHERE exchange = ? AND id BETWEEN ? AND ?
+    UNION ALL SELECT id FROM derived WHERE id >= ? AND cue IS NULL AND exchange IS NULL AND method IS NOT NULL
+    AND rpc_id IS NOT NULL AND {BEFORE_NEXT.format("derived")}"""
+
+
+def members_of(session: int, seq: int) -> tuple[int, ...]:
+    """The values of MEMBERS."""
+    span, frame = schema.row_ids(session), schema.row_id(session, seq)
+    return (seq, *span, seq, *span, frame, frame)
+
+
 # A client's cancel is in the exchange of its request; a server's may be in none.
-_OF_EXCHANGE = f"""SELECT cancelled_by({text_of("cf", "c.part")}, c.part), c.frame, c.part
-    FROM messages c CROSS JOIN frames cf ON cf.id = c.frame
-    WHERE c.session = ? AND c.exchange = ? AND +c.method = '{protocol.CANCELLED}' AND +c.sender = 'client'
-    ORDER BY c.frame, c.part"""
-_THAT_FOLLOW = f"""SELECT cancelled_by({text_of("cf", "c.part")}, c.part), c.frame, c.part
-    FROM (SELECT frame, part, sender FROM messages WHERE session = ? AND method = '{protocol.CANCELLED}'
-        AND frame >= ? ORDER BY frame, part LIMIT ?) c
-    CROSS JOIN frames cf ON cf.id = c.frame WHERE c.sender = ? ORDER BY c.frame, c.part"""
+_CANCELS = f"""SELECT cancelled_by({text_of("cf", "c.part")}, c.part), c.id FROM messages c
+    CROSS JOIN facts cf ON cf.id = c.frame WHERE c.sender = ? AND c.id IN ("""
+_OF_EXCHANGE = f"""{_CANCELS}SELECT id FROM derived WHERE exchange = ? AND id BETWEEN ? AND ?
+    AND method = '{protocol.CANCELLED}') ORDER BY c.id"""
+_THAT_FOLLOW = f"""{_CANCELS}SELECT id FROM derived WHERE method = '{protocol.CANCELLED}' AND id BETWEEN ? AND ?
+    ORDER BY id LIMIT ?) ORDER BY c.id"""
 
 
 class _Batch(NamedTuple):
@@ -88,9 +101,7 @@ class Batches:
         self._db = db
         self._version: int | None = None
         self._batches: dict[int, _Batch] = {}  # the newest is the last
-        self._requests, self._answers, self._cancels = (
-            lru_cache(_KEPT)(partial(places, db)) for places in (_requests, _answers, _cancels)
-        )
+        self._cancels = lru_cache(_KEPT)(partial(_cancels, db))
 
     def part_of(self, frame: Any, part: Any) -> Any:
         """One message of a batch, verbatim; the whole text where it has no such part."""
@@ -98,21 +109,10 @@ class Batches:
         text, spans = self._batches.get(frame) or self._read(frame)
         return text[slice(*spans[part])] if isinstance(part, int) and 0 <= part < len(spans) else text
 
-    def asked(self, frame: Any, rpc_id: Any, end: int) -> Any:
-        """The first (0) or the last (1) part that is a request with an id."""
+    def called_off(self, number: Any, part: Any, sender: Any, rpc_id: Any) -> bool:
+        """Return whether the side that made a request of a batch cancelled it later."""
         self._refresh()
-        return self._requests(frame).get(rpc_id, (None, None))[end]
-
-    def answered(self, session: Any, seq: Any, rpc_id: Any, end: int) -> Any:
-        """Frame (0) and part (1) of the first answer with an id, or those of the last (2, 3)."""
-        self._refresh()
-        return self._answers(session, seq).get(rpc_id, (None,) * 4)[end]
-
-    def called_off(self, session: Any, seq: Any, frame: Any, part: Any, sender: Any, rpc_id: Any) -> bool:
-        """Return whether the side that made a request cancelled it later."""
-        self._refresh()
-        last = self._cancels(session, seq, frame, sender).get(rpc_id, ())[2:]
-        return last > (frame, part)
+        return bool(self._cancels(number - part, sender).get(rpc_id, 0) > number)
 
     def _refresh(self) -> None:
         # The same throughout a query: https://www.sqlite.org/pragma.html#pragma_data_version
@@ -120,39 +120,25 @@ class Batches:
         if version != self._version:
             self._version = version
             self._batches.clear()
-            for kept in (self._requests, self._answers, self._cancels):
-                kept.cache_clear()
+            self._cancels.cache_clear()
 
     def _read(self, frame: int) -> _Batch:
-        text = next((text for (text,) in self._db.execute("SELECT text FROM frames WHERE id = ?", (frame,))), None)
+        rows = self._db.execute("SELECT coalesce(text, data) FROM facts WHERE id = ?", (frame,))
+        text = next((text for (text,) in rows), None)
         while len(self._batches) > 1 and sum(batch.size for batch in self._batches.values()) > _MOST_TEXT:
             del self._batches[next(iter(self._batches))]
         self._batches[frame] = batch = _Batch(text, jsontext.element_spans(text))
         return batch
 
 
-def _requests(db: sqlite3.Connection, frame: Any) -> Places:
-    return _places(db.execute(_REQUESTS, (frame,)))
-
-
-def _answers(db: sqlite3.Connection, session: Any, seq: Any) -> Places:
-    return _places(db.execute(_ANSWERS, (session, seq)))
-
-
-def _cancels(db: sqlite3.Connection, session: Any, seq: Any, frame: Any, sender: Any) -> Places:
-    """Cancellations, by the id that they name."""
+def _cancels(db: sqlite3.Connection, frame: int, sender: str) -> dict[Any, int]:
+    """The last cancellation of each request of a batch, by the id that it names."""
+    last = frame | schema.MOST
     if sender == "client":
-        return _places(db.execute(_OF_EXCHANGE, (session, seq)))
-    ((size,),) = db.execute("SELECT count(*) FROM messages WHERE frame = ?", (frame,))
-    return _places(db.execute(_THAT_FOLLOW, (session, frame, _CANCELS * size, sender)))
-
-
-def _places(rows: Iterable[tuple[Any, ...]]) -> Places:
-    found: Places = {}
-    for rpc_id, *place in rows:
-        first = found[rpc_id][: len(place)] if rpc_id in found else place
-        found[rpc_id] = (*first, *place)
-    return found
+        return dict(db.execute(_OF_EXCHANGE, (sender, frame & schema.MOST, frame, last)))
+    sql = f"SELECT count(*) FROM derived WHERE id >= ? AND {BEFORE_NEXT.format('derived')}"
+    ((size,),) = db.execute(sql, (frame, frame))
+    return dict(db.execute(_THAT_FOLLOW, (sender, frame, last, EXAMINED * size)))
 
 
 def says(text: Any, words: bytes) -> bool:
@@ -189,8 +175,5 @@ def cancelled_by(text: Any, part: Any) -> str | None:
 def add_to(db: sqlite3.Connection) -> None:
     """Add the functions to a connection, which they refer to until it is closed."""
     batches = Batches(db)
-    for function, values in (
-        (says, 2), (cancelled_by, 2), (batches.part_of, 2), (batches.asked, 3), (batches.answered, 4),
-        (batches.called_off, 6),
-    ):  # fmt: skip
+    for function, values in (says, 2), (cancelled_by, 2), (batches.part_of, 2), (batches.called_off, 4):
         db.create_function(function.__name__, values, function, deterministic=True)

@@ -10,7 +10,6 @@ https://www.sqlite.org/atomiccommit.html#_multi_file_commit
 from __future__ import annotations
 
 import os
-import re
 import stat
 
 from ..errors import CassetteError, pasted
@@ -29,6 +28,8 @@ def check(path: str) -> None:
     name = super_journal(path)
     if name is None:
         return
+    import re
+
     # SQLite looks for the name at the end of any journal, also of one that is not hot, when it rolls back.
     if not re.fullmatch(re.escape(path) + "-mj[0-9A-F]{9}", name):
         raise _refused(path, f"{path}-journal", f"would have SQLite delete another file, {pasted(ascii(name)[1:-1])}")

@@ -42,31 +42,33 @@ def pages(
     size = first or most
     while True:
         cursor = db.execute(sql, (*values, *_behind_values(last), size))
-        page, now = _page(cursor, make, tuple(key.values()), text)
+        page, last = _page(cursor, make, tuple(key.values()), last, text)
         if not page:
             return
         yield page
         del page  # before there is another
-        if not all(type(value) is int for value in now) or now <= last:
-            raise sqlite3.DatabaseError("its rows are out of order")
-        last, size = now, most
+        size = most
 
 
 def _page(
-    cursor: sqlite3.Cursor, make: Callable[[Values], T], key: tuple[int, ...], text: int | None
-) -> tuple[list[T], tuple[Any, ...]]:
-    """Rows, and the key of the last of them."""
+    cursor: sqlite3.Cursor, make: Callable[[Values], T], key: tuple[int, ...], last: tuple[int, ...], text: int | None
+) -> tuple[list[T], tuple[int, ...]]:
+    """Rows behind a key, and the key of the last of them."""
     page: list[T] = []
-    row: Values = ()
     size = 0
     with closing(cursor):
         for row in cursor:
-            page.append(make(row))
+            made = make(row)
+            now = tuple(BEFORE_ALL if row[place] is None else row[place] for place in key)
+            if not all(type(value) is int for value in now) or now <= last:
+                raise sqlite3.DatabaseError("its rows are out of order")
+            last = now
+            page.append(made)
             if text is not None:
                 size += len(row[text]) if isinstance(row[text], (str, bytes)) else 0
                 if size >= _PAGE_BYTES:
                     break
-    return page, tuple(BEFORE_ALL if row[place] is None else row[place] for place in key if page)
+    return page, last
 
 
 def _behind(key: tuple[str, ...]) -> str:

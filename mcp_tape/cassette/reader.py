@@ -1,25 +1,28 @@
 """Cassettes on disk, for reading. Never writes; what a killed recorder left is tidied up first.
 
-`Session` and `MessageRow` are the columns of their tables; those of `frames` are the fields of `Frame`. SELECT lists
-are made of them (`columns`), and so are checks (`types_of`, `row_maker`): SQLite takes any type in any column, and a
-stranger may have put it there. What may be too much for memory is read by `Cassette.pages`.
+`Session` and `MessageRow` are columns of `sessions` and `messages`; `FRAME_COLUMNS` give the fields of `Frame`. SELECT
+lists are made of them (`columns`), and so are checks (`types_of`, `row_maker`): SQLite takes any type in any column,
+and a stranger may have put it there. The rows of a session are a range of ids: `schema.row_ids`. What may be too much
+for memory is read by `Cassette.pages`.
 """
 
 from __future__ import annotations
 
 import os
-import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import CassetteError, pasted
+from ..light import NamedTuple, sqlite3
 from ..wire import jsontext
 from ..wire.frames import Exchange, Frame
 from . import file, functions, journals, schema
+from .file import OddRowError
 
+TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from tempfile import TemporaryDirectory
+    from typing import Any
 
     from .pages import T, Values
 
@@ -34,14 +37,6 @@ _UNREADABLE = (sqlite3.Error, OverflowError)  # the latter of a number beyond SQ
 
 class EmptyError(CassetteError):
     """Nothing was ever recorded into the file; not even its tables are there."""
-
-
-class OddRowError(sqlite3.DatabaseError):
-    """A row that no recorder has written."""
-
-    def __init__(self, table: str | None = None) -> None:
-        which = f"a row of its table {table}" if table else "one of its rows"
-        super().__init__(f"{which} holds what does not belong there")
 
 
 class Session(NamedTuple):
@@ -62,6 +57,7 @@ class Session(NamedTuple):
     note: str | None
     extends: int | None
     run: str | None
+    label: str | None
     incomplete: str | None
     key_version: int
 
@@ -69,6 +65,7 @@ class Session(NamedTuple):
 class MessageRow(NamedTuple):
     """A row of `messages`. A request always has a method."""
 
+    id: int
     frame: int
     part: int
     session: int
@@ -102,7 +99,7 @@ def columns(fields: Sequence[str], table: str = "") -> str:
 def types_of(row_type: type) -> tuple[Types, ...]:
     """The types that each field of a row type may be of, by its annotations."""
     # get_type_hints would take a hundred times as long, and start-up counts.
-    annotations = (hint.__forward_arg__ for hint in row_type.__annotations__.values())
+    annotations = (str(getattr(hint, "__forward_arg__", hint)) for hint in row_type.__annotations__.values())
     return tuple(tuple(_BY_NAME[name] for name in text.split(" | ")) for text in annotations)
 
 
@@ -120,14 +117,15 @@ def row_maker(row_type: type[T], table: str | None = None) -> Callable[[Values],
 
 MESSAGE_TYPES = dict(zip(MessageRow._fields, types_of(MessageRow), strict=True))
 _FRAME_TYPES = (int,), (int,), (str,), (str,), (str,), _DATA, (str,), (*_DATA, type(None)), (int,)
-FRAME_COLUMNS = columns(Frame._fields)
+TEXT = "coalesce(text, data)"  # of a frame
+FRAME_COLUMNS = f"seq, elapsed, sender, channel, kind, {TEXT}, eol, head, redactions"
 
 
 def frame_of(values: Values) -> Frame:
     """The frame of a row with `FRAME_COLUMNS`."""
     if not all(map(isinstance, values, _FRAME_TYPES)):
         raise OddRowError("frames")
-    seq, at, sender, channel, kind, text, eol, head, redactions = values
+    seq, at, sender, channel, kind, text, eol, head, redactions, *_ = values
     before = None if head is None else _bytes(head)
     return Frame(seq, at, sender, channel, kind, _bytes(text), _bytes(eol), before, redactions)
 
@@ -140,39 +138,42 @@ _EXCHANGE_TYPES = (
     *(MESSAGE_TYPES[name] for name in ("session", "seq", "sender", "method", "name", "rpc_id")),
     *((int, type(None)), (*_DATA, type(None)), (int,), (*_DATA, type(None)), (int, type(None))),
 )
-_FRAMES = f"SELECT {FRAME_COLUMNS} FROM frames WHERE session = ?"
+OF_SESSION = "id BETWEEN ? AND ?"  # the values are `schema.row_ids`
+_FRAMES = f"SELECT {FRAME_COLUMNS}, id FROM frames WHERE {OF_SESSION}"
 _SESSIONS = f"SELECT {columns(Session._fields)} FROM sessions WHERE "
 _session = row_maker(Session, "sessions")
 # A request that was made again has lost its key, and does not count, whatever its answer.
-_COUNTS = f"""WITH again AS (SELECT session, seq FROM messages
-        WHERE session BETWEEN :first AND :last AND kind = 'request' AND key IS NULL)
+_COUNTS = f"""WITH again AS (SELECT id FROM derived
+        WHERE id BETWEEN :first AND :last AND status = 'retry')
     SELECT session, count(CASE WHEN kind = 'request' AND key IS NOT NULL THEN 1 END),
-    count(CASE WHEN answers IS NOT NULL AND status <> 'retry' AND (session, answers) NOT IN again THEN 1 END),
+    count(CASE WHEN kind = 'response' AND answers IS NOT NULL
+        AND (session << {schema.BITS}) + answers NOT IN again THEN 1 END),
     count(CASE WHEN status IN {FAILED} THEN 1 END)
-    FROM messages WHERE session BETWEEN :first AND :last GROUP BY session"""
-# `at` is that of the row with the maximum: https://www.sqlite.org/lang_select.html#bareagg
-_SIZES = """SELECT session, count(*), max(seq), at FROM frames
-    WHERE session BETWEEN :first AND :last GROUP BY session"""
+    FROM messages WHERE id BETWEEN :first AND :last GROUP BY session"""
+# `elapsed` is that of the row with the maximum: https://www.sqlite.org/lang_select.html#bareagg
+_SIZES = """SELECT session, count(*), max(id), elapsed FROM frames
+    WHERE id BETWEEN :first AND :last GROUP BY session"""
 _EXCHANGES = f"""SELECT q.session, q.seq, q.sender, q.method, q.name, q.rpc_id,
-    af.at - qf.at, {functions.text_of("qf", "q.part")}, q.part, {functions.text_of("af", "a.part")}, a.part
-    FROM messages q JOIN frames qf ON qf.id = q.frame
-    {functions.answer_of("q", "qf")} AND a.sender <> q.sender
-    LEFT JOIN frames af ON af.id = a.frame
-    WHERE q.session = ? AND q.kind = 'request' ORDER BY q.seq, q.part"""
+    af.elapsed - qf.elapsed, {functions.text_of("qf", "q.part")}, q.part, {functions.text_of("af", "a.part")}, a.part
+    FROM messages q JOIN facts qf ON qf.id = q.frame
+    {functions.answer_of("q")} LEFT JOIN facts af ON af.id = a.frame
+    WHERE q.{OF_SESSION} AND q.kind = 'request' ORDER BY q.id"""
 
 
 class Cassette:
-    """A cassette open for reading."""
+    """A cassette open for reading; with a label, only the sessions of that server."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], label: str | None = None) -> None:
         self.path = os.fspath(path)
+        self.label = label
         self._copy: TemporaryDirectory[str] | None = None
+        self.is_older = False  # and read as one of today, in a copy
         _check_readable(self.path, self.path)
         try:
             self._db = self._open()
         except sqlite3.Error as error:
             self._drop_copy()
-            raise CassetteError(file.unreadable(self.path, error)) from None
+            raise self._unreadable(error) from None
         except CassetteError:
             self._drop_copy()
             raise
@@ -202,9 +203,10 @@ class Cassette:
         """Every session, in recorded order, one at a time."""
         return chain.from_iterable(self.session_blocks())
 
-    def session_blocks(self) -> Iterator[list[Session]]:
-        """Every session, some at a time, as there may be very many."""
-        return self.pages(f"{_SESSIONS} 1", (), {"id": 0}, _session, most=_PAGE_SESSIONS)
+    def session_blocks(self, after: int | None = None) -> Iterator[list[Session]]:
+        """Every session, or those behind one, some at a time, as there may be very many."""
+        behind = () if after is None else (after,)
+        return self.pages(f"{_SESSIONS} 1", (), {"id": 0}, _session, after=behind, most=_PAGE_SESSIONS)
 
     def session(self, number: int | None = None) -> Session:
         """One session; without a number the newest."""
@@ -223,7 +225,7 @@ class Cassette:
 
     def counts_of(self, first: int, last: int) -> dict[int, Counts]:
         """Counts of the sessions from one to another, but for empty ones."""
-        span = {"first": first, "last": last}
+        span = {"first": schema.row_ids(first)[0], "last": schema.row_ids(last)[1]}
         found = {
             session: Counts(frames, microseconds=at if isinstance(at, int) else None)
             for session, frames, _, at in self.rows(_SIZES, span)
@@ -235,21 +237,22 @@ class Cassette:
 
     def exchanges(self, session: int) -> list[Exchange]:
         """Every request of a session, of either side, with its answer."""
-        found = self.expected(self.rows(_EXCHANGES, (session,)), _EXCHANGE_TYPES)
+        found = self.expected(self.rows(_EXCHANGES, schema.row_ids(session)), _EXCHANGE_TYPES)
         exchanges = []
         for *row, took, asked, part, answer, of in found:
             outcome = _member(answer, of, "result"), _member(answer, of, "error")
-            exchanges.append(Exchange._make((*row, _member(asked, part, "params"), *outcome, took)))
+            exchanges.append(Exchange._make((*row, _member(asked, part, "params"), *outcome, took, None)))
         return exchanges
 
     def frames(self, session: int) -> Iterator[Frame]:
         """Every frame of a session, in order, verbatim."""
-        text = Frame._fields.index("text")
-        return chain.from_iterable(self.pages(_FRAMES, (session,), {"seq": 0}, frame_of, text=text))
+        text, key = Frame._fields.index("text"), {"id": len(Frame._fields)}
+        return chain.from_iterable(self.pages(_FRAMES, schema.row_ids(session), key, frame_of, text=text))
 
     def frame(self, session: int, seq: int) -> Frame | None:
         """One frame of a session; None where it has no such frame."""
-        return next(iter(self.rows(f"{_FRAMES} AND seq = ?", (session, seq), frame_of)), None)
+        row = schema.row_id(session, seq)
+        return next(iter(self.rows(_FRAMES, (row, row), frame_of)), None)
 
     def pages(
         self, sql: str, values: Sequence[Any], key: Mapping[str, int], make: Callable[[Values], T], **bounds: Any
@@ -264,8 +267,8 @@ class Cassette:
 
     def expected(self, rows: list[Any], types: Sequence[Types], table: str = "messages") -> list[Any]:
         """The rows, if each of their values is of one of these types."""
-        for row in rows:
-            if not all(map(isinstance, row, types)):
+        for column, expected in zip(zip(*rows, strict=True), types, strict=True) if rows else ():
+            if not set(map(type, column)).issubset(expected):
                 raise self.odd(table)
         return rows
 
@@ -289,30 +292,88 @@ class Cassette:
         if file.header_says_wal(self.path) or journals.is_hot(self.path):
             self._settle()
             _check_readable(self.source, self.path)  # it is empty if the first recorder was killed at its start
+        if schema.version_of(self.source) != schema.VERSION:
+            self._convert()
+        # Not while it is open: closing the file after a look at it would give up the locks that SQLite has on it.
+        # https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_
+        may_be_recorded = file.header_says_wal(self.source)
+        db, is_whole = self._connect()
+        if is_whole:
+            return db
+        try:
+            self._complete(db, may_be_recorded)
+        finally:
+            db.close()
+        return self._connect()[0]
+
+    def _connect(self) -> tuple[sqlite3.Connection, bool]:
+        """Return a connection, and whether all messages are there."""
         db = file.connect_to_read(self.source)
         try:
             file.guard(db)
             functions.add_to(db)
-            file.check(db, self.path)
+            with file.at_once(db):
+                file.check(db, self.path)
+                is_whole = db.execute(f"SELECT 1 FROM sessions WHERE {schema.PENDING} LIMIT 1").fetchone() is None
+            if self.label is not None:
+                db.execute(schema.sessions_of(self.label))
+            return db, is_whole
         except BaseException:
             db.close()
             raise
-        return db
+
+    def _complete(self, db: sqlite3.Connection, may_be_recorded: bool) -> None:
+        """Derive what a killed recorder put off; in a copy where we may not write. One that lives does so itself."""
+        from .writer import complete  # only after a kill
+
+        if may_be_recorded and not file.is_left(db):
+            return
+        db.close()
+        if self._copy is None and not file.may_write(self.path):
+            self._read_a_copy()
+        complete(self.source, _stored)
 
     def _settle(self) -> None:
         """Apply journals that were left behind; in a copy where we may not write."""
         if file.may_write(self.path):
             file.recover(self.path)
-            return
+        else:
+            self._read_a_copy()
+
+    def _read_a_copy(self) -> None:
         from tempfile import TemporaryDirectory
 
         self._copy = TemporaryDirectory(prefix="mcp-tape-")
         file.copy_with_journals(self.path, self.source)
         file.recover(self.source)
 
+    def _convert(self) -> None:
+        """Read an older cassette as one of today, in a copy."""
+        from contextlib import closing
+        from tempfile import TemporaryDirectory
+
+        from . import older
+
+        with closing(file.connect_to_read(self.source)) as db:
+            file.guard(db)
+            file.check(db, self.path)
+        self.is_older = True
+        was, before = self.source, self._copy
+        self._copy = TemporaryDirectory(prefix="mcp-tape-")
+        older.convert(was, self.source)
+        if before is not None:
+            before.cleanup()
+
     def _drop_copy(self) -> None:
         if self._copy:
             self._copy.cleanup()
+
+
+def _stored(db: sqlite3.Connection, session: int) -> Iterator[Frame]:
+    return map(
+        frame_of,
+        db.execute(f"SELECT {FRAME_COLUMNS} FROM frames WHERE {OF_SESSION} ORDER BY id", schema.row_ids(session)),
+    )
 
 
 def _member(text: Any, part: int, name: str) -> Any:

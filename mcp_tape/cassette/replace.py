@@ -7,7 +7,8 @@ one removes what a killed one has left.
 `changed` makes such a file of a cassette that nobody uses: a copy, changed, and written anew from what is left in it,
 so that no page holds what was taken out. While it is made, nobody can record into the cassette. Where somebody records
 or reads, a new file would part them from theirs: then the cassette is changed in its place, in transactions, and all
-of its pages are written anew. `opened` changes some rows in their place, without writing the rest anew.
+of its pages are written anew. `opened` changes some rows in their place, without writing the rest anew. A cassette of
+an older schema is one of today's afterwards.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from time import monotonic, sleep
 
 from ..errors import CassetteError, pasted, unchanged
-from . import file, foreign_schema
+from . import file, foreign_schema, older, schema
 
 _ENDING = ".part"
 _PATIENCE, _A_MOMENT = 30.0, 0.1  # seconds
@@ -158,11 +159,11 @@ class _GoneError(FileNotFoundError):
     """Its last owner removed it while it was being locked."""
 
 
-def lock(path: str) -> int | None:
+def lock(path: str, *, wait: bool = False) -> int | None:
     """Lock a file that is made for that; a descriptor for `unlock`, or None while another process has it."""
     while True:
         try:
-            return _locked(path, os.O_WRONLY | os.O_CREAT, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return _locked(path, os.O_WRONLY | os.O_CREAT, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except _GoneError:
             continue
         except BlockingIOError:
@@ -214,6 +215,23 @@ def changed(path: str, check: Check = only_ours, *, also_in_use: bool = True) ->
         yield db
 
 
+def bring_up_to_date(path: str) -> None:
+    """Make a cassette of an older schema anew as one of today, unless somebody else does so meanwhile."""
+
+    def is_done() -> bool:
+        try:
+            if schema.is_old(path):
+                with changed(path, also_in_use=False):
+                    pass
+        except CassetteError as error:
+            if schema.is_old(path) and not isinstance(error, InUseError):
+                raise
+        return not schema.is_old(path)
+
+    if schema.is_old(path) and not _is_done(is_done):
+        raise InUseError(path)
+
+
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
     """Wait for others who write. What goes wrong in it closes the connection, and with that nothing of it counts."""
@@ -232,6 +250,7 @@ def still_open(db: sqlite3.Connection) -> set[int]:
 @contextmanager
 def opened(path: str) -> Iterator[sqlite3.Connection]:
     """Connect to a cassette some rows of which are to be changed in their place, in one transaction."""
+    bring_up_to_date(path)
     try:
         with closing(file.connect(path)) as db:
             file.guard(db)
@@ -266,8 +285,10 @@ def _in_a_copy(path: str, check: Check) -> Iterator[sqlite3.Connection]:
         if os.path.exists(f"{path}-journal"):
             with suppress(sqlite3.Error):  # somebody writes
                 file.drop_journal(path)
-        with _connected(path, check, _hold), beside(path) as part:
-            copy(path, part.file)  # not by the connection that holds the cassette, for which SQLite would wait
+        with _connected(path, check, _hold) as held_open, beside(path) as part:
+            # By the connection: closing the file after a look at it would give up what it holds.
+            make = older.convert if file.version_of(held_open) < schema.VERSION else copy
+            make(path, part.file)  # not by the connection that holds the cassette, for which SQLite would wait
             held = file.identity(path)
             with private(part.file) as db:
                 yield db

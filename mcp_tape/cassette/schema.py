@@ -1,6 +1,7 @@
 """The cassette's schema, and the check of a file's first bytes. Needs no SQLite, as a relay has none.
 
-Facts are stored once; `messages` is derived and can be rebuilt. The header: https://www.sqlite.org/fileformat2.html
+`facts` is what crossed the wire, stored once; `derived` follows from it and can be rebuilt. `frames` and `messages` are
+views of the two, for people and for queries. The header: https://www.sqlite.org/fileformat2.html
 """
 
 from __future__ import annotations
@@ -8,118 +9,167 @@ from __future__ import annotations
 import os
 import stat
 
-from ..errors import CassetteError, pasted
+from ..errors import CassetteError
 
 APPLICATION_ID = 0x4D435054  # "MCPT"
-VERSION = 1
-TABLES = frozenset(("sessions", "frames", "messages"))
-_TRY = "To record into another file: mcp-tape record -o FILE -- CMD"
+VERSION = 2
+OLDEST = 1  # that is read: see `older`
+TABLES = frozenset(("sessions", "facts", "derived"))
+OLDER_TABLES = frozenset(("sessions", "frames", "messages"))
+_TRY = "A cassette is made by: mcp-tape record -o FILE -- CMD"
 
-# No STRICT tables and no ->>: old sqlite3 shells read a cassette too. The views look into a text only where
-# it is JSON, and take out objects only: a string may hold a lone surrogate, which no client could fetch.
+# A row is named by one number: its session, and behind that its number in the session. So neither needs a column or an
+# index of its own, and all of a session stands together.
+BITS = 32
+MOST = (1 << BITS) - 1  # frames and messages of a session
+MOST_SESSIONS = (1 << 31) - 1
+PENDING = "pending IS NOT NULL"  # of a session: messages of frames from this number on are not derived yet
+
+# No STRICT tables, no ->> and no typeof(): old sqlite3 shells, DuckDB and ClickHouse read a cassette too. Each column
+# has one type, so bytes that are no UTF-8 have their own. The views look into a text only where it is JSON, and take
+# out objects only: a string may hold a lone surrogate, which no client could fetch. Casts are for what compares by
+# types: SQLite with a parameter that is a text, DuckDB a text with JSON, which need not be one to it.
+#
+# What nearly every row has is left out of it: the kind of a frame that is a message, the exchange that a cue is the
+# request of, the request that a response to its cue answers. The views put it in. A `cue` is what the server's rows
+# have and the client's do not; 0 is none, -1 is never played. An `exchange` of 0 is none.
 SCHEMA = """
 CREATE TABLE sessions (
-    id INTEGER PRIMARY KEY,
-    started_at TEXT NOT NULL,
-    ended_at TEXT,
-    transport TEXT NOT NULL,
-    target TEXT NOT NULL,
-    protocol_version TEXT,
-    client_name TEXT,
-    client_version TEXT,
-    server_name TEXT,
-    server_version TEXT,
-    exit_code INTEGER,
-    recorder TEXT NOT NULL,
-    note TEXT,
-    extends INTEGER REFERENCES sessions(id),
-    run TEXT,
-    incomplete TEXT,
-    key_version INTEGER NOT NULL
+id INTEGER PRIMARY KEY,
+started_at TEXT NOT NULL,
+ended_at TEXT,
+transport TEXT NOT NULL,
+target TEXT NOT NULL,
+protocol_version TEXT,
+client_name TEXT,
+client_version TEXT,
+server_name TEXT,
+server_version TEXT,
+exit_code INTEGER,
+recorder TEXT NOT NULL,
+note TEXT,
+extends INTEGER REFERENCES sessions(id),
+run TEXT,
+label TEXT,
+incomplete TEXT,
+key_version INTEGER NOT NULL,
+pending INTEGER
 );
-CREATE TABLE frames (
-    id INTEGER PRIMARY KEY,
-    session INTEGER NOT NULL REFERENCES sessions(id),
-    seq INTEGER NOT NULL,
-    at INTEGER NOT NULL,
-    sender TEXT NOT NULL,
-    channel TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    head BLOB,
-    eol TEXT NOT NULL,
-    redactions INTEGER NOT NULL,
-    text,
-    UNIQUE (session, seq)
+CREATE TABLE facts (
+id INTEGER PRIMARY KEY,
+elapsed INTEGER NOT NULL,
+sender TEXT NOT NULL,
+channel TEXT NOT NULL,
+kind TEXT,
+eol TEXT NOT NULL,
+redactions INTEGER NOT NULL,
+head BLOB,
+text TEXT,
+data BLOB
 );
-CREATE TABLE messages (
-    frame INTEGER NOT NULL REFERENCES frames(id),
-    part INTEGER NOT NULL,
-    session INTEGER NOT NULL,
-    seq INTEGER NOT NULL,
-    sender TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    method TEXT,
-    rpc_id TEXT,
-    name TEXT,
-    status TEXT,
-    answers INTEGER,
-    key BLOB,
-    exchange INTEGER,
-    cue INTEGER,
-    PRIMARY KEY (frame, part)
-) WITHOUT ROWID;
-CREATE INDEX messages_key ON messages (session, key, seq) WHERE key IS NOT NULL;
-CREATE INDEX messages_answers ON messages (session, answers) WHERE answers IS NOT NULL;
-CREATE INDEX messages_exchange ON messages (session, exchange) WHERE exchange IS NOT NULL;
-CREATE INDEX messages_cue ON messages (session, cue) WHERE cue IS NOT NULL;
-CREATE INDEX messages_sender ON messages (session, sender, seq);
-CREATE INDEX messages_method ON messages (session, method) WHERE method IS NOT NULL;
+CREATE TABLE derived (
+id INTEGER PRIMARY KEY,
+part INTEGER NOT NULL,
+method TEXT,
+rpc_id TEXT,
+name TEXT,
+status TEXT,
+answers INTEGER,
+exchange INTEGER,
+cue INTEGER,
+key BLOB
+);
+CREATE INDEX derived_key ON derived (key) WHERE key IS NOT NULL;
+CREATE INDEX derived_cue ON derived (cue, status) WHERE cue IS NOT NULL;
+CREATE INDEX derived_exchange ON derived (exchange) WHERE exchange IS NOT NULL;
+CREATE INDEX derived_answers ON derived (answers) WHERE answers IS NOT NULL;
+CREATE INDEX derived_method ON derived (method) WHERE method <> 'tools/call';
+
+CREATE VIEW frames AS
+SELECT id, CAST(id >> 32 AS BIGINT) AS session, CAST(id & 4294967295 AS BIGINT) AS seq, elapsed, sender, channel,
+coalesce(kind, 'message') AS kind, head, eol, redactions, text, data
+FROM facts;
+
+CREATE VIEW messages AS
+SELECT id, CAST(id - part AS BIGINT) AS frame, part, CAST(id >> 32 AS BIGINT) AS session,
+CAST((id - part) & 4294967295 AS BIGINT) AS seq,
+CASE WHEN cue IS NULL THEN 'client' ELSE 'server' END AS sender,
+CASE WHEN method IS NULL THEN CASE WHEN status IS NULL THEN 'noise' ELSE 'response' END
+WHEN rpc_id IS NULL THEN 'notification' ELSE 'request' END AS kind,
+method, rpc_id, name, status,
+CAST(CASE WHEN answers IS NULL AND exchange IS NULL AND cue > 0 AND method IS NULL AND status IS NOT NULL
+THEN cue ELSE answers END AS BIGINT) AS answers,
+key,
+CAST(CASE WHEN exchange > 0 THEN exchange WHEN exchange IS NULL AND cue > 0 THEN cue
+WHEN exchange IS NULL AND cue IS NULL AND method IS NOT NULL AND rpc_id IS NOT NULL
+THEN (id - part) & 4294967295 END AS BIGINT) AS exchange,
+CAST(CASE WHEN cue >= 0 THEN cue END AS BIGINT) AS cue
+FROM derived;
 
 CREATE VIEW exchanges AS
-SELECT q.session, q.seq, qf.at, q.sender, q.method, q.name, q.rpc_id,
-       a.seq AS answer_seq, a.status, af.at - qf.at AS microseconds,
-       CASE WHEN qf.kind <> 'batch' THEN qf.text
-            WHEN typeof(qf.text) = 'text' AND json_valid(qf.text)
-            THEN json_extract(qf.text, '$[' || q.part || ']') END AS request,
-       CASE WHEN af.kind <> 'batch' THEN af.text
-            WHEN typeof(af.text) = 'text' AND json_valid(af.text)
-            THEN json_extract(af.text, '$[' || a.part || ']') END AS response
-FROM messages q
-JOIN frames qf ON qf.id = q.frame
-LEFT JOIN messages a ON a.session = q.session AND a.answers = q.seq
-                    AND a.rpc_id = q.rpc_id AND a.sender <> q.sender
-LEFT JOIN frames af ON af.id = a.frame
-WHERE q.kind = 'request';
+SELECT q.session, q.seq, qf.elapsed, q.sender, q.method, q.name, q.rpc_id,
+a.seq AS answer_seq, a.status, af.elapsed - qf.elapsed AS microseconds,
+CASE WHEN qf.kind = 'batch' THEN CASE WHEN json_valid(qf.text)
+THEN CAST(json_extract(qf.text, '$[' || q.part || ']') AS TEXT) END ELSE qf.text END AS request,
+CASE WHEN af.kind = 'batch' THEN CASE WHEN json_valid(af.text)
+THEN CAST(json_extract(af.text, '$[' || a.part || ']') AS TEXT) END ELSE af.text END AS response
+FROM (SELECT *, coalesce(
+(SELECT min(d.id) FROM derived d WHERE d.cue = m.id & 4294967295 AND d.id >> 32 = m.session
+AND d.answers IS NULL AND d.exchange IS NULL AND d.method IS NULL AND d.status IS NOT NULL),
+(SELECT min(d.id) FROM derived d WHERE d.answers = m.id & 4294967295 AND d.id >> 32 = m.session)) AS answer
+FROM messages m WHERE kind = 'request') q
+JOIN facts qf ON qf.id = q.frame
+LEFT JOIN messages a ON a.id = q.answer
+LEFT JOIN facts af ON af.id = a.frame;
 
 CREATE VIEW tool_calls AS
-SELECT session, seq, at, name AS tool,
-       CASE WHEN typeof(request) = 'text' AND json_valid(request) THEN
-            CASE WHEN json_type(request, '$.params.arguments') IN ('object', 'array')
-            THEN json_extract(request, '$.params.arguments') END END AS arguments,
-       status, microseconds,
-       CASE WHEN typeof(response) = 'text' AND json_valid(response) THEN
-            CASE WHEN json_type(response, '$.result') IN ('object', 'array')
-            THEN json_extract(response, '$.result') END END AS result,
-       CASE WHEN typeof(response) = 'text' AND json_valid(response) THEN
-            CASE WHEN json_type(response, '$.error') IN ('object', 'array')
-            THEN json_extract(response, '$.error') END END AS error
+SELECT session, seq, elapsed, name AS tool,
+CASE WHEN json_valid(request) THEN CASE WHEN lower(json_type(request, '$.params.arguments')) IN ('object', 'array')
+THEN json_extract(request, '$.params.arguments') END END AS arguments,
+status, microseconds,
+CASE WHEN json_valid(response) THEN CASE WHEN lower(json_type(response, '$.result')) IN ('object', 'array')
+THEN json_extract(response, '$.result') END END AS result,
+CASE WHEN json_valid(response) THEN CASE WHEN lower(json_type(response, '$.error')) IN ('object', 'array')
+THEN json_extract(response, '$.error') END END AS error
 FROM exchanges WHERE method = 'tools/call';
 
 CREATE VIEW notifications AS
-SELECT session, seq, at, sender, method,
-       CASE WHEN typeof(text) = 'text' AND json_valid(text) THEN
-            CASE WHEN json_type(text, at_part || '.params') IN ('object', 'array')
-            THEN json_extract(text, at_part || '.params') END END AS params
-FROM (SELECT m.session, m.seq, f.at, m.sender, m.method, f.text,
-             CASE f.kind WHEN 'batch' THEN '$[' || m.part || ']' ELSE '$' END AS at_part
-      FROM messages m JOIN frames f ON f.id = m.frame
-      WHERE m.kind = 'notification');
+SELECT session, seq, elapsed, sender, method,
+CASE WHEN json_valid(text) THEN CASE WHEN lower(json_type(text, place || '.params')) IN ('object', 'array')
+THEN json_extract(text, place || '.params') END END AS params
+FROM (SELECT m.session, m.seq, f.elapsed, m.sender, m.method, f.text,
+CASE WHEN f.kind = 'batch' THEN '$[' || m.part || ']' ELSE '$' END AS place
+FROM messages m JOIN facts f ON f.id = m.frame
+WHERE m.kind = 'notification') n;
 
 CREATE VIEW stderr AS
-SELECT session, seq, at, text FROM frames WHERE kind = 'stderr';
+SELECT session, seq, elapsed, text, data FROM frames WHERE kind = 'stderr';
 """
 
 STATEMENTS = frozenset(statement.strip() for statement in SCHEMA.split(";\n"))  # word for word, as SQLite keeps them
+READING = frozenset(one for one in STATEMENTS if one.startswith(("CREATE VIEW frames", "CREATE VIEW messages")))
+
+
+PAGE_SIZE = 1024  # bytes: most cassettes are small, and a suite keeps thousands
+
+
+def row_id(session: int, seq: int) -> int:
+    """The id of a row of `facts` or `derived`."""
+    return (session << BITS) + seq
+
+
+def row_ids(session: int) -> tuple[int, int]:
+    """The first and the last id that rows of a session may have."""
+    return session << BITS, (session << BITS) + MOST
+
+
+def sessions_of(label: str) -> str:
+    """The statement after which a connection sees the sessions of one server only, whatever it asks.
+
+    Names are looked for among temporary ones first: https://www.sqlite.org/lang_naming.html
+    """
+    quoted = label.replace("'", "''")
+    return f"CREATE TEMP VIEW sessions AS SELECT * FROM main.sessions WHERE label = '{quoted}'"
 
 
 def check_header(path: str) -> None:
@@ -143,6 +193,12 @@ def version_of(path: str) -> int | None:
     return int.from_bytes(head[60:64], "big")
 
 
+def is_old(path: str) -> bool:
+    """Return whether a cassette has an older schema, which is read through a copy."""
+    version = version_of(path)
+    return version is not None and OLDEST <= version < VERSION
+
+
 def _first_bytes(path: str) -> bytes:
     try:
         mode = os.stat(path).st_mode
@@ -159,12 +215,9 @@ def _first_bytes(path: str) -> bytes:
 
 
 def check_version(path: str, version: int) -> None:
-    """Refuse a schema that is newer than this version knows, or older than it reads without a migration."""
-    if version < VERSION:
-        raise CassetteError(
-            f"{path} was made by an older mcp-tape (schema {version}, this one reads {VERSION}); "
-            f"bring it up to date with: mcp-tape migrate {pasted(path)}"
-        )
+    """Refuse a schema that is newer than this version knows, or that there never was."""
+    if version < OLDEST:
+        raise CassetteError(f"{path} has schema {version}, which no mcp-tape has made; it was left alone")
     if version > VERSION:
         raise CassetteError(
             f"{path} was made by a newer mcp-tape (schema {version}, this one knows {VERSION}); "

@@ -1,33 +1,41 @@
-"""Cassettes on disk, for recording. Sessions are appended; several recorders may share one file."""
+"""Cassettes on disk, for recording. Sessions are appended; several recorders may share one file.
+
+Frames are facts, and are stored at once. Messages follow from them, and may be stored later: `sessions.pending` is the
+number of the first frame whose messages are not there yet, and NULL where all are. It alone counts: what somebody else
+has derived meanwhile is not stored twice, and what a killed recorder has left is derived by whoever opens the cassette
+next (see `complete`). So a key that its frame no longer gives is stored with the frame.
+"""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import chain
 from typing import Any
 
+from ..errors import CassetteError, pasted
 from ..wire import jsontext, match
-from ..wire.frames import LEFT_OUT, Entry, Frame
+from ..wire.frames import LEFT_OUT, Frame
+from ..wire.ledger import Ledger
 from . import file, schema
-
-Batch = list[tuple[int, Frame, list[Entry]]]  # with the session that each belongs to
+from .batch import Batch, Entered, Row, insert_frames, insert_messages, message_rows, to_be_retried
 
 _NEVER_CLOSED = "never closed: still being recorded, or the recorder was stopped"
 
-_INSERT_FRAME = (
-    f"INSERT INTO frames (id, session, {', '.join(Frame._fields)}) VALUES (?, ?{', ?' * len(Frame._fields)})"
-)
-INSERT_MESSAGE = """INSERT INTO messages
-    (frame, part, session, seq, sender, kind, method, rpc_id, name, status, answers, key, exchange, cue)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-_FORGET = "UPDATE messages SET key = NULL WHERE session = :session AND sender = 'client' AND seq = :seq"
+_MOST_OWED = 10_000  # messages: they have to be there soon after a kill, too
+_PAID_AT_ONCE = 4_000  # by one transaction: others may have to wait for it
+_CACHE = 512  # kibibytes: a recorder writes much and reads little
+_CHECKPOINT = 16 << 10  # pages: each takes several syncs of the disk, which a recorder waits for
+# A request that was made again; of a batch, all of them.
+_FORGET = f"""UPDATE derived SET key = NULL, status = 'retry' WHERE id >= :frame AND cue IS NULL
+    AND id < coalesce((SELECT min(id) FROM facts WHERE id > :frame), :frame + {schema.MOST})
+    AND method IS NOT NULL AND rpc_id IS NOT NULL"""
 # What waited for it waits for the client's last message before it that is still to be found.
-_WAIT_FOR_EARLIER = """UPDATE messages SET cue = coalesce((
-        SELECT seq FROM messages WHERE session = :session AND sender = 'client' AND seq < :seq
-        AND (kind <> 'request' OR key IS NOT NULL) ORDER BY seq DESC LIMIT 1), 0)
-    WHERE session = :session AND cue = :seq AND exchange IS NOT :seq"""
+_WAIT_FOR_EARLIER = f"""UPDATE derived SET cue = coalesce((
+        SELECT (id - part) & {schema.MOST} FROM derived WHERE id < :frame AND id > :first AND cue IS NULL
+        AND (method IS NULL OR rpc_id IS NULL OR key IS NOT NULL) ORDER BY id DESC LIMIT 1), 0)
+    WHERE cue = :seq AND exchange IS NOT NULL AND exchange <> :seq AND id BETWEEN :first AND :last"""
 
 
 class RemovedError(sqlite3.IntegrityError):
@@ -46,9 +54,12 @@ class Writer:
         before = file.identity(path)
         self._db = file.connect(path)
         try:
+            if before is None:  # there is nothing in it yet that a power cut could harm
+                self._db.execute("PRAGMA synchronous = OFF")
             self.warning = self._prepare(path)
             self._file = file.identity(path)
             self._began: dict[int, str | None] = {}  # by session: when
+            self._owed: list[Batch] = []  # oldest first
             if before not in (None, self._file):  # while we waited for those who made it anew: ours is the old one
                 raise sqlite3.OperationalError("database is locked: another file has taken its place; try again")
         except BaseException:
@@ -67,18 +78,66 @@ class Writer:
         self._began[session] = file.storable(row["started_at"])
         return session
 
-    def append(self, batch: Batch, facts: dict[int, dict[str, str]]) -> None:
-        """Add frames, their messages and the facts that they gave of their sessions, in one transaction."""
+    def append(self, batch: Batch | Iterable[Entered], facts: dict[int, dict[str, str]], later: bool = False) -> None:
+        """Add frames and the facts that they gave of their sessions, in one transaction, and their messages.
+
+        `later`: more frames wait to be stored, so the messages of these may be `owed`.
+        """
+        if not isinstance(batch, Batch):
+            batch = Batch(batch)
+        later = later and not batch.again and not batch.loses_keys
+        due = 0 if later else self.owed
+        if later and self.owed + len(batch.messages) > _MOST_OWED:
+            due = len(batch.messages)
         with self._transaction() as db:
-            self._expect({session for session, _, _ in batch})
-            first: int = db.execute("SELECT coalesce(max(id), 0) + 1 FROM frames").fetchone()[0]
-            rows = ((first + n, session, *_frame_row(frame)) for n, (session, frame, _) in enumerate(batch))
-            db.executemany(_INSERT_FRAME, rows)
-            messages = (message_rows(first + n, *entered) for n, entered in enumerate(batch))
-            db.executemany(INSERT_MESSAGE, chain.from_iterable(messages))
-            forget(db, [(session, seq) for session, _, new in batch for seq in to_be_retried(new)])
+            self._expect(batch.first)
+            insert_frames(db, batch.frames)
+            left = self._pay(db, due)
+            if later:
+                sql = "UPDATE sessions SET pending = ? WHERE id = ? AND pending IS NULL"
+                db.executemany(sql, [(seq, session) for session, seq in batch.first.items()])
+            else:
+                insert_messages(db, batch.messages)
+                forget(db, batch.again)
             for session, found in facts.items():
                 update_session(db, session, found)
+        self._owed = [*left, batch] if later else left
+        batch.frames = []
+
+    def catch_up(self) -> None:
+        """Store some of the messages that are `owed`."""
+        with self._transaction() as db:
+            left = self._pay(db, _PAID_AT_ONCE)
+        self._owed = left
+
+    @property
+    def owed(self) -> int:
+        """Number of messages whose frames are stored, and which are still to be."""
+        return sum(len(owed.messages) for owed in self._owed)
+
+    def _pay(self, db: sqlite3.Connection, least: int) -> list[Batch]:
+        """Store at least so many of the messages that are owed, oldest first; return what is then left to be."""
+        left, paid = list(self._owed), []
+        while left and least > 0:
+            least -= len(left[0].messages)
+            paid.append(left.pop(0))
+        if not paid:
+            return left
+        sessions = set().union(*(owed.first for owed in paid))
+        self._expect(sessions)
+        pending = {session: self._pending(session) for session in sessions}
+        rows = chain.from_iterable(owed.messages for owed in paid)
+        insert_messages(db, (row for row in rows if row[0] >= pending[row[0] >> schema.BITS]))
+        for session in sessions:
+            if pending[session] < schema.row_ids(session)[1]:  # else somebody has derived them all
+                then = next((owed.first[session] for owed in left if session in owed.first), None)
+                db.execute("UPDATE sessions SET pending = ? WHERE id = ?", (then, session))
+        return left
+
+    def _pending(self, session: int) -> int:
+        """The id of the first row of a session that is not derived yet."""
+        (seq,) = self._db.execute("SELECT pending FROM sessions WHERE id = ?", (session,)).fetchone()
+        return schema.row_ids(session)[1] if seq is None else schema.row_id(session, seq)
 
     def finish(self, session: int, facts: dict[str, Any]) -> None:
         with self._transaction() as db:
@@ -104,6 +163,8 @@ class Writer:
         for session in sessions:
             found = self._db.execute("SELECT started_at FROM sessions WHERE id = ?", (session,)).fetchone()
             if found != (self._began[session],):
+                others = [owed.without(session) for owed in self._owed]
+                self._owed = [owed for owed in others if owed.first]
                 raise RemovedError(session)
 
     def is_in_place(self) -> bool:
@@ -119,18 +180,19 @@ class Writer:
     def _prepare(self, path: str) -> str | None:
         # The schema is written before WAL is switched on, so that the file's own header shows what it is.
         db = self._db
-        db.execute("BEGIN IMMEDIATE")
-        if db.execute("PRAGMA user_version").fetchone()[0] == 0 and not file.objects(db):
-            for statement in schema.SCHEMA.split(";\n"):
-                db.execute(statement)
-            db.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
-            db.execute(f"PRAGMA user_version = {schema.VERSION}")
-        db.execute("COMMIT")
+        file.make_schema(db)
         file.check(db, path)
+        if file.version_of(db) != schema.VERSION:
+            raise CassetteError(
+                f"{path} has an older schema; bring it up to date first: mcp-tape migrate {pasted(path)}"
+            )
+        db.execute(f"PRAGMA cache_size = -{_CACHE}")
         if file.switch_to_wal(db):
             db.execute("PRAGMA synchronous = NORMAL")
+            db.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
             db.execute("SELECT 1 FROM sessions").fetchone()  # from the first look on, nobody can make it anew under us
             return None
+        db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA journal_mode = TRUNCATE")
         return "this file system does not allow SQLite's WAL; recording works, readers may have to wait"
 
@@ -159,39 +221,43 @@ def _values(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(file.storable(value) if isinstance(value, str) else value for value in row.values())
 
 
-def _frame_row(frame: Frame) -> tuple[Any, ...]:
-    seq, at, sender, channel, kind, text, eol, head, redactions = frame
-    return seq, at, sender, channel, kind, column_text(text), eol.decode("latin-1"), head, redactions
+def complete(path: str, read: Callable[[sqlite3.Connection, int], Iterable[Frame]]) -> None:
+    """Derive what recorders have put off; `read` gives the frames of a session. Whoever else does so finds it done."""
+    with closing(file.connect(path)) as db, suppress(sqlite3.Error):  # somebody writes, or it cannot be read
+        file.guard(db)
+        db.execute("PRAGMA cache_spill = OFF")  # others who read it meanwhile wait for the commit only
+        db.execute("BEGIN IMMEDIATE")
+        for session, first in db.execute(f"SELECT id, pending FROM sessions WHERE {schema.PENDING}").fetchall():
+            derive_from(db, session, first if isinstance(first, int) else 0, read(db, session))
+        db.execute("COMMIT")
+        file.settle(db)
 
 
-def message_rows(number: int, session: int, frame: Frame, entries: list[Entry]) -> Iterable[tuple[Any, ...]]:
-    """Rows of the messages in one frame, in the order of INSERT_MESSAGE and of reader.MessageRow."""
-    for part, entry in enumerate(entries):
-        m = entry.message
-        yield (
-            number, part, session, frame.seq, frame.sender, m.kind, file.storable(m.method), m.rpc_id,
-            file.storable(m.name), m.status, entry.answers, entry.key, entry.exchange, entry.cue,
-        )  # fmt: skip
+def derive_from(db: sqlite3.Connection, session: int, first: int, frames: Iterable[Frame]) -> Ledger:
+    """Make the messages of a session anew, from a frame on; return the ledger of all of its frames, which are given."""
+    _, end = schema.row_ids(session)
+    db.execute("DELETE FROM derived WHERE id BETWEEN ? AND ?", (schema.row_id(session, first), end))
+    ledger = Ledger()
+    again: list[int] = []
+
+    def rows() -> Iterator[Row]:
+        # Frames are read one by one while rows go into another table: SQLite allows that, and memory stays small.
+        for frame in frames:
+            entries = ledger.derive(frame)
+            again.extend(to_be_retried(entries))
+            if frame.seq >= first:
+                yield from message_rows(session, frame, entries)
+
+    insert_messages(db, rows())
+    forget(db, [(session, seq) for seq in again])
+    update_session(db, session, {"pending": None})
+    return ledger
 
 
 def forget(db: sqlite3.Connection, requests: list[tuple[int, int]]) -> None:
     """Take requests off the tape, each by its session and number; what waited for them waits for earlier ones."""
-    named = [{"session": session, "seq": seq} for session, seq in requests]
-    db.executemany(_FORGET, named)
-    db.executemany(_WAIT_FOR_EARLIER, named)
-
-
-def to_be_retried(entries: list[Entry]) -> list[int]:
-    """Requests that the client had to make again: only the last try is ever found. See `forget`."""
-    # All requests of a batch have one number, which is enough to say once.
-    return list(dict.fromkeys(e.answers for e in entries if e.message.status == "retry" and e.answers is not None))
-
-
-def column_text(text: bytes) -> str | bytes:
-    """TEXT where SQLite can hold it without loss, else BLOB."""
-    if b"\0" in text:
-        return text
-    try:
-        return text.decode()
-    except UnicodeDecodeError:
-        return text
+    for session, seq in requests:
+        first, last = schema.row_ids(session)
+        named = {"frame": schema.row_id(session, seq), "seq": seq, "first": first, "last": last}
+        db.execute(_FORGET, named)
+        db.execute(_WAIT_FOR_EARLIER, named)

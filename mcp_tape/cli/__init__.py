@@ -2,27 +2,29 @@
 
 It owns click, words for people and exit codes; it must not know SQL, the wire or processes, which are below it.
 
-    click_options  click's options, made from the table (mcp_tape/options.py), and values for the API made from them
+    click_options  click's options, made from the table (mcp_tape/options.py)
     output         lines that fit a terminal, colours, JSON, progress
-    names          the cassette of a server, where none is named
     lines          a row of a session as one line
     exchange       `show FILE SEQ`: one exchange, whole
     follow         `show -f`: a session that is being recorded
     filter         the option --filter
     compare        options and output of diff, breaking and verify
+    newest         the newest cassettes, where no file is named
+    wrapping       options of wrap and unwrap, which servers are meant, the change of their files
+    claude         Claude Code's own commands, which change its user's file
     commands/      a module for each command, loaded when it runs
 """
 
 from __future__ import annotations
 
-import errno
 import importlib
 from typing import Any
 
 import click
 
 from .. import __version__
-from ..errors import ServerError, TapeError, harmless
+from ..errors import TapeError
+from ..start.outcome import ended_by
 
 _SECTIONS = {
     "Record and replay": {
@@ -30,12 +32,21 @@ _SECTIONS = {
         "replay": "Be the recorded server.",
         "use": "Replay, record, or both, as the mode says.",
     },
+    "In the clients you use": {
+        "wrap": "Put the tape into a client's servers.",
+        "unwrap": "Take it out again.",
+        "clients": "List the clients that are here, and their servers.",
+        "doctor": "Find out why a client or a recording does not work.",
+    },
     "Read": {
         "ls": "List the sessions on a cassette.",
         "show": "Show a session, one line a message.",
+        "view": "Look through a recording in the browser, also live.",
         "stats": "How often each tool was called, and how long it took.",
+        "why": "Why did it hang? Calls without an answer, and who ended first.",
         "search": "Find messages by their words.",
         "query": "Ask a cassette in SQL.",
+        "mcp": "Let agents read recordings, over MCP.",
     },
     "Compare": {
         "diff": "What changed between two recordings of a server.",
@@ -45,7 +56,7 @@ _SECTIONS = {
         "rules": "List the rules of diff, breaking and verify.",
     },
     "Edit, share and keep": {
-        "export": "Write sessions out as JSON lines, Markdown or raw bytes.",
+        "export": "Write sessions out: JSON lines, Markdown, a page, raw bytes.",
         "load": "Make a cassette of JSON lines.",
         "edit": "Change a recorded session in your editor.",
         "dump": "A cassette as text that stays the same, for git diff.",
@@ -88,51 +99,14 @@ class _Lazy(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except TapeError as error:
-            say(_discreetly(error))
-            ctx.exit(error.exit_code)
-        except KeyboardInterrupt:
-            ctx.exit(130)  # as a shell has it; 1 would mean that something was found
-        except BrokenPipeError:
-            discard_output()  # its reader has seen enough, as with `| head`
-            ctx.exit(ctx.meta.get(_FOUND, 0))
-        except OSError as error:
-            if error.errno != errno.ENOSPC:
-                raise
-            discard_output()  # what is still buffered would fail again
-            say(f"cannot write the output: {error.strerror}; free some space, or write it elsewhere")
-            ctx.exit(1)
-
-
-def _discreetly(error: TapeError) -> str:
-    """Return an error's message without secrets, which a server's URL, command line and last words may hold."""
-    if not isinstance(error, ServerError):
-        return str(error)
-    from ..redaction.diagnostics import hidden
-
-    return hidden(str(error))
+        except (TapeError, KeyboardInterrupt, OSError) as error:
+            ctx.exit(ended_by(error, ctx.meta.get(_FOUND, 0)))
 
 
 def has_found(code: int) -> None:
     """Set the least exit code, which holds even if the reader of our output leaves early."""
     meta = click.get_current_context().meta
     meta[_FOUND] = max(code, meta.get(_FOUND, 0))
-
-
-def discard_output() -> None:
-    from ..transports.process import point_at_null
-
-    point_at_null(1)
-
-
-def say(text: str) -> None:
-    """Print a line for people, to stderr: stdout is for the protocol, or for data."""
-    # A message may quote what a stranger's cassette says: a terminal must not act on it.
-    plain = harmless(text, lambda character: character if character == "\n" else " ")
-    try:
-        click.echo(f"mcp-tape: {plain}", err=True)
-    except OSError:
-        pass  # nobody reads our stderr; that must not stop a recording
 
 
 @click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})

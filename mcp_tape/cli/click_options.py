@@ -1,21 +1,14 @@
-"""Options of the command line: click's, made from the table, and values for the API made from them."""
+"""Options of the command line: click's, made from the table."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
-from ..options import LISTENING, MAX_BODY, Option, known
-from . import say
-
-if TYPE_CHECKING:
-    from ..api import Web
-    from ..record.recorder import Options as RecordOptions
-    from ..redaction.diagnostics import Rules
-    from ..replay.stage import Replay
+from ..options import Option
+from ..start.outcome import MisuseError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,13 +51,19 @@ def given_as(*rows: Option) -> Callable[[F], F]:
     return decorate
 
 
-def _option(row: Option) -> Callable[[F], F]:
+def read_by(read: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """A callback that reads the value of an option, and reports what is wrong with it."""
+
     def take(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         try:
-            return row.taken(value)
+            return None if value is None else read(value)
         except ValueError as error:
             raise click.BadParameter(str(error)) from None
 
+    return take
+
+
+def _option(row: Option) -> Callable[[F], F]:
     names = (row.short, row.flag, row.name) if row.short else (row.flag, row.name)
     more: dict[str, Any] = {"is_flag": True} if row.kind == "flag" else {"multiple": row.multiple}
     if row.default is not None:
@@ -73,66 +72,20 @@ def _option(row: Option) -> Callable[[F], F]:
         more["shell_complete"] = files
     kind = click.Choice(row.kind) if isinstance(row.kind, tuple) else _TYPES.get(row.kind)
     return click.option(
-        *names, metavar=row.metavar, type=kind, callback=take, hidden=bool(row.hidden), help=row.help, **more
+        *names,
+        metavar=row.metavar,
+        type=kind,
+        callback=read_by(row.taken),
+        hidden=bool(row.hidden),
+        help=row.help,
+        **more,
     )
 
 
-def web_from(given: dict[str, Any]) -> Web:
-    """Where to listen and which server to ask. Refuse what does not count there."""
-    from ..api import Web
-
-    more = {name: given[name] for name in ("url", "headers", "cacert", "max_body", "head_timeout") if given.get(name)}
-    if not given["listen"]:
-        if given["allow_remote"]:
-            raise click.UsageError("--allow-remote goes with --listen")
-        for row in (MAX_BODY, *LISTENING):
-            if row.counts == "listening" and given.get(row.name) and not given.get("url"):
-                raise click.UsageError(f"{row.flag} goes with --listen; on stdin and stdout it does not count")
-        return Web(**more)
-    from ..transports.http.addresses import is_loopback
-
-    host, port = given["listen"]
-    if not is_loopback(host):
-        if not given["allow_remote"]:
-            raise click.UsageError(
-                f"--listen {host}:{port} can be reached by other machines; add --allow-remote if that is meant"
-            )
-        say(f"warning: everybody who can reach {host}:{port} can talk to it; there is no password")
-    return Web(host, port, **more)
-
-
-def record_from(command: tuple[str, ...], given: dict[str, Any]) -> RecordOptions:
-    from ..record.recorder import Options
-
-    chosen = {name: value for name, value in given.items() if name in Options._fields and value is not None}
-    chosen |= {"known": known(given)}
-    chosen |= {"target": {"url": given["url"]}, "transport": "http"} if given["url"] else {}
-    words = list(command) if given["no_redact"] else without_home(command)
-    return Options(**{"target": {"command": words}} | chosen, redact=not given["no_redact"])
-
-
-def without_home(words: Sequence[str]) -> list[str]:
-    """Words with ~ for the user's home directory, which is private."""
-    import os
-
-    home = os.path.expanduser("~").rstrip("/")
-    inside = re.compile(rf"(?:^|(?<=[=:,])){re.escape(home)}(?=[/:,]|$)")
-    return [inside.sub("~", word) for word in words] if home.startswith("/") else list(words)
-
-
-def rules_from(given: dict[str, Any]) -> Rules:
-    import os
-
-    from ..redaction.diagnostics import Rules
-
-    keys, paths, values = (given[name] for name in ("redact_keys", "redact_paths", "redact_values"))
-    return Rules(keys, paths, values, named=given["redact_with"], environ=os.environ, known=known(given))
-
-
-def check_faults(options: Replay, listen: object) -> None:
-    """Refuse faults that need HTTP where there is none."""
-    for source in options.faults:
-        from ..replay.faults import ONLY_HTTP, parse
-
-        if not listen and parse(source).kind in ONLY_HTTP:
-            raise click.UsageError(f"--fault {source} is for HTTP: add --listen, or try disconnect or error:CODE")
+def carry_out(run: Callable[..., int], *values: Any) -> None:
+    """Run a command with values that click has read, and end with its exit code."""
+    try:
+        code = run(*values)
+    except MisuseError as error:
+        raise click.UsageError(str(error)) from None
+    click.get_current_context().exit(code)

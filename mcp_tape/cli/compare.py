@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..compare.report import FORMATS
-from ..compare.rules import CATEGORIES, LEVELS
+from ..compare.rules import CATEGORIES, LEVELS, RULES
 from ..options import JSON_PATH, Option
-from . import discard_output
+from ..start.outcome import discard_output
 from .click_options import given_as
 from .output import shows_colours
 
@@ -32,13 +32,25 @@ def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> f
     return value
 
 
+def _known(ctx: click.Context, param: click.Parameter, rules: tuple[str, ...]) -> tuple[str, ...]:
+    for rule in rules:
+        if rule not in RULES:
+            raise click.BadParameter(f"there is no rule {rule!r}; the rules: mcp-tape rules")
+    return rules
+
+
 _OPTIONS = (
     click.option("--category", type=click.Choice(CATEGORIES),
                  help="wire: only what the protocol needs. call: the contract (default). model: what a model reads "
-                 "counts more."),
+                 "counts more. security: only what may turn a model against its user, and all new text, as errors."),
     click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True,
                  help="For people, programs, pull requests, browsers and CI."),
     click.option("--json", "as_json", is_flag=True, help="The same as --format json."),
+    click.option("--level", type=click.Choice(LEVELS),
+                 help="Show no lesser changes; the exit code is the same. Default: info; in text of breaking, error."),
+    click.option("--only", metavar="RULE", multiple=True, callback=_known,
+                 help="Look for changes of this rule only. May be repeated."),
+    click.option("--full", is_flag=True, help="Leave nothing out of long values in text."),
     given_as(Option("ignore_paths", "--ignore-path", "Leave out what changed at this place, e.g. "
                     "'$.result.structuredContent.uptime'.", "JSONPATH", multiple=True, check=JSON_PATH)),
 )  # fmt: skip
@@ -77,7 +89,9 @@ def project_from(given: dict[str, Any]) -> Project:
     from ..compare.project import here, load
 
     chosen = {name: given.get(name) for name in ("category", "fail_on")}
-    return load(here(), **chosen, ignore_paths=given["ignore_paths"])
+    project = load(here(), **chosen, ignore_paths=given["ignore_paths"])
+    off = dict.fromkeys(RULES.keys() - set(given["only"])) if given["only"] else {}
+    return project._replace(levels={**project.levels, **off})
 
 
 def is_text(given: dict[str, Any]) -> bool:
@@ -86,20 +100,58 @@ def is_text(given: dict[str, Any]) -> bool:
 
 
 def show(
-    comparison: Comparison | Sequence[Comparison], project: Project, given: dict[str, Any], file: str | None = None
+    comparison: Comparison | Sequence[Comparison],
+    project: Project,
+    given: dict[str, Any],
+    file: str | None = None,
+    verdict: Callable[[Comparison], str] | None = None,
 ) -> None:
-    """Print a comparison, or several, in the format asked for."""
+    """Print a comparison, or several, in the format asked for. `verdict`: the last line of a text, of a gate."""
+    from ..compare.judging import Comparison
     from ..compare.report import render
 
     form = "json" if given["as_json"] else given["form"]
-    width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
-    fail_on = None if project.fail_on == "never" else project.fail_on
-    ignores = os.path.relpath(project.ignore_path)
-    text = render(comparison, form, shows_colours(), width, fail_on=fail_on, file=file, ignore_file=ignores)
+    several = [comparison] if isinstance(comparison, Comparison) else comparison
+    if form in ("github", "sarif"):
+        several = [one._replace(cassette=from_top(one.cassette)) for one in several]
+        file = from_top(file) if file else file
+    if len(several) > 1 and form != "json":
+        several = [one._replace(unused=()) for one in several[:-1]] + [
+            several[-1]._replace(unused=unused_in_all(several))
+        ]
+    if given["level"] and form != "text":
+        several = [one._replace(changes=one.at_least(given["level"])) for one in several]
+    text = render(
+        several,
+        form,
+        shows_colours(),
+        shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100,
+        fail_on=None if project.fail_on == "never" else project.fail_on,
+        file=file,
+        ignore_file=os.path.relpath(project.ignore_path),
+        full=given["full"],
+        level=given["level"] or ("error" if verdict else "info"),
+        verdict=verdict or (lambda comparison: ""),
+    )
     try:
         click.echo(text, nl=False, color=True)
     except BrokenPipeError:
         discard_output()  # its reader has seen enough, as with `| head`; the exit code still counts
+
+
+def unused_in_all(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
+    """The lines of the ignore file that fit none of several comparisons."""
+    return tuple(line for line in comparisons[0].unused if all(line in one.unused for one in comparisons))
+
+
+def from_top(path: str) -> str:
+    """A path from the top of the repository, as GitHub wants it; others, and what is no path, as they are."""
+    place = os.path.dirname(os.path.abspath(path))
+    while not os.path.exists(os.path.join(place, ".git")):
+        if place == os.path.dirname(place):
+            return path
+        place = os.path.dirname(place)
+    return os.path.relpath(os.path.abspath(path), place) if path and "://" not in path else path
 
 
 def fails(comparison: Comparison, project: Project) -> bool:

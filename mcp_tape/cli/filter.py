@@ -12,6 +12,7 @@ from ..errors import harmless
 from .output import wide
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def filter_option(function: F) -> F:
@@ -27,6 +28,18 @@ def _parsed(ctx: click.Context, param: click.Parameter, value: str) -> Filter:
         return parse(value) if value else EVERYTHING
     except FilterError as error:
         raise click.BadParameter(pointed(value, error)) from None
+
+
+def each(make: Callable[[str], T]) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], tuple[T, ...]]:
+    """A callback for an option that may be repeated, each time with something that has a filter."""
+
+    def made(text: str) -> T:
+        try:
+            return make(text)
+        except FilterError as error:
+            raise click.BadParameter(pointed(text, error)) from None
+
+    return lambda ctx, param, values: tuple(map(made, values))
 
 
 def pointed(text: str, error: FilterError) -> str:

@@ -12,9 +12,11 @@ from ..cassette import file as database
 from ..cassette.pages import BEFORE_ALL
 from ..cassette.query.filters import Filter
 from ..cassette.query.rows import Row, last_seq, session_rows
+from ..cassette.query.sessions import is_open
 from ..cassette.reader import Cassette, Session
-from . import say
-from .lines import echo_line, goes_without_saying, is_narrow, line_of
+from ..formats.lines import goes_without_saying, line_of
+from ..start.outcome import say
+from .lines import echo_line, is_narrow
 from .output import columns, echo, echo_json
 
 _PAUSE = 0.1  # seconds; a recorder writes as often
@@ -39,11 +41,6 @@ def _wait_for(file: str) -> bool:
         waited = True
         time.sleep(_PAUSE)
     return waited
-
-
-def is_open(session: Session) -> bool:
-    """Return whether a session may go on: it has neither an end nor a reason for having none."""
-    return session.ended_at is None and (session.incomplete or "").startswith("never closed")
 
 
 class _Followed:

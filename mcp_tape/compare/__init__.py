@@ -6,6 +6,7 @@ answers. Knows no command line, and writes no cassette but through `cassette.cha
 A comparison runs through the files in this order:
 
     sources      the versions that a command line names: a file, a revision of git, a command, a URL
+    base         cassettes against those of a revision of git
     versions     two versions, and the entry: `compare`
     surface      what a server declares of itself: capabilities, tools, resources, prompts
     recording    what a client asked of it: the calls of a session with their answers

@@ -19,6 +19,7 @@ class _Absent(Enum):
 
 
 ABSENT = _Absent.ABSENT
+NOTHING = ABSENT, ABSENT
 
 
 class Difference(NamedTuple):
@@ -31,12 +32,13 @@ class Difference(NamedTuple):
     note: str = ""  # our words; never part of what identifies a change
     level: Level | None = None
     of: Any = ABSENT  # the params of its call, where nothing else distinguishes it from others of its subject
+    marks: tuple[Any, Any] | None = None  # what its fingerprint is made of, where that is not before and after
 
 
 class Subject(NamedTuple):
     """The thing that has changed: `tool search_issues`, `call tools/call search_issues`."""
 
-    kind: str  # server, tool, resource, template, prompt, call
+    kind: str  # server, tool, resource, template, prompt, skill, call
     name: str
 
     def __str__(self) -> str:
@@ -75,7 +77,8 @@ def change(subject: Subject, found: Difference) -> Change:
     rule = RULES[found.rule]
     level, path = found.level or rule.level, jsonpath.path_text(found.path)
     what = () if found.of is ABSENT else (canonical(found.of),)
-    fingerprint = _fingerprint(rule.id, *subject, path, canonical(found.before), canonical(found.after), *what)
+    values = (found.before, found.after) if found.marks is None else found.marks
+    fingerprint = _fingerprint(rule.id, *subject, path, *map(canonical, values), *what)
     return Change(rule.id, level, rule.category, subject, path, found.before, found.after, found.note, fingerprint)
 
 

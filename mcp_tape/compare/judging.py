@@ -1,11 +1,12 @@
 """Judging: from the differences of two versions to the changes that count.
 
 The checks say what differs, and at most that a difference is milder than its rule. Everything else is decided here, in
-this order. A difference at an ignored path is dropped, and in category `wire` all but the protocol's own. Its level is
-the project's for that rule, else its own, else the rule's, which for some rules rises by one in category `model`. The
-very same change, by its fingerprint, is counted and not repeated. At last the ignore file divides the changes into
-those that are reported and those that are accepted. A fingerprint has no prose of ours in it, so a reworded report
-keeps what was accepted, and the next change at an accepted place is shown again.
+this order. A difference at an ignored path is dropped, in category `wire` all but the protocol's own, and in category
+`security` all but suspicions and new text. Its level is the project's for that rule, else its own, else the rule's,
+which for some rules rises by one in category `model`, and for all is error in `security`. The very same change, by its
+fingerprint, is counted and not repeated. At last the ignore file divides the changes into those that are reported and
+those that are accepted. A fingerprint has no prose of ours in it, so a reworded report keeps what was accepted, and the
+next change at an accepted place is shown again.
 
 A line of `.mcp-tape-ignore` hides one change by its fingerprint, a rule's changes of a subject
 (`tool-removed tool list_labels`; `*` is any text), or what lies at or below a place (`$.inputSchema..title`, perhaps
@@ -23,10 +24,10 @@ from typing import Any, NamedTuple
 from ..errors import SettingsError
 from ..wire.jsonpath import JsonPath, read_path
 from ..wire.jsontext import Path
-from .changes import Change, Difference, Found, change
-from .rules import LEVELS, RULES, Category, Level, risen
+from .changes import ABSENT, Change, Difference, Found, change
+from .rules import LEVELS, NEW_TEXTS, RULES, SUSPICIONS, Category, Level, risen
 
-_KINDS = ("server", "tool", "resource", "template", "prompt", "call")
+_KINDS = ("server", "tool", "resource", "template", "prompt", "skill", "call")
 IGNORE_HEADER = (
     "# Changes that mcp-tape does not report: a fingerprint, a rule and a subject, or a JSONPath. Then why.\n"
 )
@@ -151,10 +152,19 @@ def _level(difference: Difference, settings: Settings) -> Level | None:
     rule = RULES[difference.rule]
     if settings.category == "wire" and rule.category != "wire":
         return None
+    if settings.category == "security" and not _is_suspicious(difference):
+        return None
     if rule.id in settings.levels:
         return settings.levels[rule.id]
+    if settings.category == "security":
+        return "error"
     level = difference.level or rule.level
     return risen(level) if settings.category == "model" and rule.rises else level
+
+
+def _is_suspicious(difference: Difference) -> bool:
+    """True for a suspicion, and for text that was not there before."""
+    return difference.rule in SUSPICIONS or (difference.rule in NEW_TEXTS and difference.after is not ABSENT)
 
 
 def _rank(one: Change) -> tuple[Any, ...]:

@@ -17,6 +17,7 @@ from ..cassette.query.calls import Asked, Question, place_of
 from ..cassette.reader import Cassette
 from ..wire import frames, jsontext, match, protocol
 from ..wire.frames import MessageKind
+from ..wire.jsonpath import JsonPath
 from ..wire.match import rule
 from .surface import GREETINGS, Answer
 
@@ -30,7 +31,7 @@ class Recording:
     def __init__(self, cassette: Cassette, sessions: Sequence[int], ignore_paths: Sequence[str] = ()) -> None:
         self._cassette = cassette
         self.sessions = list(sessions)
-        self._counts = rule([path for path in ignore_paths if path.startswith("$.params")], ())
+        self._counts = rule([JsonPath(path) for path in ignore_paths if path.startswith("$.params")])
         # What is compared as text is often parsed next.
         self._text = lru_cache(1)(partial(calls.message_text, cassette))
         self._stale = {s.id for s in cassette.sessions() if s.key_version != match.KEY_VERSION}

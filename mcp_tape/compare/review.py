@@ -17,13 +17,15 @@ from ..cassette.change import edit
 from ..cassette.reader import Cassette
 from ..errors import CassetteError, TapeError, pasted
 from . import project
-from .changes import Change
+from .changes import SERVER, Change, Difference, Found
 from .judging import Comparison, Settings, ignore_line, parse_ignores
+from .report.wording import clip
 
 ENDING = ".new"
 Decision = Literal["accept", "reject", "ignore"]
 Decisions = Mapping[str, Decision]  # by fingerprint
 Outcome = Literal["replaced", "rejected", "pending"]
+_LONGEST = 200  # characters of a reason
 _SKIPPED_DIRECTORIES = ("node_modules", "__pycache__")
 # What is found only where something breaks.
 _FOLLOWING = ("server-version-not-bumped", "server-version-decreased", "server-major-not-bumped")
@@ -51,6 +53,7 @@ class Settled(NamedTuple):
     ignored: int
     undecided: int
     grave: bool
+    noted: int = 0  # in the ignore file, of the accepted
 
 
 def waiting(cassettes: Iterable[str] = ()) -> list[str]:
@@ -72,7 +75,16 @@ def compared(cassette: str, settings: Settings) -> Pending:
         with _advised(cassette):
             edit.expect(one, digests, cassette)
         old, new = (of_sessions(tape, list(digests), settings.ignore_paths) for tape in (one, other))
-        return Pending(cassette, compare(old, new, settings))
+        ended = [(one.session(number).exit_code, other.session(number).exit_code) for number in digests]
+        return Pending(cassette, compare(old, new, settings, more=list(_exits(ended))))
+
+
+def _exits(codes: Iterable[tuple[int | None, int | None]]) -> Iterator[Found]:
+    """Servers that ended well, and do not any more; not those that a signal ended, which was ours."""
+    for was, code in codes:
+        if was == 0 and code and 0 < code < 128:
+            note = f"the server ended with exit code {code} after its last answer"
+            yield SERVER, Difference("server-exit-code-changed", (), was, code, note)
 
 
 def _digests(new: Cassette) -> dict[int, str]:
@@ -124,13 +136,19 @@ def settle(pending: Pending, decisions: Decisions, ignore_path: str, *, whole: b
     if outcome == "replaced":
         _replace(pending.cassette)
     lines = [(ignore_line(change), "ignored in a review") for change in ignored]
-    if rejected:
-        # The old recording stays, so these would be found again.
-        lines += [(change.fingerprint, f"accepted: {change.rule}") for change in accepted]
-    project.ignore(ignore_path, lines)
+    # Where the old recording stays, all of them would be found again; by a gate that compares with it, the errors are.
+    noted = [change for change in accepted if rejected or (outcome == "replaced" and change.level == "error")]
+    project.ignore(ignore_path, [*lines, *((change.fingerprint, _reason(change)) for change in noted)])
     if not undecided and not grave:
         edit.withdraw(pending.cassette + ENDING)
-    return Settled(pending.cassette, outcome, len(accepted), len(rejected), len(ignored), undecided, grave)
+    counts = (len(accepted), len(rejected), len(ignored), undecided)
+    return Settled(pending.cassette, outcome, *counts, grave, len(noted))
+
+
+def _reason(change: Change) -> str:
+    """What was accepted, for those who read the ignore file."""
+    place = "" if change.path == "$" else f" {change.path}"
+    return clip(f"accepted: {change.rule} {change.subject}{place}", _LONGEST)
 
 
 def _replace(cassette: str) -> None:

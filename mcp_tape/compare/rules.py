@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 Level = Literal["error", "warn", "info"]
-Category = Literal["wire", "call", "model"]
+Category = Literal["wire", "call", "model", "security"]
 
 LEVELS: tuple[Level, ...] = ("error", "warn", "info")  # the worst first
-CATEGORIES: tuple[Category, ...] = ("wire", "call", "model")
+CATEGORIES: tuple[Category, ...] = ("wire", "call", "model", "security")  # the last is a choice of rules of the others
 
 
 class Rule(NamedTuple):
@@ -31,7 +31,7 @@ _SERVER = (
     Rule("protocol-version-removed", "error", "wire", "The server no longer speaks a protocol version."),
     Rule("protocol-version-added", "info", "wire", "The server speaks another protocol version too."),
     Rule("capability-removed", "error", "wire", "The server no longer declares a capability.",
-         otherwise="warn", when="for one that the protocol does not know"),
+         otherwise="warn", when="for one that the protocol does not know; info for one that never worked"),
     Rule("capability-added", "info", "wire", "The server declares another capability."),
     Rule("capability-list-changed-removed", "warn", "wire", "The server no longer tells when a list has changed."),
     Rule("capability-subscribe-removed", "error", "wire", "Resources can no longer be subscribed to."),
@@ -54,10 +54,13 @@ _TOOLS = (
          "The list of tools changed within a session without list_changed."),
 )  # fmt: skip
 _INPUT = (
-    Rule("input-required-property-added", "error", "call", "There is a new required argument, default or not."),
-    Rule("input-property-became-required", "error", "call", "An optional argument is required now."),
+    Rule("input-required-property-added", "error", "call", "There is a new required argument.",
+         otherwise="warn", when="where it has a default"),
+    Rule("input-property-became-required", "error", "call", "An optional argument is required now.",
+         otherwise="warn", when="where it has a default"),
     Rule("input-property-removed", "error", "call", "An argument is gone.",
-         otherwise="warn", when="where arguments that are not in the schema are allowed"),
+         otherwise="warn", when="where arguments that are not in the schema are allowed, unless it was required, or a "
+         "recorded call used it"),
     Rule("input-optional-property-added", "info", "call", "There is a new optional argument.", True),
     Rule("input-property-became-optional", "info", "call", "A required argument is optional now.", True),
     Rule("input-type-changed", "error", "call", "An argument has another type."),
@@ -71,7 +74,7 @@ _INPUT = (
     Rule("input-constraint-tightened", "error", "call",
          "A limit (range, length, number of items, multiple) is narrower."),
     Rule("input-constraint-set", "error", "call", "There is a limit where there was none.",
-         otherwise="warn", when="for the limits of exact integers, which some libraries always set"),
+         otherwise="info", when="for the limits of exact integers, which some libraries always set"),
     Rule("input-constraint-loosened", "info", "call", "A limit is wider, or gone."),
     Rule("input-pattern-added", "error", "call", "A text must fit a pattern or format now.",
          otherwise="warn", when="for a format that few validators check"),
@@ -88,10 +91,11 @@ _INPUT = (
     Rule("input-if-then-added", "error", "call", "There is another condition that must hold in some cases."),
     Rule("input-dependent-required-added", "error", "call", "An argument is required now where another one is given."),
     Rule("input-schema-changed", "warn", "call", "A schema differs in a way that no other rule can judge."),
-    Rule("input-default-changed", "warn", "call", "Leaving an argument out means something else."),
+    Rule("input-default-changed", "warn", "call", "Leaving an argument out means something else.",
+         otherwise="info", when="where the same values are listed in another order"),
     Rule("input-header-mapping-changed", "warn", "wire", "An argument is sent in another HTTP header (x-mcp-header)."),
     Rule("schema-dialect-changed", "warn", "call", "A schema is written in another dialect of JSON Schema.",
-         otherwise="info", when="where one side does not name its own"),
+         otherwise="info", when="where one side does not name its own, or no keyword means something else in it"),
     Rule("input-property-description-changed", "info", "model", "The description of an argument differs.", True),
 )  # fmt: skip
 _OUTPUT = (
@@ -113,7 +117,7 @@ _OUTPUT = (
          otherwise="warn", when="where another one may have given the same"),
     Rule("output-constraint-loosened", "error", "call",
          "A limit on a result (range, length, pattern, number of items) is wider, or gone.",
-         otherwise="warn", when="for a format that few validators check, or the limits of exact integers"),
+         otherwise="warn", when="for a format that few validators check; info for the limits of exact integers"),
     Rule("output-constraint-tightened", "info", "call", "A limit on a result is narrower."),
     Rule("output-schema-changed", "warn", "call", "A result's schema differs in a way that no other rule can judge."),
 )  # fmt: skip
@@ -148,6 +152,34 @@ _OTHERS = (
     Rule("prompt-description-changed", "info", "model", "What is told about a prompt differs.", True),
     Rule("prompt-messages-changed", "info", "model", "A prompt, asked for in the same way, says something else.", True),
 )  # fmt: skip
+_SKILLS = (
+    Rule("skill-removed", "error", "call", "A skill is gone."),
+    Rule("skill-added", "info", "call", "There is a new skill."),
+    Rule("skill-description-changed", "warn", "model",
+         "The description of a skill, by which models choose it, differs.", True),
+    Rule("skill-frontmatter-changed", "info", "model", "Something else in the frontmatter of a skill differs.",
+         otherwise="warn", when="for the tools that it asks to be allowed"),
+    Rule("skill-file-changed", "warn", "model", "A file of a skill has another digest: it says something else.", True),
+    Rule("skill-file-removed", "warn", "model", "A file of a skill is gone.", True),
+    Rule("skill-file-added", "info", "model", "A skill has a new file.", True),
+    Rule("skill-became-dynamic", "warn", "call",
+         "A skill no longer lists its files with digests: nobody can verify them, and hosts may refuse it.",
+         otherwise="info", when="where it lists them now"),
+)  # fmt: skip
+_WORDING = (
+    Rule("text-steers-model", "warn", "model",
+         "New text gives a model orders: to ignore others, to keep its user in the dark, to pass secrets on."),
+    Rule("text-has-hidden-characters", "warn", "model",
+         "New text has characters that a model reads and nobody sees."),
+    Rule("name-looks-like-another", "warn", "model", "A new name mixes scripts, or looks like another one."),
+    Rule("text-carries-data-out", "warn", "model",
+         "New text has a link that is to be filled in with data, or leads to a service that collects requests."),
+    Rule("schema-text-changed", "info", "model",
+         "A text of a schema differs that no other rule tells of: a title, an example, a comment, an unknown keyword, "
+         "what is said of a result.", True),
+    Rule("definitions-grew", "info", "model",
+         "The definitions of all tools grew by 1000 bytes and a tenth, or that of one by 400 bytes and a quarter."),
+)  # fmt: skip
 _CALLS = (
     Rule("call-ok-to-error", "error", "call", "A call that succeeded fails."),
     Rule("call-error-to-ok", "info", "call", "A call that failed succeeds."),
@@ -158,7 +190,8 @@ _CALLS = (
          otherwise="info", when="where it gives its result at once now"),
     Rule("call-structured-shape-changed", "error", "call", "A result has lost a member, or one has another type.",
          otherwise="info",
-         when="where a member was only added, members are called by data, or the old output schema allows it"),
+         when="where a member was only added, members are called by data, or the old output schema allows it or does "
+         "not have the member"),
     Rule("call-structured-value-changed", "info", "model", "A result has another value.", True),
     Rule("call-text-changed", "info", "model", "A result has another text.", True),
     Rule("call-content-type-changed", "warn", "call", "A result has content of another kind."),
@@ -170,7 +203,7 @@ _CALLS = (
          otherwise="info", when="for the messages that a model is asked about"),
     Rule("server-request-removed", "info", "wire", "During a call the server asks the client for less."),
     Rule("notification-missing", "warn", "wire", "A notification that came does not come.",
-         otherwise="info", when="where progress is told of less often"),
+         otherwise="info", when="for a message of the log, and where progress is told of less often"),
     Rule("notification-added", "info", "wire", "A notification comes that did not come."),
     Rule("notification-reordered", "info", "wire", "The notifications of a call come in another order."),
     Rule("pagination-changed", "warn", "wire", "A list that came whole comes in pages.",
@@ -182,7 +215,9 @@ _CALLS = (
     Rule("call-missing", "warn", "call", "A call was not made that was made before."),
     Rule("call-added", "info", "call", "A call was made that was not made before."),
     Rule("server-crashed", "error", "wire",
-         "The server ended before the client did, ended badly, or stopped answering."),
+         "The server ended before the client did, or stopped answering."),
+    Rule("server-exit-code-changed", "warn", "wire",
+         "The server ended with another exit code than 0 after its last answer."),
 )  # fmt: skip
 
 SECTIONS: dict[str, tuple[Rule, ...]] = {
@@ -192,11 +227,28 @@ SECTIONS: dict[str, tuple[Rule, ...]] = {
     "Tool output: widening breaks": _OUTPUT,
     "Tool metadata and safety": _METADATA,
     "Resources and prompts": _OTHERS,
+    "Skills": _SKILLS,
+    "What a model reads": _WORDING,
     "Recorded behaviour": _CALLS,
 }
 RULES: dict[str, Rule] = {
     rule.id: rule._replace(section=section) for section, rules in SECTIONS.items() for rule in rules
 }
+
+# What may turn a model, or those who trust a tool, against its user: all that counts in category `security`.
+SUSPICIONS = frozenset(
+    """text-steers-model text-has-hidden-characters name-looks-like-another text-carries-data-out skill-became-dynamic
+    tool-became-destructive tool-lost-read-only tool-lost-idempotent tool-became-open-world""".split()
+)
+NEW_TEXTS = frozenset(
+    """instructions-changed tool-added tool-renamed tool-description-changed tool-title-changed tool-meta-changed
+    tool-icons-changed input-required-property-added input-optional-property-added input-property-description-changed
+    input-enum-value-added input-default-changed input-type-widened
+    output-schema-added output-property-added schema-text-changed
+    resource-added resource-template-added resource-description-changed prompt-added prompt-argument-required-added
+    prompt-argument-relaxed prompt-description-changed prompt-messages-changed skill-added skill-description-changed
+    skill-frontmatter-changed skill-file-changed skill-file-added""".split()
+)
 
 
 def risen(level: Level) -> Level:

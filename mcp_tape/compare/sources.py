@@ -1,5 +1,7 @@
 """The versions that a command line names: `tape.db`, `tape.db#3`, `git:v1.2:tapes/tape.db`, a command, a URL.
 
+`tape.db#git` is the server of that name, where a cassette has several.
+
 A live server is only asked what it offers, in either era, and is not recorded.
 """
 
@@ -31,10 +33,11 @@ _CLIENT = {"name": "mcp-tape", "version": __version__}
 
 
 class Place(NamedTuple):
-    """The place of a recorded version: a file, on disk or in a revision of git, and a session of it."""
+    """The place of a recorded version: a file, on disk or in a revision of git, and a session or a server of it."""
 
     path: str
     session: str = "latest"
+    label: str | None = None
     revision: str | None = None
 
 
@@ -44,13 +47,15 @@ def parse(reference: str) -> Place:
         revision, colon, rest = reference[len(_GIT) :].partition(":")
         if not colon or not revision or not rest:
             raise CassetteError(f"{reference!r} does not name a file in git; write it as git:REVISION:path/tape.db")
-        return Place(*_session(rest), revision)
-    return Place(reference) if os.path.exists(reference) else Place(*_session(reference))
+        return _within(rest)._replace(revision=revision)
+    return Place(reference) if os.path.exists(reference) else _within(reference)
 
 
-def _session(text: str) -> tuple[str, str]:
-    path, mark, session = text.rpartition("#")
-    return (path, session) if mark and (session.isdigit() or session in ("latest", "all")) else (text, "latest")
+def _within(text: str) -> Place:
+    path, mark, which = text.rpartition("#")
+    if mark and (which.isdigit() or which in ("latest", "all")):
+        return Place(path, which)
+    return Place(path, label=which) if which and path.endswith(".db") else Place(text)
 
 
 @contextmanager
@@ -58,7 +63,7 @@ def opened(reference: str, ignore_paths: Sequence[str] = ()) -> Iterator[Version
     place = parse(reference)
     with ExitStack() as stack:
         path = place.path if place.revision is None else _from_git(stack, place)
-        cassette = stack.enter_context(Cassette(path))
+        cassette = stack.enter_context(Cassette(path, place.label))
         version = recorded(cassette, place.session, ignore_paths)
         yield version._replace(title=reference) if version.title == path else version
 
@@ -94,7 +99,7 @@ def _blob(place: Place) -> bytes:
         raise CassetteError(f"{revision!r} is no revision of git")
     whys = []
     for name in (f"{revision}:{place.path}", f"{revision}:./{place.path}"):
-        done = _git("cat-file", "blob", name)
+        done = git("cat-file", "blob", name)
         if done.returncode == 0:
             return _fetched(name, revision) if done.stdout.startswith(_LFS) else done.stdout
         whys.append(done.stderr.decode("utf-8", "replace").strip().partition("\n")[0])
@@ -105,7 +110,7 @@ def _blob(place: Place) -> bytes:
 
 def _fetched(name: str, revision: str) -> bytes:
     """Read the file that a pointer of git LFS stands for."""
-    found = _git("cat-file", "--filters", name).stdout
+    found = git("cat-file", "--filters", name).stdout
     if not found or found.startswith(_LFS):
         raise CassetteError(
             f"{_GIT}{name} is a pointer of git LFS, and the cassette itself is not here\n"
@@ -114,7 +119,8 @@ def _fetched(name: str, revision: str) -> bytes:
     return found
 
 
-def _git(*words: str) -> subprocess.CompletedProcess[bytes]:
+def git(*words: str) -> subprocess.CompletedProcess[bytes]:
+    """Run git in the working directory."""
     try:
         return subprocess.run(["git", *words], capture_output=True, stdin=subprocess.DEVNULL, timeout=60, check=False)
     except FileNotFoundError:
@@ -137,13 +143,12 @@ class Survey:
         self._meta: dict[str, Any] = {}
 
     def answers(self, old: Version) -> Iterator[Answer]:
-        """Ask for all that an old version has, in its era first."""
+        """Ask for all that the server declares, in the era of an old version first."""
         greeting = self._greet(old)
         yield greeting
         capabilities = protocol.member(greeting.body.get("result"), "capabilities") or {}
         for kind in protocol.KINDS:
-            wanted = kind.method == protocol.TOOLS or old.surface.lists[kind.method].pages
-            if wanted and kind.capability in capabilities:
+            if protocol.declares(capabilities, kind):
                 yield from self._pages(kind)
 
     def _greet(self, old: Version) -> Answer:

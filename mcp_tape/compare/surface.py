@@ -14,6 +14,7 @@ from ..wire import jsontext, protocol
 LISTS = frozenset(kind.method for kind in protocol.KINDS)
 GREETINGS = (protocol.INITIALIZE, protocol.DISCOVER)
 SURFACE = LISTS | set(GREETINGS)
+NO_METHOD = "the server has no such method"
 
 
 class Answer(NamedTuple):
@@ -56,6 +57,12 @@ class Surface(NamedTuple):
     lists: dict[str, Listed]  # by the method
     unsteady: bool = False  # the tools changed within a session without a notification
 
+    def has_none(self, kind: protocol.Kind) -> bool:
+        """Return whether a server surely offered nothing of a kind: it did not declare it, or did not know its list."""
+        listed = self.lists[kind.method]
+        declared = self.capabilities is None or protocol.declares(self.capabilities, kind)
+        return listed.why == NO_METHOD or (not declared and not listed.pages)
+
 
 def read(answers: Iterable[Answer], notified: Callable[[str], Sequence[tuple[int, int]]]) -> Surface:
     """Read the surface from answers. `notified` gives the places of a notification."""
@@ -65,7 +72,7 @@ def read(answers: Iterable[Answer], notified: Callable[[str], Sequence[tuple[int
     info = _info(result)
     capabilities = protocol.member(result, "capabilities")
     capabilities = capabilities if isinstance(capabilities, dict) else ({} if greeting else None)
-    walks = {kind.method: _walks(kind, answers) for kind in protocol.KINDS}
+    found = {kind.method: walks(kind, answers) for kind in protocol.KINDS}
     return Surface(
         _text(info.get("name")),
         _text(info.get("version")),
@@ -73,8 +80,8 @@ def read(answers: Iterable[Answer], notified: Callable[[str], Sequence[tuple[int
         _text(protocol.member(greeting.params, "protocolVersion")) if greeting else None,
         capabilities,
         _text(protocol.member(result, "instructions")),
-        {kind.method: _listed(kind, walks[kind.method], capabilities) for kind in protocol.KINDS},
-        _is_unsteady(walks[protocol.TOOLS], notified(protocol.TOOLS_CHANGED)),
+        {kind.method: _listed(kind, found[kind.method], capabilities) for kind in protocol.KINDS},
+        _is_unsteady(found[protocol.TOOLS], notified(protocol.TOOLS_CHANGED)),
     )
 
 
@@ -100,33 +107,38 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _walks(kind: protocol.Kind, answers: list[Answer]) -> list[Walk]:
+def walks(kind: protocol.Kind, answers: Iterable[Answer]) -> list[Walk]:
     """Every reading of a list, its pages joined:
     https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination
     """
-    walks: list[Walk] = []
+    found: list[Walk] = []
     for answer in answers:
         if answer.method != kind.method:
             continue
         result = protocol.member(answer.body, "result")
         items = protocol.member(result, kind.member)
-        why = None if isinstance(items, list) else "the answer was an error" if result is None else "it is no list"
+        why = None if isinstance(items, list) else _failure(answer.body) if result is None else "it is no list"
         if protocol.member(result, "nextCursor") not in (None, ""):
             why = "it was not read to its end"
         page = Walk(tuple(items if isinstance(items, list) else ()), 1, answer.place, answer.place, why)
         if protocol.member(answer.params, "cursor") is None:
-            walks.append(page)
-        elif walks:
-            before = walks[-1]
-            walks[-1] = Walk(before.items + page.items, before.pages + 1, before.first, page.last, why)
-    return walks
+            found.append(page)
+        elif found:
+            before = found[-1]
+            found[-1] = Walk(before.items + page.items, before.pages + 1, before.first, page.last, why)
+    return found
+
+
+def _failure(body: Any) -> str:
+    code = protocol.member(protocol.member(body, "error"), "code")
+    return NO_METHOD if code == protocol.METHOD_NOT_FOUND else "the answer was an error"
 
 
 def _listed(kind: protocol.Kind, walks: list[Walk], capabilities: dict[str, Any] | None) -> Listed:
     """The newest complete reading of a list."""
     whole = [walk for walk in walks if walk.why is None]
     if not whole:
-        if capabilities is not None and kind.capability not in capabilities:
+        if capabilities is not None and not protocol.declares(capabilities, kind):
             return Listed({})  # it has none, and says so
         return Listed({}, why=walks[-1].why if walks else f"there is no {kind.method}")
     items: dict[str, list[Any]] = {}

@@ -9,9 +9,12 @@ from ..cassette.reader import Cassette
 from ..replay.selection import select
 from ..wire import protocol
 from .changes import SERVER, Found, of
+from .checks.evidence import with_evidence
 from .checks.resources_prompts import compare_prompts, compare_resources, compare_templates
 from .checks.server import compare_server, compare_version_numbers
+from .checks.skills import compare_skills
 from .checks.tools import compare_tools
+from .checks.wording import compare_instructions, compare_sizes, compare_wording
 from .judging import Comparison, Settings, Unknown, judged
 from .recording import Recording, newest_handshake
 from .surface import SURFACE, Answer, Surface, read
@@ -24,6 +27,7 @@ _BY_KIND = {
     "resource": compare_resources,
     "template": compare_templates,
     "prompt": compare_prompts,
+    "skill": compare_skills,
 }
 
 
@@ -67,7 +71,7 @@ def compare(
     """Compare two versions. `more`: differences that were found by other means."""
     found, unknown, compared = list(more), list[Unknown](), dict[str, int]()
     if "surface" in parts:
-        found += _surface(old, new)
+        found += with_evidence(_surface(old, new), old.recording)
         unknown += _unknown(old, new)
         compared |= {kind.what: len(old.surface.lists[kind.method].items) for kind in _known(old, new)}
     if "calls" in parts:
@@ -86,9 +90,13 @@ def compare(
 
 def _surface(old: Version, new: Version) -> Iterator[Found]:
     yield from of(SERVER, compare_server(old.surface, new.surface))
+    yield from of(SERVER, compare_instructions(old.surface, new.surface))
     for kind in _known(old, new):
-        items = (version.surface.lists[kind.method].items for version in (old, new))
-        yield from _BY_KIND[kind.subject](*items)
+        before, after = (version.surface.lists[kind.method].items for version in (old, new))
+        yield from _BY_KIND[kind.subject](before, after)
+        yield from compare_wording(kind.subject, before, after)
+        if kind.method == protocol.TOOLS:
+            yield from compare_sizes(before, after)
 
 
 def _known(old: Version, new: Version) -> list[protocol.Kind]:
@@ -97,8 +105,11 @@ def _known(old: Version, new: Version) -> list[protocol.Kind]:
 
 
 def _unknown(old: Version, new: Version) -> Iterator[Unknown]:
-    """Parts of the surface that are unknown. For tools that is always grave; else where only the new side is."""
-    for kind in protocol.KINDS:
+    """Parts of the surface that are unknown. For tools that is always grave; else where only the new side is.
+
+    What the old server had none of cannot break, whatever the new one has.
+    """
+    for kind in (kind for kind in protocol.KINDS if not old.surface.has_none(kind)):
         whys = {side: version.surface.lists[kind.method].why for side, version in (("OLD", old), ("NEW", new))}
         missing = [f"{side}: {why}" for side, why in whys.items() if why]
         if missing and (kind.method == protocol.TOOLS or len(missing) == 1):

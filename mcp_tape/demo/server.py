@@ -1,4 +1,4 @@
-"""An MCP server in a few lines: `forecast` reports progress and asks the client's model, all else fails.
+"""An MCP server in a few lines: `forecast` reports progress and asks the client's model, if it may; all else fails.
 
 `python -m mcp_tape.demo.server next` is its next version, which breaks clients: `forecast` needs `days` too.
 """
@@ -23,10 +23,11 @@ _TOOLS = [
 
 
 def main() -> None:
-    lines = _messages()
+    lines, has_model = _messages(), False
     for message in lines:
         if "id" in message:
-            send({"jsonrpc": "2.0", "id": message["id"], **_answer(message, lines)})
+            has_model |= "sampling" in message.get("params", {}).get("capabilities", {})
+            send({"jsonrpc": "2.0", "id": message["id"], **_answer(message, lines, has_model)})
 
 
 def send(message: dict[str, Any]) -> None:
@@ -39,7 +40,7 @@ def _messages() -> Iterator[dict[str, Any]]:
         yield orjson.loads(line)
 
 
-def _answer(message: dict[str, Any], lines: Iterator[dict[str, Any]]) -> dict[str, Any]:
+def _answer(message: dict[str, Any], lines: Iterator[dict[str, Any]], has_model: bool) -> dict[str, Any]:
     params = message.get("params", {})
     match message["method"]:
         case "initialize":
@@ -51,22 +52,26 @@ def _answer(message: dict[str, Any], lines: Iterator[dict[str, Any]]) -> dict[st
         case "tools/call" if params["name"] == "forecast" and not params["arguments"].keys() >= _ARGUMENTS.keys():
             return {"error": {"code": -32602, "message": "days is missing"}}
         case "tools/call" if params["name"] == "forecast":
-            return {"result": {"content": [{"type": "text", "text": _forecast(params, lines)}]}}
+            return {"result": {"content": [{"type": "text", "text": _forecast(params, lines, has_model)}]}}
         case "tools/call":
             return {"error": {"code": -32602, "message": f"Unknown tool: {params['name']}"}}
     return {"error": {"code": -32601, "message": "Method not found"}}
 
 
-def _forecast(params: dict[str, Any], lines: Iterator[dict[str, Any]]) -> str:
-    token = params["_meta"]["progressToken"]
-    for step in (1, 2):
+def _forecast(params: dict[str, Any], lines: Iterator[dict[str, Any]], has_model: bool) -> str:
+    token, city = params.get("_meta", {}).get("progressToken"), params["arguments"]["city"]
+    for step in (1, 2) if token is not None else ():
         progress = {"progressToken": token, "progress": step, "total": 2}
         send({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
-    prompt = {"role": "user", "content": {"type": "text", "text": f"Weather in {params['arguments']['city']}?"}}
+    words = f"Sunny in {city}."
+    if not has_model:
+        return words
+    prompt = {"role": "user", "content": {"type": "text", "text": f"Weather in {city}?"}}
     sampling = {"messages": [prompt], "maxTokens": 20}
     # The server's own ids start at 1 too: each direction has its own ids.
     send({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": sampling})
-    return str(next(lines)["result"]["content"]["text"])
+    reply = next(message for message in lines if "method" not in message)
+    return str(reply["result"]["content"]["text"]) if "result" in reply else words
 
 
 if __name__ == "__main__":

@@ -8,5 +8,6 @@ what is read goes to a builder of `cassette`.
     dump       text that stays the same when nothing of meaning changed, for git diff
     markdown   a report for people
     raw        the bytes of one side
+    lines      a row of a session in words, for show, search and agents
     pretty     JSON laid out, and text made harmless for a terminal
 """

@@ -18,8 +18,8 @@ from ..wire.frames import Frame
 from .pretty import ARROWS, canonical, harmless
 
 _FACTS = (
-    "transport", "target", "protocol_version", "client_name", "client_version", "server_name", "server_version",
-    "exit_code", "note", "extends", "incomplete",
+    "label", "transport", "target", "protocol_version", "client_name", "client_version", "server_name",
+    "server_version", "exit_code", "note", "extends", "incomplete",
 )  # fmt: skip
 _ENDS = ("close", "exit", "open", "comment")  # when they come is a matter of luck, or of patience
 _STDERR = "kind:stderr"

@@ -15,6 +15,7 @@ import orjson
 
 from ..cassette.file import storable
 from ..cassette.reader import Session
+from ..cassette.schema import MOST_SESSIONS
 from ..errors import CassetteError
 from ..wire import jsontext, match
 from ..wire.channels import PIPES, STDERR, STDIO
@@ -23,7 +24,7 @@ from .pretty import json_line
 
 if TYPE_CHECKING:
     from ..cassette.build import Builder
-    from ..cassette.derive import Keys
+    from ..cassette.change.derive import Keys
 
 FORMAT = 1  # of the lines; a reader refuses what is newer
 _LARGEST = 1 << 63
@@ -172,6 +173,8 @@ def _read_session(row: dict[str, Any], known: Mapping[int, object]) -> dict[str,
         raise _WrongError('target is neither text nor an object such as {"command": ["server"]}')
     if row.get("session") is not None:
         found["id"] = _number(row, "session")
+        if not 0 < found["id"] <= MOST_SESSIONS:
+            raise _WrongError(f"session is no number from 1 to {MOST_SESSIONS}; leave it out to have it numbered")
         if found["id"] in known:
             raise _WrongError(f"session {found['id']} is here twice; leave out its number to have it numbered")
     return found

@@ -58,7 +58,7 @@ def _title(session: Session) -> Iterator[str]:
     client = " ".join(filter(None, (session.client_name, session.client_version)))
     facts = (
         ("Recorded", session.started_at), ("Protocol", session.protocol_version), ("Transport", session.transport),
-        ("Client", client), ("Target", session.target), ("Note", session.note),
+        ("Name", session.label), ("Client", client), ("Target", session.target), ("Note", session.note),
     )  # fmt: skip
     yield from (f"- {name}: {_code(value)}\n" for name, value in facts if value)
     if session.exit_code:

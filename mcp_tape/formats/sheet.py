@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
 from typing import NamedTuple, TextIO
 
-from ..cassette import derive, file, replace
+from ..cassette import file, replace
 from ..cassette.build import Builder, building
-from ..cassette.change import edit
+from ..cassette.change import derive, edit
 from ..cassette.query.rows import Label, labelled, last_seq
 from ..cassette.reader import Cassette, Session
 from ..wire import jsontext
@@ -95,7 +95,7 @@ def write(path: str, number: int | None, out: TextIO) -> Written:
     """Write a session, the newest without a number, as text."""
     with Cassette(path) as cassette:
         session = cassette.session(number)
-        is_open = session.ended_at is None and file.header_says_wal(path)
+        is_open = session.ended_at is None and file.may_be_recorded(cassette.connection)
         last = last_seq(cassette, session.id)
         server = " ".join(filter(None, (session.server_name, session.server_version)))
         title = f"Session {session.id} of {os.path.basename(path)}, {server or session.transport}"

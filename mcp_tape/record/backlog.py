@@ -7,21 +7,27 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 import threading
-from collections.abc import Callable
 from time import monotonic, sleep
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 _CHUNK = 1 << 16  # bytes that are read at once
 _LINE_BYTES = 4096  # a line weighs this much more, however short: each takes its time to store
 _MOST_WEIGHT = 64 << 20
-_LEAST_WEIGHT = 4 << 20  # a thousand lines may always wait
-_TAKEN_WEIGHT = 4 << 20  # that is worked on between two looks at the pace
-_TELLING_WEIGHT = 1 << 20  # less says nothing about the pace
+_LEAST_WEIGHT = 1 << 20  # some hundred lines may always wait
+_MOST_TAKEN, _LEAST_TAKEN = 4 << 20, 1 << 18  # that is worked on between two looks at the pace; less says nothing
 # Seconds of work that may wait here: it must be on the cassette soon after a kill, and the pipe may be full then too.
-_AHEAD = 0.3
-_FIRST_PACE = 32 << 20  # weight in a second, before it is known
-_NAP = 0.02  # between two looks at the pipe, so that the writer wakes rarely
-_BUSY = 1 << 14  # bytes at one look: so much comes that the next look needs no nap
+_AHEAD = 0.15
+_AT_ONCE = 0.03  # seconds of work between two looks at the pace
+_FIRST_PACE = 16 << 20  # weight in a second, before it is known
+_GLANCE, _NAP = 0.001, 0.02  # seconds to let more come together, so that the writer wakes rarely
+_BUSY = 1 << 14  # bytes at one look: so much comes that there is no need to let more come
+_STILL_BUSY = 0.05  # seconds after that, without a nap
 
 
 class Backlog:
@@ -44,14 +50,18 @@ class Backlog:
     def _drain(self, reader: int) -> None:
         readable = select.poll()
         readable.register(reader, select.POLLIN)
-        busy = False
+        busy_until = 0.0
         while not self.closed:
-            if not busy and readable.poll() == [(reader, select.POLLIN)]:
-                sleep(_NAP)  # let some more come together
+            # Not at the end of the pipe: what is left has all come.
+            if readable.poll() == [(reader, select.POLLIN)] and monotonic() > busy_until:
+                sleep(_GLANCE)
+                if _waiting(reader) < _BUSY:
+                    sleep(_NAP)
             with self._ready:
                 self._ready.wait_for(self._has_room)
             chunk = os.read(reader, _CHUNK)
-            busy = len(chunk) > _BUSY
+            if len(chunk) > _BUSY:
+                busy_until = monotonic() + _STILL_BUSY
             with self._ready:
                 weight = len(chunk) + _LINE_BYTES * chunk.count(b"\n")
                 if chunk:
@@ -63,6 +73,16 @@ class Backlog:
     def _has_room(self) -> bool:
         return self._weight < min(max(_LEAST_WEIGHT, self._pace * _AHEAD), _MOST_WEIGHT)
 
+    def rest(self, seconds: float) -> None:
+        """Wait as long as that, but not beyond the end of what there is to record."""
+        with self._ready:
+            self._ready.wait_for(lambda: self.closed, seconds)
+
+    @property
+    def waits(self) -> bool:
+        """True if there is more to be taken."""
+        return bool(self._chunks)
+
     def take(self) -> list[bytes]:
         """Wait for more and return it; nothing at the end. What was taken before now counts as stored."""
         with self._ready:
@@ -71,7 +91,8 @@ class Backlog:
             self._ready.notify_all()
             self._ready.wait_for(lambda: self._chunks or self.closed)
             chunks, self._taken = [], 0
-            while self._chunks and self._taken < _TAKEN_WEIGHT:
+            enough = min(max(_LEAST_TAKEN, self._pace * _AT_ONCE), _MOST_TAKEN)
+            while self._chunks and self._taken < enough:
                 chunk, weight = self._chunks.pop(0)
                 chunks.append(chunk)
                 self._taken += weight
@@ -80,6 +101,15 @@ class Backlog:
 
     def _measure(self) -> None:
         """Update the pace of storing: slower counts at once, faster by and by."""
-        if self._taken >= _TELLING_WEIGHT:
+        if self._taken >= _LEAST_TAKEN:
             pace = self._taken / max(self._clock() - self._taken_at, 1e-6)
             self._pace = min(pace, (self._pace + pace) / 2)
+
+
+def _waiting(reader: int) -> int:
+    """Bytes that can be read now."""
+    import fcntl
+    import termios
+
+    found = fcntl.ioctl(reader, termios.FIONREAD, bytes(4))
+    return int.from_bytes(found, sys.byteorder)

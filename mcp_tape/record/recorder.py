@@ -11,44 +11,24 @@ import select
 import struct
 import sys
 import threading
-from collections.abc import Callable
 from time import clock_gettime, monotonic, monotonic_ns
-from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..options import MAX_DECODED
-from ..wire.channels import STDIO
-
+TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..wire.frames import Side
 
 # One record of the pipe: time, length, what, length of the channel's name; then name and bytes.
 HEAD = struct.Struct("<QIBB")
 SERVER, CONTROL = 1, 2  # bits of "what"
-PIPE_BYTES = 1 << 18  # little enough to be stored soon after a kill
+PIPE_BYTES = 1 << 17  # little enough to be stored soon after a kill
 HEAD_START = 0.05  # seconds that the server gets before the writer's own imports; the pipe keeps what comes
 # Seconds that a writer may hold us up while it does nothing at all: it is stopped, or its disk hangs. Where the
 # system does not report the processor time of others, a frame that takes long to redact looks the same.
 _STUCK_AFTER = 5.0 if sys.platform == "linux" else 30.0
 _TOO_LONG = 60.0  # seconds, even if it computes: the client waits too
 _MUCH_TOO_LONG = 600.0  # seconds, when all is said and it only has to finish
-
-
-class Options(NamedTuple):
-    target: dict[str, Any]
-    transport: str = STDIO
-    note: str | None = None
-    run: str | None = None
-    extends: int | None = None  # the session that this one adds to
-    extends_modern: int | None = None  # another, for clients of the modern era
-    when_needed: bool = False  # no session before there is something to record
-    redact: bool = True
-    redact_keys: tuple[str, ...] = ()
-    redact_paths: tuple[str, ...] = ()
-    redact_values: tuple[str, ...] = ()
-    redact_with: tuple[str, ...] = ()  # functions, as module:function
-    max_decoded: int = MAX_DECODED  # bytes that a compressed body may have when it is not compressed
-    headers: tuple[tuple[str, str], ...] = ()  # that we send ourselves: what they say is a secret
-    known: tuple[tuple[str, str], ...] = ()  # variables that are not in our environment, to be hidden as ours are
 
 
 class Summary:
@@ -94,9 +74,9 @@ class Recorder:
 
     def control(self, side: Side, channel: str, **facts: str | int | dict[str, str] | None) -> None:
         """Record an event that is no traffic: a request, a response, an exit."""
-        import json
+        from ..wire.jsontext import dumps
 
-        self._put((side == "server") | CONTROL, channel.encode(), json.dumps(facts).encode())
+        self._put((side == "server") | CONTROL, channel.encode(), dumps(facts).encode())
 
     def close(self) -> Summary:
         """Wait for the writer to store everything, as long as it shows signs of life."""

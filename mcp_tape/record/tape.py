@@ -14,13 +14,14 @@ from ..options import MAX_DECODED
 from ..redaction.redactor import FAILED, Redacted, Redactor
 from ..values import size_text
 from ..wire import frames
-from ..wire.channels import STDERR, is_post
+from ..wire.channels import STDERR, STDIO, is_post
 from ..wire.compression import Decoder, TooLargeError
-from ..wire.frames import LEFT_OUT, Entry, Frame, FrameKind, Message, Side
-from ..wire.framing import Event, Events, Lines, Whole, is_event_stream
+from ..wire.frames import LEFT_OUT, Entry, Frame, FrameKind, Message, Side, UsualLine
+from ..wire.framing import Event, Events, Line, Lines, Whole, is_event_stream
 from ..wire.ledger import Ledger
 
 Sink = Callable[[Frame, list[Entry]], None]
+UsualSink = Callable[[list[UsualLine]], None]
 TOO_LARGE = b"[left out: too large when decompressed]"
 _FIELDS = (b"id:", b"event:", b"retry:")
 
@@ -28,15 +29,25 @@ _FIELDS = (b"id:", b"event:", b"retry:")
 class Tape:
     """Records one session, which began at `zero`."""
 
-    def __init__(self, sink: Sink, redactor: Redactor | None, zero: int = 0, max_decoded: int = MAX_DECODED) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        redactor: Redactor | None,
+        zero: int = 0,
+        max_decoded: int = MAX_DECODED,
+        usual: UsualSink | None = None,
+    ) -> None:
+        """`usual`: a sink for lines that need less; without it all go into the other."""
         self._max_decoded = max_decoded  # bytes that one compressed body may have when it is not compressed
         self._sink = sink
+        self._usual = usual
         self._redactor = redactor
         self._zero = zero
         self._last = 0
         self._framings: dict[tuple[Side, str], Lines | Whole | Events] = {}
         self._decoders: dict[tuple[Side, str], Decoder | None] = {}  # None: what comes is left out
         self.ledger = Ledger()
+        self._numbers = frames.Numbers()
         self.frames = 0
         self.redactions = 0
         self.incomplete: str | None = None
@@ -78,9 +89,9 @@ class Tape:
         if event in ("request", "response", "comment", "endpoint", "failed"):
             redacted = self._redact(text, channel)
             text = redacted.text
-            self.redactions += redacted.count
+            self.redactions += redacted.hidden
         self.frames += 1
-        frame = Frame(self.frames, self._time(at), side, channel, "control", text)
+        frame = Frame(self._numbers.take(side, channel, 0), self._time(at), side, channel, "control", text)
         self._sink(frame, self.ledger.enter(frame, [], text))
 
     def _begin_body(self, side: Side, channel: str, headers: dict[str, str]) -> None:
@@ -124,12 +135,38 @@ class Tape:
         self.incomplete = f"a body of more than {most} when decompressed was left out; see --max-decoded"
 
     def _keep_all(self, side: Side, channel: str, units: list[Any], at: int) -> None:
+        if len(units) > 1 and type(units[0]) is tuple and self._clears(b"\n".join([text for text, _ in units])):
+            self._keep_clear(side, channel, units, at)
+            return
         for unit in units:
             if type(unit) is Event:
                 self._keep_event(side, channel, unit, at)
             else:
                 text, eol = unit
                 self._keep(side, channel, text, eol, at)
+
+    def _keep_clear(self, side: Side, channel: str, lines: list[Line], at: int) -> None:
+        """Keep lines that hold nothing to be hidden. Usual ones take a short way, in blocks."""
+        sink = self._usual if channel == STDIO else None
+        numbers, enter_usual, when = self._numbers, self.ledger.enter_usual, self._time(at)
+        block: list[UsualLine] = []
+        for text, eol in lines:
+            usual = enter_usual(numbers.next, side, text) if sink and eol == b"\n" else None
+            if usual is not None:
+                block.append((numbers.next, when, side, text, usual))
+                numbers.next += 1
+                continue
+            block = self._hand_over(block)
+            self._keep_redacted(side, channel, frames.new(Redacted, (text, text, 0)), eol, at, None)
+        self._hand_over(block)
+
+    def _hand_over(self, block: list[UsualLine]) -> list[UsualLine]:
+        """Keep usual lines; return a block for the next."""
+        if not block or not self._usual:
+            return block
+        self.frames += len(block)
+        self._usual(block)
+        return []
 
     def _keep_event(self, side: Side, channel: str, event: Event, at: int) -> None:
         if event.text is None:
@@ -142,7 +179,13 @@ class Tape:
     def _keep(self, side: Side, channel: str, text: bytes, eol: bytes, at: int, head: bytes | None = None) -> None:
         """Keep a frame, or a part of one: its head and the missing line end distinguish that from a whole one."""
         redacted = self._redact(text, channel)
-        self.redactions += redacted.count
+        self.redactions += redacted.hidden
+        self._keep_redacted(side, channel, redacted, eol, at, self._redacted_head(head, channel))
+
+    def _keep_redacted(
+        self, side: Side, channel: str, redacted: Redacted, eol: bytes, at: int, head: bytes | None
+    ) -> None:
+        text, matched, count = redacted
         self.frames += 1
         kind: FrameKind = "stderr"
         messages: list[Message] = []
@@ -150,14 +193,15 @@ class Tape:
         if is_part:
             kind = "noise"
         elif channel != STDERR:
-            kind, messages = frames.parse(redacted.text)
-        at, head = self._time(at), self._redacted_head(head, channel)
-        frame = Frame(self.frames, at, side, channel, kind, redacted.text, eol, head, redacted.count)
-        self._sink(frame, [] if is_part else self.ledger.enter(frame, messages, redacted.matched))
+            kind, messages = frames.parse(text)
+        seq = self._numbers.take(side, channel, len(messages))
+        frame = frames.new(Frame, (seq, self._time(at), side, channel, kind, text, eol, head, count))
+        self._sink(frame, [] if is_part else self.ledger.enter(frame, messages, matched))
 
     def _time(self, at: int) -> int:
         """The time since the session's start, never going back: frames of channels that were kept back come late."""
-        self._last = max(self._last, at - self._zero)
+        if at - self._zero > self._last:
+            self._last = at - self._zero
         return self._last
 
     def _redacted_head(self, head: bytes | None, channel: str) -> bytes | None:
@@ -166,6 +210,12 @@ class Tape:
             return head
         lines = head.splitlines(keepends=True)
         return b"".join(line if line.startswith(_FIELDS) else self._redact(line, channel).text for line in lines)
+
+    def _clears(self, lines: bytes) -> bool:
+        try:
+            return self._redactor is None or self._redactor.clears(lines)
+        except Exception:  # as it fails closed, each line shall fail by itself
+            return False
 
     def _redact(self, text: bytes, channel: str) -> Redacted:
         if self._redactor is None:

@@ -6,34 +6,49 @@ or a slow disk here does not slow the traffic until the backlog is full.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from datetime import datetime, timezone
+from functools import partial
 from sqlite3 import Error, OperationalError
-from time import time
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import orjson
 
 from .. import __version__
+from ..cassette.batch import Batch
 from ..cassette.file import is_locked
-from ..cassette.writer import Batch, RemovedError, Writer
+from ..cassette.schema import is_old
+from ..cassette.writer import RemovedError, Writer
 from ..errors import CassetteError
 from ..redaction.diagnostics import Rules, redactor
 from ..redaction.redactor import Redactor
 from ..wire.channels import STDIO
-from ..wire.frames import KILLED, Entry, Frame, Side
+from ..wire.frames import KILLED, Entry, Frame, Side, UsualLine
 from .backlog import Backlog
-from .recorder import CONTROL, HEAD, SERVER, Options
-from .sessions import Sessions
+from .options import Options
+from .recorder import CONTROL, HEAD, SERVER
 from .tape import Tape
+
+if TYPE_CHECKING:
+    from .sessions import Sessions
 
 _T = TypeVar("_T")
 Counts = tuple[int, int, int, int]  # frames, exchanges, those that are still open, redactions
-_BATCH_FRAMES, _BATCH_BYTES = 2_000, 4 << 20  # per transaction, at the most
+_BATCH_FRAMES, _BATCH_BYTES = 1000, 4 << 20  # per transaction, at the most
 # Of 5 seconds each, to open or write a file that somebody else holds: a large cassette may just be redacted. What comes
 # meanwhile is in the backlog.
 _TRIES = 12
+
+
+_GARBAGE = 50_000  # objects between two looks for cycles in the memory, which has many objects and few cycles
+
+
+def run(backlog: Backlog, status: int, path: str, options: Options, started: float) -> None:
+    """Record all that comes, in a process that does nothing else."""
+    gc.set_threshold(_GARBAGE)
+    Recording(backlog, status, path, options, started).run()
 
 
 class _Session(NamedTuple):
@@ -44,15 +59,15 @@ class _Session(NamedTuple):
 
 
 class Recording:
-    def __init__(self, backlog: Backlog, status: int, path: str, options: Options) -> None:
+    def __init__(self, backlog: Backlog, status: int, path: str, options: Options, started: float) -> None:
+        """`started`: when the relay did, whose times count from then on."""
         self._status = status
         self._path = path
         self._options = options
         self._backlog = backlog
         self._redactor = _redactor(options)
-        self._batch: Batch = []
-        self._batch_bytes = 0
-        self._started = time()
+        self._batch = Batch()
+        self._started = started
         self._at = 0
         self._exit_code: int | None = None
         self._stopped = False
@@ -69,7 +84,7 @@ class Recording:
             self._say("done 0 0 0 0 ")
             return
         self._open()
-        tape = self._begin(0, STDIO, True) if self._options.transport == STDIO else Sessions(self._begin)
+        tape = self._begin(0, STDIO, True) if self._options.transport == STDIO else self._sessions_over_http()
         rest = self._play(tape, b"".join(chunks))
         self._store()
         while chunks := self._backlog.take():
@@ -79,8 +94,17 @@ class Recording:
         self._store()
         self._finish()
 
+    def _sessions_over_http(self) -> Sessions:
+        from .sessions import Sessions  # on stdio there is one
+
+        return Sessions(self._begin)
+
     def _open(self) -> None:
         try:
+            if is_old(self._path):
+                from ..cassette.replace import bring_up_to_date  # once in the life of a cassette
+
+                bring_up_to_date(self._path)
             self._writer = _patiently(lambda: Writer(self._path), self._wait)
         except (Error, CassetteError) as error:
             self._fail(f"cannot write {self._path}: {error}")
@@ -105,6 +129,7 @@ class Recording:
             "recorder": f"mcp-tape {__version__}",
             "note": redactor.text(options.note) if redactor and options.note else options.note,
             "run": options.run,
+            "label": options.label,
             "extends": options.extends if legacy else options.extends_modern or options.extends,
         }
         if writer is not None and not self._failed:
@@ -113,7 +138,8 @@ class Recording:
                 self._say(f"session {number}")
             except Error as error:
                 self._fail(self._why(error))
-        tape = Tape(lambda frame, entries: self._collect(number, frame, entries), redactor, at, options.max_decoded)
+        sinks = partial(self._collect, number), partial(self._collect_usual, number)
+        tape = Tape(sinks[0], redactor, at, options.max_decoded, sinks[1])
         self._sessions.append(_Session(number, tape))
         return tape
 
@@ -137,8 +163,8 @@ class Recording:
                 tape.end(side, channel, self._at)
                 tape.control(side, channel, {"event": "close"}, self._at)
             at = body + size
-            if len(self._batch) >= _BATCH_FRAMES or self._batch_bytes >= _BATCH_BYTES:
-                self._store()
+            if len(self._batch.frames) >= _BATCH_FRAMES or self._batch.size >= _BATCH_BYTES:
+                self._store(more=True)
         return data[at:]
 
     def _control(self, tape: Tape | Sessions, side: Side, channel: str, payload: bytes) -> None:
@@ -151,34 +177,52 @@ class Recording:
 
     def _collect(self, session: int | None, frame: Frame, entries: list[Entry]) -> None:
         if session is not None and session not in self._removed:
-            self._batch.append((session, frame, entries))
-            self._batch_bytes += len(frame.text)
+            self._batch.add(session, frame, entries)
 
-    def _store(self) -> None:
-        batch, self._batch, self._batch_bytes = self._batch, [], 0
-        if not batch or self._writer is None or self._failed:
+    def _collect_usual(self, session: int | None, lines: list[UsualLine]) -> None:
+        if session is not None and session not in self._removed:
+            self._batch.add_lines(session, lines)
+
+    def _store(self, more: bool = False) -> None:
+        """Store what was collected. While `more` waits, frames go first: their messages follow when nothing waits."""
+        batch, self._batch = self._batch, Batch()
+        writer = self._writer
+        if writer is None:
             return
-        facts = {s.number: news for s in self._sessions if s.number is not None and (news := self._news(s))}
+        if batch.frames and not self._failed:
+            facts = {s.number: news for s in self._sessions if s.number is not None and (news := self._news(s))}
+            later = more or self._backlog.waits or writer.owed > 0
+            self._try(lambda: self._append(writer, batch, facts, later))
+        while writer.owed and not self._failed and not (more or self._backlog.waits):
+            self._try(lambda: self._catch_up(writer))
+
+    def _try(self, store: Callable[[], None]) -> None:
         try:
-            self._append(self._writer, batch, facts)
+            store()
         except Error as error:
             self._fail(self._why(error))
         if self._backlog.closed:
             self._say("alive")  # the relay waits for us to finish
 
-    def _append(self, writer: Writer, batch: Batch, facts: dict[int, dict[str, str]]) -> None:
+    def _append(self, writer: Writer, batch: Batch, facts: dict[int, dict[str, str]], later: bool) -> None:
         try:
-            _patiently(lambda: writer.append(batch, facts), self._wait)
+            _patiently(lambda: writer.append(batch, facts, later), self._wait)
         except RemovedError as removed:
             self._leave(removed)
-            rest = [entry for entry in batch if entry[0] != removed.session]
-            if rest:
+            rest = batch.without(removed.session)
+            if rest.frames:
                 facts.pop(removed.session, None)
-                self._append(writer, rest, facts)
+                self._append(writer, rest, facts, later)
             return
         self._kept = self._counts()
         for number, news in facts.items():
             self._facts.setdefault(number, {}).update(news)
+
+    def _catch_up(self, writer: Writer) -> None:
+        try:
+            _patiently(writer.catch_up, self._wait)
+        except RemovedError as removed:
+            self._leave(removed)
 
     def _leave(self, removed: RemovedError) -> None:
         """The others go on, where there may be others."""

@@ -8,15 +8,27 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ..light import NamedTuple
 from ..wire import jsontext
 from ..wire.channels import STDERR
 from ..wire.secret_names import placeholder
 
+TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, Protocol
+
     from .redactor import Redactor
+
+    class Asked(Protocol):
+        """A request, live or recorded."""
+
+        @property
+        def method(self) -> str | None: ...
+        @property
+        def name(self) -> str | None: ...
+
 
 FAILED = placeholder("failed")
 _REMEMBERED, _LONGEST = 256, 1 << 16  # messages kept to learn secrets from, and bytes of each
@@ -36,15 +48,6 @@ class Rules(NamedTuple):
 
 
 _NONE = Rules()
-
-
-class Asked(Protocol):
-    """A request, live or recorded."""
-
-    @property
-    def method(self) -> str | None: ...
-    @property
-    def name(self) -> str | None: ...
 
 
 def redactor(rules: Rules, most_seen: int | None = None) -> Redactor:

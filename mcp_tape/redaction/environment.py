@@ -5,10 +5,13 @@ SDK clients pass only a handful of variables to the commands they start, so a re
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
-
 from ..errors import TapeError
+from ..light import pattern
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
 
 Pairs = tuple[tuple[str, str], ...]  # names and values
 
@@ -16,11 +19,11 @@ Pairs = tuple[tuple[str, str], ...]  # names and values
 _PASSED_ON = frozenset("HOME LOGNAME PATH SHELL TERM USER".split())
 _ADDED = frozenset("LC_CTYPE PWD OLDPWD SHLVL _ __CF_USER_TEXT_ENCODING".split())
 # A line of an .env file. A quoted value may span lines; outside of quotes ` #` begins a comment.
-_ASSIGNED = re.compile(
-    r"""^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][\w.-]*)[ \t]*=[ \t]*"""
-    r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>[^']*)'|(?P<bare>[^\r\n]*?)(?=[ \t]+\#|[ \t]*$))""",
-    re.M | re.S,
+_ASSIGNED = pattern(
+    r"""(?ms)^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][\w.-]*)[ \t]*=[ \t]*"""
+    r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>[^']*)'|(?P<bare>[^\r\n]*?)(?=[ \t]+\#|[ \t]*$))"""
 )
+_ESCAPED = pattern(r"(?s)\\(.)")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -51,4 +54,4 @@ def _assigned(text: str) -> Iterator[tuple[str, str]]:
         if found["double"] is None:
             yield found["name"], found["single"] if found["single"] is not None else found["bare"]
         else:
-            yield found["name"], re.sub(r"\\(.)", lambda e: _ESCAPES.get(e[1], e[1]), found["double"], flags=re.S)
+            yield found["name"], _ESCAPED.sub(lambda e: _ESCAPES.get(e[1], e[1]), found["double"])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..wire import jsontext, protocol, secret_names
@@ -34,13 +33,12 @@ _LABELS = ("name", "key", "header")  # {"name": "X-Api-Key", "value": V}
 _LONGEST_LABEL = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Redacted:
+class Redacted(NamedTuple):
     """Text to store, text that match keys are made of, and number of values hidden."""
 
     text: bytes
     matched: bytes
-    count: int
+    hidden: int
 
 
 class _Look(NamedTuple):
@@ -96,6 +94,12 @@ class Redactor:
         self._assignments = rules.assignment_rule(self._names.__getitem__, self._see)
         self._private_keys = shapes.PrivateKeys()
 
+    def clears(self, lines: bytes) -> bool:
+        """Return whether nothing is to be hidden in any of several lines: for all at once that is found out faster."""
+        # A user's patterns and functions are given strings, and long texts are looked at without their payloads.
+        each_by_itself = self._private_keys or self._own.rules or len(lines) > _LONG
+        return not each_by_itself and self._look(lines, in_detail=False) is None
+
     def redact(self, text: bytes, channel: str = "", session: int = 0) -> Redacted:
         """Redact a frame's text. `session`: its number, if one redactor serves several."""
         if self._private_keys and self._private_keys.holds(text, (session, channel)):
@@ -147,8 +151,11 @@ class Redactor:
         hidden = {name: self.text(value) if isinstance(value, str) else value for name, value in target.items()}
         return hidden | ({"command": self.arguments(target["command"])} if "command" in target else {})
 
-    def _look(self, text: bytes, names_only: bool = False) -> _Look | None:
-        """Return what to look for; None, and that fast, where there is nothing. Of a user's rules, all or the names."""
+    def _look(self, text: bytes, names_only: bool = False, in_detail: bool = True) -> _Look | None:
+        """Return what to look for; None, and that fast, where there is nothing. Of a user's rules, all or the names.
+
+        Not `in_detail`: that there may be something is enough.
+        """
         probe = _PAYLOADS.sub(b'""', text) if len(text) > _LONG else text
         literal = self._environ.occur(text)
         if b"\\" in probe:
@@ -158,6 +165,8 @@ class Redactor:
                 return self._rules(shapes.ALL, True)
             literal = literal or self._environ.occur(probe)
         named = secret_names.may_name_secrets(probe)
+        if named and not in_detail:
+            return _SEEN_ONLY
         found = shapes.hinted(probe, named)
         own = self._own.may_name(probe) if names_only else self._own.may_hide(text, probe)
         if named or found or literal or own:

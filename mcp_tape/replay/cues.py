@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
 from itertools import count
-from typing import NamedTuple
 
 from ..cassette.lookup.messages import START, Recorded
+from ..light import NamedTuple
 from ..wire import frames, protocol
 from ..wire.frames import Message
 from .selection import Selection
 from .sends import Call, Pending
 from .state import ByName, Calls, State
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
 
 GIVE_WAY_AFTER = 2.0  # seconds of waiting for a request that may never come
 _FEW = 8  # rows that are read again rather than kept
@@ -63,7 +67,7 @@ class Cues:
                 self._state.come.add(row.place)  # also where the client did not want to hear of it
             named = row if row.exchange is not None else self._calls.named_late(row)
             owner = self._owner(row, named)
-            if named is not None and owner is None:
+            if named is not None and owner is None and not self._is_unasked(row):
                 left.append(row)  # of an exchange that this client has not begun
             elif named is not row and self._waits_for_answer(owner):
                 assert owner is not None
@@ -72,6 +76,10 @@ class Cues:
                 due.append(Pending(row, owner))
         cued.left = left
         return due, any(call and pending.call is call and pending.is_answer for pending in due)
+
+    def _is_unasked(self, row: Recorded) -> bool:
+        """Return whether a client gets a message without having asked for it, as before there was `LISTEN`."""
+        return self._state.is_older and row.method in protocol.CHANGES
 
     def _owner(self, row: Recorded, named: Recorded | None) -> Call | None:
         if named is None:

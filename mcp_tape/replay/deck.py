@@ -36,30 +36,20 @@ message is and cues, and when that goes out) and `sends.py` (what is made of it)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
-
 from ..cassette.lookup.messages import Plain, Recorded
 from ..redaction.diagnostics import Discreet
 from ..wire import channels, frames, protocol, rewrite
 from ..wire.frames import Message
 from .cues import Cues, Hearing, Schedule
-from .finder import Finder, Found
+from .finder import Finder
+from .report import Fact
 from .selection import Selection
 from .sends import END, LAST, MISS, Action, Call, Pending, Playback, Send, said
-from .state import Calls
+from .state import Calls, Found
 
+TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
-    from .misses import Advice
-
-
-class Fact(NamedTuple):
-    """Something that happened, for reports."""
-
-    what: Literal["played", "miss", "note"]
-    text: str = ""
-    call: Call | None = None
-    advice: tuple[Advice, ...] = ()  # on a miss
+    from collections.abc import Callable, Sequence
 
 
 class Deck:
@@ -150,7 +140,7 @@ class Deck:
             return None
         if message is None:
             same = self.finder.plain(text)
-            return None if same is None else (self._plain_answer(same[1], same[0], text), same[1].head)
+            return None if same is None else (self._plain_answer(same[1], same[0], text), same[1][4])
         if rewrite.may_be_noteworthy(message):
             return None
         self._discreet.hear(text)
@@ -158,14 +148,17 @@ class Deck:
         if found.plain is None:
             self._found = message, found
             return None
-        return self._plain_answer(found.plain, message.rpc_id or "null", text), found.plain.head
+        return self._plain_answer(found.plain, _id_of(message), text), found.plain[4]
 
-    def _plain_answer(self, plain: Plain, rpc_id: str, text: bytes, channel: str = "") -> bytes:
-        self.state.played += 1
-        self.state.plain.append((rpc_id, channel, text, plain))
-        if self.state.live:  # a client may use an id again
-            self.state.live.pop((channel, rpc_id), None)
-        return rewrite.answer(plain.answer, plain.rpc_id, rpc_id)
+    def _plain_answer(self, plain: Plain, rpc_id: bytes, text: bytes, channel: str = "") -> bytes:
+        place, _, recorded, answer, _ = plain
+        state = self.state
+        state.played += 1
+        state.plain.append((place, rpc_id, channel, text))
+        if state.live:  # a client may use an id again
+            state.live.pop((channel, rpc_id.decode()), None)
+        answer = answer if rpc_id == recorded else rewrite.plain_answer(answer, recorded, rpc_id)
+        return answer if state.put_back is None else state.put_back(answer, text)
 
     def due(self, now: float) -> Sequence[Action]:
         """Return what is to be sent now. Ask after every frame: answers then never depend on how frames arrived."""
@@ -198,6 +191,8 @@ class Deck:
                 if recorded is None and call.reached:
                     self._unanswered(call)
         sends = self._playback.sends(sorted(ready, key=lambda pending: pending.place))
+        if self.state.put_back is not None:
+            sends = [send.fitted(self.state.put_back) for send in sends]
         for send in sends:
             if send.answers and send.call is not None:
                 self._calls.close(send.call)
@@ -244,24 +239,26 @@ class Deck:
             return []
         plainly = self._at_once and parts is None and not rewrite.may_be_noteworthy(message)
         before, self._found = self._found, None
-        if before is not None and before[0] is message:
-            recorded, again, plain = before[1]
-        else:
-            recorded, again, plain = self.finder.find(message, text, part, plainly=plainly)
-        if plainly and plain is not None:
-            answer = self._plain_answer(plain, message.rpc_id or "null", text, channel)
+        found = before[1] if before and before[0] is message else self.finder.find(message, text, part, plainly=plainly)
+        recorded = found.recorded
+        if plainly and found.plain is not None:
+            answer = self._plain_answer(found.plain, _id_of(message), text, channel)
             self.state.replies.append(Send(answer, channel))
             return []
         call = Call(message.rpc_id, channel, recorded, own, message)
-        if recorded is None:
+        if recorded is None or (self.state.is_older and self._selection.modern_result(recorded) is not None):
             self._miss(call)
             return []
         self._note_difference(message, recorded)
         self.state.played += 1
         if self._report_played:
             self._report(Fact("played", "", call))
+        if found.bent is not None:
+            from .matching import inexact
+
+            self._report(inexact.fact(self._selection, call, found.bent, self._discreet))
         self._calls.begin(call, recorded)
-        return [(call, again)]
+        return [(call, found.again)]
 
     def _stood_in(self, call: Call) -> bool:
         answer = self._stand_in(call) if self._stand_in else None
@@ -295,7 +292,7 @@ class Deck:
         asked = self.state.asked.pop(rpc_id, None)
         if asked is not None:
             recorded = self._selection.answer(asked)
-            difference = recorded and rewrite.different_answer(message, self._selection.message(recorded))
+            difference = recorded and self.finder.different_answer(asked, message, recorded)
             if difference:
                 self.note(f"{asked.method} was answered differently than recorded: {difference}")
         elif rpc_id in self.state.taken_back:  # there is one answer at the most, and nothing waits for it
@@ -333,20 +330,33 @@ class Deck:
 
     def _miss(self, call: Call) -> None:
         method, replies = call.message.method or "", self.state.replies
+        if method == protocol.INITIALIZE and self._selection.is_modern(self._selection.sessions[0]):
+            self.state.is_older = True  # the tape plays as far as the client's revision has words for it
+            self._may_be_plain = self._at_once = False  # so each answer has to be looked at
         if method == protocol.PING:
             replies.append(said(call, "result", "{}"))
         elif method == protocol.DISCOVER:
             replies.append(said(call, "error", rewrite.error(protocol.METHOD_NOT_FOUND, "Method not found")))
-        elif not self._pass_on(call):
+        elif not self._pass_on(call) and not self._greet(call):
             self._report_miss(call, method)
+
+    def _greet(self, call: Call) -> bool:
+        """Answer the handshake of a client that is older than the tape from what that knows."""
+        if not self.state.is_older or call.message.method != protocol.INITIALIZE:
+            return False
+        from . import misses
+
+        self.state.replies.append(said(call, "result", misses.handshake(self._selection, call.message)))
+        self.note("the client is older than the tape: initialize is answered from what the tape knows")
+        return True
 
     def _report_miss(self, call: Call, method: str) -> None:
         known = self._selection.knows(method)
         from . import misses  # only now: most replays have none, and start-up counts
 
         self.state.misses += 1
-        taken, counts = self.state.taken, self.finder.counts
-        report = misses.report(self._selection, taken, call.message, known, counts, self._discreet)
+        taken, plan = self.state.taken, self.finder.plan(call.message)
+        report = misses.report(self._selection, taken, call.message, known, plan, self._discreet, call.recorded)
         self._report(Fact("miss", report.text, call, report.advice))
         code = MISS if known else protocol.METHOD_NOT_FOUND
         self.state.replies.append(said(call, "error", rewrite.error(code, report.headline, report.data)))
@@ -384,3 +394,7 @@ class Deck:
             self._without_answer(call, END, now)
         else:
             self._schedule.put(Pending(self._selection.facts(answer), call), now, recorded)
+
+
+def _id_of(message: Message) -> bytes:
+    return (message.rpc_id or "null").encode()

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 from ..errors import TapeError
 from ..wire import frames, jsontext, protocol, rewrite
-from .deck import Deck, Fact
+from .deck import Deck
+from .matching.targets import TARGET
+from .report import Fact
 from .sends import Action, Call, Hangup, Refuse, Reset, Send, said
 
 _NOISE = b"this line is noise, not JSON-RPC\n"
@@ -29,7 +31,7 @@ ONLY_HTTP = ("http", "reset")
 # The call never reached the server, so the tape still has its answer.
 _UNREACHED = ("error", "hang", "disconnect", "exit", "http", "reset")
 _SPEC = re.compile(
-    r"(?P<method>[^=:@]+)(?::(?P<name>[^=@]+))?(?:@(?P<nth>\d+))?="
+    rf"{TARGET}(?:@(?P<nth>\d+))?="
     r"(?P<kind>[a-z-]+)(?::(?P<value>.*?))?(?::(?P<chance>\d+(?:\.\d+)?)%)?"
 )
 

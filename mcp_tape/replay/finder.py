@@ -1,44 +1,36 @@
 """Finding the recorded request that a live one is, each in its turn.
 
-A request is found by its key, with one look-up; those in recorded order are read ahead, many at once, and found by
-their bytes.
+A request is found by its key, with one look-up. What lies around it on the tape is then read at once, and found by its
+bytes from there on, in whatever order it is asked for.
 """
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple
-
 from ..cassette.lookup.messages import START, Plain, Position, Recorded
-from ..wire import match, protocol
+from ..wire import match, protocol, rewrite
 from ..wire.frames import Message
-from ..wire.match import Rule
 from .selection import Selection
 from .sends import END
-from .state import State, Turn
+from .state import Bent, Found, State, Turn
 
-Repeats = Literal["error", "last", "cycle"]
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, Literal
 
-Compare = Callable[[Any, Any], str | None]  # of a recorded and a live message: how they differ, None if they do not
+    from .matching.ladder import Ladder, Plan
+
+    Repeats = Literal["error", "last", "cycle"]
+    Compare = Callable[[Any, Any], str | None]  # of a recorded and a live message: how they differ, None if not
+else:
+    Repeats, Compare = str, object  # only type checkers ask
+
+
 _Turns = dict[Position | None, Recorded | None]  # the requests of a key: behind each place, and before all, the next
-_FIRST, _MOST = 16, 512  # frames read at once: few at the start, then more and more
-_CUT = b'"id":'
-_ID = rb'("[\w.:/-]*"|-?\d+)'
-_LEADING_ID = re.compile(rb'\{"jsonrpc":"2\.0","id":' + _ID + rb"(?=[,}])")
-_TRAILING_ID = re.compile(rb',"id":' + _ID + rb"\}")
-
-
-class Found(NamedTuple):
-    """The recorded request that a live one is; `again` if it was found before and is only repeated.
-
-    `plain` where its answer is all that plays. Then the request itself may not have been read.
-    """
-
-    recorded: Recorded | None
-    again: bool = False
-    plain: Plain | None = None
+_BLOCK = 512  # frames read at once
+_KEPT = 24 << 20  # bytes of what was read, more or less
+_BESIDES = 600  # bytes that a request takes besides its texts
+_FREE, _EARNED = 48 << 20, 4 << 10  # bytes read at all, and more for each request that was played
 
 
 class Finder:
@@ -47,17 +39,19 @@ class Finder:
     def __init__(
         self,
         selection: Selection,
-        counts: Rule | None = None,
         repeats: Repeats = "error",
         rules: Sequence[Compare] = (),
+        blocks: Blocks | None = None,
+        ladder: Callable[[State], Ladder] | None = None,
     ) -> None:
+        """`blocks`: what others have read of the same session, as clients may share it. `ladder`: for what may bend."""
         self._selection = selection
         self.state = State()
-        self.counts = counts
         self._repeats = repeats
         self._rules = rules
-        self._keys_are_made_anew = counts is not None or selection.stale or bool(rules)
-        self._window = Window(selection, self.state)
+        self._ladder = ladder(self.state) if ladder else None
+        self._keys_are_made_anew = selection.stale or bool(rules)
+        self._blocks = blocks or Blocks(selection)
         self._has_come: Callable[[Recorded], bool] = lambda row: True
         self._note: Callable[[str], None] = lambda text: None
         self._indexes: dict[str, dict[bytes, _Turns]] = {}  # by method, where stored keys do not serve
@@ -71,19 +65,29 @@ class Finder:
         """Find the recorded request and take its turn. `plainly`: an answer that is plain is enough."""
         method, state = message.method or "", self.state
         state.turn = None
-        if self._rules:
-            return self._find_by_rules(method, message.body)
         params = match.exact_params(message, text, part)
-        key = self._key(method, params)
+        key = match.request_key(method, params)
+        found = self._by_rules(message, key) if self._rules else self._by_key(key, method, params, plainly)
+        if self._ladder is not None and found.recorded is None and found.plain is None:
+            found = self._ladder.find(message, params, self._choose) or found
+        if found.bent and found.recorded and not found.again:
+            state.bent.add(found.recorded.place)
+        return found
+
+    def _by_key(self, key: bytes, method: str, params: object, plainly: bool) -> Found:
+        """Find a request that is exactly the same, but for what was hidden in it."""
+        state = self.state
         if plainly and (ahead := self._ahead(key)) is not None:
             return Found(None, plain=ahead)
         last = state.last.get(key)
         found, plain = self._next(key, method, last)
+        while found is not None and found.place in state.bent:  # another request has had its answer
+            last = found.place
+            found, plain = self._next(key, method, last)
         found = found or self._redacted(method, params)
         if found is not None and last is not None and self._is_early(method, last, found):
             return Found(self._selection.at(last), True)
         if found is None and last is not None and self._repeats == "cycle":
-            self._window.skip(key)
             found, plain = self._next(key, method, None)
         if found is not None:
             again = self._take(key, found.place)
@@ -94,20 +98,30 @@ class Finder:
             return Found(self._greeting(method), True)
         return Found(None)
 
-    def plain(self, text: bytes) -> tuple[str, Plain] | None:
-        """Find a request by its bytes alone, without parsing: the live id, and the exchange. None means nothing."""
-        same = self._window.same_text(text)
-        if same is None:
-            return None
-        found = self._ahead(same[0])
-        return None if found is None else (same[1], found)
+    def plain(self, text: bytes) -> tuple[bytes, Plain] | None:
+        """Find a request by its bytes alone, without parsing: the live id, and the answer. None means nothing."""
+        blocks = self._blocks
+        if blocks.wanted is not None:  # also where the text is known: the next of its key may lie there
+            blocks.read(blocks.wanted)
+        named = rewrite.without_names(text)
+        key = blocks.keys.get(named[0]) if named and rewrite.is_usual_id(named[1]) else None
+        if named is None or key is None:
+            key, rpc_id = blocks.texts.get(text, (b"", b""))
+        else:
+            rpc_id = named[1]
+        found = self._ahead(key) if key else None
+        return None if found is None else (rpc_id, found)
 
     def _ahead(self, key: bytes) -> Plain | None:
-        """The next request of a key, if it was read ahead and is plain. It is its turn, and nobody gives it back."""
-        found = self._window.next(key)
-        if found is not None:
-            self.state.last[key] = place = found[:3]
-            self.state.taken.add(place)
+        """The next request of a key, if it was read already and is plain. It is its turn, and nobody gives it back."""
+        state = self.state
+        last = state.last.get(key)
+        found = self._blocks.turns.get(key if last is None else last)
+        # The one before may have been found though its key is another, as secrets are hidden in it.
+        if found is None or found[1] != key or found[0] in state.taken:
+            return None
+        state.last[key] = place = found[0]
+        state.taken.add(place)
         return found
 
     def _is_early(self, method: str, last: Position, found: Recorded) -> bool:
@@ -151,6 +165,16 @@ class Finder:
         state.last[key] = place
         return again
 
+    def different_answer(self, asked: Recorded, live: Message, recorded: Recorded) -> str | None:
+        """Describe how the client's answer to a request of the server differs from the recorded one."""
+        then = self._selection.message(recorded)
+        is_same = self._ladder is not None and self._ladder.hear(asked, then.body, live.body)
+        return None if is_same else rewrite.different_answer(live, then)
+
+    def plan(self, message: Message) -> Plan | None:
+        """Return how matching bends for a request, where it does."""
+        return self._ladder.plan(message.method or "", message.name) if self._ladder else None
+
     def give_back(self) -> None:
         """Give back the turn that was taken last: the same request is found again the next time."""
         turn, state = self.state.turn, self.state
@@ -158,6 +182,7 @@ class Finder:
             return
         if turn.is_new:
             state.taken.discard(turn.place)
+            state.bent.discard(turn.place)
         if turn.key is not None and turn.last is not None:
             state.last[turn.key] = turn.last
         elif turn.key is not None:
@@ -171,10 +196,17 @@ class Finder:
             if not asked and (row.session == first or row.method not in handshake):
                 yield row
 
-    def _find_by_rules(self, method: str, live: dict[str, Any]) -> Found:
-        selection, state = self._selection, self.state
+    def _by_rules(self, message: Message, key: bytes) -> Found:
+        selection, method, live = self._selection, message.method or "", message.body
         rows = ((row, selection.message(row).body) for row in selection.requests(method))
-        like = [row for row, body in rows if not any(rule(body, live) for rule in self._rules)]
+        found = self._choose(method, [row for row, body in rows if not any(rule(body, live) for rule in self._rules)])
+        recorded = found.recorded
+        is_exact = recorded is None or match.request_key(method, self._params(recorded)) == key
+        return found if is_exact else found._replace(bent=Bent("match_on"))
+
+    def _choose(self, method: str, like: list[Recorded]) -> Found:
+        """Take the turn of the first of equal requests that was not played, or repeat one that was."""
+        state = self.state
         if not like:
             return Found(None)
         found = next((row for row in like if row.place not in state.taken), None)
@@ -186,8 +218,8 @@ class Finder:
             state.taken.add(found.place)
             return Found(found)
         if self._repeats == "cycle":
-            state.rounds += 1
-            return Found(like[(state.rounds - 1) % len(like)], True)
+            rounds = state.rounds[like[0].place] = state.rounds.get(like[0].place, -1) + 1
+            return Found(like[rounds % len(like)], True)
         return Found(like[-1], True) if self._repeats == "last" or protocol.is_housekeeping(method) else Found(None)
 
     def _next(self, key: bytes, method: str, last: Position | None) -> tuple[Recorded | None, Plain | None]:
@@ -197,11 +229,8 @@ class Finder:
         found = self._selection.next_request(key, last or START)
         if found is None:
             return None, None
-        self._window.move_to(found[0])
+        self._blocks.want(found[0], self.state.played)
         return found
-
-    def _key(self, method: str, params: object) -> bytes:
-        return match.key_under(self.counts, method, params) if self.counts else match.request_key(method, params)
 
     def _index(self, method: str) -> dict[bytes, _Turns]:
         """Keys made anew from the messages of one method."""
@@ -209,7 +238,7 @@ class Finder:
         if index is None:
             index = self._indexes[method] = {}
             for row in self._selection.requests(method):
-                turns = index.setdefault(self._key(method, self._params(row)), {})
+                turns = index.setdefault(match.request_key(method, self._params(row)), {})
                 turns[next(reversed(turns), None)] = row._replace(text=None)
                 turns[row.place] = None
         return index
@@ -218,105 +247,61 @@ class Finder:
         """A recording whose secrets were hidden still matches where the environment lacks them."""
         if method not in self._hidden:
             self._hidden[method] = self._selection.requests(method, redacted=True)
-        asked = self._counted(protocol.identifying(method, live))
+        asked = protocol.identifying(method, live)
         for row in self._hidden[method]:
-            if row.place not in self.state.taken:
-                recorded = self._counted(protocol.identifying(method, self._params(row)))
-                if match.fits_redacted(recorded, asked):
-                    return row
+            is_free = row.place not in self.state.taken
+            if is_free and match.fits_redacted(protocol.identifying(method, self._params(row)), asked):
+                return row
         return None
-
-    def _counted(self, what: object) -> object:
-        return what if self.counts is None else match.counted(self.counts, what)
 
     def _params(self, row: Recorded) -> object:
         return match.exact_params(self._selection.message(row), self._selection.text(row), row.part)
 
 
-class Window:
-    """The requests of a stretch of the first session, which moves on from its start without a gap.
+class Blocks:
+    """Stretches of the first session around what was looked up: its plain requests, by their texts and their keys.
 
-    Clients mostly ask in recorded order, and often byte for byte as recorded but for the ids. Then there is nothing to
-    look up, to parse or to key. Whatever is not here is looked up one by one.
+    Clients mostly ask byte for byte as recorded, but for ids and progress tokens, and for what lies near what they have
+    asked for. Then there is nothing to look up, to parse or to key. Whatever is not here is looked up one by one.
+    What is here are facts of the tape: whose turn it is, the state says.
     """
 
-    def __init__(self, selection: Selection, state: State) -> None:
+    def __init__(self, selection: Selection) -> None:
         self._selection = selection
-        self._state = state
         self._session = selection.sessions[0]
-        self._stop = 1  # the first seq behind the window
-        self._size = _FIRST
-        self._by_key: dict[bytes, list[tuple[Any, ...]]] = {}  # rows like `Plain`
-        self._by_text: dict[bytes, tuple[bytes, str]] = {}  # plain ones: key and id
-        self._by_rest: dict[bytes, bytes] | None = None  # the same without ids
-        self._left = 0  # plain exchanges that were not asked for
+        self.wanted: int | None = None  # a block to read, once the answer to what was looked up there is out
+        self.keys: dict[bytes, bytes] = {}  # by text without names
+        self.texts: dict[bytes, tuple[bytes, bytes]] = {}  # keys and ids, by a text whose names are not to be cut out
+        self.turns: dict[bytes | Position, Plain] = {}  # by the place of the one before of a key; the first by that key
+        self._here: set[int] = set()  # blocks, by their numbers
+        self._read, self._kept = 0, 0  # bytes, in all and since all was dropped
         self._changed: int | None = None  # from where on something that changed may be asked for again
-        self._skipped: set[bytes] = set()  # keys that windows before this one held and nobody asked for
 
-    def same_text(self, text: bytes) -> tuple[bytes, str] | None:
-        """The key of a request with these bytes, up to its id, and the live id."""
-        same = self._by_text.get(text)
-        if same is not None or not self._left:  # played out: what comes next will be read soon
-            return same
-        cut = _without_id(text)
-        if cut is None:
-            return None
-        if self._by_rest is None:  # the client turns out to count differently
-            self._by_rest = self._rests()
-        key = self._by_rest.get(cut[0])
-        return None if key is None else (key, cut[1])
+    def want(self, found: Recorded, played: int) -> None:
+        """Read around a request that was looked up, when the next one comes, unless reading has not been worth it."""
+        block = found.seq // _BLOCK
+        if found.session == self._session and block not in self._here and self._read <= _FREE + _EARNED * played:
+            self.wanted = block
 
-    def _rests(self) -> dict[bytes, bytes]:
-        rests = {}
-        for text, (key, rpc_id) in self._by_text.items():
-            cut = _without_id(text)
-            if cut is not None and cut[1] == rpc_id and b'"id"' not in cut[0].replace(_CUT, b"", 1):
-                rests[cut[0]] = key
-        return rests
-
-    def next(self, key: bytes) -> Plain | None:
-        """The next request of a key, if it is here and plain."""
-        same = self._by_key.get(key)
-        if same is None or key in self._skipped:
-            return None
-        session, seq, part = self._state.last.get(key, (self._session, 0, 0))
-        at = bisect_left(same, (session, seq, part + 1))
-        if at == len(same) or session != self._session or same[at][4] is None:
-            return None
-        self._left -= 1
-        return Plain._make(same[at][:6])
-
-    def skip(self, key: bytes) -> None:
-        """Look a key up one by one from now on: it does not go forward on the tape."""
-        self._skipped.add(key)
-
-    def move_to(self, found: Recorded) -> None:
-        """Move on, if a request that was just found lies close behind the window."""
-        if found.session != self._session or not self._stop <= found.seq < self._stop + _MOST:
-            return
-        taken = self._state.taken
-        self._skipped.update(key for key, same in self._by_key.items() if not all(row[:3] in taken for row in same))
+    def read(self, block: int) -> None:
+        self.wanted = None
+        if self._kept > _KEPT:
+            self._kept = 0
+            for kept in (self._here, self.keys, self.texts, self.turns):
+                kept.clear()
+        self._here.add(block)
+        session, keys, turns, size = self._session, self.keys, self.turns, 0
         if self._changed is None:
-            self._changed = self._selection.first_change(self._session) or END
-        self._stop, rows = self._selection.stretch(self._session, self._stop, self._size)
-        self._size = min(4 * self._size, _MOST)
-        self._by_key, self._by_text, self._by_rest = {}, {}, None
-        for row in rows:
-            seq, rpc_id, answer, key, method, text = row[1], row[3], row[4], *row[6:]
-            # What was asked again because it had changed is not there for those who ask earlier.
-            if seq > self._changed and method in protocol.CHANGED_BY:
-                row = (*row[:4], None)
-            elif answer is not None:
-                self._by_text[text] = key, rpc_id
-            self._by_key.setdefault(key, []).append(row)
-        self._left = len(self._by_text)
-
-
-def _without_id(text: bytes) -> tuple[bytes, str] | None:
-    """A request's text with its id cut out, and the id, where it stands first or last, as it mostly does."""
-    at = text.rfind(b',"id":')
-    found = _LEADING_ID.match(text) or (_TRAILING_ID.fullmatch(text, at) if at > 0 else None)
-    if found is None:
-        return None
-    start, end = found.span(1)
-    return b"".join((text[: start - len(_CUT)], _CUT, text[end:])), text[start:end].decode()
+            self._changed = self._selection.first_change(session) or END
+        rows = self._selection.block(session, block * _BLOCK, _BLOCK, self._changed)
+        for seq, key, rpc_id, text, answer, head, before in rows:
+            turns[key if before is None else (session, before, 0)] = (session, seq, 0), key, rpc_id, answer, head
+            named = rewrite.without_names(text)
+            if named is not None and named[1] == rpc_id and rewrite.may_have_other_id(named[0]):
+                keys[named[0]] = key
+            else:
+                self.texts[text] = key, rpc_id
+            size += len(text) + len(answer)
+        size += len(rows) * _BESIDES
+        self._read += size
+        self._kept += size

@@ -5,7 +5,10 @@ Theory of operation. Each client has one `Episodes`, which stands between it, th
 - A frame of the client comes in by `hear`, which returns what of it the deck is to receive. The client's answers to
   requests of the live server go only there; notifications go to both, cancels to whom they concern.
 - A request that the deck misses comes in by `pass_on`. The first one has the live server started, or reached. It is
-  then greeted with the client's own handshake; all else waits until it has answered that (`greeted`).
+  then greeted with the client's own handshake. Where that was asked for (`prefix`), it is made the calls that the tape
+  has answered before each miss, one by one; all else waits until it has answered them (`passed`). Those calls are for
+  the live server's memory alone: they are not recorded once more, and nothing that comes of them reaches the client,
+  unless another call is under way, as nothing says then what comes of which.
 - A message of the live server comes in by `from_live`, with the call whose stream it came on, where a transport has
   such streams. Its own requests go out under ids that neither server uses.
 - Calls that it will not answer come in by `refuse`, `unanswered` or `live_ended`.
@@ -15,10 +18,11 @@ What to do about it is fetched as values: `to_live` for the live server, `to_cli
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import ServerError
+from ..errors import ServerError, count
 from ..wire import frames, protocol, rewrite
 from ..wire.frames import Message
 from .sends import MISS, Call, Refuse, Send, said
@@ -34,7 +38,9 @@ class ToLive(NamedTuple):
     text: bytes
     origin: Any = None  # of the client's frame: its headers, over HTTP
     call: Call | None = None  # the miss, if it is one
-    begins: bool = False  # of the handshake: it has to be through before anything else is sent
+    begins: bool = False  # it has to be through before anything else is sent
+    awaits: str | None = None  # the id of the answer that all else waits for
+    is_earlier: bool = False  # a call that the tape has answered: not to be recorded
 
 
 class Episodes:
@@ -47,10 +53,12 @@ class Episodes:
         overhear: Callable[[bytes], None] = lambda text: None,
         *,
         strays: bool = True,
+        prefix: bool = False,
     ) -> None:
         """`start` is called at the first miss. `overhear` receives all text of the live server, before any note.
 
-        `strays`: the client gets also what is no message, and answers to no call, as it would without us.
+        `strays`: the client gets also what is no message, and answers to no call, as it would without us. `prefix`: the
+        live server is first made the calls that the tape has answered.
         """
         self._start = start
         self._note = note
@@ -58,11 +66,14 @@ class Episodes:
         self._strays = strays
         self._origin: Any = None
         self._handshake: list[ToLive] = []  # of the client
-        self._greeting: str | None = None  # the id of the handshake that the live server has yet to answer
+        self._prefix = prefix
+        self._earlier: list[ToLive] = []  # calls since the last miss, which the tape has answered or is about to miss
+        self._remembered = 0
+        self._awaited: ToLive | None = None  # what the live server has yet to answer before all else
         self._live = False
         self._gone = False  # ended, or never started
         self.failed: ServerError | None = None
-        self._held: list[ToLive] = []  # until the live server has greeted
+        self._held: deque[ToLive] = deque()  # until the live server has answered what it had to
         self._to_live: list[ToLive] = []
         self._calls: dict[Call, None] = {}  # at the live server
         self._questions = Questions()
@@ -72,6 +83,20 @@ class Episodes:
     def attach(self, deck: Deck | Opening) -> None:
         """The deck that plays to the same client."""
         self._questions.deck = deck
+
+    @property
+    def seen(self) -> str:
+        """What the live server knows of the conversation before its first call."""
+        if not self._held:
+            return "only the handshake was replayed to it; earlier calls never reached it"
+        return f"the handshake and {count(len(self._held), 'earlier call')} are replayed to it first"
+
+    @property
+    def is_catching_up(self) -> bool:
+        """True while the live server is made earlier calls, and nothing else."""
+        if self._awaited is None or not self._awaited.is_earlier:
+            return False
+        return self._calls.keys() <= {message.call for message in self._held}
 
     @property
     def idle(self) -> bool:
@@ -116,20 +141,45 @@ class Episodes:
             return is_cancel and concerns
         if message.method == protocol.INITIALIZE or is_last:
             self._handshake.append(ToLive(text, self._origin, begins=True))
+        elif self._prefix and not self._gone and message.kind == "request":
+            self._remember(message, text)
         return False
+
+    def _take_earlier(self, call: Call) -> list[ToLive]:
+        """Take the calls before a miss. It was kept with them, perhaps before others of its batch, and is left out."""
+        texts = [rewrite.with_id(call.text, call.rpc_id, kept.awaits or "") for kept in self._earlier]
+        same = [at for at, kept in enumerate(self._earlier) if kept.text == texts[at]]
+        at = same[-1] if same else len(texts)
+        before, self._earlier = self._earlier[:at], self._earlier[at + 1 :]
+        return before
+
+    def _remember(self, message: Message, text: bytes) -> None:
+        """Keep a call that the tape may answer, for the live server: one that may change something there."""
+        method = message.method or ""
+        if not protocol.is_housekeeping(method) and method != protocol.LISTEN:
+            self._remembered += 1
+            own = f'"earlier-{self._remembered}"'
+            renamed = rewrite.with_id(text, message.rpc_id, own)
+            self._earlier.append(ToLive(renamed, self._origin, begins=True, awaits=own, is_earlier=True))
 
     def pass_on(self, call: Call) -> bool:
         """Pass a miss on to the live server; False if there is none."""
-        if not self._live and not self._gone:
+        if self._gone:
+            return False
+        earlier = self._take_earlier(call)
+        self._held += earlier
+        if not self._live:
             try:
                 self._start(call)
             except ServerError as error:
                 self.failed, self._gone = error, True
+                self._held.clear()
                 return False
             self._live = True
             self._greet(call)
-        if self._gone:
-            return False
+        elif earlier:
+            self._note(f"calls of the tape that are made to the live server first: {len(earlier)}")
+            self._next()
         self.passed_on += 1
         self._note(f"passed on to the live server: {' '.join(filter(None, (call.message.method, call.message.name)))}")
         self._calls[call] = None
@@ -137,25 +187,40 @@ class Episodes:
         return True
 
     def _send(self, message: ToLive) -> None:
-        (self._held if self._greeting is not None else self._to_live).append(message)
+        (self._held if self._awaited is not None else self._to_live).append(message)
 
     def _greet(self, call: Call) -> None:
+        first = frames.parse(self._handshake[0].text)[1][0] if self._handshake else None
         if call.message.method == protocol.INITIALIZE:
             self._handshake.clear()  # the miss is the handshake
-        elif self._handshake:
-            first = frames.parse(self._handshake[0].text)[1][0]
-            if first.method == protocol.INITIALIZE:
-                self._greeting = first.rpc_id
-                self._to_live.append(self._handshake.pop(0))
+            self._held.clear()
+        elif first is not None and first.method == protocol.INITIALIZE:
+            self._await(self._handshake.pop(0)._replace(awaits=first.rpc_id))
+        else:
+            self._next()
+
+    def _await(self, message: ToLive) -> None:
+        self._awaited = message
+        self._to_live.append(message)
 
     # -- the live server's side
 
-    def greeted(self) -> None:
-        """The live server has answered the handshake, or never will: the rest may follow."""
-        if self._greeting is not None:
-            self._greeting = None
-            self._to_live += [*self._handshake, *self._held]
-            self._held.clear()
+    def passed(self, rpc_id: str) -> None:
+        """The live server has answered what was awaited, or never will: the next may follow."""
+        if self._awaited is not None and self._awaited.awaits == rpc_id:
+            self._awaited = None
+            self._to_live += self._handshake
+            self._handshake.clear()
+            self._next()
+
+    def _next(self) -> None:
+        """Send what waits, up to the next call that has to be answered before more is sent."""
+        while self._held and self._awaited is None:
+            message = self._held.popleft()
+            if message.awaits is None:
+                self._to_live.append(message)
+            else:
+                self._await(message)
 
     def from_live(self, text: bytes, eol: bytes = b"\n", call: Call | None = None) -> None:
         """A frame of the live server; the messages of a batch reach the client one by one.
@@ -164,6 +229,9 @@ class Episodes:
         """
         self._overhear(text)
         parts = taken_apart(text)
+        if self.is_catching_up:
+            self._hear_earlier(parts)
+            return
         if not parts and self._strays:
             self._to_client.append(Send(text + (eol or b"\n"), ""))  # no message: as it is
         for message, part in parts:
@@ -173,9 +241,18 @@ class Episodes:
                 asked = self._questions.ask(message, part)
                 self._to_client.append(Send(asked + (eol or b"\n"), call.channel if call else "", call))
 
+    def _hear_earlier(self, parts: list[tuple[Message, bytes]]) -> None:
+        """Hear what comes of an earlier call. The client has had its answer, and cannot be asked within it again."""
+        for message, _ in parts:
+            if message.kind == "response":
+                self.passed(message.rpc_id or "null")
+            elif message.kind == "request":
+                refusal = rewrite.error_response(message.rpc_id, protocol.METHOD_NOT_FOUND, "mcp-tape: asked before")
+                self._to_live.append(ToLive(refusal, self._awaited and self._awaited.origin, is_earlier=True))
+
     def _answer(self, answer: Message, text: bytes, eol: bytes, call: Call | None) -> None:
-        if answer.rpc_id is not None and answer.rpc_id == self._greeting:
-            self.greeted()
+        if self._awaited is not None and answer.rpc_id == self._awaited.awaits:
+            self.passed(answer.rpc_id or "null")
             return
         if call is None or call.rpc_id != answer.rpc_id:
             call = next((one for one in self._calls if one.rpc_id == answer.rpc_id), call)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..cassette.lookup.messages import Position, Recorded
 from ..redaction.diagnostics import Discreet
@@ -12,9 +12,11 @@ from ..wire import channels, jsontext, match, protocol
 from ..wire.frames import Message
 from ..wire.jsonpath import path_text
 from ..wire.jsontext import Path
-from ..wire.match import Rule
 from .selection import Selection
 from .sends import UNANSWERED
+
+if TYPE_CHECKING:
+    from .matching.ladder import Plan
 
 _NEAREST = 3
 _LOOKED_AT = 300  # recordings compared at the most: a report may not take seconds
@@ -32,7 +34,7 @@ class Advice(NamedTuple):
     """One way out of a miss: an option with its value, or `show`. `why` says when to take it."""
 
     why: str
-    what: Literal["session", "ignore", "repeats", "mode", "show"]
+    what: Literal["session", "ignore", "normalize", "match", "repeats", "mode", "show"]
     value: str = ""
 
 
@@ -51,7 +53,7 @@ class _Near(NamedTuple):
     differing: list[tuple[Path, Any, Any]]
 
 
-class _Difference(NamedTuple):
+class Difference(NamedTuple):
     """As it is shown: without secrets, and cut only then."""
 
     path: str
@@ -59,15 +61,53 @@ class _Difference(NamedTuple):
     live: str
 
 
-_Shown = tuple[_Near, list[_Difference]]
+_Shown = tuple[_Near, list[Difference]]
+
+
+def handshake(selection: Selection, asked: Message) -> str:
+    """The result of `initialize` from what a tape of the modern era knows.
+
+    Its revision is the client's. Declared is what a client of the legacy era can ask this tape for: that era's
+    subscriptions and log levels are requests of their own, which the modern era does not have.
+    https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
+    """
+    known = _discovered(selection)
+    offered = protocol.member(asked.body.get("params"), "protocolVersion")
+    names = selection.names(selection.sessions[0])
+    server = known.get("serverInfo") or protocol.member(known.get("_meta"), protocol.META_SERVER)
+    result = {
+        "protocolVersion": offered if offered in protocol.LEGACY_VERSIONS else protocol.LAST_LEGACY_VERSION,
+        "capabilities": protocol.legacy_capabilities(known.get("capabilities"), selection.knows),
+        "serverInfo": server or {"name": names.server_name or "", "version": names.server_version or ""},
+    }
+    return jsontext.compact(result | {key: known[key] for key in ("instructions",) if key in known})
+
+
+def _discovered(selection: Selection) -> dict[str, Any]:
+    """What the server said of itself, if it was asked."""
+    found = selection.newest(protocol.DISCOVER)
+    answer = selection.answer(found) if found else None
+    result = selection.message(answer).body.get("result") if answer else None
+    return result if isinstance(result, dict) else {}
 
 
 def report(
-    selection: Selection, taken: set[Position], message: Message, known: bool, counts: Rule | None, discreet: Discreet
+    selection: Selection,
+    taken: set[Position],
+    message: Message,
+    known: bool,
+    plan: Plan | None,
+    discreet: Discreet,
+    found: Recorded | None = None,
 ) -> Report:
-    """Report why a live request has no answer on the tape, without its secrets."""
+    """Report why a live request has no answer on the tape, without its secrets.
+
+    `found`: it is there, but the client's older revision has no words for the answer.
+    """
     try:
-        return _report(selection, taken, message, known, counts, discreet)
+        if found is not None:
+            return _beyond(selection, message, found, discreet)
+        return _report(selection, taken, message, known, plan, discreet)
     except Exception:  # whatever a stranger's recordings are: writing this may not fail the request
         return _in_short(selection, message, discreet)
 
@@ -81,7 +121,7 @@ def _in_short(selection: Selection, message: Message, discreet: Discreet) -> Rep
 
 
 def _report(
-    selection: Selection, taken: set[Position], message: Message, known: bool, counts: Rule | None, discreet: Discreet
+    selection: Selection, taken: set[Position], message: Message, known: bool, plan: Plan | None, discreet: Discreet
 ) -> Report:
     call = discreet.call(message)
     if not known:
@@ -90,7 +130,7 @@ def _report(
         advice = _recorded(selection, message)
         text = in_words(f"miss: {call}\n  {headline}", advice, _typed(selection))
         return Report(headline, text, {"cassette": selection.path, "method": method}, advice)
-    near = _shown(_nearest(selection, taken, message, counts), message, discreet)
+    near = _shown(_nearest(selection, taken, message, plan), message, discreet)
     is_played_out = near and not near[0][0].differing and near[0][0].played
     headline = f"{call} is played out" if is_played_out else f"{call} is not on the tape with these params"
     if message.method == protocol.INITIALIZE and selection.is_modern(selection.sessions[0]):
@@ -101,9 +141,17 @@ def _report(
     if elsewhere is not None and _is_of_other_era(selection, elsewhere):
         lines.append(f"  session {elsewhere} has it, but is of the other era: its answers are not for this client")
         elsewhere = None
-    advice = _advice(near, elsewhere, _recorded(selection, message))
+    advice = _advice(message, near, plan, elsewhere, _recorded(selection, message), discreet)
     data = {"cassette": selection.path, "call": call, "nearest": [_as_data(one) for one in near]}
     return Report(headline, in_words("\n".join(lines), advice, _typed(selection)), data, advice)
+
+
+def _beyond(selection: Selection, message: Message, recorded: Recorded, discreet: Discreet) -> Report:
+    kind = selection.modern_result(recorded)
+    headline = f"the recorded answer is of the kind {kind}, which the client's older revision of MCP does not have"
+    where = f"#{recorded.seq} of session {recorded.session} in {selection.path}"
+    text = in_words(f"miss: {discreet.call(message)}\n  {headline}: {where}", _ANEW, _typed(selection))
+    return Report(headline, text, {"cassette": selection.path}, _ANEW)
 
 
 def unanswered(selection: Selection, message: Message, recorded: Recorded, discreet: Discreet) -> Report:
@@ -121,7 +169,8 @@ def in_words(text: str, advice: Iterable[Advice], words: Callable[[Advice], str]
 
 def as_argument(advice: Advice) -> str:
     """Return advice as an argument of a Python function."""
-    return f"{advice.what}={jsontext.compact([advice.value] if advice.what == 'ignore' else advice.value)}"
+    value = [advice.value] if advice.what in ("ignore", "normalize") else advice.value
+    return f"{advice.what}={jsontext.compact(value)}"
 
 
 def _unknown_method(selection: Selection, method: str) -> str:
@@ -130,17 +179,26 @@ def _unknown_method(selection: Selection, method: str) -> str:
     return f"Method not found: no session on {selection.path} has {method}"
 
 
-def _nearest(selection: Selection, taken: set[Position], message: Message, counts: Rule | None) -> list[_Near]:
+def _nearest(selection: Selection, taken: set[Position], message: Message, plan: Plan | None) -> list[_Near]:
     live = match.asked(message.method or "", message.body.get("params"))
     near: list[_Near] = []
     for row, asked in _looked_at(selection, message):
-        differing = [
-            found for found in match.differences(asked, live, ("params",)) if counts is None or counts(found[0])
-        ]
+        differing = list(match.differences(asked, live, ("params",)))
         played = row.place in taken
+        if plan is not None:
+            differing = [found for found in differing if _differs(plan, played, *found)]
         near.append(_Near((row.name != message.name, len(differing)), row, played, asked, differing))
     # Of equal distance, one that is still to be played says more than one that was.
     return sorted(near, key=lambda one: (*one.distance, one.played))[:_NEAREST]
+
+
+def _differs(plan: Plan, played: bool, path: Path, recorded: Any, live: Any) -> bool:
+    """Return whether values differ in what counts; of a recording that was played, in what is not normalized, too."""
+    if plan.counts is not None and not plan.counts(path):
+        return False
+    if not played or plan.form is None or any(map(match.is_absent, (recorded, live))):
+        return True
+    return plan.form.same(recorded, live, str(path[-1])) is None
 
 
 def _looked_at(selection: Selection, message: Message) -> list[tuple[Recorded, Any]]:
@@ -187,21 +245,24 @@ def _is_of_other_era(selection: Selection, session: int) -> bool:
 
 
 def _shown(near: list[_Near], message: Message, discreet: Discreet) -> list[_Shown]:
-    method = message.method
-    live = _request(method, match.asked(method or "", message.body.get("params")), discreet) if near else None
-    shown: list[_Shown] = []
-    for one in near:
-        recorded = _request(method, one.asked, discreet)
-        differing = [
-            _Difference(
-                path_text([discreet.text(step) if isinstance(step, str) else step for step in path]),
-                "nothing" if match.is_absent(old) else _cut(_value_at(recorded, path), discreet),
-                "nothing" if match.is_absent(new) else _cut(_value_at(live, path), discreet),
-            )
-            for path, old, new in one.differing[:_SHOWN_PATHS]
-        ]
-        shown.append((one, differing))
-    return shown
+    method = message.method or ""
+    live = match.asked(method, message.body.get("params"))
+    return [(one, shown(method, one.asked, live, one.differing[:_SHOWN_PATHS], discreet)) for one in near]
+
+
+def shown(
+    method: str, recorded: Any, live: Any, differing: Iterable[tuple[Path, Any, Any]], discreet: Discreet
+) -> list[Difference]:
+    """Return differences between two requests as they may be shown: without secrets, and cut."""
+    then, now = _request(method, recorded, discreet), _request(method, live, discreet)
+    return [
+        Difference(
+            path_text([discreet.text(step) if isinstance(step, str) else step for step in path]),
+            "nothing" if match.is_absent(old) else _cut(_value_at(then, path), discreet),
+            "nothing" if match.is_absent(new) else _cut(_value_at(now, path), discreet),
+        )
+        for path, old, new in differing
+    ]
 
 
 def _request(method: str | None, asked: Any, discreet: Discreet) -> Any:
@@ -223,13 +284,17 @@ def _described(selection: Selection, shown: _Shown, discreet: Discreet) -> list[
     row = one.recorded
     played = ", already played" if one.played else ""
     lines = [f"  nearest: #{row.seq} {discreet.call(row)}{played}"]
-    lines += [f"    {path}  recorded {recorded}, live {live}" for path, recorded, live in differing]
+    lines += [f"    {in_line(found)}" for found in differing]
     if len(one.differing) > _SHOWN_PATHS:
         lines.append(f"    and {len(one.differing) - _SHOWN_PATHS} more differences")
     answer = selection.answer(row)
     if answer is not None:
         lines.append(f"    would have answered: {_answer_line(selection, answer, discreet)}")
     return lines
+
+
+def in_line(found: Difference) -> str:
+    return f"{found.path}  recorded {found.recorded}, live {found.live}"
 
 
 def _answer_line(selection: Selection, answer: Recorded, discreet: Discreet) -> str:
@@ -252,13 +317,30 @@ def _recorded(selection: Selection, message: Message) -> tuple[Advice, ...]:
     return (_RECORD_ALL, *_ALWAYS) if may_write(selection, message) else _ALWAYS
 
 
-def _advice(near: list[_Shown], elsewhere: int | None, record: tuple[Advice, ...]) -> tuple[Advice, ...]:
+def _advice(
+    message: Message,
+    near: list[_Shown],
+    plan: Plan | None,
+    elsewhere: int | None,
+    record: tuple[Advice, ...],
+    discreet: Discreet,
+) -> tuple[Advice, ...]:
     if elsewhere is not None:
         return Advice(f"session {elsewhere} has it: to play every session", "session", "all"), *record
     if near and near[0][1]:
-        paths = [found.path for found in near[0][1]]
-        return record if _NAME in paths else (Advice("if that may differ", "ignore", paths[0]), *record)
+        return *_bending(message, plan, *near[0], discreet), *record
     return (Advice("to repeat the last answer", "repeats", "last"), *record) if near else record
+
+
+def _bending(
+    message: Message, plan: Plan | None, near: _Near, differing: list[Difference], discreet: Discreet
+) -> list[Advice]:
+    from .matching.advice import rungs
+
+    paths = [found.path for found in differing]
+    if _NAME in paths or len(near.differing) > len(paths):
+        return []
+    return [Advice(*rung) for rung in rungs(message, plan, near.asked, near.differing, paths, discreet)]
 
 
 def may_write(selection: Selection, message: Message) -> bool:

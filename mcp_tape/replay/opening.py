@@ -5,12 +5,11 @@ Does no I/O: who counts the clients of a run is an argument.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
-
 from ..wire import frames, protocol
 
+TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import Protocol
 
     from .deck import Deck

@@ -8,17 +8,39 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
 
+from ..light import NamedTuple
 from ..redaction.diagnostics import Discreet
 from ..wire import jsontext
 
+TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, Literal
+
     from ..cassette.lookup.messages import Recorded
-    from .deck import Fact
+    from .misses import Advice, Difference
+    from .sends import Call
 
 _SHOWN = 10  # unplayed requests that are reported to a person one by one
+
+
+class Inexact(NamedTuple):
+    """What is reported of an answer that is not exact: by which rung, how similar its request is, what differs."""
+
+    rung: str
+    similarity: float | None
+    differing: tuple[Difference, ...]
+
+
+class Fact(NamedTuple):
+    """Something that happened, for reports."""
+
+    what: Literal["played", "inexact", "miss", "note"]
+    text: str = ""
+    call: Call | None = None
+    advice: tuple[Advice, ...] = ()  # on a miss
+    inexact: Inexact | None = None
 
 
 class Reporter:
@@ -40,6 +62,8 @@ class Reporter:
         if fact.what == "played" and self._file < 0:
             return
         text = fact.text
+        if fact.inexact is not None and fact.inexact.rung == "nearest" and not self._quiet:
+            self._say(f"note: {text}")
         if fact.what == "note" or (fact.what == "miss" and not self._quiet):
             self._say(text if fact.what == "miss" else f"note: {text}")
         call = fact.call
@@ -58,6 +82,7 @@ class Reporter:
             }
             | ({"text": text} if text else {})
             | ({"advice": [advice._asdict() for advice in fact.advice]} if fact.advice else {})
+            | (_how(fact.inexact) if fact.inexact else {})
         )
 
     def fail(self, why: str) -> None:
@@ -97,3 +122,7 @@ class Reporter:
                 os.close(self._file)
                 self._file = -1
                 self._say(f"the report is not whole, as it cannot be written: {error.strerror}; the replay goes on")
+
+
+def _how(inexact: Inexact) -> dict[str, Any]:
+    return inexact._asdict() | {"differing": [found._asdict() for found in inexact.differing]}

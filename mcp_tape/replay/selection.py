@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ..cassette.lookup import sessions
 from ..cassette.lookup.messages import START, Messages, Plain, Position, Recorded
-from ..cassette.reader import Cassette
+from ..cassette.reader import Cassette, Session
 from ..errors import CassetteError, pasted
 from ..wire import channels, protocol
 
@@ -75,6 +75,15 @@ class Selection(Messages):
     def is_modern(self, session: int) -> bool:
         return sessions.is_modern(self._cassette, session)
 
+    def modern_result(self, request: Recorded) -> str | None:
+        """The kind of result that answers a request, if clients of the legacy era cannot read such."""
+        answer = self.answer(request)
+        return protocol.modern_result(self.message(answer).body.get("result")) if answer else None
+
+    def names(self, session: int) -> Session:
+        """What is known of a session, such as its server's name."""
+        return self._cassette.session(session)
+
     # -- requests without an answer
 
     def was_left(self, request: Recorded) -> bool:
@@ -91,6 +100,10 @@ class Selection(Messages):
         """Return whether a request says so itself; those of both eras may share a session."""
         messages = self.frame_text(request).messages[request.part :]
         return not self.is_legacy(request.session) or any(protocol.is_modern(one.body) for one in messages[:1])
+
+    def addition(self, session: int) -> int:
+        """The session, if it was recorded later to add to another; else 0."""
+        return session if session in self._added else 0
 
     def counts(self, request: Recorded) -> bool:
         """Return whether a request is on the tape: one that was added and never answered is not.
@@ -127,11 +140,12 @@ def choose(
     if which == "all":
         chosen = _of_era(cassette, rows, legacy)
     elif which == "latest":
+        _expect_one_server(cassette)
         chosen = _latest(cassette, rows, legacy, nth, last)
     else:
         chosen = [cassette.session(int(which)).id]
     if not chosen:
-        raise CassetteError(_nothing_to_play(cassette.path, rows))
+        raise CassetteError(_nothing_to_play(cassette, rows))
     return chosen
 
 
@@ -161,7 +175,25 @@ def _latest(cassette: Cassette, rows: _Numbered, legacy: bool | None, nth: int |
     return chosen + sorted(number for number, extends in rows if extends in bases)
 
 
-def _nothing_to_play(path: str, rows: _Numbered) -> str:
+def _expect_one_server(cassette: Cassette) -> None:
+    """Refuse to guess whose newest session is meant."""
+    labels = sessions.labels(cassette) if cassette.label is None else []
+    if len(labels) > 1:
+        raise CassetteError(
+            f"{cassette.path} holds several servers: {_listed(labels)}; say which with --server NAME (of replay "
+            "and use) or FILE#NAME (of diff and verify), or give the number of a session"
+        )
+
+
+def _listed(labels: Sequence[str | None]) -> str:
+    return ", ".join("one without a name" if label is None else pasted(label) for label in labels)
+
+
+def _nothing_to_play(cassette: Cassette, rows: _Numbered) -> str:
+    path = cassette.path
+    if not rows and cassette.label is not None:
+        others = _listed(sessions.labels(cassette)) or "none"
+        return f"{path} has no session of a server {pasted(cassette.label)} to play; it has: {others}"
     if not rows:
         return f"{path} has no session to play; record one with: mcp-tape record -o {pasted(path)} -- SERVER"
     number, extends = rows[0]

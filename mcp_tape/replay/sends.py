@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
 
 from ..cassette.lookup.messages import Messages, Position, Recorded
+from ..light import NamedTuple
 from ..wire import frames, protocol, rewrite
 from ..wire.frames import Message
 
@@ -63,6 +62,12 @@ class Send(NamedTuple):
     answers: bool = False
     recorded: Recorded | None = None  # what it was made from
 
+    def fitted(self, fit: Callable[[bytes, bytes], bytes]) -> Send:
+        """Return it with what is made of its text and that of the request it belongs to; noise stays as it is."""
+        if self.recorded is None or self.recorded.kind == "noise":
+            return self
+        return self._replace(text=fit(self.text, self.call.text if self.call else b""))
+
 
 class Hangup(NamedTuple):
     """End the session now, with this exit code; over HTTP, where others may go on, only that call's connection."""
@@ -91,7 +96,9 @@ class Reset(NamedTuple):
 Action = Send | Hangup | Refuse | Reset
 
 
+TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:  # start-up is the feature: a Protocol alone costs a millisecond
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Protocol
 
     class Player(Protocol):

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import TapeError
+from ..light import NamedTuple
 
+TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
     from ..cassette.lookup.messages import Recorded
     from ..cassette.lookup.sessions import Run
     from ..cassette.reader import Cassette
-    from .deck import Deck, Fact
+    from .deck import Deck
     from .faults import Chooser, Faulty
-    from .finder import Compare, Repeats
+    from .finder import Blocks, Compare, Repeats
+    from .matching.ladder import Ladder
     from .opening import Clients, Opening
+    from .report import Fact
+    from .selection import Selection
     from .sends import Call, Player, Send
+    from .state import State
 
 
 class Replay(NamedTuple):
     """How to replay."""
 
     session: str = "latest"
+    label: str | None = None  # of the server, where a cassette has several
     ignore: tuple[str, ...] = ()
     match_on: tuple[str, ...] = ()
     repeats: Repeats | None = None  # None: as the transport and the era have it
@@ -33,8 +41,13 @@ class Replay(NamedTuple):
     strict: bool = False
     report: str | None = None
     run: str | None = None
+    replay_prefix: bool = False  # to the live server of new_episodes
     in_place_of: str | None = None  # the cassette that a test records through this one, and that reports name
     rules: tuple[Compare, ...] = ()
+    normalize: tuple[str, ...] = ()
+    normalizers: tuple[Callable[[Any], Any], ...] = ()
+    match: tuple[str, ...] = ()
+    fail_on: str | None = None
     choosers: tuple[Chooser, ...] = ()  # of faults
     # What is said of live requests hides what a recording of them would.
     redact_keys: tuple[str, ...] = ()
@@ -55,6 +68,7 @@ class Played(NamedTuple):
     code: int
     grew: int = 0  # calls that went to a live server
     stale: int = 0  # answers of the tape after one that may have changed something
+    inexact: tuple[tuple[str, int], ...] = ()  # answers that were not exact, by the rung that found them
 
 
 class Stage:
@@ -84,8 +98,10 @@ class Stage:
         quiet = bool(options.in_place_of)
         self._reporter = report.Reporter(say, options.report, options.run, self._discreet, quiet=quiet)
         self._grew = 0
+        self._inexact: dict[str, int] = {}  # answers that were not exact, by the rung that found them
         self._before: int | None = None  # how many requests were played when a live call may have changed something
         self._decks: list[Deck] = []
+        self._blocks: dict[int, Blocks] = {}  # what was read of each session that comes first
         self._until = sessions.newest(cassette)
         self._chosen = selection.select(cassette, options.session, until=self._until)
         first = self._chosen.sessions[0]
@@ -103,7 +119,6 @@ class Stage:
         nth: int | None = None,
     ) -> tuple[Player, Deck]:
         """Return a player for a client, and the deck in it. `repeats` is for when nothing else was asked for."""
-        from ..wire import match
         from . import finder as finding
         from . import selection
         from .deck import Deck
@@ -112,10 +127,14 @@ class Stage:
         if nth is None and self._clients is not None:
             nth = self._clients.take()
         self._note_if_over(nth)
-        chosen = selection.select(self._cassette, options.session, legacy, nth, self._until)
+        plays = self._chosen.sessions  # to any client
+        if legacy is not None or (nth is not None and self._run and self._run.sessions != plays[:1]):
+            plays = selection.choose(self._cassette, options.session, legacy, nth, self._until)
+        chosen = selection.Selection(self._cassette, plays, self._until)
         chosen.path = options.in_place_of or chosen.path
         repeats = options.repeats or repeats
-        finder = finding.Finder(chosen, match.rule(options.ignore, options.match_on), repeats, options.rules)
+        blocks = self._blocks.setdefault(chosen.sessions[0], finding.Blocks(chosen))
+        finder = finding.Finder(chosen, repeats, options.rules, blocks, _ladder(chosen, options))
         faulty = _faulty(options)
         report = faulty.listen(self._report) if faulty else self._report
         deck = Deck(
@@ -140,7 +159,7 @@ class Stage:
         """Say so when a run connects more often than it did: a server with a state would not say the same again."""
         recorded = len(self._run.sessions) if self._run else 0
         if nth is not None and self._options.session == "latest" and 1 < recorded <= nth:
-            from .deck import Fact
+            from .report import Fact
 
             note = f"connection {nth + 1} of a run of which {recorded} are recorded: it starts over"
             self._report(Fact("note", note))
@@ -173,6 +192,11 @@ class Stage:
         """Leave out a deck that another has taken the place of."""
         self._decks.remove(deck)
 
+    @property
+    def replays_prefix(self) -> bool:
+        """True if a live server beside the tape is first made the calls that the tape has answered."""
+        return self._options.replay_prefix
+
     def place(self, url: str) -> tuple[str, dict[str, str]]:
         """The path for clients, the same as in the server's own URL, and what of ours is to be served there."""
         from urllib.parse import urlsplit
@@ -195,6 +219,9 @@ class Stage:
 
     def _report(self, fact: Fact) -> None:
         self._reporter.report(fact)
+        if fact.inexact is not None:
+            rung = fact.inexact.rung
+            self._inexact[rung] = self._inexact.get(rung, 0) + 1
         if self._listener is not None:
             self._listener(fact)
 
@@ -211,8 +238,9 @@ class Stage:
         stale = 0 if self._before is None else played - self._before
         if self._grew:
             self._reporter.grew(self._grew, stale)
-        code = code or int(bool(misses or (options.strict and unplayed)))
-        return Played(played, misses, unplayed, code, self._grew, stale)
+        inexact = tuple(sorted(self._inexact.items()))
+        bad = misses or (options.strict and unplayed) or (options.fail_on == "inexact" and inexact)
+        return Played(played, misses, unplayed, code or int(bool(bad)), self._grew, stale, inexact)
 
     def _played(self) -> int:
         return sum(deck.state.played for deck in self._decks)
@@ -241,6 +269,17 @@ class Stage:
             return set()
         others = set(self._run.sessions) - {self._decks[0].selection.sessions[0]}
         return others | {session.id for session in self._cassette.sessions() if session.extends in others}
+
+
+def _ladder(selection: Selection, options: Replay) -> Callable[[State], Ladder] | None:
+    # Rules of the user's own stand in the place of what counts.
+    counting = ((), ()) if options.rules else (options.ignore, options.match_on)
+    asked = *counting, options.normalize, options.normalizers, options.match
+    if not any(asked):
+        return None
+    from .matching.ladder import Asked, Ladder
+
+    return lambda state: Ladder(selection, state, Asked(*asked))
 
 
 def _faulty(options: Replay) -> Faulty | None:

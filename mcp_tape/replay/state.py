@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
 
 from ..cassette.lookup.messages import Plain, Position, Recorded
+from ..light import NamedTuple
 from ..wire import frames, protocol
 from .sends import Call, Pending, Send
 
+TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .selection import Selection
 
 _REMEMBERED = 256  # calls that were answered; what comes for one later comes soon
@@ -26,8 +28,27 @@ class Turn(NamedTuple):
     last: Position | None
 
 
+class Bent(NamedTuple):
+    """The rung that found an answer which is not exact, and how similar the request is, where that counts."""
+
+    rung: str
+    similarity: float | None = None
+
+
+class Found(NamedTuple):
+    """The recorded request that a live one is; `again` if it was found before and is only repeated.
+
+    `plain` where its answer is all that plays. Then the request itself may not have been read.
+    """
+
+    recorded: Recorded | None
+    again: bool = False
+    plain: Plain | None = None
+    bent: Bent | None = None  # by which rung, where it is not exact
+
+
 _Calls = dict[Call, None]  # in the order of their coming
-PlainCall = tuple[str, str, bytes, Plain]  # its id, channel and text, and the request that it is
+PlainCall = tuple[Position, bytes, str, bytes]  # the place of the request that it is, its id, channel and text
 ByName = dict[str | None, deque[Recorded]]  # by the id or the token that each names
 
 
@@ -37,13 +58,17 @@ class State:
     def __init__(self) -> None:
         self.played = 0  # requests
         self.misses = 0
+        self.is_older = False  # the client, than the tape: it was greeted as of the legacy era
         # Recorded requests, as the client's are found among them.
         self.taken: set[Position] = set()  # those that were played
         self.last: dict[bytes, Position] = {}  # per key, how far it was played
         self.turn: Turn | None = None  # the one that was found last
         self.given_back: set[Position] = set()  # asked for, but their answers stay on the tape
         self.early: set[Position] = set()  # those asked for before their time
-        self.rounds = 0  # of what is repeated in turn
+        self.rounds: dict[Position, int] = {}  # of what is repeated in turn, by the first of it
+        self.bent: set[Position] = set()  # those whose answers went to requests that are not exactly theirs
+        # Puts live values in place of those recorded, where they stand for them.
+        self.put_back: Callable[[bytes, bytes], bytes] | None = None
         # Calls, found by channel and id, as the client names them, and by the recorded request, as the tape does.
         self.live: dict[tuple[str, str], Call] = {}  # not answered yet
         self.recorded: dict[tuple[int, int], Together] = {}  # of a batch, several share a seq
@@ -145,9 +170,9 @@ class Calls:
     def _past(self) -> dict[Position, Call]:
         """The calls that were answered. Those that were answered plainly become calls like the others here."""
         past = self._state.past
-        for rpc_id, channel, text, plain in self._state.plain:
-            past.pop(plain[:3], None)
-            past[plain[:3]] = Call(rpc_id, channel, None, text)
+        for place, rpc_id, channel, text in self._state.plain:
+            past.pop(place, None)
+            past[place] = Call(rpc_id.decode(), channel, None, text)
         self._state.plain.clear()
         return past
 

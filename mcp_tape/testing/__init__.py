@@ -7,8 +7,9 @@ recorders are other processes, started with options of the table (mcp_tape/optio
     playing     a cassette that plays, in this process
     recording   a cassette that recorders of their own processes record
     used        the public face of both
+    servers     several servers as one tape
     happened    the calls, misses and errors of recorders, from their cassette and report
-    handover    the secrets of this process, for recorders
+    handover    what of this process recorders are handed: secrets to hide, variables and headers for the server
     settings    the precedence of command line, marks, fixture and ini; the path of a test's cassette
     plugin      the tapes of one pytest run
     shared      recordings of the run: one process for each, put in place when their tests have passed

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ..replay.misses import Advice
     from ..wire.frames import Exchange
-    from .use import Miss, UsedCassette
+    from .use import Inexact, Miss, UsedCassette
 
 _MOST = 5  # misses that are reported in full
 
@@ -22,24 +22,42 @@ _MOST = 5  # misses that are reported in full
 class Use:
     """One test's use of a tape, or that of all tests that have one from the factory."""
 
-    def __init__(self, tape: UsedCassette, unplayed: str, *, is_shared: bool, is_made: bool = False) -> None:
+    def __init__(
+        self, tape: UsedCassette, unplayed: str, inexact: str = "ignore", *, is_shared: bool, is_made: bool = False
+    ) -> None:
+        """`unplayed` and `inexact` say what to do about either: ignore, warn or error."""
         self.tape = tape
         self.unplayed = unplayed
+        self.inexact = inexact
         self.is_shared = is_shared
         self.is_made = is_made  # by the factory
-        self._reported = 0  # misses
+        self._reported: dict[tuple[str, str | None], int] = {}  # misses and inexact answers of each server
         self._errors: set[str] = set()
         self._rewound = tape.rewound
 
     def new_misses(self) -> list[Miss]:
-        """Return the misses since the last call. A tape that was rewound has forgotten the others."""
-        if self.tape.is_recording and self.tape.mode != "new_episodes":
-            return []  # all is live
+        """Return the misses since the last call."""
+        return self._new("misses")
+
+    def new_inexact(self) -> list[Inexact]:
+        """Return the answers since the last call that were not exact."""
+        return self._new("inexact")
+
+    def _new(self, what: str) -> list[Any]:
+        """Return what happened since the last call. A tape that was rewound has forgotten the rest."""
         if self.tape.rewound != self._rewound:
-            self._reported, self._rewound = 0, self.tape.rewound
-        misses = self.tape.misses
-        new, self._reported = misses[self._reported :], len(misses)
+            self._reported, self._rewound = {}, self.tape.rewound
+        new: list[Any] = []
+        for tape in self.tapes:
+            happened = getattr(tape, what)
+            new += happened[self._reported.get((what, tape.label), 0) :]
+            self._reported[what, tape.label] = len(happened)
         return new
+
+    @property
+    def tapes(self) -> list[UsedCassette]:
+        """The tape, or those of its servers."""
+        return [*self.tape.servers.values()] or [self.tape]
 
     def new_errors(self) -> list[str]:
         new = [error for error in self.tape.errors if error not in self._errors]
@@ -53,7 +71,9 @@ class Use:
 
 
 def shown(call: Exchange) -> str:
-    return " ".join(" ".join(filter(None, (call.method, call.name))).split())
+    """A call in a line, with its server where there are several."""
+    server = call.server and f"{call.server}:"
+    return " ".join(" ".join(filter(None, (server, call.method, call.name))).split())
 
 
 class Trouble(NamedTuple):
@@ -66,11 +86,15 @@ def command(test: str, mode: str) -> str:
     return f"pytest {shlex.quote(test)} --mcp-record={mode}" if test else f"pytest --mcp-record={mode}"
 
 
-def find(uses: Iterable[Use], test: str) -> Trouble | None:
-    """Return the failures since the last call: servers that did not start, then calls that missed."""
+def find(uses: Iterable[Use], test: Callable[[], str]) -> Trouble | None:
+    """Return the failures since the last call: servers that did not start, then calls that missed.
+
+    `test` gives the argument that makes pytest run the test that uses them, for advice.
+    """
     errors, calls, reports = [], [], []
     for use in uses:
-        use.tape.words = _words(use, test)
+        for tape in use.tapes:
+            tape.words = _words(use, test)
         errors += use.new_errors()
         misses = use.new_misses()
         calls += [miss.title for miss in misses]
@@ -80,6 +104,21 @@ def find(uses: Iterable[Use], test: str) -> Trouble | None:
     more = [f"and {len(different) - _MOST} more"] if len(different) > _MOST else []
     lines = [*errors, *missed, *different[:_MOST], *more]
     return Trouble(lines[0], "\n".join(lines)) if lines else None
+
+
+def inexact_in_words(path: str, inexact: list[Inexact]) -> str:
+    """List answers that were not exact, each with what differs."""
+    from ..replay.misses import in_line
+
+    lines = [f"{count(len(inexact), 'answer')} on {path} not exact:"]
+    for one in inexact[:_MOST]:
+        lines += [f"  {one.title}", *(f"    {in_line(found)}" for found in one.differences)]
+    return "\n".join(lines + ([f"  and {len(inexact) - _MOST} more"] if len(inexact) > _MOST else []))
+
+
+def of_inexact(texts: list[str]) -> Trouble | None:
+    """Return what may explain the failure of a test that was given answers of other requests."""
+    return Trouble(texts[0].partition("\n")[0].rstrip(":"), "\n".join(texts)) if texts else None
 
 
 def explain(report: pytest.TestReport, trouble: Trouble) -> None:
@@ -96,12 +135,12 @@ def explain(report: pytest.TestReport, trouble: Trouble) -> None:
         crash.message = f"{trouble.headline}; {crash.message}"
 
 
-def _words(use: Use, test: str) -> Callable[[Advice], str]:
+def _words(use: Use, test: Callable[[], str]) -> Callable[[Advice], str]:
     def words(advice: Advice) -> str:
         from ..replay.misses import as_argument
 
         if advice.what == "mode":
-            return command(test, advice.value)
+            return command(test(), advice.value)
         if advice.what == "show":
             return f"mcp-tape show {shlex.quote(use.tape.path)}"
         option = "mcp_tape_factory(..., {})" if use.is_made else "@pytest.mark.mcp_tape({})"

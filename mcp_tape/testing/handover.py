@@ -1,7 +1,8 @@
-"""The secrets of a test's environment, handed to its recorders so that they can hide them.
+"""What of a test must not stand on a command line, handed to its recorders: secrets to hide, and what the server gets.
 
 SDK clients start servers, and so recorders, with a handful of variables. The rest goes through a Unix socket in a
-directory that only this user can enter: on no command line, in no file, and not in what the server inherits.
+directory that only this user can enter: on no command line, which everybody can read, and in no file. The server
+inherits only what it was given.
 """
 
 from __future__ import annotations
@@ -15,18 +16,28 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 
+from ..redaction import environment
+from ..redaction.environment import Pairs
+from ..transports.handover import Handed
 from ..transports.local import listening
 
 _PATIENCE = 10.0  # seconds for a recorder to take them
 
 
-class Handover:
-    """Serves the secrets of the moment to each recorder that connects."""
+def of_moment(known: Pairs, env: Pairs, env_from: Sequence[str], headers: Pairs, environ: Mapping[str, str]) -> Handed:
+    """What is handed over to a recorder that starts now: a test may have changed its environment meanwhile."""
+    found = tuple((name, environ[name]) for name in env_from if name in environ)
+    missing = tuple(name for name in env_from if name not in environ)
+    return Handed((*environment.secrets(environ), *known), (*found, *env), headers, missing)
 
-    def __init__(self, secrets: Callable[[], Iterable[tuple[str, str]]]) -> None:
-        self._secrets = secrets
+
+class Handover:
+    """Serves what there is at the moment to each recorder that connects."""
+
+    def __init__(self, handed: Callable[[], Handed]) -> None:
+        self._handed = handed
         self._listener, self._directory = listening()
         self.path: str = self._listener.getsockname()
         self._closing = False
@@ -57,7 +68,7 @@ class Handover:
                 recorder.settimeout(_PATIENCE)
                 if not self._closing:
                     self._remember(recorder)
-                    recorder.sendall(json.dumps(list(self._secrets())).encode() + b"\n")
+                    recorder.sendall(json.dumps(self._handed()).encode() + b"\n")
 
     def _remember(self, recorder: socket.socket) -> None:
         """Keep a descriptor of the recorder's process: its number may become another's."""

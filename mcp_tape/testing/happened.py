@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, NamedTuple
 
-from ..cassette.lookup.sessions import finished
+from ..cassette.lookup.sessions import finished, sent_at
 from ..cassette.reader import Cassette, Session
 from ..errors import CassetteError
-from ..replay.misses import Advice
+from ..replay.misses import Advice, Difference
 from ..replay.selection import Selection, select
 from ..wire import jsontext, protocol
 from ..wire.frames import Exchange
-from .used import unplayed
+from .used import Inexact, When, unplayed
 
 Row = dict[str, Any]  # of a report
 
@@ -19,8 +20,9 @@ Row = dict[str, Any]  # of a report
 class Happened(NamedTuple):
     """Everything that a tape in use can be asked."""
 
-    calls: list[Exchange]
+    calls: list[tuple[When, Exchange]]
     misses: list[tuple[Exchange, str, list[Advice]]]
+    inexact: list[Inexact]
     unplayed: list[Exchange]
     play_count: int
     notes: list[str]
@@ -36,29 +38,32 @@ class Source(NamedTuple):
     report: str
     runs: frozenset[str]
     plays: str | None  # the session, in words; None where everything is live
+    label: str | None = None
     forgotten_rows: int = 0
     forgotten_calls: frozenset[tuple[int | None, int | None]] = frozenset()
 
 
 def look(source: Source) -> Happened:
-    rows = read_report(source.report)[source.forgotten_rows :]
+    rows = _rows(source)[source.forgotten_rows :]
     played = [row for row in rows if row["what"] == "played"]
-    calls, left = list[Exchange](), list[Exchange]()
+    calls, left = list[tuple[When, Exchange]](), list[Exchange]()
     try:
-        with Cassette(source.part) as cassette:
+        with Cassette(source.part, source.label) as cassette:
             calls = _calls(cassette, source, played)
             left = _unplayed(cassette, source, played) if source.plays else []
     except CassetteError:
         pass  # nothing yet
     misses = [_miss(row) for row in rows if row["what"] == "miss"]
+    inexact = [_inexact(row) for row in rows if row["what"] == "inexact"]
     grown = [row for row in rows if row["what"] == "grew"]
     grew, stale = (sum(row[name] for row in grown) for name in ("calls", "stale"))
-    return Happened(calls, misses, left, len(played), _texts(rows, "note"), errors(source), grew, stale)
+    return Happened(calls, misses, inexact, left, len(played), _texts(rows, "note"), errors(source), grew, stale)
 
 
 def errors(source: Source) -> list[str]:
     """Reasons why recorders could not serve, each once."""
-    return list(dict.fromkeys(_texts(read_report(source.report)[source.forgotten_rows :], "error")))
+    found = dict.fromkeys(_texts(_rows(source)[source.forgotten_rows :], "error"))
+    return [text if source.label is None else f"{source.label}: {text}" for text in found]
 
 
 def forget(source: Source) -> Source:
@@ -67,7 +72,7 @@ def forget(source: Source) -> Source:
     for session in own_sessions(source):
         with Cassette(source.part) as cassette:
             forgotten |= {(call.session, call.seq) for call in cassette.exchanges(session.id)}
-    return source._replace(forgotten_rows=len(read_report(source.report)), forgotten_calls=frozenset(forgotten))
+    return source._replace(forgotten_rows=len(_rows(source)), forgotten_calls=frozenset(forgotten))
 
 
 def own_sessions(source: Source) -> list[Session]:
@@ -80,7 +85,7 @@ def own_sessions(source: Source) -> list[Session]:
 
 def has_begun(source: Source) -> bool:
     """Return whether a recorder has stored something, or has failed."""
-    return bool(own_sessions(source) or _texts(read_report(source.report), "error"))
+    return bool(own_sessions(source) or _texts(_rows(source), "error"))
 
 
 def has_asked(source: Source) -> bool:
@@ -99,39 +104,55 @@ def count(source: Source) -> int:
             frames = sum(cassette.counts(session.id)["frames"] for session in _own(cassette, source))
     except CassetteError:
         frames = 0
-    return frames + len(read_report(source.report))
+    return frames + len(_rows(source))
 
 
-def is_being_written(path: str) -> bool:
-    """Return whether a process that has written to a report still runs."""
+def is_being_written(source: Source) -> bool:
+    """Return whether a process that has written to the report still runs."""
     from ..transports.process import is_running
 
-    return any(is_running(pid) for pid in {row["pid"] for row in read_report(path)})
+    return any(is_running(pid) for pid in {row["pid"] for row in _rows(source)})
 
 
-def read_report(path: str) -> list[Row]:
-    """Complete lines of a report; none if there is no report yet."""
+def _rows(source: Source) -> list[Row]:
+    """Complete lines of a report that are of our runs, each with its place; none if there is no report yet."""
     try:
-        with open(path, "rb") as lines:
-            return [jsontext.loads(line) for line in lines if line.endswith(b"\n")]
+        with open(source.report, "rb") as lines:
+            rows = [jsontext.loads(line) for line in lines if line.endswith(b"\n")]
     except FileNotFoundError:
         return []
+    return [row | {"place": place} for place, row in enumerate(rows) if row["run"] in source.runs]
 
 
 def _own(cassette: Cassette, source: Source) -> list[Session]:
     return [session for session in cassette.sessions() if session.run in source.runs]
 
 
-def _calls(cassette: Cassette, source: Source, played: list[Row]) -> list[Exchange]:
-    """Calls that were played, then live ones, without the handshake that was repeated to the live server."""
+def _calls(cassette: Cassette, source: Source, played: list[Row]) -> list[tuple[When, Exchange]]:
+    """Calls that were played, then live ones, without the handshake that was repeated to the live server.
+
+    A report has no times: of what was played, its lines are the order.
+    """
     tapes = [cassette.exchanges(number) for number in {row["session"] for row in played}]
     taped = {(e.session, e.seq, e.method, e.name): e for tape in tapes for e in tape}  # those of a batch share a place
     found = [(taped.get((row["session"], row["seq"], row["method"], row["name"])), row) for row in played]
-    old = [e._replace(id=jsontext.dumps(row["id"])) for e, row in found if e is not None]
-    greeted = {e.method for e in old} & {protocol.INITIALIZE, protocol.DISCOVER}
-    live = [e for session in _own(cassette, source) for e in cassette.exchanges(session.id) if e.sender == "client"]
-    new = [e for e in live if e.method not in greeted and (e.session, e.seq) not in source.forgotten_calls]
-    return old + new
+    old = [
+        ((0.0, row["place"]), e._replace(id=jsontext.dumps(row["id"]), server=source.label))
+        for e, row in found
+        if e is not None
+    ]
+    greeted = {e.method for _, e in old} & {protocol.INITIALIZE, protocol.DISCOVER}
+    live = [timed for session in _own(cassette, source) for timed in _timed(cassette, session, source.label)]
+    new = [(at, e) for at, e in live if e.method not in greeted and (e.session, e.seq) not in source.forgotten_calls]
+    return old + sorted(new, key=lambda timed: timed[0])
+
+
+def _timed(cassette: Cassette, session: Session, label: str | None) -> list[tuple[When, Exchange]]:
+    """The client's requests of a session, with the time of each."""
+    began = datetime.fromisoformat(session.started_at.replace("Z", "+00:00")).timestamp()
+    sent = sent_at(cassette, session.id)
+    asked = [e._replace(server=label) for e in cassette.exchanges(session.id) if e.sender == "client"]
+    return [((began + sent.get(e.seq or 0, 0) / 1e6, number), e) for number, e in enumerate(asked)]
 
 
 def _unplayed(cassette: Cassette, source: Source, played: list[Row]) -> list[Exchange]:
@@ -141,7 +162,8 @@ def _unplayed(cassette: Cassette, source: Source, played: list[Row]) -> list[Exc
     before = Selection(cassette, [number for number in fitting.sessions if number not in own])
     # A report does not name the part of a batch: all of them count as played.
     seqs = {(row["session"], row["seq"]) for row in played}
-    return unplayed(cassette, before, {row.place for row in before.all_requests() if row.place[:2] in seqs})
+    taken = {row.place for row in before.all_requests() if row.place[:2] in seqs}
+    return unplayed(cassette, before, taken, source.label)
 
 
 def _texts(rows: list[Row], what: str) -> list[str]:
@@ -149,5 +171,13 @@ def _texts(rows: list[Row], what: str) -> list[str]:
 
 
 def _miss(row: Row) -> tuple[Exchange, str, list[Advice]]:
-    asked = Exchange(None, None, "client", row["method"], row["name"], jsontext.dumps(row["id"]), None)
-    return asked, row["text"], [Advice(**advice) for advice in row.get("advice", ())]
+    return _asked(row), row["text"], [Advice(**advice) for advice in row.get("advice", ())]
+
+
+def _inexact(row: Row) -> Inexact:
+    differing = tuple(Difference(**found) for found in row["differing"])
+    return Inexact(_asked(row), row["rung"], row["similarity"], row["session"], row["seq"], differing)
+
+
+def _asked(row: Row) -> Exchange:
+    return Exchange(None, None, "client", row["method"], row["name"], jsontext.dumps(row["id"]), None)

@@ -20,14 +20,18 @@ Or take the marker off"""
 
 def check_own(item: pytest.Item) -> None:
     """Refuse a test with a mark of its own that has asked for no tape; marks above it are defaults."""
-    if item in _marked_nodes(item) and is_idle(item):
+    if _is_own_idle(item):
         refuse(_NO_EFFECT)
 
 
 def check_before(item: pytest.Item) -> None:
     """Refuse such a test before it runs, unless it may ask for a tape while it does."""
-    if not _may_ask_later(item):
-        check_own(item)
+    if _is_own_idle(item) and not _may_ask_later(item):
+        refuse(_NO_EFFECT)
+
+
+def _is_own_idle(item: pytest.Item) -> bool:
+    return is_idle(item) and item in _marked_nodes(item)
 
 
 def _may_ask_later(item: pytest.Item) -> bool:
@@ -48,7 +52,7 @@ def _is_of_project(function: Callable[..., Any], root: Path) -> bool:
 def is_idle(item: pytest.Item) -> bool:
     """Return whether a test is under a mark and asked for no tape, not even through a fixture as it ran."""
     request = getattr(item, "_request", item)
-    return bool(_marked_nodes(item)) and not _TAPES & set(getattr(request, "fixturenames", _TAPES))
+    return _TAPES.isdisjoint(getattr(request, "fixturenames", _TAPES)) and bool(_marked_nodes(item))
 
 
 def by_scope(items: Iterable[pytest.Item]) -> dict[str, set[str]]:

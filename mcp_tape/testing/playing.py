@@ -5,20 +5,24 @@ from __future__ import annotations
 import contextlib
 import threading
 import traceback
+import weakref
 from collections.abc import Callable, Iterator
+from time import time
 from typing import TYPE_CHECKING, Any
 
+from ..cassette import file
 from ..cassette.reader import Cassette
 from ..replay.faults import StandIns, output_schemas
 from ..replay.stage import Stage
 from ..wire import frames, protocol
 from ..wire.frames import Exchange
-from .used import Function, Miss, Settings, UsedCassette, unplayed
+from .used import Function, Inexact, Miss, Settings, UsedCassette, When, unplayed
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from ..replay.deck import Deck, Fact
+    from ..replay.deck import Deck
+    from ..replay.report import Fact
     from ..replay.sends import Call, Player, Send
     from ..transports.http.asgi import App
     from ..transports.http.serve import Server
@@ -27,11 +31,14 @@ if TYPE_CHECKING:
 class Playing(UsedCassette):
     """A tape in use that plays: a deck for each client, and the facts of all of them."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, opened: Cassette) -> None:
+        """`opened` is for the first client: to check a cassette is most of what it takes to open it."""
         super().__init__(settings)
+        self._opened, self._as_opened = opened, file.look(self.path)
+        self._unused = weakref.finalize(self, opened.__exit__)
         self._lock = threading.Lock()
         self._clients = _Count()
-        self._facts: list[Fact] = []
+        self._facts: list[tuple[float, Fact]] = []  # and when each was heard
         self._said: list[str] = []
         self._answers: dict[Call, bytes] = {}  # of stand-ins
         self._sessions: dict[int, None] = {}  # that clients were played, in order
@@ -63,68 +70,93 @@ class Playing(UsedCassette):
     @contextlib.contextmanager
     def _player(self) -> Iterator[Player]:
         """Player for one client, in the thread that asks for it."""
-        with self._stage() as stage:
-            yield stage.player()[0]
+        with self._cassette() as cassette:
+            with file.at_once(cassette.connection):
+                player, _ = self._stage(cassette).player()
+            yield player
 
     @contextlib.contextmanager
     def _application(self, stop: Callable[[], None]) -> Iterator[App]:
         from ..transports.http import serve
 
-        with self._stage() as stage:
+        with self._cassette() as cassette:
+            stage = self._stage(cassette)
             self._url_path, aliases = stage.place(self._settings.web.url)
             self._server = serve.Server(stage, stop, aliases)
             yield self._server
 
-    @contextlib.contextmanager
-    def _stage(self) -> Iterator[Stage]:
-        with Cassette(self.path) as cassette:
-            hooks = self._hear, self._stand_in, lambda run: self._clients
-            yield _Stage(self._sessions, cassette, self._settings.replay, self._said.append, *hooks)
+    def _stage(self, cassette: Cassette) -> Stage:
+        hooks = self._hear, self._stand_in, lambda run: self._clients
+        return _Stage(self._sessions, cassette, self._settings.replay, self._said.append, *hooks)
+
+    def _cassette(self) -> Cassette:
+        """The cassette that was opened to be checked, once, if it still is that file; else opened anew."""
+        if file.look(self.path) != self._as_opened:
+            self._unused()
+        return self._opened if self._unused.detach() else Cassette(self.path, self.label)
 
     # -- what happened
 
     def _hear(self, fact: Fact) -> None:
         with self._lock:
-            self._facts.append(fact)
+            self._facts.append((time(), fact))
 
     def _heard(self, *what: str) -> list[Fact]:
-        with self._lock:
-            return [fact for fact in self._facts if fact.what in what]
+        return [fact for _, fact in self._heard_at(*what)]
 
-    def _made(self) -> list[Exchange]:
-        calls = [fact.call for fact in self._heard("played", "miss") if fact.call is not None]
+    def _heard_at(self, *what: str) -> list[tuple[float, Fact]]:
+        with self._lock:
+            return [(at, fact) for at, fact in self._facts if fact.what in what]
+
+    def _timed(self) -> list[tuple[When, Exchange]]:
+        calls: dict[Call, When] = {}
+        for number, (at, fact) in enumerate(self._heard_at("played", "miss")):
+            if fact.call is not None:
+                calls.setdefault(fact.call, (at, number))  # a miss may have been found first
         with Cassette(self.path) as cassette:
             sessions = {call.recorded.session for call in calls if call.recorded}
             recorded = {(e.session, e.seq, e.id): e for number in sessions for e in cassette.exchanges(number)}
-        return [self._exchange(call, recorded) for call in dict.fromkeys(calls)]  # a miss may have been found first
+        return [(at, self._exchange(call, recorded)) for call, at in calls.items()]
 
     def _exchange(self, call: Call, recorded: dict[tuple[int | None, int | None, str | None], Exchange]) -> Exchange:
         message, row = call.message, call.recorded
         then = recorded.get((row.session, row.seq, row.rpc_id)) if row else None
         if then is not None:
-            return then._replace(id=call.rpc_id, params=message.body.get("params"))
+            return then._replace(id=call.rpc_id, params=message.body.get("params"), server=self.label)
         answer = frames.parse(self._answers.get(call, b""))[1]
         body = answer[0].body if answer else {}
         asked = (None, None, "client", message.method or "", message.name, call.rpc_id, message.body.get("params"))
-        return Exchange._make((*asked, body.get("result"), body.get("error"), None))
+        return Exchange._make((*asked, body.get("result"), body.get("error"), None, self.label))
 
     @property
     def misses(self) -> list[Miss]:
         return [
-            Miss(self._exchange(fact.call, {}), self._in_words(fact.text, fact.advice))
+            self._miss(self._exchange(fact.call, {}), fact.text, fact.advice)
             for fact in self._heard("miss")
             if fact.call
         ]
+
+    @property
+    def inexact(self) -> list[Inexact]:
+        found = []
+        for fact in self._heard("inexact"):
+            if fact.call and fact.call.recorded and fact.inexact:
+                rung, similarity, differing = fact.inexact
+                place = fact.call.recorded.session, fact.call.recorded.seq
+                found.append(
+                    Inexact(self._labelled(self._exchange(fact.call, {})), rung, similarity, *place, differing)
+                )
+        return found
 
     @property
     def unplayed(self) -> list[Exchange]:
         from ..replay.selection import Selection, select
 
         played = {fact.call.recorded.place for fact in self._heard("played") if fact.call and fact.call.recorded}
-        with Cassette(self.path) as cassette:
+        with Cassette(self.path, self.label) as cassette:
             which, sessions = self._settings.replay.session, list(self._sessions)
             chosen = Selection(cassette, sessions) if sessions else select(cassette, which, nth=0)
-            return unplayed(cassette, chosen, played)
+            return unplayed(cassette, chosen, played, self.label)
 
     @property
     def play_count(self) -> int:
@@ -164,13 +196,17 @@ class Playing(UsedCassette):
     def _output_schemas(self) -> dict[str, Any]:
         from ..replay.selection import select
 
-        with Cassette(self.path) as cassette:
+        with Cassette(self.path, self.label) as cassette:
             chosen = select(cassette, self._settings.replay.session, nth=0)
             answers = [chosen.answer(row) for row in chosen.requests(protocol.TOOLS)]
             return output_schemas(chosen.message(row).body for row in answers if row)
 
+    def another(self) -> Playing:
+        return Playing(self._settings, Cassette(self.path, self.label))
+
     def _end(self, keep: bool) -> None:
         self._started.close()
+        self._unused()
 
 
 class _Stage(Stage):

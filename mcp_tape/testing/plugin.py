@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ class Tapes:
         self._made: list[Use] = []
         self._passed: set[str] = set()
         self._failed: set[str] = set()
-        self._asking = ""  # the test for which a tape is opened
+        self._asking: Callable[[], str] = str  # gives the test for which a tape is opened
         self._explains: Trouble | None = None  # the failure that is to be reported next
         self._names: Counter[str | None] | None = None
         self.summary = Summary()
@@ -50,24 +51,29 @@ class Tapes:
         place = settings.place_of(item, self._config, want.directory)
         path = settings.path_of(item, place, want)
         is_shared = want.name is not None and self._users(item, want.name) != 1
-        self._asking = settings.id_of(item)
+        self._asking = partial(settings.id_of, item)
         tape = self._open(path, place, want, item.nodeid, is_shared=is_shared)
-        self._own[item.nodeid] = Use(tape, want.unplayed, is_shared=is_shared)
+        self._own[item.nodeid] = Use(tape, want.unplayed, want.inexact, is_shared=is_shared)
         return tape
 
     def make(self, name: str, *, directory: str | os.PathLike[str] | None = None, **given: Any) -> UsedCassette:
         """Open a tape for all tests that have the factory, directly or through other fixtures."""
         want = settings.wanted(self._config, [{"name": name, "dir": directory} | given], {})
         place = settings.place_of(None, self._config, want.directory)
-        self._asking = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
-        tape = self._open(settings.named(place, name), place, want, self._asking, is_shared=True)
-        self._made.append(Use(tape, want.unplayed, is_shared=True, is_made=True))
+        test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+        self._asking = lambda: test
+        tape = self._open(settings.named(place, name), place, want, test, is_shared=True)
+        self._made.append(Use(tape, want.unplayed, want.inexact, is_shared=True, is_made=True))
         return tape
 
     def end_made(self) -> None:
-        trouble = failures.find(self._made, "")  # of the fixtures that ended just now
+        trouble = failures.find(self._made, str)  # of the fixtures that ended just now
         self.summary.problems += [trouble.text] if trouble else []
         for use in self._made:
+            inexact = use.new_inexact()
+            self.summary.inexact(use.tape.path, Counter(one.rung for one in inexact))
+            if inexact and use.inexact == "error":
+                self.summary.problems.append(failures.inexact_in_words(use.tape.path, inexact))
             self.summary.unplayed(use.tape.path, use.unplayed, use.left())
             self.summary.problems += finish(use.tape, keep=True)
             self._count_growth(use.tape)
@@ -83,6 +89,7 @@ class Tapes:
         # A unittest case that failed does not raise here: it is reported in place of what we raise.
         trouble = self._explains = self._trouble(item)
         problems = [trouble.text] if trouble else []
+        problems += [text for use, text in self._new_inexact(item) if use.inexact == "error"]
         if when == "teardown":
             problems += self._end(item, keep=not problems and item.nodeid in self._passed)
         own = self._own.get(item.nodeid)
@@ -95,7 +102,8 @@ class Tapes:
 
     def failed(self, item: pytest.Item, when: str) -> None:
         """Keep what may explain a failure; it causes no other."""
-        self._explains = self._trouble(item)
+        inexact = [text for _, text in self._new_inexact(item)]
+        self._explains = self._trouble(item) or failures.of_inexact(inexact)
         if when == "teardown":
             self._end(item, keep=False)
 
@@ -119,7 +127,22 @@ class Tapes:
                 self.summary.spoiled.add(use.tape.path)
 
     def _trouble(self, item: pytest.Item) -> Trouble | None:
-        return failures.find([*filter(None, [self._own.get(item.nodeid)]), *self._made], settings.id_of(item))
+        return failures.find(self._uses(item), partial(settings.id_of, item))
+
+    def _uses(self, item: pytest.Item) -> list[Use]:
+        return [*filter(None, [self._own.get(item.nodeid)]), *self._made]
+
+    def _new_inexact(self, item: pytest.Item) -> list[tuple[Use, str]]:
+        """Count the answers since the last call that were not exact, and warn of them; return them in words."""
+        found = []
+        for use in self._uses(item):
+            inexact = use.new_inexact()
+            if inexact:
+                self.summary.inexact(use.tape.path, Counter(one.rung for one in inexact))
+                found.append((use, failures.inexact_in_words(use.tape.path, inexact)))
+                if use.inexact == "warn":
+                    item.warn(TapeWarning(found[-1][1]))
+        return found
 
     def _unplayed(self, use: Use, item: pytest.Item) -> list[str]:
         left = use.left()
@@ -217,11 +240,12 @@ class Tapes:
 
         if options["mode"] == "none":
             try:
-                return None if is_recorded(str(path)) else f"To record it: {failures.command(self._asking, 'once')}"
+                known = all(is_recorded(str(path), label) for label in options.get("servers") or [None])
+                return None if known else f"To record it: {failures.command(self._asking(), 'once')}"
             except TapeError:
                 return None
-        if "command" not in options and "url" not in options:
-            return "Give the live server to the marker or to mcp_tape_config: server=[...] or url=..."
+        if options.keys().isdisjoint(("command", "url", "servers")):
+            return "Give the live server to the marker or to mcp_tape_config: server=[...], url=... or servers={...}"
         return None
 
     def _users(self, item: pytest.Item, name: str) -> int:

@@ -8,7 +8,7 @@ import os
 import select
 import subprocess
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
@@ -17,16 +17,15 @@ from .. import api, modes, options
 from ..cassette import file, replace, schema
 from ..cassette.reader import Cassette, EmptyError
 from ..errors import CassetteError, ServerError, TapeError, unchanged
-from ..redaction import environment
 from ..redaction.diagnostics import hidden
 from ..values import name_of
 from ..wire.channels import STDIO
 from ..wire.frames import Exchange
 from ..wire.protocol import SSE_PATH
 from . import happened
-from .handover import Handover
+from .handover import Handover, of_moment
 from .happened import Happened
-from .used import Function, Miss, Settings, UsedCassette
+from .used import Function, Inexact, Miss, Settings, UsedCassette, When
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -41,8 +40,8 @@ _numbers = itertools.count(1)
 class Recording(UsedCassette):
     """A tape in use that records: all that clients ask, or what misses."""
 
-    def __init__(self, settings: Settings, owner: Recording | None = None) -> None:
-        """With an owner, record into its file."""
+    def __init__(self, settings: Settings, owner: Recording | None = None, labels: Sequence[str] = ()) -> None:
+        """With an owner, record into its file; with labels, be that of the tapes of these servers."""
         super().__init__(settings)
         self._options = _recorder_options(settings)
         self._owner = owner
@@ -50,9 +49,10 @@ class Recording(UsedCassette):
         self._beside = contextlib.ExitStack()
         self._place: replace.Part = owner._place if owner else self._make_place()
         self._part = self._place.file
-        self._report = f"{self._part}.{next(_numbers)}.report"
+        self._report: str = owner._report if owner else f"{self._part}.{next(_numbers)}.report"
+        self._labels: Sequence[str | None] = labels or [self.label]  # of the servers that are recorded
         plays = settings.replay.session if settings.mode == "new_episodes" else None
-        self._source = happened.Source(self._part, self._report, frozenset({self._run}), plays)
+        self._source = happened.Source(self._part, self._report, frozenset({self._run}), plays, self.label)
         self._last: Happened | None = None
         self._code = 0
         self._handover: Handover | None = None
@@ -94,11 +94,15 @@ class Recording(UsedCassette):
             raise TapeError(f"{self.path} is recorded from a URL: give the client tape.url, not tape.command")
         return [*self._mcp_tape(), "--", *self._settings.command]
 
+    def _command_for(self, server: Sequence[str]) -> list[str]:
+        words = self.command  # from now on, a session is expected
+        return [*words[: len(words) - len(self._settings.command)], *server]
+
     def _make_url(self) -> str:
         web = self._settings.web
         if not web.url:
             raise TapeError(f"{self.path} is recorded from a command: give the client tape.command, not tape.url")
-        given = self._settings.given | {"listen": ("127.0.0.1", 0)}
+        given = self._settings.given | {"listen": ("127.0.0.1", 0), "headers": ()}  # which are handed over
         words = [*self._mcp_tape(), *options.words_for((*options.WEB, options.LISTEN), given)]
         recorder = subprocess.Popen(words, stdout=subprocess.PIPE)
         self._started.callback(self._stop, recorder)
@@ -117,9 +121,11 @@ class Recording(UsedCassette):
         return [*words, *self._options]
 
     def _handed_over(self) -> str:
-        """The socket where recorders get the secrets of this process: clients start them without its environment."""
+        """The socket where recorders get what they need of this process: clients start them without its environment."""
         if self._handover is None:
-            self._handover = Handover(lambda: environment.secrets(os.environ))
+            given = self._settings.given
+            env, names, headers = given["env"], given["env_from"], given["headers"]
+            self._handover = Handover(lambda: of_moment(options.known(given), env, names, headers, os.environ))
             self._beside.callback(self._handover.close)
         return self._handover.path
 
@@ -148,17 +154,24 @@ class Recording(UsedCassette):
 
     def _is_busy(self) -> bool:
         """Return whether a recorder runs, as far as can be known."""
-        return self._url is not None or self._is_open() or happened.is_being_written(self._report)
+        return self._url is not None or self._is_open() or happened.is_being_written(self._source)
 
     def _is_open(self) -> bool:
         return any(session.ended_at is None for session in happened.own_sessions(self._source))
 
-    def _made(self) -> list[Exchange]:
+    def _timed(self) -> list[tuple[When, Exchange]]:
         return self._happened().calls
 
     @property
     def misses(self) -> list[Miss]:
-        return [Miss(call, self._in_words(text, advice)) for call, text, advice in self._happened().misses]
+        if self.mode != "new_episodes":
+            return []  # all is live
+        return [self._miss(*miss) for miss in self._happened().misses]
+
+    @property
+    def inexact(self) -> list[Inexact]:
+        found = self._happened().inexact if self.mode == "new_episodes" else []
+        return [one._replace(call=self._labelled(one.call)) for one in found]
 
     @property
     def unplayed(self) -> list[Exchange]:
@@ -196,12 +209,12 @@ class Recording(UsedCassette):
     # -- its end
 
     def another(self) -> Recording:
-        return Recording(self._settings, self)
+        return Recording(self._settings, self._owner or self)
 
     def _end(self, keep: bool) -> None:
         self._started.close()
         try:
-            self._wait()
+            self._wait(for_first=keep)
             self._last = happened.look(self._source)
             if keep:
                 self._keep()
@@ -210,9 +223,10 @@ class Recording(UsedCassette):
                 self._handover.end_recorders()
             self._beside.close()
 
-    def _wait(self) -> None:
-        """Wait for recorders that still store what clients sent before they left."""
-        self._wait_for_session()
+    def _wait(self, *, for_first: bool) -> None:
+        """Wait for recorders that still store what clients sent before they left, and perhaps for one to begin."""
+        if for_first:
+            self._wait_for_session()
         give_up = monotonic() + _ENDING
         while self._is_open() and monotonic() < give_up:
             sleep(0.02)
@@ -224,29 +238,32 @@ class Recording(UsedCassette):
         if self._last is not None and self._last.errors:
             raise ServerError(f"{self._last.errors[0]}\n{unchanged(self.path)}")
         sessions = happened.own_sessions(self._source)
-        if self._owner is not None:
-            return
         why = None
         if any(session.ended_at is None for session in sessions):
-            why = "a client is still connected; let clients leave before the tape ends"
+            client = "a client" if self.label is None else f"a client of {self.label!r}"
+            why = f"{client} is still connected; let clients leave before the tape ends"
+        elif self._owner is not None:
+            return
         elif self.mode == "rewrite" and any(session.incomplete for session in sessions):
             why = f"the new recording is incomplete: {next(s.incomplete for s in sessions if s.incomplete)}"
         elif self.mode != "rewrite" and file.look(self.path) != self._before:
             why = "somebody else has changed it meanwhile; record one cassette in one place at a time"
         if why and sessions:
             raise CassetteError(f"{unchanged(self.path)}: {why}")
-        if self.mode != "new_episodes" and not happened.has_asked(self._source):
-            self.is_of_nothing = not modes.is_recorded(self.path)
-            if not self.is_of_nothing:
-                return  # what is there says as much, or more
-            if not sessions:
-                _record_nothing(self._part, self._run)
-        elif not sessions:
-            return
+        asked, unknown = happened.has_asked(self._source), self._unrecorded(self.path)
+        self.is_of_nothing = bool(unknown) and not asked and self.mode != "new_episodes"
+        if not unknown and not (asked or (sessions and self.mode == "new_episodes")):
+            return  # what is there says as much, or more
+        for label in self._unrecorded(self._part):
+            _record_nothing(self._part, self._run, label)
         if self.put is not None:
             self.put(self._place, self.path)
         else:
             self._place.put()
+
+    def _unrecorded(self, path: str) -> list[str | None]:
+        """The servers of which a cassette has no session, not even one in which nothing was asked."""
+        return [label for label in self._labels if not modes.is_recorded(path, label)]
 
     def _stop(self, recorder: subprocess.Popen[bytes]) -> None:
         recorder.terminate()
@@ -261,23 +278,32 @@ class Recording(UsedCassette):
 
 def _recorder_options(settings: Settings) -> list[str]:
     """The settings, as options of a recorder's command line."""
+    rows = options.LABEL, options.CWD, *options.RECORDING
     try:
+        normalizers = [name_of(function) for function in settings.given["normalizers"]]
         named = {"redact_with": [name_of(function) for function in settings.given["redactions"]]}
+        named["normalize"] = [*settings.given["normalize"], *normalizers]
     except ValueError as error:
         raise TapeError(str(error)) from None
     if settings.mode != "new_episodes":
-        return options.words_for(options.RECORDING, settings.given | named)
+        return options.words_for(rows, settings.given | named)
     if settings.replay.rules or settings.replay.choosers:
         raise TapeError("in mode new_episodes another process plays: rules and faults must be texts, not functions")
-    return options.words_for((*options.RECORDING, *options.REPLAYING), settings.given | named)
+    return options.words_for((*rows, *options.REPLAYING, options.REPLAY_PREFIX), settings.given | named)
 
 
-def _record_nothing(part: str, run: str) -> None:
+def _record_nothing(part: str, run: str, label: str | None) -> None:
     """Write a session without a frame, as nobody has connected."""
     from .. import __version__
     from ..cassette.writer import Writer
 
     now = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     with contextlib.closing(Writer(part)) as writer:
-        facts = {"started_at": now, "transport": STDIO, "target": {"command": []}, "run": run}
+        facts: dict[str, Any] = {
+            "started_at": now,
+            "transport": STDIO,
+            "target": {"command": []},
+            "run": run,
+            "label": label,
+        }
         writer.finish(writer.begin(facts | {"recorder": f"mcp-tape {__version__}"}), {"ended_at": now})

@@ -11,16 +11,20 @@ from typing import Any, NamedTuple, NoReturn
 
 import pytest
 
-from ..options import MODES, UNPLAYED, USE
+from ..options import LEVELS, MODES, USE
 
 _LONGEST = 80  # characters of a file's name, before its ending
 _DIRECTORY = "cassettes"
-_DEFAULTS = {"mode": "none", "unplayed": "ignore", "block_live": False}
-_INI = {"mode": "mcp_record", "unplayed": "mcp_unplayed", "block_live": "mcp_block_live", "dir": "mcp_tape_dir"}
-_LIVE = {"server": "command", "command": "command", "url": "url"}  # one of them is the live server
+_DEFAULTS = {"mode": "none", "unplayed": "ignore", "inexact": "ignore", "block_live": False}
+_INI = {
+    "mode": "mcp_record", "unplayed": "mcp_unplayed", "inexact": "mcp_inexact", "block_live": "mcp_block_live",
+    "dir": "mcp_tape_dir",
+}  # fmt: skip
+# One of them is the live server, or what gives several.
+_LIVE = {"server": "command", "command": "command", "url": "url", "servers": "servers"}
 _OUTER = (pytest.Session, pytest.Directory, pytest.File)
 _REPETITION = "__pytest_repeat_step_number"
-_OURS = {"name", "dir", "unplayed", "live"}  # not of use_cassette
+_OURS = {"name", "dir", "unplayed", "inexact", "live"}  # not of use_cassette
 _KEYWORDS = {row.keyword for row in USE if row.keyword} | {"block_live"}  # of use_cassette
 
 
@@ -35,6 +39,7 @@ class Wanted(NamedTuple):
     name: str | None
     directory: Setting
     unplayed: str
+    inexact: str
     options: dict[str, Any]
 
 
@@ -73,7 +78,8 @@ def wanted(config: pytest.Config, marks: Iterable[dict[str, Any]], configured: d
     options |= chosen["live"].value if "live" in chosen else {}
     given = {name: value for name, value in options.items() if value is not None}
     name = chosen["name"].value
-    return Wanted(None if name is None else _bare(name), chosen["dir"], chosen["unplayed"].value, given)
+    levels = chosen["unplayed"].value, chosen["inexact"].value
+    return Wanted(None if name is None else _bare(name), chosen["dir"], *levels, given)
 
 
 def marks_of(item: pytest.Item) -> list[dict[str, Any]]:
@@ -170,7 +176,7 @@ def _check(chosen: dict[str, Setting]) -> None:
         refuse(f"mcp_tape has no option {', '.join(unknown)}; it has {', '.join(sorted(known - {'live'}))}")
     if not isinstance(chosen["name"].value, str | os.PathLike | None):
         refuse(f"the name of a cassette is a text, not {chosen['name'].value!r}")
-    for name, choices in (("mode", MODES), ("unplayed", UNPLAYED)):
+    for name, choices in (("mode", MODES), ("unplayed", LEVELS), ("inexact", LEVELS)):
         value, source = chosen[name]
         if value not in choices:
             refuse(f"{name} is {value!r} ({source}); it may be one of {', '.join(choices)}")

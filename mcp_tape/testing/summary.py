@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import count
-from ..options import UNPLAYED
+from ..options import LEVELS
 from .idle_marks import by_scope
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Summary:
         self.parts: list[tuple[str, str]] = []  # recordings of workers that are still to be kept
         self.unfit: set[str] = set()  # the cassettes that are not to be
         self._grown: dict[str, int] = {}  # the cassettes that grew, and how many answers were older than that
+        self._inexact: dict[str, Counter[str]] = {}  # answers that were not exact, by cassette and rung
         self.idle: set[str] = set()  # the tests that have passed without a tape
         self._marked: dict[str, set[str]] = {}  # the classes and modules with a mark, and their tests
         self._left: dict[str, set[Call]] = {}  # of shared cassettes: what nobody has played
@@ -40,11 +42,16 @@ class Summary:
         """Add what one user of a cassette left unplayed; what others have played does not count."""
         calls = set(left)
         self._left[path] = self._left.get(path, calls) & calls
-        self._levels[path] = max(level, self._levels.get(path, "ignore"), key=UNPLAYED.index)
+        self._levels[path] = max(level, self._levels.get(path, "ignore"), key=LEVELS.index)
 
     def grew(self, path: str, stale: int) -> None:
         """Add a cassette that a live server has added to; `stale` answers after that were the cassette's."""
         self._grown[path] = self._grown.get(path, 0) + stale
+
+    def inexact(self, path: str, rungs: Mapping[str, int]) -> None:
+        """Add answers that were not exact, by the rung that found them."""
+        if rungs:
+            self._inexact.setdefault(path, Counter()).update(rungs)
 
     def expect(self, marked: Iterable[pytest.Item]) -> None:
         self._marked |= by_scope(marked)
@@ -59,8 +66,10 @@ class Summary:
         """The summary, in types that xdist can send."""
         left = [(path, self._levels[path], list(calls)) for path, calls in self._left.items()]
         marked = [(scope, list(tests)) for scope, tests in self._marked.items()]
-        lists = {"problems": self.problems, "left": left, "parts": self.parts, "marked": marked}
-        return {name: list(getattr(self, name)) for name in _SETS} | lists | {"grown": list(self._grown.items())}
+        lists: dict[str, list[Any]] = {"problems": self.problems, "left": left, "parts": self.parts, "marked": marked}
+        lists |= {"grown": list(self._grown.items())}
+        lists |= {"inexact": [(path, dict(rungs)) for path, rungs in self._inexact.items()]}
+        return {name: list(getattr(self, name)) for name in _SETS} | lists
 
     def merge(self, sent: dict[str, Any]) -> None:
         for name in _SETS:
@@ -69,6 +78,8 @@ class Summary:
         self.parts += [(path, part) for path, part in sent["parts"]]
         for path, stale in sent["grown"]:
             self.grew(path, stale)
+        for path, rungs in sent["inexact"]:
+            self.inexact(path, rungs)
         self._marked |= {scope: set(tests) for scope, tests in sent["marked"]}
         for path, level, calls in sent["left"]:
             self.unplayed(path, level, [tuple(call) for call in calls])
@@ -81,6 +92,9 @@ class Summary:
             "markers without effect": [f"{scope}: {live}" for scope in self._idle_scopes()],
             "recorded requests that no test has made": [
                 f"{self._levels[path]}: {os.path.relpath(path, root)}: {in_words(calls)}" for path, calls in left
+            ],
+            "answers that were not exact": [
+                f"{os.path.relpath(path, root)}: {in_rungs(rungs)}" for path, rungs in sorted(self._inexact.items())
             ],
             "new episodes": self._new_episodes(root),
             "cassettes that no test of this run uses": self._orphans(root) if orphans else [],
@@ -120,3 +134,8 @@ def in_words(calls: list[Call]) -> str:
     """List requests, the first of them one by one."""
     shown = [f"#{seq} {what}" for _, seq, what in calls[:_MOST]]
     return "; ".join(shown + ([f"and {len(calls) - _MOST} more"] if len(calls) > _MOST else []))
+
+
+def in_rungs(rungs: Mapping[str, int]) -> str:
+    """Say how many answers were not exact, and which rungs of matching found them."""
+    return f"{sum(rungs.values())} ({', '.join(f'{number} by {rung}' for rung, number in sorted(rungs.items()))})"

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import api, modes
 from ..errors import CassetteError, TapeError
-from ..options import MODE, REDACT, REPLAYING, USE, Option
+from ..options import AROUND, MODE, REDACT, REPLAYING, USE, Option
 from ..redaction.diagnostics import Discreet, Rules, hidden
-from .used import Miss, Settings, UsedCassette
+from ..values import check_variable, variable
+from .used import Inexact, Miss, Settings, UsedCassette
 
 if TYPE_CHECKING:
+    from ..cassette.reader import Cassette
     from ..replay.faults import Chooser
     from ..replay.finder import Compare, Repeats
+    from .servers.entries import Entry
 
-__all__ = ["Miss", "UsedCassette", "use_cassette"]
+__all__ = ["Inexact", "Miss", "UsedCassette", "use_cassette"]
 
 
 def use_cassette(
@@ -26,16 +30,23 @@ def use_cassette(
     *,
     command: Sequence[str] = (),
     url: str | None = None,
+    servers: Mapping[str, Any] | None = None,
+    env: Mapping[str, str | os.PathLike[str]] | None = None,
+    env_from: Sequence[str] = (),
+    cwd: str | os.PathLike[str] | None = None,
     headers: dict[str, str] | None = None,
     cacert: str | None = None,
     session: int | str = "latest",
     ignore: Sequence[str] = (),
     match_on: Sequence[str | Compare] = (),
+    normalize: Sequence[str | Callable[[Any], Any]] = (),
+    match: str | Sequence[str] = (),
     repeats: Repeats | None = None,
     order: str = "arrival",
     speed: float = 0.0,
     faults: Sequence[str | Chooser] = (),
     seed: int = 0,
+    replay_prefix: bool = False,
     note: str | None = None,
     redact: bool = True,
     redact_keys: Sequence[str] = (),
@@ -47,33 +58,93 @@ def use_cassette(
     """A cassette in use: a context manager, with `with` or `async with`.
 
     `mode` is one of none, once, new_episodes, all and rewrite. `command` or `url` is the live server, for the modes
-    that may need it. In `match_on` and `faults`, functions may stand beside texts: a rule gets the recorded and the
-    live request and returns None or how they differ; a fault gets the live request and returns what strikes it, as in
-    "delay:250", or None. `redactions` are functions of a text that give it back without its secrets.
+    that may need it; `servers` are several of them by name, each a command, a URL or a dict as clients' configurations
+    have it. A command is started with the variables of `env`, those of this process that `env_from` names, and in the
+    directory `cwd`; their values are not kept. In `match_on`, `normalize` and `faults`, functions may stand beside
+    texts: a rule gets the recorded and the live request and returns None or how they differ; a normalizer gets a value
+    and returns what is to be compared; a fault gets the live request and returns what strikes it, as in "delay:250", or
+    None. `redactions` are functions of a text that give it back without its secrets.
     """
-    given = dict(locals())  # before another name is bound
-    _check_server(command, url)
-    given = _by_name(given)
+    keywords = dict(locals())  # before another name is bound
     path = os.path.abspath(path)
-    effective = _effective(path, mode, can_record=not block_live and bool(command or url))
-    web = api.Web(url=url or "", headers=given["headers"], cacert=cacert)
-    settings = Settings(path, effective, tuple(command), web, api.replay_options(given), given)
-    if settings.mode == "none":
-        _check_session(path, settings.replay.session)
+    if servers is not None:
+        return _use_servers(path, keywords)
+    settings = _settings(path, keywords)
+    opened = _to_play(settings, can_record=not block_live and bool(command or url))
+    if opened is not None:
         from .playing import Playing
 
-        return Playing(settings)
-    _check_live(settings, mode, block_live)
+        return Playing(settings._replace(mode="none"), opened)
     from .recording import Recording
 
-    return Recording(settings)
+    return Recording(_live(settings, block_live))
+
+
+def _use_servers(path: str, keywords: dict[str, Any]) -> UsedCassette:
+    """A tape of several servers: for each of them one that plays, or that records into the file of all."""
+    from .playing import Playing
+    from .recording import Recording
+    from .servers.entries import read
+    from .servers.group import Group
+
+    for name in ("command", "url"):
+        if keywords[name]:
+            raise TapeError(f"either servers or {name}, not both")
+    entries, common, blocked = read(keywords["servers"]), _settings(path, keywords), keywords["block_live"]
+    several = {name: _settings(path, _for_server(keywords, entry), name) for name, entry in entries.items()}
+    doors: dict[str, UsedCassette] = {}
+    with contextlib.ExitStack() as failing:
+        for name, settings in several.items():
+            opened = _to_play(settings, can_record=not blocked)
+            if opened is not None:
+                doors[name] = Playing(settings._replace(mode="none"), opened)
+                failing.callback(doors[name].finish, keep=False)
+        live = {name: _live(settings, blocked) for name, settings in several.items() if name not in doors}
+        file = None
+        if live:
+            first, *others = {settings.mode for settings in live.values()}
+            common = common._replace(mode="new_episodes" if others else first)
+            file = Recording(common, labels=list(live))
+            failing.callback(file.finish, keep=False)
+            doors |= {name: Recording(settings, file) for name, settings in live.items()}
+        else:
+            common = common._replace(mode="none")
+        failing.pop_all()
+    return Group(common, {name: doors[name] for name in entries}, entries, file)
+
+
+def _for_server(keywords: dict[str, Any], entry: Entry) -> dict[str, Any]:
+    """Keywords for one of several servers: what its entry says, and what was said for all."""
+    own = entry.keywords(os.environ)
+    env, headers = ((keywords[name] or {}) | own[name] for name in ("env", "headers"))
+    cwd = own["cwd"] or keywords["cwd"]
+    around = {"env": {}, "env_from": (), "cwd": None} if entry.url else {"env": env, "cwd": cwd}
+    return keywords | own | around | {"headers": headers if entry.url else {}}
+
+
+def _settings(path: str, keywords: dict[str, Any], label: str | None = None) -> Settings:
+    given = _by_name(keywords) | {"label": label}
+    command, url = keywords["command"], keywords["url"]
+    _check_server(given, command, url)
+    web = api.Web(url=url or "", headers=given["headers"], cacert=keywords["cacert"])
+    return Settings(path, keywords["mode"], tuple(command), web, api.replay_options(given), given)
+
+
+def _live(settings: Settings, blocked: bool) -> Settings:
+    """Settings of a tape that records, if it may."""
+    mode, label = settings.mode, settings.replay.label
+    _check_live(settings, mode, blocked)
+    is_first = mode == "once" or (mode == "new_episodes" and not modes.can_play(settings.path, label))
+    return settings._replace(mode="all") if is_first else settings
 
 
 def _by_name(keywords: dict[str, Any]) -> dict[str, Any]:
     """Check keywords. Return values by the names of the table, as a command line gives them; functions apart."""
     given = {row.name: keywords[row.name] for row in USE if row.keyword == row.name}
     given["headers"] = tuple((keywords["headers"] or {}).items())
-    for row in (MODE, *REPLAYING, *REDACT):
+    given["env"] = tuple(_variable(name, value) for name, value in (keywords["env"] or {}).items())
+    given["cwd"] = None if keywords["cwd"] is None else os.path.abspath(keywords["cwd"])
+    for row in (MODE, *AROUND, *REPLAYING, *REDACT):
         if row.name in given:
             given[row.name] = _checked(row, given[row.name])
         if row.functions:
@@ -97,10 +168,22 @@ def _checked(row: Option, value: Any) -> Any:
     return value
 
 
+def _variable(name: object, value: object) -> tuple[str, str]:
+    """A variable for a server; errors do not say its value."""
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(name, str) or not isinstance(text, str):
+        raise TapeError(f"env gives {name!r} a value of the type {type(value).__name__}; both must be texts")
+    try:
+        check_variable(name)
+        return variable(f"{name}={text}")
+    except ValueError as error:
+        raise TapeError(f"env: {error}") from None
+
+
 def _checked_list(row: Option, value: Any) -> tuple[Any, ...]:
-    if row.check and isinstance(value, str):
+    if row.check and isinstance(value, str) and not row.may_be_one:
         raise TapeError(f"{value!r} must be in a list")
-    values = tuple(value)
+    values = (value,) if isinstance(value, str) and row.may_be_one else tuple(value)
     what = f"no {row.noun}" if row.noun else f"nothing for {row.name}"
     for source in values if row.check else ():
         if isinstance(source, str) or not row.functions:
@@ -117,34 +200,37 @@ def _try(row: Option, source: str, refused: str) -> None:
         raise TapeError(f"{refused} {error.__cause__ or error}") from None
 
 
-def _check_server(command: Sequence[str], url: str | None) -> None:
+def _check_server(given: dict[str, Any], command: Sequence[str], url: str | None) -> None:
     if isinstance(command, str):
         raise TapeError(f"the command must be a list of words, as in {command.split()!r}")
     if command and url:
         raise TapeError(f"either the command {command[0]} or the URL {hidden(url)}, not both")
+    for row in AROUND if url else ():
+        if given[row.name]:
+            raise TapeError(f"{row.name} goes with a command; the server at {hidden(url or '')} was started by others")
 
 
-def _check_session(path: str, session: str) -> None:
-    if session.isdecimal():
-        from ..cassette.reader import Cassette
-
-        with Cassette(path) as cassette:
-            cassette.session(int(session))
-
-
-def _effective(path: str, mode: modes.Mode, *, can_record: bool) -> modes.Mode:
-    """Return the mode, now that it is known whether there is something to play.
+def _to_play(settings: Settings, *, can_record: bool) -> Cassette | None:
+    """Open the cassette if it is to be played; None if it is to be recorded.
 
     A recording in which nothing was asked is played like any other; but with `once` what is asked now is recorded.
     """
+    path, mode = settings.path, settings.mode
+    if mode not in ("none", "once"):
+        return None
+    cassette = modes.opened(path, settings.replay.label)
+    if cassette is not None:
+        with contextlib.ExitStack() as failing:
+            failing.enter_context(cassette)
+            if modes.holds_whole(cassette, _say) if mode == "once" and can_record else modes.holds_closed(cassette):
+                if settings.replay.session.isdecimal():
+                    cassette.session(int(settings.replay.session))
+                failing.pop_all()
+                return cassette
     if mode == "none":
-        if not modes.is_recorded(path):
-            raise CassetteError(f"{path} has nothing to play, and mode none records nothing")
-        return mode
-    if mode == "once":
-        plays = modes.is_whole(path, _say) if can_record else modes.is_recorded(path)
-        return "none" if plays else "all"
-    return "all" if mode == "new_episodes" and not modes.can_play(path) else mode
+        what = "nothing" if settings.replay.label is None else f"nothing of the server {settings.replay.label!r}"
+        raise CassetteError(f"{path} has {what} to play, and mode none records nothing")
+    return None
 
 
 def _say(text: str) -> None:
@@ -154,6 +240,8 @@ def _say(text: str) -> None:
 def _check_live(settings: Settings, mode: modes.Mode, blocked: bool) -> None:
     if not settings.command and not settings.web.url:
         raise TapeError(f"mode {mode} needs the live server for {settings.path}: give its command or its url")
+    if "${" in settings.web.url:
+        raise TapeError(f"the URL {hidden(settings.web.url)} names a variable that is not set; it is needed to record")
     if blocked:
         discreet = Discreet(Rules(environ=os.environ))
         server = discreet.text(settings.web.url) or discreet.command(settings.command)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import api, modes
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..cassette.lookup.messages import Position
     from ..cassette.reader import Cassette
     from ..cassette.replace import Part
-    from ..replay.misses import Advice
+    from ..replay.misses import Advice, Difference
     from ..replay.selection import Selection
     from ..replay.stage import Replay
 
@@ -40,6 +40,34 @@ class Miss(NamedTuple):
     def title(self) -> str:
         """Method and name of the call, without secrets."""
         return self.report.partition("\n")[0].removeprefix("miss: ")
+
+
+When = tuple[float, int]  # a time since the epoch, and a place among what has the same
+
+
+class Inexact(NamedTuple):
+    """A call whose answer was not recorded for exactly that call: the rung of matching that found it, and where.
+
+    Each of `differences` has a JSON path and the values there, recorded and live, as text and without secrets.
+    """
+
+    call: Exchange
+    rung: str
+    similarity: float | None
+    session: int
+    seq: int
+    differences: tuple[Difference, ...]
+
+    def __repr__(self) -> str:
+        """Show no params in a failed assertion: they may hold secrets."""
+        return f"Inexact({self.title!r})"
+
+    @property
+    def title(self) -> str:
+        """What was asked and which recording has answered, without params."""
+        near = f" ({self.similarity:.2f})" if self.similarity is not None else ""
+        asked = " ".join(filter(None, (self.call.server and f"{self.call.server}:", self.call.method, self.call.name)))
+        return f"{asked} by #{self.seq}, {self.rung}{near}"
 
 
 class Settings(NamedTuple):
@@ -72,6 +100,29 @@ class UsedCassette(ABC):
     def is_recording(self) -> bool:
         return self.mode != "none"
 
+    @property
+    def label(self) -> str | None:
+        """The name of the server, where the tape has several."""
+        return self._settings.replay.label
+
+    # -- several servers
+
+    @property
+    def servers(self) -> dict[str, UsedCassette]:
+        """By name, the tape of each server, where there are several."""
+        return {}
+
+    def __getitem__(self, name: str) -> UsedCassette:
+        """The tape of a server."""
+        if name in self.servers:
+            return self.servers[name]
+        there = f"it has {', '.join(map(repr, self.servers))}" if self.servers else "it was not given servers={...}"
+        raise TapeError(f"the tape {self.path} has no server {name!r}; {there}")
+
+    def config(self, key: str = "mcpServers") -> dict[str, Any]:
+        """What frameworks and clients take whole: an object with all servers, each replaced by its tape."""
+        raise TapeError(f"the tape {self.path} was not given servers={{...}}, so that it has no configuration")
+
     # -- to connect to
 
     @property
@@ -82,6 +133,10 @@ class UsedCassette(ABC):
             if self._command is None:
                 self._command = self._make_command()
             return list(self._command)
+
+    def _command_for(self, server: Sequence[str]) -> list[str]:
+        """The command, for a client that puts values into the words of the server's."""
+        return self.command
 
     @property
     def url(self) -> str:
@@ -133,20 +188,50 @@ class UsedCassette(ABC):
     def calls(self, method: str | None = None, *, tool: str | None = None, name: str | None = None) -> list[Exchange]:
         """The requests that clients made, in order, with their answers."""
         wanted = tool or name
-        return [call for call in self._made() if method in (None, call.method) and wanted in (None, call.name)]
+        made = (call for _, call in self._timed())
+        return [call for call in made if method in (None, call.method) and wanted in (None, call.name)]
 
     @abstractmethod
-    def _made(self) -> list[Exchange]: ...
+    def _timed(self) -> list[tuple[When, Exchange]]:
+        """The requests that clients made, in order, each with the time."""
+
+    def expect(
+        self,
+        *filters: str,
+        forbid: str | Sequence[str] = (),
+        max: Mapping[str, int] | None = None,  # noqa: A002 - as the command's option is called
+        max_duration: str | float | None = None,
+        max_definition_bytes: str | int | None = None,
+    ) -> None:
+        """Fail where the calls made so far break a contract: each filter must fit some, `forbid` none, and `max` has
+        the number of calls that a filter may fit. `max_duration` is that of each call, as text or in seconds."""
+        __tracebackhide__ = True
+        from ..contracts import calls, terms
+
+        given = terms.made(filters, forbid, (max or {}).items(), max_duration, max_definition_bytes)
+        broken = calls.report(self.path, self.calls(), given)
+        if broken:
+            raise AssertionError(broken)
 
     @property
     @abstractmethod
     def misses(self) -> list[Miss]:
         """The calls that nothing on the tape answered."""
 
-    def _in_words(self, text: str, advice: Sequence[Advice]) -> str:
+    @property
+    def inexact(self) -> list[Inexact]:
+        """The calls that were answered by a recording of another call, as `ignore`, `normalize` or `match` allow."""
+        return []
+
+    def _miss(self, call: Exchange, text: str, advice: Sequence[Advice]) -> Miss:
         from ..replay.misses import in_words
 
-        return in_words(text, advice, self.words)
+        if self.label is not None:
+            text = text.replace("miss: ", f"miss: {self.label}: ", 1)
+        return Miss(self._labelled(call), in_words(text, advice, self.words))
+
+    def _labelled(self, call: Exchange) -> Exchange:
+        return call if self.label is None else call._replace(server=self.label)
 
     def _argument(self, advice: Advice) -> str:
         from ..replay.misses import as_argument
@@ -201,9 +286,9 @@ class UsedCassette(ABC):
         return the result.
         """
 
+    @abstractmethod
     def another(self) -> UsedCassette:
         """The cassette in use by somebody else, with calls and misses of its own."""
-        return type(self)(self._settings)
 
     # -- its end
 
@@ -231,11 +316,12 @@ class UsedCassette(ABC):
         self.finish(keep=kind is None)
 
 
-def unplayed(cassette: Cassette, chosen: Selection, played: set[Position]) -> list[Exchange]:
-    """Exchanges of a selection that were not played."""
+def unplayed(cassette: Cassette, chosen: Selection, played: set[Position], label: str | None) -> list[Exchange]:
+    """Exchanges of a selection that were not played, of the server with a label."""
     from ..replay.finder import Finder
 
     finder = Finder(chosen)
     finder.state.taken.update(played)
     left = {(row.session, row.seq, row.rpc_id) for row in finder.unplayed()}
-    return [e for number in chosen.sessions for e in cassette.exchanges(number) if (e.session, e.seq, e.id) in left]
+    every = (e._replace(server=label) for number in chosen.sessions for e in cassette.exchanges(number))
+    return [e for e in every if (e.session, e.seq, e.id) in left]

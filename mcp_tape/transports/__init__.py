@@ -5,9 +5,12 @@ recorded and how it is stored are theirs. Three roles: `relay` stands in the mid
 `connect` is the client; `live` is a server beside a replay.
 
     process     start a server that ends with us; process groups
+    spawn       start one beside other work
+    programs    run what talks to servers, to its end
     signals     stop serving, or clean up, at a signal
     stdio/      pipes, with threads and blocking reads
     http/       Streamable HTTP and HTTP+SSE, with asyncio
+    headers     the HTTP headers that repeat a message
     memory      the streams of SDK clients within this process
     local       decks of this process for other processes: a Unix socket, or HTTP in a thread
     runs        connections that belong together, and the number of each

@@ -1,4 +1,4 @@
-"""Secrets that a recorder does not inherit: a test is asked for them, other processes' are read on Linux."""
+"""Variables that a recorder does not inherit: a test is asked for them, other processes' are read on Linux."""
 
 from __future__ import annotations
 
@@ -8,14 +8,28 @@ import re
 from _socket import AF_UNIX, SOCK_STREAM, socket  # what `socket` would load takes longer than all the rest
 
 from ..errors import TapeError
+from ..light import NamedTuple, suppress
 from ..redaction.environment import Pairs, secrets
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 _PATIENCE = 30.0  # seconds for a test that is busy
 _CHUNK = 1 << 16
 
 
-def received(path: str) -> Pairs:
-    """Ask a test for the variables to hide, by the path of its socket. Fails closed: else nothing is recorded."""
+class Handed(NamedTuple):
+    """What a test hands to a recorder, as nothing of it may stand on a command line."""
+
+    secrets: Pairs = ()  # to be hidden
+    env: Pairs = ()  # for the server
+    headers: Pairs = ()  # for a server at a URL
+    missing: tuple[str, ...] = ()  # variables that the server should get, and that the test does not have
+
+
+def received(path: str) -> Handed:
+    """Ask a test, by the path of its socket. Fails closed: else nothing is recorded."""
     test, answer = socket(AF_UNIX, SOCK_STREAM), b""
     try:
         test.settimeout(_PATIENCE)
@@ -28,7 +42,9 @@ def received(path: str) -> Pairs:
         test.close()
     if not answer.endswith(b"\n"):
         raise TapeError(_refusal("it has ended"))
-    return tuple((name, value) for name, value in json.loads(answer))
+    *several, missing = json.loads(answer)
+    secrets, env, headers = (tuple((name, value) for name, value in pairs) for pairs in several)
+    return Handed(secrets, env, headers, tuple(missing))
 
 
 def _refusal(why: str) -> str:
@@ -46,27 +62,46 @@ def from_process(which: str) -> Pairs:
         raise TapeError("the environment of another process is read from /proc, which is not here; try --env-file FILE")
     if which != "parents":
         return _of(which.removeprefix("pid:"))
-    found: list[tuple[str, str]] = []
+    return tuple(dict.fromkeys(pair for environ in _of_parents() for pair in secrets(environ)))
+
+
+def from_parents(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Find variables by name: ours, or else those of the nearest of our ancestors that has one."""
+    for name in names:
+        if name in os.environ:
+            yield name, os.environ[name]
+            continue
+        with suppress(TapeError, OSError):  # nobody's that can be read
+            found = next((environ[name] for environ in _of_parents() if name in environ), None)
+            if found is not None:
+                yield name, found
+
+
+def _of_parents() -> Iterator[dict[str, str]]:
     process = parent = _parent("self")
     while process not in ("0", "1"):
         try:
-            found += _of(process)
+            environ = _environ(process)
             process = _parent(process)
         except (TapeError, OSError):
             if process == parent:
                 raise
-            break  # the ancestors above are another user's
-    return tuple(dict.fromkeys(found))
+            return  # the ancestors above are another user's
+        yield environ
 
 
 def _of(process: str) -> Pairs:
+    return secrets(_environ(process))
+
+
+def _environ(process: str) -> dict[str, str]:
     try:
         with open(f"/proc/{process}/environ", "rb") as file:
             entries = file.read().split(b"\0")
     except OSError as error:
         raise TapeError(f"cannot read the environment of process {process}: {error.strerror}") from None
     pairs = (os.fsdecode(entry).partition("=") for entry in entries if entry)
-    return secrets({name: value for name, _, value in pairs})
+    return {name: value for name, _, value in pairs}
 
 
 def _parent(process: str) -> str:

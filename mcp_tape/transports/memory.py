@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 from mcp import types
 from mcp.shared.message import SessionMessage
 
@@ -27,33 +28,65 @@ _NO_BOUND = float("inf")
 async def streams(players: Callable[[], contextlib.AbstractContextManager[Player]]) -> AsyncIterator[tuple[Any, Any]]:
     """The streams of a ClientSession, with a player at their other end."""
     to_client, reads = anyio.create_memory_object_stream[Any](_NO_BOUND)
-    writes, from_client = anyio.create_memory_object_stream[Any](_NO_BOUND)
-    with players() as player:
-        async with anyio.create_task_group() as tasks, to_client, reads, writes, from_client:
-            tasks.start_soon(_play, player, from_client, to_client)
+    with players() as player, to_client, reads:
+        async with anyio.create_task_group() as tasks:
+            writes = _Writes(player, to_client, tasks)
+            writes.pass_on()
             yield reads, writes
             tasks.cancel_scope.cancel()
 
 
-async def _play(player: Player, from_client: Any, to_client: Any) -> None:
-    """Receive and send until one side has ended."""
-    with contextlib.suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
-        while await _send(player, to_client):
-            due = player.next_at()
-            with anyio.move_on_after(None if due is None else max(0.0, due - anyio.current_time())):
-                message = await from_client.receive()
-                player.receive(_text(message.message), _CHANNEL, anyio.current_time())
-    await to_client.aclose()
+class _Writes:
+    """The stream that a client writes to. Answers are there when `send` returns; only what is due later has a task."""
 
+    def __init__(self, player: Player, to_client: Any, tasks: Any) -> None:
+        self._player, self._to_client, self._tasks = player, to_client, tasks
+        self._alarm: anyio.CancelScope | None = None
+        self._hung_up = self._closed = False
 
-async def _send(player: Player, to_client: Any) -> bool:
-    """Send what is due; False if the player hung up."""
-    for action in player.due(anyio.current_time()):
-        if not isinstance(action, Send):
-            return False  # actions for HTTP alone hang up here too
-        if action.recorded is None or action.recorded.kind != "noise":
-            await to_client.send(_message(action.text))
-    return True
+    async def send(self, message: Any) -> None:
+        await anyio.lowlevel.checkpoint()
+        if self._closed:
+            raise anyio.ClosedResourceError
+        if not self._hung_up:
+            self._player.receive(_text(message.message), _CHANNEL, anyio.current_time())
+            self.pass_on()
+
+    def pass_on(self) -> None:
+        """Send what is due, and wake up when more is."""
+        for action in self._player.due(anyio.current_time()):
+            if not isinstance(action, Send):
+                self._hang_up()  # at actions for HTTP alone, too
+                return
+            if action.recorded is None or action.recorded.kind != "noise":
+                with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # nobody reads
+                    self._to_client.send_nowait(_message(action.text))
+        if self._alarm is not None:
+            self._alarm.cancel()
+        due = self._player.next_at()
+        if due is not None:
+            self._alarm = anyio.CancelScope()
+            self._tasks.start_soon(self._wait, due, self._alarm)
+
+    async def _wait(self, due: float, alarm: anyio.CancelScope) -> None:
+        with alarm:
+            await anyio.sleep_until(due)
+        if not alarm.cancel_called and not self._hung_up:
+            self.pass_on()
+
+    def _hang_up(self) -> None:
+        self._hung_up = True
+        self._to_client.close()
+
+    async def aclose(self) -> None:
+        self._closed = True
+        self._hang_up()
+
+    async def __aenter__(self) -> _Writes:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
 
 _sdk: Any = types  # of either generation

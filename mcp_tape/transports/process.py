@@ -1,20 +1,50 @@
-"""Start a server that ends with us, and find out whether a signal went to our whole process group."""
+"""Start a server that ends with us, and find out whether a signal went to our whole process group.
+
+Nothing heavy is imported here: a recorded server is started as soon as an unrecorded one would be, or nearly.
+"""
 
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
+import select
 import sys
-from collections.abc import Callable, Sequence
+from errno import EACCES, ENOENT, EPERM
 
 from ..errors import ServerError
+from ..light import NamedTuple
 from ..record.recorder import close_descriptors_but
 from ..record.recorder import point_at_null as point_at_null
+from .signals import SIGNALS, signal
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
 _PR_SET_PDEATHSIG = 1
+_SHELL = "/bin/sh"
+_SHORT_RUN = 1000  # milliseconds, after which start-up is over for all
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")  # what Python may choose
+
+
+class Around(NamedTuple):
+    """What a server gets beside what we have ourselves: variables, and the directory that it starts in."""
+
+    env: Sequence[tuple[str, str]] = ()
+    cwd: str | None = None
+    missing: Sequence[str] = ()  # variables that it should get, and that nobody has
+
+    def check(self) -> None:
+        """Refuse to start a server without what it should have."""
+        if self.missing:
+            which = ", ".join(self.missing)
+            raise ServerError(
+                f"cannot start the server: it is to get {which}, which is not set; set it, then try again"
+            )
+        if self.cwd is not None and not os.path.isdir(self.cwd):
+            raise ServerError(f"cannot start the server: {self.cwd!r}, where it is to start, is no directory")
+
+
+AS_WE_ARE = Around()
 
 
 class Server:
@@ -23,32 +53,93 @@ class Server:
     A parent-death signal fires when the thread that started the child ends, see PR_SET_PDEATHSIG(2const); and we fork.
     """
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], around: Around = AS_WE_ARE) -> None:
         _open_standard_streams()
-        self.process = start(command)
+        self.process = Child(command, around)
         self.group = GroupWatch()
         # Blocked in every thread from here on, and taken by one that does nothing else: a handler would run
         # when the main thread next executes something, and that may have gone to wait just before.
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 
 
-def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start a server with pipes to us, which dies with us."""
+class Child:
+    """A command that was started with pipes to us, and dies with us: subprocess.Popen takes longer to load than to run.
+
+    `stdin`, `stdout` and `stderr` are our ends of its pipes.
+    """
+
+    def __init__(self, command: Sequence[str], around: Around = AS_WE_ARE) -> None:
+        around.check()
+        environment, die_with_us = given_environment(around), die_with_parent()
+        source, self.stdin = os.pipe()
+        self.stdout, target = os.pipe()
+        self.stderr, errors = os.pipe()
+        failure, report = os.pipe()
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            _become(command, environment, around.cwd, die_with_us, (source, target, errors), report)
+        for theirs in (source, target, errors, report):
+            os.close(theirs)
+        reported = os.read(failure, 16)  # the end of the file when the command runs
+        os.close(failure)
+        if reported:
+            self.wait()
+            for ours in (self.stdin, self.stdout, self.stderr):
+                os.close(ours)
+            raise ServerError(not_started(command[0], int(reported)))
+
+    def wait(self) -> None:
+        """Wait for its end. `returncode` is then its exit code, or a signal's number, negative."""
+        _, status = os.waitpid(self.pid, 0)
+        self.returncode = os.waitstatus_to_exitcode(status)
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                pass  # it has just ended
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def _become(
+    command: Sequence[str],
+    environment: dict[str, str] | None,
+    directory: str | None,
+    die_with_us: Callable[[], None] | None,
+    streams: tuple[int, int, int],
+    report: int,
+) -> None:
+    """Be the command, in the forked process: with these streams and nothing else of ours. Never returns."""
     try:
-        return subprocess.Popen(
-            command,
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=_as_given(),
-            preexec_fn=_die_with_parent(),
-        )
+        if die_with_us:
+            die_with_us()
+        for number, descriptor in enumerate(streams):
+            os.dup2(descriptor, number)
+        close_descriptors_but({0, 1, 2, report})
+        for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, at its start
+            signal.signal(ignored, signal.SIG_DFL)
+        if directory is not None:
+            os.chdir(directory)
+        os.execvpe(command[0], [*command], os.environ if environment is None else environment)
     except OSError as error:
-        raise ServerError(_not_started(command[0], error)) from None
+        os.write(report, b"%d" % (error.errno or 0))
+    except ValueError:
+        os.write(report, b"%d" % ENOENT)  # a command without a name
+    finally:
+        os._exit(255)
 
 
-def _as_given() -> dict[str, str] | None:
+def given_environment(around: Around = AS_WE_ARE) -> dict[str, str] | None:
+    """The environment for a server; None if it is ours, as that was given."""
+    inherited = _without_ours()
+    return inherited if not around.env else {**(os.environ if inherited is None else inherited), **dict(around.env)}
+
+
+def _without_ours() -> dict[str, str] | None:
     """Our environment without the LC_CTYPE that Python adds where the locale is C; None if it is as it was given.
 
     https://peps.python.org/pep-0538/. Only Linux keeps the environment that a process was started with; elsewhere a
@@ -98,9 +189,24 @@ def _wait_for_end_of_file(reader: int) -> None:
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # not an exception in a copy of our caller
         close_descriptors_but({reader})
+        ended = select.poll()
+        ended.register(reader, select.POLLIN)
+        if not ended.poll(_SHORT_RUN):
+            _become_small(reader)
         os.read(reader, 1)
     finally:
         os._exit(0)
+
+
+def _become_small(reader: int) -> None:
+    """Wait as a shell: a copy of our caller takes ten times the memory. Without one, go on as we are."""
+    os.dup2(reader, 0)
+    for _ in (1, 2):
+        os.open(os.devnull, os.O_RDWR)
+    try:
+        os.execv(_SHELL, [_SHELL, "-c", "read _"])
+    except OSError:
+        pass
 
 
 def _open_standard_streams() -> None:
@@ -111,13 +217,11 @@ def _open_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
 
 
-def _die_with_parent() -> Callable[[], None] | None:
-    """On Linux the kernel kills the server when we die, however we die."""
+def die_with_parent() -> Callable[[], None] | None:
+    """Return what a forked child has to call: on Linux the kernel kills it when we die, however we die."""
     if sys.platform != "linux":
         return None
-    import ctypes
-
-    prctl = ctypes.CDLL(None).prctl
+    prctl = _prctl()
     parent = os.getpid()
 
     def set_death_signal() -> None:
@@ -126,6 +230,18 @@ def _die_with_parent() -> Callable[[], None] | None:
             os._exit(1)
 
     return set_death_signal
+
+
+def _prctl() -> Callable[..., object]:
+    try:
+        from _ctypes import call_function, dlopen, dlsym  # as ctypes calls them
+    except ImportError:
+        import ctypes
+
+        called: Callable[..., object] = ctypes.CDLL(None).prctl
+        return called
+    address = dlsym(dlopen(None, 0), "prctl")  # type: ignore[arg-type]
+    return lambda *arguments: call_function(address, arguments)
 
 
 def is_running(process: int) -> bool:
@@ -137,15 +253,16 @@ def is_running(process: int) -> bool:
     return True
 
 
-def _not_started(name: str, error: OSError) -> str:
+def not_started(name: str, number: int) -> str:
+    """Describe why a command cannot be started, by the number of the error."""
     from shutil import which
 
     if os.path.isdir(name):
         return f"cannot start the server: {name!r} is a directory; give the command that runs it"
-    if isinstance(error, FileNotFoundError) or not name:
+    if number == ENOENT or not name:
         if which(name):
             return f"cannot start the server {name!r}: the interpreter in its first line does not exist"
         return f"cannot start the server: there is no command {name!r}; check its spelling and the PATH"
-    if isinstance(error, PermissionError):
+    if number in (EACCES, EPERM):
         return f"cannot start the server: {name!r} is not executable; try: chmod +x {name}"
-    return f"cannot start the server {name!r}: {error.strerror}"
+    return f"cannot start the server {name!r}: {os.strerror(number)}"

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
 
+from ..light import NamedTuple
+
+TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..cassette.lookup.sessions import Run
 
 VARIABLE = "MCP_TAPE_RUN"
@@ -124,7 +127,9 @@ class Turns:
     def _file(self) -> str:
         from zlib import crc32
 
-        what = "\0".join((os.path.realpath(self._path), self._recorded.id, self._recorded.began, self._run or ""))
+        recorded = self._recorded
+        parts = (os.path.realpath(self._path), recorded.id, recorded.began, self._run, recorded.label)
+        what = "\0".join(part or "" for part in parts)
         plain = "".join(c if c.isalnum() and c.isascii() else "-" for c in self._run or "")
         return os.path.join(_place(), f"{plain[:64]}-{crc32(what.encode('utf-8', 'surrogateescape')):08x}")
 

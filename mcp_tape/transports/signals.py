@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
-from typing import TypeVar
 
-_T = TypeVar("_T")
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    import signal as signal
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from types import FrameType
+    from typing import TypeVar
+
+    _T = TypeVar("_T")
+else:
+    import _signal as signal  # the same without enums, which take as long to make as all that is here
+
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -34,10 +40,14 @@ def until_stopped(serve: Callable[[], _T]) -> _T | None:
                 signal.signal(number, signal.SIG_IGN)  # we are on our way out; once is enough
 
 
-@contextmanager
-def tidied_up() -> Iterator[None]:
+def tidied_up() -> AbstractContextManager[None]:
     """A signal leaves the block as an error would: what it began is ended, and what it put down is taken away."""
+    from contextlib import contextmanager
 
+    return contextmanager(_tidied_up)()
+
+
+def _tidied_up() -> Iterator[None]:
     def leave(number: int, frame: FrameType | None) -> None:
         for every in SIGNALS:
             signal.signal(every, signal.SIG_IGN)  # once is enough

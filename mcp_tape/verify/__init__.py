@@ -10,5 +10,6 @@ room knows nothing of how a change is judged or shown.
     record     the live server, with the recorder before it
     play       the entry, `verify`: the two of them, until all is said or the server fails
     findings   what a play found beyond the answers, as changes that `compare` can judge
+    probe      a live server started and greeted, to see whether it works at all
     update     the new recording in the old one's place, or beside it for a review
 """

@@ -87,7 +87,7 @@ class ClientDeck:
         return self._answered <= self._settled and not self._patience.is_missing(None)
 
     def awaiting(self) -> list[Recorded]:
-        return [row for row, _ in self._in_flight.values() if (row.seq, row.rpc_id) in self._blocking]
+        return [row for row, _ in self._in_flight.values() if (row.number, row.rpc_id) in self._blocking]
 
     def asked(self, rpc_id: str | None) -> Recorded | None:
         """The request that went out with this id, and has no answer yet."""
@@ -126,16 +126,16 @@ class ClientDeck:
 
     def give_up(self, requests: Iterable[Recorded]) -> None:
         """Go on without the answers to these requests."""
-        given_up = {(row.seq, row.rpc_id) for row in requests}
+        given_up = {(row.number, row.rpc_id) for row in requests}
         self._settled |= given_up
         self._in_flight = {
-            live: (row, at) for live, (row, at) in self._in_flight.items() if (row.seq, row.rpc_id) not in given_up
+            live: (row, at) for live, (row, at) in self._in_flight.items() if (row.number, row.rpc_id) not in given_up
         }
 
     def insert(self, text: bytes, request: Recorded) -> None:
         """Send a request that is not on the tape, and hold up the rest until it is answered."""
-        self._blocking.add((request.seq, request.rpc_id))
-        self._expected.appendleft(request._replace(answers=request.seq, seq=0))
+        self._blocking.add((request.number, request.rpc_id))
+        self._expected.appendleft(request._replace(answers=request.number, seq=0))
         self._inserts.append((text, request))
 
     # -- requests and notifications
@@ -144,7 +144,7 @@ class ClientDeck:
         row, _ = self._in_flight.pop(answer.rpc_id or "", (None, 0.0))
         if row is not None:
             self._last_answer = now
-            self._settled.add((row.seq, row.rpc_id))
+            self._settled.add((row.number, row.rpc_id))
             self._hear(row, answer)
 
     def _may_go(self, turn: Turn, now: float) -> bool:
@@ -163,7 +163,7 @@ class ClientDeck:
             whole = self._messages.element(row, frame)
             part = self._prepare(row, whole)
             if part is None:
-                self._settled.add((row.seq, row.rpc_id))
+                self._settled.add((row.number, row.rpc_id))
             else:
                 if part != whole:
                     self._names[row.seq] = spots.names_of(_params_in(whole), _params_in(part))

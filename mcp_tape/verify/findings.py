@@ -7,13 +7,14 @@ from typing import Literal, NamedTuple
 from ..cassette.lookup.sessions import is_legacy, is_modern
 from ..cassette.query.calls import answer_statuses
 from ..cassette.reader import Cassette
-from ..compare.changes import SERVER, Change, Difference, Found
+from ..compare.changes import ABSENT, SERVER, Change, Difference, Found
 from ..compare.judging import Comparison, LeftOut, Unknown
 from ..wire import protocol
 from .plan import Plan
 
-FailureKind = Literal["crashed", "unanswered", "hung", "unrecorded"]
+FailureKind = Literal["crashed", "unanswered", "hung", "unrecorded", "exit code"]
 
+_OF_SERVER = ("crashed", "hung", "exit code")
 _MODERN = protocol.MODERN_VERSION
 _OLDER = f"the older protocol only, with a handshake, and this recording is of a client of the modern era ({_MODERN})"
 _NEWER = f"the newer protocol only ({_MODERN}), and this recording begins with the handshake of the older one"
@@ -26,6 +27,12 @@ class Failure(NamedTuple):
     request: str | None
     message: str
     stderr: tuple[str, ...] = ()
+    code: int | None = None  # that it ended with
+
+    @property
+    def is_late(self) -> bool:
+        """True if all was played before."""
+        return self.kind == "exit code"
 
 
 class Skipped(NamedTuple):
@@ -63,18 +70,22 @@ class Verified(NamedTuple):
 
 def found(verified: Verified) -> list[Found]:
     """Differences for crashes and hangs; a single call without an answer is seen in the recording itself."""
-    return [
-        (SERVER, Difference("server-crashed", note=_message(failure.message, failure.stderr)))
-        for failure in verified.failures
-        if failure.kind in ("crashed", "hung")
-    ]
+    return [(SERVER, _difference(failure)) for failure in verified.failures if failure.kind in _OF_SERVER]
+
+
+def _difference(failure: Failure) -> Difference:
+    note = _message(failure.message, failure.stderr)
+    if failure.is_late:
+        return Difference("server-exit-code-changed", (), 0, failure.code, note)
+    facts = {"why": failure.kind, "request": failure.request, "code": failure.code}
+    return Difference("server-crashed", (), ABSENT, {k: v for k, v in facts.items() if v is not None}, note)
 
 
 def completed(comparison: Comparison, verified: Verified) -> Comparison:
     """Add what a comparison of recordings cannot see: what was not asked, or could not be recorded."""
     skipped = tuple(LeftOut(skipped.request, skipped.why) for skipped in verified.skipped)
     return _without(comparison, {entry.what for entry in skipped})._replace(
-        unknown=(*comparison.unknown, *unknown(verified)),
+        unknown=(*comparison.unknown, *unknown(verified), *_accepted(comparison, verified)),
         cassette=f"{verified.path}#{verified.session}",
         skipped=skipped,
     )
@@ -84,6 +95,18 @@ def unknown(verified: Verified) -> list[Unknown]:
     """Reasons why a run says nothing, or less than it should."""
     lost = [failure.message for failure in verified.failures if failure.kind == "unrecorded"]
     return [Unknown("calls", f"NEW: {why}", True) for why in [*lost, *filter(None, [verified.said_nothing])]]
+
+
+def _accepted(comparison: Comparison, verified: Verified) -> list[Unknown]:
+    """Failures that the changes do not show, or that were accepted: what came after them was not verified."""
+    shown = {change.rule for change in comparison.changes}
+    rules = {"crashed": "server-crashed", "hung": "server-crashed", "unanswered": "call-unanswered"}
+    ignored = {change.rule for change in comparison.ignored} - {"server-crashed"}
+    return [
+        Unknown("calls", f"NEW: {failure.message}; what it should have answered was not verified", True)
+        for failure in verified.failures
+        if failure.kind in rules and rules[failure.kind] not in shown | ignored
+    ][:1]
 
 
 def _without(comparison: Comparison, left_out: set[str]) -> Comparison:

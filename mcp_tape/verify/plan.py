@@ -45,6 +45,7 @@ class Options(NamedTuple):
     timeout: float = 30.0
     recording: tuple[str, ...] = ()
     starting: float = 30.0
+    label: str | None = None  # of the server, where a cassette has several
 
 
 class Heard(NamedTuple):
@@ -67,7 +68,7 @@ class Plan(NamedTuple):
 
 
 def planned(path: str, options: Options) -> list[Plan]:
-    with Cassette(path) as cassette:
+    with Cassette(path, options.label) as cassette:
         chosen = select(cassette, options.session).sessions
         sessions = sorted(chosen) if options.session == "all" else chosen
         heard = Heard({}, set())

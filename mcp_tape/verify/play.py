@@ -159,7 +159,8 @@ class Play:
         waiting = self._deck.awaiting()
         request = title_of(waiting[0]) if waiting else None
         when = f"before it answered {request}" if request else "before the client had finished"
-        self.failures.append(Failure("crashed", request, f"{ended} {when}", ended.stderr if ended else ()))
+        stderr, code = (ended.stderr, ended.code) if ended else ((), None)
+        self.failures.append(Failure("crashed", request, f"{ended} {when}", stderr, code))
 
     def _fail(self, kind: FailureKind, row: Recorded, why: str) -> None:
         self._in_a_row += 1

@@ -13,9 +13,10 @@ from ..cassette.reader import Cassette, Session
 from ..errors import ServerError
 from ..options import LISTEN, WEB, words_for
 from ..redaction.diagnostics import hidden
+from ..transports.http.addresses import is_of_old
 from ..transports.stdio import connect
 from ..wire.channels import SSE
-from ..wire.protocol import PATH, SSE_PATH
+from ..wire.protocol import PATH
 from .findings import Failure
 from .plan import Options, Plan, Server
 
@@ -65,13 +66,12 @@ def crashed(connection: connect.Connection, was: int | None, sessions: Iterable[
         return []
     why = "the server ended with exit code {} after its last answer, the recorded one with 0"
     codes = [session.exit_code for session in sessions if session.exit_code]
-    return [Failure("crashed", None, why.format(code), connection.stderr()) for code in codes]
+    return [Failure("exit code", None, why.format(code), connection.stderr(), code) for code in codes]
 
 
 def is_old(url: str, transport: str) -> bool:
     """Return whether to speak HTTP+SSE to a server, by its URL and the recording: nothing else is known yet."""
-    path = urlsplit(url).path.rstrip("/")
-    return path.endswith(SSE_PATH) or (transport == SSE and not path.endswith(PATH))
+    return is_of_old(url) or (transport == SSE and not urlsplit(url).path.rstrip("/").endswith(PATH))
 
 
 def _said(connection: connect.Stdio) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..cassette.lookup.messages import Messages, Recorded
 from ..wire import protocol
 
-Asked = tuple[int, str | None]  # a request: seq and id
+Asked = tuple[int, str | None]  # a request: its number and id
 
 _LONGEST_PAUSE = 5.0  # seconds between polls
 _MOST_LAPSES = 3  # waits in vain after which nothing is waited for any more
@@ -39,7 +39,7 @@ def turns(mine: Iterable[Recorded], noise: Iterable[tuple[int, bytes]]) -> list[
 
 
 def answered(mine: Iterable[Recorded], server: Iterable[Recorded]) -> set[Asked]:
-    made = {(row.seq, row.rpc_id) for row in mine if row.kind == "request" and row.key is not None}
+    made = {(row.number, row.rpc_id) for row in mine if row.kind == "request" and row.key is not None}
     return made & {(row.answers, row.rpc_id) for row in server if row.answers is not None}
 
 

@@ -42,8 +42,9 @@ def _fit_to_replace(played: Sequence[Verified], otherwise: str) -> edit.New:
 def _unfit(verified: Verified) -> str | None:
     """The reason why a recording must not take the old one's place."""
     session = f"session {verified.session}"
-    if verified.failures:
-        return f"{session}: {verified.failures[0].message}"
+    failures = [failure.message for failure in verified.failures if not failure.is_late]
+    if failures:
+        return f"{session}: {failures[0]}"
     if any(skipped.is_held_back for skipped in verified.skipped):
         return f"{session}: calls were left out, so the new recording would hold less; see --allow-writes"
     if verified.exposed:

@@ -6,18 +6,30 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
 
+from ..light import NamedTuple
 from . import jsontext, protocol
+from .channels import STDIO
 
-Side = Literal["client", "server"]
-FrameKind = Literal["message", "batch", "noise", "stderr", "control"]
-MessageKind = Literal["request", "response", "notification", "noise"]
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    Side = Literal["client", "server"]
+    FrameKind = Literal["message", "batch", "noise", "stderr", "control"]
+    MessageKind = Literal["request", "response", "notification", "noise"]
+else:
+    Side = FrameKind = MessageKind = str  # only type checkers ask
+
 
 # Why a session is incomplete.
 KILLED = "mcp-tape was killed; what it had passed on by then is here"
 LEFT_OUT = "a frame could not be redacted and was left out"
 
+# Makes a named tuple of a tuple in half of the time that a call of its class takes: for what every frame needs.
+new = tuple.__new__
+
+_OPENING = (b"{", b"[")
 _LEVELS = 3  # parsed of a batch: the message, its params, the name of the call in them
 
 
@@ -50,10 +62,11 @@ class Message(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A message, and what follows from its place on the tape (see ledger.py); each but the match key is a seq.
+    """A message, and what follows from its place on the tape (see ledger.py); each but the match key is a number in it.
 
-    `answers`: the request it answers. `exchange`: the client's request whose exchange it belongs to. `cue`: the client
-    message that it waits for when played; 0 for none.
+    `answers`: the request it answers, itself: of a batch, each message has a number (see `Numbers`). `exchange`: the
+    client's frame with the request whose exchange it belongs to. `cue`: the client's frame that it waits for when
+    played; 0 for none.
     """
 
     message: Message
@@ -76,15 +89,55 @@ class Exchange(NamedTuple):
     result: Any = None
     error: Any = None
     microseconds: int | None = None  # from the request to the answer
+    server: str | None = None  # its name, where a tape in use has several
 
 
 Parsed = tuple[FrameKind, list[Message]]
 
+# What most lines on stdio are, with nothing more to them: a call (its method, id, name and key), or the result of one
+# (its id, and its cue, which is the call).
+Usual = tuple[str, str, str, bytes] | tuple[str, int]
+UsualLine = tuple[int, int, Side, bytes, Usual]  # number, time, sender and text
+
+
+def usual_frame(line: UsualLine) -> Frame:
+    seq, at, sender, text, _ = line
+    return Frame(seq, at, sender, STDIO, "message", text, b"\n")
+
+
+class Numbers:
+    """The numbers of a session's frames: each takes as many as it has messages, so that every message has its own.
+
+    The response to a batch that was posted takes as many as that, as it may refuse each request in it.
+    """
+
+    def __init__(self) -> None:
+        self.next = 1
+        self._posted: dict[str, int] = {}  # by HTTP channel, the messages of a batch
+
+    def take(self, sender: Side, channel: str, messages: int, least: int = 0) -> int:
+        """The number of the next frame, and at least this one."""
+        number = self.next if self.next >= least else least
+        if channel != STDIO:
+            if sender == "client" and messages > 1:
+                self._posted[channel] = messages
+            messages = max(messages, self._posted.get(channel, 1))
+        self.next = number + (messages or 1)
+        return number
+
 
 def parse(text: bytes) -> Parsed:
     """Classify a text as a message, a batch or noise, and return its messages."""
-    body = _object_or_array(text)
-    if isinstance(body, dict):
+    if not text.startswith(_OPENING) and not text.lstrip(b" \t\r\n").startswith(_OPENING):
+        return "noise", []
+    try:
+        body = jsontext.loads(text)
+    except ValueError:
+        return "noise", []
+    except RecursionError:
+        source = text.decode("utf-8", "replace")
+        body = _shallow(source, _LEVELS) if jsontext.is_well_formed(source) else None
+    if type(body) is dict:
         message = _message(body, text, ())
         return ("message", [message]) if message else ("noise", [])
     if isinstance(body, list):
@@ -92,18 +145,6 @@ def parse(text: bytes) -> Parsed:
         if parts and len(parts) == len(body):
             return "batch", parts
     return "noise", []
-
-
-def _object_or_array(text: bytes) -> Any:
-    if text[:1] not in (b"{", b"[") and text.lstrip(b" \t\r\n")[:1] not in (b"{", b"["):
-        return None
-    try:
-        return jsontext.loads(text)
-    except ValueError:
-        return None
-    except RecursionError:
-        source = text.decode("utf-8", "replace")
-        return _shallow(source, _LEVELS) if jsontext.is_well_formed(source) else None
 
 
 def _shallow(text: str, levels: int) -> Any:
@@ -120,28 +161,31 @@ def _shallow(text: str, levels: int) -> Any:
 
 
 def _message(body: Any, text: bytes, at: jsontext.Path) -> Message | None:
-    if not isinstance(body, dict):
+    if type(body) is not dict:
         return None
-    value = body.get("id")
-    rpc_id = id_text(_exact(value, text, (*at, "id")) if type(value) is float else value)
-    inner = body.get("params", body.get("result"))
+    value, method, params = body.get("id"), body.get("method"), body.get("params")
+    # A plain integer, as most ids are, is spared the closer look.
+    rpc_id = repr(value) if type(value) is int else _id_of(value, text, at)
+    inner = params if params is not None or "params" in body else body.get("result")
     if type(inner) is dict and ("_meta" in inner or "requestId" in inner or "progressToken" in inner):
         name_exactly(body, text, at)
-    method = body.get("method")
-    if isinstance(method, str):
-        name = protocol.call_name(method, body.get("params"))
+    if type(method) is str:
         # Ids are strings or numbers: nothing could answer null, true or {}.
         kind: MessageKind = "request" if rpc_id is not None else "notification"
-        return Message(kind, method, rpc_id, name, None, body)
+        return new(Message, (kind, method, rpc_id, protocol.call_name(method, params), None, body))
     if "error" in body:
         return Message("response", None, rpc_id, None, "error", body)
     if "result" in body:
-        return Message("response", None, rpc_id, None, protocol.result_status(body["result"]), body)
+        return new(Message, ("response", None, rpc_id, None, protocol.result_status(body["result"]), body))
     return None
 
 
+def _id_of(value: Any, text: bytes, at: jsontext.Path) -> str | None:
+    return id_text(_exact(value, text, (*at, "id")) if type(value) is float else value)
+
+
 def facts(text: str | bytes) -> dict[str, Any]:
-    """Return the facts of a control frame; none if its text is not one that we wrote."""
+    """Return the members of an object, such as the facts of a control frame; none if the text is no object."""
     try:
         found = jsontext.loads(text)
     except (ValueError, RecursionError, TypeError):
@@ -172,7 +216,8 @@ def progressed(message: Message) -> str | None:
 
 def token_asked(message: Message) -> str | None:
     """Token under which a request asks for progress."""
-    return id_text(protocol.progress_token_asked(message.body))
+    token = protocol.progress_token_asked(message.body)
+    return None if token is None else id_text(token)
 
 
 class _Verbatim(float):

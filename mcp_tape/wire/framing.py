@@ -6,12 +6,11 @@ Event streams: https://html.spec.whatwg.org/multipage/server-sent-events.html
 
 from __future__ import annotations
 
-import re
-from typing import NamedTuple
+from ..light import NamedTuple, pattern
 
 Line = tuple[bytes, bytes]  # text and line end, verbatim
 _LIMIT = 256 << 20
-_BREAK = re.compile(rb"\r\n|\r|\n")
+_BREAK = pattern(rb"\r\n|\r|\n")
 _BOM = b"\xef\xbb\xbf"
 
 EVENT_STREAM = "text/event-stream"

@@ -1,22 +1,29 @@
 """Verbatim JSON: parse a text, find the span of a value, splice another in, compare by meaning. Knows no MCP.
 
 Recorded JSON is never re-encoded, because that is not lossless: `1e2` would become `100.0`, a 30-digit integer a float,
-and a lone surrogate an error. The standard json module is imported only for such cases, as start-up counts.
+and a lone surrogate an error. The standard json module is imported only for such cases, and orjson only when there is
+much to parse, or something unusual (see `smalljson`), as start-up counts.
 """
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
 
-import orjson
+from ..light import pattern
+from . import smalljson
+from .smalljson import UnsureError
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, TypeVar
+
+    _State = TypeVar("_State")
+    _Found = tuple[_State, int, int]
+
 
 Path = tuple[str | int, ...]
 Splice = tuple[int, int, str]
-_State = TypeVar("_State")
-_Found = tuple[_State, int, int]
 
 DEEPEST = 200  # levels of nesting that are parsed
 _SPACE = " \t\r\n"
@@ -24,20 +31,47 @@ _VALUE = "{[s"  # kinds of tokens that begin a value; s is a scalar, k a key
 _ONCE = "+" if sys.version_info >= (3, 11) else ""  # possessive: backtracking would need memory for each escape
 STRING = rf'"[^"\\]*(?:\\.[^"\\]*)*{_ONCE}"'
 # An unterminated string extends to the end of the text: nothing is scanned twice, and nothing is skipped.
-TOKEN = re.compile(rf'"[^"\\]*(?:\\.[^"\\]*)*{_ONCE}(?:"|\\?\Z)|[{{}}\[\],:]|[^\s{{}}\[\],:"]+', re.S)
+TOKEN = pattern(rf'(?s)"[^"\\]*(?:\\.[^"\\]*)*{_ONCE}(?:"|\\?\Z)|[{{}}\[\],:]|[^\s{{}}\[\],:"]+')
+
+
+_MANY = 500  # small texts that take as long to parse as orjson takes to load
+_orjson: Any = sys.modules.get("orjson")
+_parsed = 0  # texts, without it
+
+
+def _fast() -> Any:
+    """Load orjson, unless it is."""
+    global _orjson
+    if _orjson is None:
+        import orjson
+
+        _orjson = orjson
+    return _orjson
 
 
 def loads(text: str | bytes) -> Any:
     """Parse a JSON text; ValueError if it is malformed, RecursionError if it is nested too deep."""
+    if _orjson is None and _parsed < _MANY:
+        try:
+            return _few(text)
+        except UnsureError:
+            pass
+    fast = _orjson or _fast()
     try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        value = fast.loads(text)
+    except fast.JSONDecodeError:
         import json
 
         source = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
         # The second parser accepts lone surrogates; NaN and Infinity are not JSON for either.
         value = json.loads(source, parse_constant=_refuse, parse_int=_integer)
-    return _not_too_deep(value, text)
+    return value if len(text) <= 2 * DEEPEST else _not_too_deep(value, text)
+
+
+def _few(text: str | bytes) -> Any:
+    global _parsed
+    _parsed += 1
+    return smalljson.loads(text)
 
 
 def loads_exact(text: str) -> Any:
@@ -81,8 +115,14 @@ def _not_too_deep(value: Any, text: str | bytes) -> Any:
 
 def canonical(value: Any) -> bytes:
     """Return equal bytes for equal values: sorted keys, no white space. To be compared, not parsed."""
+    if _orjson is None:
+        try:
+            return smalljson.dumps(value, sort_keys=True)
+        except UnsureError:
+            pass
+    fast = _orjson or _fast()
     try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        return bytes(fast.dumps(value, option=fast.OPT_SORT_KEYS))
     except (TypeError, RecursionError):
         # Integers beyond 64 bits, lone surrogates, deep nesting: orjson never writes these, so a value always takes
         # the same branch.
@@ -121,8 +161,13 @@ def compact(value: Any) -> str:
 
 def dumps(value: Any) -> str:
     """Return JSON text to send; lone surrogates are escaped."""
+    if _orjson is None:
+        try:
+            return smalljson.dumps(value).decode()
+        except UnsureError:
+            pass
     try:
-        return orjson.dumps(value).decode()
+        return str((_orjson or _fast()).dumps(value).decode())
     except TypeError:
         import json
 
@@ -143,9 +188,10 @@ def unquote(token: str) -> str:
     """Decode a JSON string token."""
     if "\\" not in token:
         return token[1:-1]
+    fast = _orjson or _fast()
     try:
-        return str(orjson.loads(token))
-    except orjson.JSONDecodeError:  # a lone surrogate, or an unescaped control character
+        return str(fast.loads(token))
+    except fast.JSONDecodeError:  # a lone surrogate, or an unescaped control character
         import json
 
         return str(json.loads(token, strict=False))

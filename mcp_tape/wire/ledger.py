@@ -44,32 +44,32 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancell
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from . import channels, frames, framing, match, protocol
-from .frames import Entry, Frame, Message
+from . import channels, frames, framing, jsontext, match, protocol
+from .frames import Entry, Frame, Message, Side, Usual, new
 
 _NOISE = Message("noise", None, None, None, None, {})
 _RETRY = Message("noise", None, None, None, "retry", {})
+# In params or a result: they say something of the session, of another message, or that it is no plain result.
+_NOT_USUAL = frozenset(("_meta", "requestId", "progressToken", "isError", "resultType"))
 _REMEMBERED = 10_000  # event ids; a client resumes behind one of the last
 
 
-@dataclass(slots=True)
 class _Exchange:
     """An exchange whose response is still to come."""
 
-    seq: int
-    rpc_id: str
-    method: str | None
-    token: str | None
-    channel: str
-    last_client: int  # newest message of the client in it
-    before: int  # the client message before its request
-    key: bytes | None = None
-    listen: bool = False
-    acknowledged: bool = False
-    cancelled: bool = False
+    token: str | None = None  # under which it asks for progress
+    listen = acknowledged = cancelled = False
+
+    def __init__(
+        self, seq: int, part: int, rpc_id: str, method: str | None, channel: str, before: int, key: bytes | None
+    ) -> None:
+        self.seq = self.last_client = seq  # newest message of the client in it
+        self.place = seq + part  # of its request
+        self.rpc_id, self.method, self.channel = rpc_id, method, channel
+        self.before = before  # the client message before its request
+        self.key = key
 
 
 class Ledger:
@@ -100,23 +100,61 @@ class Ledger:
 
     def enter(self, frame: Frame, messages: list[Message], matched: bytes) -> list[Entry]:
         """Return one entry per message; `matched` is the text that keys are made of."""
-        if frame.kind == "control":
+        _, _, sender, channel, kind, text, eol, head, _ = frame
+        if kind == "control":
             return self._happened(frame)
-        if frame.sender == "server":
-            if frame.head is not None:
-                if not frame.eol:
+        if sender == "server":
+            if head is not None:
+                if not eol:
                     return []  # a fragment, which no client acts on
                 self._streams.see(frame)
-            elif frame.channel in self._streams.statuses:
+            elif channel in self._streams.statuses:
                 return self._body(frame, messages)
-            if frame.kind == "noise":
+            if kind == "noise":
                 return [self._of_server(frame, _NOISE, None)]  # noise is played in its place, too
-        keyed = messages if matched is frame.text else frames.parse(matched)[1]
-        place = self._of_client if frame.sender == "client" else self._of_server
+        keyed = messages if matched is text else frames.parse(matched)[1]
+        place = self._of_client if sender == "client" else self._of_server
         return [
-            place(frame, message, match.message_key(keyed[n], matched, n) if message.kind == "request" else None)
+            place(frame, message, match.message_key(keyed[n], matched, n) if message.kind == "request" else None, n)
             for n, message in enumerate(messages)
         ]
+
+    def enter_usual(self, seq: int, sender: Side, text: bytes) -> Usual | None:
+        """Enter a line on stdio if it is what most are: the short way of `frames.parse` and `enter`.
+
+        None: it needs a closer look, and was not entered.
+        """
+        if not text.startswith(b"{"):
+            return None
+        try:
+            body = jsontext.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        if type(body.get("id")) is not int:
+            return None
+        rpc_id, method = repr(body["id"]), body.get("method")
+        inner = body.get("params" if sender == "client" else "result")
+        if type(inner) is not dict or not _NOT_USUAL.isdisjoint(inner):
+            return None
+        if sender == "client":
+            return self._call(seq, rpc_id, method, inner, text)
+        exchange = self._exchanges.get((channels.STDIO, rpc_id))
+        if exchange is None or method is not None or "error" in body or "params" in body:
+            return None
+        if exchange.place != exchange.last_client or exchange.listen or exchange.method in protocol.INTRODUCTIONS:
+            return None
+        del self._exchanges[channels.STDIO, rpc_id]
+        self.exchanges += 1
+        return rpc_id, exchange.seq
+
+    def _call(self, seq: int, rpc_id: str, method: Any, params: dict[str, Any], text: bytes) -> Usual | None:
+        name = protocol.call_name(method, params) if type(method) is str else None
+        if not name or not name.isascii() or not method.isascii():
+            return None
+        key = match.params_key(method, params, text)
+        self._before, self._last_client = self._last_client, seq
+        self._exchanges[channels.STDIO, rpc_id] = _Exchange(seq, 0, rpc_id, method, channels.STDIO, self._before, key)
+        return method, rpc_id, name, key
 
     # -- HTTP
 
@@ -154,7 +192,7 @@ class Ledger:
     def _body(self, frame: Frame, messages: list[Message]) -> list[Entry]:
         """Return the entries of an HTTP response; a body that answers none of the requests refuses them all."""
         if any((frame.channel, message.rpc_id) in self._exchanges for message in messages):
-            return [self._of_server(frame, message, None) for message in messages]
+            return [self._of_server(frame, message, None, n) for n, message in enumerate(messages)]
         waiting = [exchange for exchange in self._exchanges.values() if exchange.channel == frame.channel]
         if not waiting or self._streams.is_accepted(frame.channel):
             return [Entry(message, None, None, None, None) for message in messages]  # concerns HTTP alone: never played
@@ -167,40 +205,52 @@ class Ledger:
 
     # -- messages
 
-    def _of_client(self, frame: Frame, message: Message, key: bytes | None) -> Entry:
-        answers, exchange = None, None
-        if frame.seq != self._last_client:  # the messages of a batch share a seq
-            self._before, self._last_client = self._last_client, frame.seq
-        self.facts |= protocol.session_facts(message.method, message.body)
-        if message.kind == "request" and message.rpc_id is not None:
+    def _of_client(self, frame: Frame, message: Message, key: bytes | None, part: int = 0) -> Entry:
+        kind, method, rpc_id, _, _, body = message
+        seq, channel = frame.seq, frame.channel
+        answers, exchange, token = None, None, None
+        if seq != self._last_client:  # the messages of a batch share a seq
+            self._before, self._last_client = self._last_client, seq
+        params = body.get("params")
+        if type(params) is dict and (method == protocol.INITIALIZE or "_meta" in params):  # else it states nothing
+            self.facts |= protocol.session_facts(method, body)
             token = frames.token_asked(message)
-            listen = message.method == protocol.LISTEN
-            opened = frame.seq, message.rpc_id, message.method, token, frame.channel, frame.seq, self._before
-            exchange = _Exchange(*opened, key, listen)
-            self._exchanges[frame.channel, message.rpc_id] = exchange
-        elif message.kind == "response":
-            asked = self._asked.pop(message.rpc_id or "", None)
+        if kind == "request" and rpc_id is not None:
+            exchange = _Exchange(seq, part, rpc_id, method, channel, self._before, key)
+            if token is not None:
+                exchange.token = token
+            if method == protocol.LISTEN:
+                exchange.listen = True
+            self._exchanges[channel, rpc_id] = exchange
+            return new(Entry, (message, None, key, seq, None))
+        if kind == "response":
+            asked = self._asked.pop(rpc_id or "", None)
             if asked is not None:
                 self.exchanges += 1
                 answers, _, exchange, _ = asked
         else:
             exchange = self._named_by(frame, message)
-        if exchange is not None:
-            exchange.last_client = frame.seq
-        return Entry(message, answers, key, exchange.seq if exchange else None, None)
+        if exchange is None:
+            return new(Entry, (message, answers, key, None, None))
+        exchange.last_client = seq
+        return new(Entry, (message, answers, key, exchange.seq, None))
 
-    def _of_server(self, frame: Frame, message: Message, key: bytes | None) -> Entry:
-        answers, exchange = None, self._exchange_of(frame, message)
+    def _of_server(self, frame: Frame, message: Message, key: bytes | None, part: int = 0) -> Entry:
+        exchange = self._exchange_of(frame, message)
         cue = self._cue(exchange)
+        if message.kind == "response" and exchange is not None:
+            self._close(exchange, message.body)
+            return new(Entry, (message, exchange.place, key, exchange.seq, cue))
         if message.kind == "request" and message.rpc_id is not None:
-            token = frames.token_asked(message)
-            self._asked[message.rpc_id] = (frame.seq, message.method, exchange, token)
-        elif message.kind == "response" and exchange is not None:
-            del self._exchanges[exchange.channel, exchange.rpc_id]
-            answers = exchange.seq
-            self.exchanges += 1
-            self.facts |= protocol.session_facts(exchange.method, message.body)
-        return Entry(message, answers, key, exchange.seq if exchange else None, cue)
+            self._asked[message.rpc_id] = (frame.seq + part, message.method, exchange, frames.token_asked(message))
+        return new(Entry, (message, None, key, exchange.seq if exchange else None, cue))
+
+    def _close(self, exchange: _Exchange, answer: dict[str, Any]) -> None:
+        del self._exchanges[exchange.channel, exchange.rpc_id]
+        self.exchanges += 1
+        result = answer.get("result")
+        if type(result) is dict and ("_meta" in result or exchange.method in protocol.INTRODUCTIONS):
+            self.facts |= protocol.session_facts(exchange.method, answer)
 
     def _named_by(self, frame: Frame, message: Message) -> _Exchange | None:
         """Return the exchange that a notification of the client names, by id or by token."""
@@ -216,7 +266,7 @@ class Ledger:
         channel = self._streams.origin(frame.channel)
         if message.kind == "response":
             own = self._exchanges.get((channel, message.rpc_id or ""))
-            return own if own or channels.is_post(channel) else self._open(channel, message.rpc_id)
+            return own if own is not None or channels.is_post(channel) else self._open(channel, message.rpc_id)
         params = message.body.get("params")
         if message.method == protocol.CANCELLED:
             asked = self._asked.get(frames.cancelled(message) or "")

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 from . import jsontext, protocol, secret_names
 from .frames import Message
 from .jsontext import Path
 from .secret_names import MARK, PLACEHOLDER
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from .jsonpath import JsonPath
 
 # The interpreter's own module, by its name in this version: loading OpenSSL takes longer than this package.
 for _module in ("_sha2", "_sha256", "hashlib"):
@@ -40,12 +46,21 @@ def asked(method: str, params: Any) -> Any:
 
 def message_key(message: Message, text: bytes, part: int = 0) -> bytes:
     """Return the key of a request whose text is at hand: numbers count by their exact value."""
-    return request_key(message.method or "", exact_params(message, text, part))
+    return params_key(message.method or "", message.body.get("params"), text, part)
+
+
+def params_key(method: str, params: Any, text: bytes, part: int = 0) -> bytes:
+    if _is_plain(params):  # and so is the part of them that counts
+        return _digest(method, protocol.identifying(method, params))
+    return request_key(method, _exact_params(params, text, part))
 
 
 def exact_params(message: Message, text: bytes, part: int = 0) -> Any:
     """Return the params of a message, with exact numbers."""
-    params = message.body.get("params")
+    return _exact_params(message.body.get("params"), text, part)
+
+
+def _exact_params(params: Any, text: bytes, part: int) -> Any:
     if _is_plain(params) or not _has_float(params):
         return params
     try:
@@ -64,16 +79,19 @@ _exact_batch = lru_cache(1)(_exact)  # the messages of a batch are looked up one
 
 def _is_plain(value: Any) -> bool:
     """Return whether a value has neither floats nor secret keys, as most have."""
-    for key, item in value.items() if type(value) is dict else enumerate(value) if type(value) is list else ():
-        kind = type(item)
-        if kind is str or kind is list:
-            if item and type(key) is str and _is_secret(key):
+    if type(value) is dict:
+        for key, item in value.items():
+            kind = type(item)
+            if kind is dict:
+                if not _is_plain(item):
+                    return False
+            elif kind is str or kind is list:
+                if (item and _is_secret(key)) or (kind is list and not _is_plain(item)):
+                    return False
+            elif kind is float:
                 return False
-        elif kind is float:
-            return False
-        if (kind is dict or kind is list) and not _is_plain(item):
-            return False
-    return type(value) is not float
+        return True
+    return all(map(_is_plain, value)) if type(value) is list else type(value) is not float
 
 
 def _has_float(value: Any) -> bool:
@@ -81,13 +99,10 @@ def _has_float(value: Any) -> bool:
     return type(value) is float or any(map(_has_float, inner))
 
 
-def rule(ignore: Sequence[str], match_on: Sequence[str]) -> Rule | None:
-    """Compile `--ignore` and `--match-on`: all counts but what is ignored, or only what is named; None without both."""
-    if not ignore and not match_on:
+def rule(ignored: Sequence[JsonPath], named: Sequence[JsonPath] = ()) -> Rule | None:
+    """Return what counts: all but what is ignored, or only what is named; None without both."""
+    if not ignored and not named:
         return None
-    from .jsonpath import JsonPath  # most replays need none
-
-    ignored, named = list(map(JsonPath, ignore)), list(map(JsonPath, match_on))
 
     def counts(path: Path) -> bool:
         if any(place.covers(path) for place in ignored):
@@ -161,8 +176,8 @@ def is_absent(value: Any) -> bool:
 
 
 def _digest(method: str, what: Any) -> bytes:
-    named = method.encode("utf-8", "surrogatepass") + b"\0" + jsontext.canonical(what)
-    return bytes(_sha256(named).digest()[:16])
+    digest: bytes = _sha256(b"%b\0%b" % (method.encode("utf-8", "surrogatepass"), jsontext.canonical(what))).digest()
+    return digest[:16]
 
 
 def _without_secrets(value: Any) -> Any:

@@ -7,10 +7,14 @@ https://modelcontextprotocol.io/specification/2025-11-25 is the last revision of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
-
+from ..light import NamedTuple
 from .jsontext import Path
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
 
 # Requests, by subject.
 INITIALIZE, DISCOVER, PING = "initialize", "server/discover", "ping"
@@ -42,6 +46,7 @@ LAST_LEGACY_VERSION, MODERN_VERSION = LEGACY_VERSIONS[-1], "2026-07-28"
 META = "io.modelcontextprotocol/"
 META_VERSION, META_SUBSCRIPTION, META_TASK = META + "protocolVersion", META + "subscriptionId", META + "related-task"
 META_CLIENT, META_SERVER = META + "clientInfo", META + "serverInfo"
+SKILLS_EXTENSION = META + "skills"  # below `extensions` of the capabilities
 
 # Error codes of JSON-RPC (https://www.jsonrpc.org/specification#error_object), then those of MCP and its SDKs.
 NOT_JSON, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32601, -32602, -32603
@@ -57,8 +62,8 @@ class Kind(NamedTuple):
     method: str
     member: str  # of the result
     key: str  # of an item
-    capability: str
-    changed: str  # the notification that announces another list
+    capability: str  # or the extension that declares it
+    changed: str | None  # the notification that announces another list
 
 
 KINDS = (
@@ -67,16 +72,21 @@ KINDS = (
     Kind("resource templates", "template", TEMPLATES, "resourceTemplates", "uriTemplate", "resources",
          RESOURCES_CHANGED),
     Kind("prompts", "prompt", PROMPTS, "prompts", "name", "prompts", PROMPTS_CHANGED),
+    # https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx
+    Kind("skills", "skill", SKILLS, "skills", "uri", SKILLS_EXTENSION, None),
 )  # fmt: skip
 # Requests that may be repeated, and the notification after which that is worth while.
-CHANGED_BY = {kind.method: kind.changed for kind in KINDS} | {READ: RESOURCE_UPDATED}
+CHANGED_BY = {kind.method: kind.changed for kind in KINDS if kind.changed} | {READ: RESOURCE_UPDATED}
 CHANGES = frozenset(CHANGED_BY.values())
 # What a client sends to find out whom it talks to: never a miss, and no conversation of its own.
 PROBES = (DISCOVER, PING)
-_HOUSEKEEPING = frozenset({PING, INITIALIZE, DISCOVER, SET_LEVEL, COMPLETE, READ})
+INTRODUCTIONS = (INITIALIZE, DISCOVER)  # in the answer to which the server says who it is
+_HOUSEKEEPING = frozenset({PING, INITIALIZE, DISCOVER, SET_LEVEL, COMPLETE, READ, SKILL, DIRECTORY})
 # The parameter that names the subject of a request.
-_NAMED_BY = dict.fromkeys((CALL, GET_PROMPT), "name") | dict.fromkeys((READ, SUBSCRIBE, UNSUBSCRIBE), "uri")
-_NAMED_BY |= dict.fromkeys((TASK, TASK_RESULT, TASK_CANCEL), "taskId")
+_NAMED_BY = dict.fromkeys((CALL, GET_PROMPT), "name") | dict.fromkeys(
+    (TASK, TASK_RESULT, TASK_CANCEL, TASK_UPDATE), "taskId"
+)
+_NAMED_BY |= dict.fromkeys((READ, DIRECTORY, SUBSCRIBE, UNSUBSCRIBE, SKILL), "uri")
 
 # Where a message names a request, by its id or the token that it gave.
 NAMING: tuple[Path, ...] = (
@@ -123,18 +133,22 @@ SCHEMA_KEYS = frozenset({"inputSchema", "outputSchema", "requestedSchema"})
 _CLIENT_FACTS = frozenset({"clientInfo", "capabilities", "protocolVersion"})
 # Where absent, null and {} mean the same.
 _EMPTY_IS_ABSENT = ("arguments", "cursor")
-_OFTEN_LEFT_OUT = frozenset({"_meta", "inputResponses"})
 
 
 def call_name(method: str, params: Any) -> str | None:
-    """Return the tool, prompt, resource or task that a request is about."""
-    name = params.get(_NAMED_BY.get(method)) if isinstance(params, dict) else None
-    return name if isinstance(name, str) else None
+    """Return the tool, prompt, resource, skill or task that a request is about."""
+    name = params.get(_NAMED_BY.get(method)) if type(params) is dict else None
+    return name if type(name) is str else None
 
 
 def call_title(method: str, name: str | None) -> str:
     """A request in a few words: its method, and what it is about."""
     return f"{method} {name or ''}".rstrip()
+
+
+def is_addressed(method: str) -> bool:
+    """True for requests to one of several tools or prompts: what another would answer is no answer."""
+    return _NAMED_BY.get(method) == "name"
 
 
 def without_meta(params: Any) -> Any:
@@ -153,14 +167,15 @@ def notification_names(method: str) -> tuple[str, ...]:
 
 def identifying(method: str, params: Any) -> Any:
     """The part of the params that distinguishes one request from another."""
-    if params is None or params == {}:
+    if params is None:
         return {}
     if not isinstance(params, dict):
         return params
-    if method != INITIALIZE and _OFTEN_LEFT_OUT.isdisjoint(params) and all(map(params.get, _EMPTY_IS_ABSENT, "xx")):
+    left_out = method == INITIALIZE or "_meta" in params or "inputResponses" in params
+    if not left_out and params.get("arguments", True) and params.get("cursor", True):
         return params
-    left_out = _CLIENT_FACTS if method == INITIALIZE else frozenset()
-    kept = {k: v for k, v in params.items() if k != "_meta" and k not in left_out}
+    facts = _CLIENT_FACTS if method == INITIALIZE else frozenset()
+    kept = {k: v for k, v in params.items() if k != "_meta" and k not in facts}
     for key in _EMPTY_IS_ABSENT:
         if key in kept and kept[key] in (None, {}):
             del kept[key]
@@ -176,7 +191,8 @@ def member(value: Any, name: str) -> Any:
 
 def progress_token_asked(body: dict[str, Any]) -> Any:
     """Progress token of a request: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress"""
-    return member(member(body.get("params"), "_meta"), "progressToken")
+    params = body.get("params")
+    return member(params["_meta"], "progressToken") if isinstance(params, dict) and "_meta" in params else None
 
 
 def subscription_id(body: dict[str, Any]) -> Any:
@@ -194,6 +210,12 @@ def result_status(result: Any) -> str:
     return "ok"
 
 
+def modern_result(result: Any) -> str | None:
+    """Return the kind of a result that clients of the legacy era cannot read, such as one that asks for input."""
+    kind = member(result, "resultType")
+    return None if kind in (None, "complete") else str(kind)
+
+
 def kept_header(name: str) -> bool:
     """Return whether an HTTP header belongs on the tape."""
     return name in _KEPT_HEADERS or name.startswith("mcp-")
@@ -206,6 +228,17 @@ def is_modern(body: dict[str, Any], version: str | None = None) -> bool:
     return stated is not None or (version is not None and version not in LEGACY_VERSIONS)
 
 
+def legacy_capabilities(modern: Any, knows: Callable[[str], bool]) -> dict[str, Any]:
+    """Capabilities that a handshake may declare, of those that `server/discover` gave or, without, of what is known."""
+    uses = [(kind.capability, kind.method) for kind in KINDS]
+    uses += [("tools", CALL), ("prompts", GET_PROMPT), ("resources", READ)]
+    found = {name: member(modern, name) for name, method in uses if knows(method)}
+    declared = {name: value if isinstance(value, dict) else {} for name, value in found.items()}
+    if "resources" in declared:
+        declared["resources"] = declared["resources"] | {"subscribe": False}
+    return declared | ({"completions": {}} if knows(COMPLETE) else {})
+
+
 def tools_that_read(body: dict[str, Any]) -> Iterator[str]:
     """Names of listed tools annotated as read-only; without the annotation a tool may change things."""
     tools = member(body.get("result"), "tools")
@@ -213,6 +246,13 @@ def tools_that_read(body: dict[str, Any]) -> Iterator[str]:
         name = member(tool, "name")
         if isinstance(name, str) and member(member(tool, "annotations"), "readOnlyHint") is True:
             yield name
+
+
+def declares(capabilities: Any, kind: Kind) -> bool:
+    """Return whether a server's capabilities, or their extensions, promise a kind of list."""
+    return any(
+        isinstance(at, dict) and kind.capability in at for at in (capabilities, member(capabilities, "extensions"))
+    )
 
 
 def client_meta(version: str, info: dict[str, Any]) -> dict[str, Any]:
@@ -233,7 +273,7 @@ def session_facts(method: str | None, body: dict[str, Any]) -> dict[str, str]:
         facts |= _named("client", params.get("clientInfo") if method == INITIALIZE else modern)
         facts["protocol_version"] = member(params.get("_meta"), META_VERSION)
     if isinstance(result, dict) and method is not None:
-        if method in (INITIALIZE, DISCOVER):
+        if method in INTRODUCTIONS:
             facts |= _named("server", result.get("serverInfo"))
             facts["protocol_version"] = result.get("protocolVersion")
         # In the modern era every result may name its server.

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from sqlite_utils import Database
 
+from mcp_tape.cassette.change.migrate import migrate
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.cassette.schema import APPLICATION_ID, SCHEMA
+from mcp_tape.cassette.schema import APPLICATION_ID, SCHEMA, VERSION
 from mcp_tape.errors import CassetteError
 from tests.support.decks import alter, make_cassette
 from tests.support.reading import GOLDEN, invoke
@@ -24,32 +25,40 @@ DEMO = next(path for path in GOLDEN if path.stem == "demo")
 ENDLESS = "length(hex(zeroblob(400000000)))"
 
 
+def demo(place: Path) -> Path:
+    """A cassette of today."""
+    path = Path(shutil.copy(DEMO, place / "tape.db"))
+    migrate(str(path))
+    return path
+
+
 def in_other_words(path: Path, old: str, new: str) -> Path:
     """A cassette whose schema says something else at one place."""
     words = SCHEMA.replace(old, new, 1)
     assert words != SCHEMA
     with contextlib.closing(sqlite3.connect(path)) as db:
-        db.executescript(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1; {words}")
+        db.executescript(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; {words}")
     return path
 
 
+@pytest.mark.slow(quick=4)
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("    text,\n", f"    text AS ({ENDLESS}),\n"),
-        ("    text,\n", f"    text GENERATED ALWAYS AS ({ENDLESS}) VIRTUAL,\n"),
-        ("    note TEXT,\n", f"    note TEXT AS ({ENDLESS}) STORED,\n"),
-        ("    text,\n", f"    text CHECK ({ENDLESS}),\n"),
-        ("    text,\n", f"    text DEFAULT ({ENDLESS}),\n"),
-        ("    text,\n", "    text COLLATE nocase,\n"),
-        ("    text,\n", f'    text, "as", "default" AS ({ENDLESS}),\n'),
-        ("    text,\n", "    word,\n"),
-        ("    run TEXT,\n", ""),
-        ("UNIQUE (session, seq)", "UNIQUE (session, seq) ON CONFLICT REPLACE"),
-        ("UNIQUE (session, seq)", f"UNIQUE (session, seq), CONSTRAINT text CHECK ({ENDLESS})"),
-        ("messages (session, answers)", f"messages (session, answers, {ENDLESS})"),
+        ("text TEXT,\n", f"text TEXT AS ({ENDLESS}),\n"),
+        ("text TEXT,\n", f"text TEXT GENERATED ALWAYS AS ({ENDLESS}) VIRTUAL,\n"),
+        ("note TEXT,\n", f"note TEXT AS ({ENDLESS}) STORED,\n"),
+        ("text TEXT,\n", f"text TEXT CHECK ({ENDLESS}),\n"),
+        ("text TEXT,\n", f"text TEXT DEFAULT ({ENDLESS}),\n"),
+        ("text TEXT,\n", "text TEXT COLLATE nocase,\n"),
+        ("text TEXT,\n", f'text TEXT, "as", "default" AS ({ENDLESS}),\n'),
+        ("text TEXT,\n", "word TEXT,\n"),
+        ("run TEXT,\n", ""),
+        ("elapsed INTEGER", "elapsed INTEGER UNIQUE ON CONFLICT REPLACE"),
+        ("data BLOB\n", f"data BLOB, CONSTRAINT text CHECK ({ENDLESS})\n"),
+        ("derived (answers)", f"derived (answers, {ENDLESS})"),
         ("WHERE cue IS NOT NULL", f"WHERE cue IS NOT NULL AND {ENDLESS}"),
-        ("(session, cue) WHERE cue IS NOT NULL", f"(session, cue) WHERE {ENDLESS} > 1"),
+        ("(cue, status) WHERE cue IS NOT NULL", f"(cue, status) WHERE {ENDLESS} > 1"),
     ],
     ids=lambda words: re.sub(r"\W+", "-", words)[:40],
 )
@@ -59,19 +68,19 @@ def test_what_would_run_in_the_place_of_a_table_is_refused(tmp_path: Path, old: 
         Cassette(path)
 
 
-@pytest.mark.parametrize("module", ["fts5(id, session, seq, at, sender, channel, kind, head, eol, redactions, text)"])
+@pytest.mark.parametrize("module", ["fts5(id, elapsed, sender, channel, kind, eol, redactions, head, text, data)"])
 def test_a_virtual_table_in_the_place_of_one_is_refused(tmp_path: Path, module: str) -> None:
-    path = shutil.copy(DEMO, tmp_path / "tape.db")
-    alter(path, "ALTER TABLE frames RENAME TO other", f"CREATE VIRTUAL TABLE frames USING {module}")
+    path = demo(tmp_path)
+    alter(path, "ALTER TABLE facts RENAME TO other", f"CREATE VIRTUAL TABLE facts USING {module}")
     with pytest.raises(CassetteError, match=r"its table \w+ is not as a cassette has it"):
         Cassette(path)
 
 
 @pytest.mark.parametrize(
-    "made", ["TRIGGER t AFTER INSERT ON frames BEGIN DELETE FROM frames; END", "INDEX t ON frames (-at)"]
+    "made", ["TRIGGER t AFTER INSERT ON facts BEGIN DELETE FROM facts; END", "INDEX t ON facts (-elapsed)"]
 )
 def test_what_is_called_a_view_but_is_none_is_refused(tmp_path: Path, made: str) -> None:
-    path = shutil.copy(DEMO, tmp_path / "tape.db")
+    path = demo(tmp_path)
     alter(
         path, f"CREATE {made}", "PRAGMA writable_schema = ON", "UPDATE sqlite_master SET type = 'view' WHERE name = 't'"
     )
@@ -85,7 +94,7 @@ def a_table(path: Path) -> None:
 
 
 def a_column(path: Path) -> None:
-    alter(path, "ALTER TABLE sessions ADD COLUMN rating", 'ALTER TABLE frames ADD COLUMN "as" TEXT')
+    alter(path, "ALTER TABLE sessions ADD COLUMN rating", 'ALTER TABLE facts ADD COLUMN "as" TEXT')
 
 
 def a_text_index(path: Path) -> None:
@@ -97,8 +106,8 @@ def a_view(path: Path) -> None:
 
 
 def indices(path: Path) -> None:
-    Database(path)["frames"].create_index(["channel", "seq"])
-    alter(path, "CREATE UNIQUE INDEX once ON messages (session, [seq] DESC, part) WHERE session IS NOT NULL")
+    Database(path)["facts"].create_index(["channel", "elapsed"])
+    alter(path, "CREATE UNIQUE INDEX once ON derived (method, [id] DESC, part) WHERE method IS NOT NULL")
 
 
 def statistics(path: Path) -> None:
@@ -113,7 +122,7 @@ def transformed(path: Path) -> None:
     db = Database(path)
     for view in db.views:
         view.drop()
-    for table in ("frames", "sessions"):
+    for table in ("facts", "sessions"):
         db[table].transform()
 
 
@@ -125,14 +134,14 @@ def renamed(path: Path) -> None:
     "change", [a_table, a_column, a_text_index, a_view, indices, statistics, written_anew, transformed, renamed]
 )
 def test_what_others_add_or_write_anew_is_left_to_them(tmp_path: Path, change: Callable[[Path], None]) -> None:
-    path = shutil.copy(DEMO, tmp_path / "tape.db")
+    path = demo(tmp_path)
     before = invoke("show", path).stdout
     change(path)
     assert invoke("show", path).stdout == before
 
 
 def test_columns_of_others_are_no_obstacle_to_recording(tmp_path: Path) -> None:
-    path = shutil.copy(DEMO, tmp_path / "tape.db")
+    path = demo(tmp_path)
     a_column(path)
     make_cassette(path, [("client", '{"jsonrpc":"2.0","id":1,"method":"ping"}')])
     assert invoke("show", path, "--session", "2").stdout.count("ping") == 1

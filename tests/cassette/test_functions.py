@@ -51,26 +51,26 @@ ODD = (
     .server(said(2, "late"))
 )
 EXPECTED = [
-    (1, 0, "tools/call", "a", "ok", 1000, call(1, "a")),
+    (1, 0, "tools/call", "a", "unanswered", None, call(1, "a")),
     (1, 1, "tools/call", "b", "ok", 1000, call(1, "b")),
     (1, 2, "tools/call", "c", "ok", 1000, call("1", "c")),
     (1, 3, "notifications/cancelled", None, None, None, cancel(2)),
     (1, 4, "tools/call", "d", "ok", 7000, call(2, "d")),
     (1, 5, "tools/call", "e", "cancelled", None, call(3, "e")),
-    (2, 0, "tools/call", "c", "ok", 1000, said("1", "x")),
-    (2, 1, "ping", None, "unanswered", None, ask(1)),
-    (2, 2, "roots/list", None, "ok", 1000, ask(3, "roots/list")),
-    (2, 3, "tools/call", "a", "ok", 1000, said(1, "y")),
-    (2, 4, None, None, "ok", None, said(1, "z")),
-    (3, 0, "roots/list", None, "ok", 1000, reply(3)),
-    (3, 1, "notifications/cancelled", None, None, None, cancel(3)),
-    (4, 0, "tools/call", "f", "cancelled", None, call(4, "f")),
-    (5, 0, "notifications/cancelled", None, None, None, cancel(4)),
-    (6, 0, "ping", None, "cancelled", None, ask(5)),
-    (6, 1, "notifications/cancelled", None, None, None, cancel(5)),
-    (6, 2, "ping", None, "cancelled", None, ask(6)),
-    (7, 0, "notifications/cancelled", None, None, None, cancel(6)),
-    (8, 0, "tools/call", "d", "ok", 7000, said(2, "late")),
+    (7, 0, "tools/call", "c", "ok", 1000, said("1", "x")),
+    (7, 1, "ping", None, "unanswered", None, ask(1)),
+    (7, 2, "roots/list", None, "ok", 1000, ask(3, "roots/list")),
+    (7, 3, "tools/call", "b", "ok", 1000, said(1, "y")),
+    (7, 4, None, None, "ok", None, said(1, "z")),
+    (12, 0, "roots/list", None, "ok", 1000, reply(3)),
+    (12, 1, "notifications/cancelled", None, None, None, cancel(3)),
+    (14, 0, "tools/call", "f", "cancelled", None, call(4, "f")),
+    (15, 0, "notifications/cancelled", None, None, None, cancel(4)),
+    (16, 0, "ping", None, "cancelled", None, ask(5)),
+    (16, 1, "notifications/cancelled", None, None, None, cancel(5)),
+    (16, 2, "ping", None, "cancelled", None, ask(6)),
+    (19, 0, "notifications/cancelled", None, None, None, cancel(6)),
+    (20, 0, "tools/call", "d", "ok", 7000, said(2, "late")),
 ]
 
 
@@ -90,13 +90,13 @@ def test_each_message_of_a_batch_has_its_own_text_request_answer_and_cancel(tmp_
 @pytest.mark.parametrize(
     ("text", "places"),
     [
-        ("tool:b", [(1, 1), (2, 3)]),  # whose answer it is, nobody knows
-        ("tool:d", [(1, 4), (8, 0)]),
-        ("status:cancelled", [(1, 5), (4, 0), (6, 0), (6, 2)]),
-        ("status:unanswered", [(2, 1)]),
-        ("dur:>=7", [(1, 4), (8, 0)]),
-        ('"late"', [(8, 0)]),
-        ("method:roots/list", [(2, 2), (3, 0)]),
+        ("tool:b", [(1, 1), (7, 3)]),  # of two requests with one id, the answer is the newer one's
+        ("tool:d", [(1, 4), (20, 0)]),
+        ("status:cancelled", [(1, 5), (14, 0), (16, 0), (16, 2)]),
+        ("status:unanswered", [(1, 0), (7, 1)]),
+        ("dur:>=7", [(1, 4), (20, 0)]),
+        ('"late"', [(20, 0)]),
+        ("method:roots/list", [(7, 2), (12, 0)]),
     ],
 )
 def test_a_filter_keeps_single_messages_of_a_batch(tmp_path: Path, text: str, places: list[tuple[int, int]]) -> None:
@@ -104,16 +104,16 @@ def test_a_filter_keeps_single_messages_of_a_batch(tmp_path: Path, text: str, pl
         assert [row[:2] for row in told(cassette, text)] == places
 
 
-def test_a_request_that_was_answered_twice_is_found_by_both_answers(tmp_path: Path) -> None:
+def test_a_request_that_was_answered_twice_counts_by_its_first_answer(tmp_path: Path) -> None:
     frames = Frames().client(batch(call(1, "a"), call(2, "b")), kind="batch")
     tape = make(tmp_path / "tape.db", frames.server(batch(said(1, "x"), said(2, "y"), said(2, "z")), kind="batch"))
     with closing(sqlite3.connect(tape)) as db, db:
-        db.execute("UPDATE messages SET answers = 1, status = 'error' WHERE seq = 2 AND part = 2")
+        db.execute("UPDATE derived SET answers = 2, status = 'error' WHERE id & 4294967295 = 5")
     with Cassette(tape) as cassette:
         assert [row.status for row in session_rows(cassette, 1)] == ["ok", "ok", "ok", "ok", "error"]
-        assert [row[:2] for row in told(cassette, "status:error")] == [(1, 1), (2, 2)]
-        assert [row[:2] for row in told(cassette, "tool:b")] == [(1, 1), (2, 1), (2, 2)]
-        assert sum(tally.calls for tally in stats.tallies(cassette, [1]).values()) == 3
+        assert [row[:2] for row in told(cassette, "status:error")] == [(3, 2)]
+        assert [row[:2] for row in told(cassette, "tool:b")] == [(1, 1), (3, 1), (3, 2)]
+        assert sum(tally.calls for tally in stats.tallies(cassette, [1]).values()) == 2
 
 
 def test_refusals_of_a_batch_are_those_of_its_requests(tmp_path: Path) -> None:
@@ -134,17 +134,17 @@ STRANGE = (
 def test_the_text_of_a_batch_may_be_anything(tmp_path: Path, text: Any, part: bytes) -> None:
     tape = make(tmp_path / "tape.db", Frames().client(batch(ask(1), ask(2)), kind="batch"))
     with closing(sqlite3.connect(tape)) as db, db:
-        db.execute("UPDATE frames SET text = ?", (text,))
+        db.execute("UPDATE facts SET text = ?", (text,))
     with Cassette(tape) as cassette:
         _, second = session_rows(cassette, 1)
         assert (second.size, whole_text(cassette, second)) == (len(part), part.decode("utf-8", "replace"))
 
 
-@pytest.mark.parametrize("text", [None, 5])
-def test_a_batch_that_is_no_text_is_refused_in_a_line(tmp_path: Path, text: Any) -> None:
+@pytest.mark.parametrize("data", [None, 5])
+def test_a_batch_that_is_no_text_is_refused_in_a_line(tmp_path: Path, data: Any) -> None:
     tape = make(tmp_path / "tape.db", Frames().client(batch(ask(1), ask(2)), kind="batch"))
     with closing(sqlite3.connect(tape)) as db, db:
-        db.execute("UPDATE frames SET text = ?", (text,))
+        db.execute("UPDATE facts SET text = NULL, data = ?", (data,))
     result = invoke("show", tape)
     assert (result.exit_code, result.stderr.count("\n")) == (3, 1)
 

@@ -31,7 +31,7 @@ from tests.support.running import ECHO, MCP_TAPE, as_another_user, record, run
 ASKED = '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"add"}}'
 TOLD = '{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}'
 MAGIC = bytes.fromhex("d9d505f920a163d7")
-CHANGE = "UPDATE frames SET text = 'changed by somebody who was killed'"
+CHANGE = "UPDATE facts SET text = 'changed by somebody who was killed'"
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +104,7 @@ COMMANDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow(quick=3)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 def test_every_command_opens_what_a_killed_one_left(tape: Path, command: list[str]) -> None:
     interrupt(tape, CHANGE)
@@ -174,7 +175,7 @@ def test_an_edit_writes_one_file_only(tape: Path, monkeypatch: pytest.MonkeyPatc
     def watched(db: sqlite3.Connection, session: int, number: int) -> None:
         take_over(db, session, number)
         with pytest.raises(sqlite3.OperationalError, match="readonly"):
-            db.execute("DELETE FROM new.frames")
+            db.execute("DELETE FROM new.facts")
         seen.append("taken over")
 
     monkeypatch.setattr(edit, "take_over", watched)

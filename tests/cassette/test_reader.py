@@ -86,11 +86,11 @@ def newer(tape: Path) -> None:
 
 
 def with_a_trigger(tape: Path) -> None:
-    changed(tape, "CREATE TRIGGER t AFTER INSERT ON frames BEGIN DELETE FROM frames; END")
+    changed(tape, "CREATE TRIGGER t AFTER INSERT ON facts BEGIN DELETE FROM facts; END")
 
 
 def view_for_a_table(tape: Path) -> None:
-    changed(tape, "ALTER TABLE frames RENAME TO hidden; CREATE VIEW frames AS SELECT * FROM hidden")
+    changed(tape, "ALTER TABLE facts RENAME TO hidden; CREATE VIEW facts AS SELECT * FROM hidden")
 
 
 def no_session(tape: Path) -> None:
@@ -110,7 +110,7 @@ HINTS: dict[Callable[[Path], None], str] = {
     cut_in_the_header: "is not a cassette",
     newer: "newer mcp-tape",
     with_a_trigger: "triggers",
-    view_for_a_table: "it has no table frames",
+    view_for_a_table: "it has no table facts",
 }
 
 
@@ -160,7 +160,7 @@ def test_invalid_utf8_in_a_text_column_is_no_crash(whole: Path, tmp_path: Path, 
     tape = tmp_path / "tape.db"
     shutil.copy(whole, tape)
     changed(
-        tape, "UPDATE frames SET text = CAST(x'ff1b5b33316d' AS TEXT); UPDATE sessions SET note = CAST(x'ff1b' AS TEXT)"
+        tape, "UPDATE facts SET text = CAST(x'ff1b5b33316d' AS TEXT); UPDATE sessions SET note = CAST(x'ff1b' AS TEXT)"
     )
     done = run([*MCP_TAPE, command, str(tape)])
     assert done.returncode in (0, 3)
@@ -259,9 +259,9 @@ def test_a_cassette_that_may_not_be_read_says_so(left_behind: Path, whole: Path)
 @pytest.mark.parametrize(
     ("change", "command"),
     [
-        ("UPDATE frames SET at = 'x'", "show"),
-        ("UPDATE frames SET sender = x'ff'", "export"),
-        ("UPDATE frames SET text = 7", "show"),
+        ("UPDATE facts SET elapsed = 'x'", "show"),
+        ("UPDATE facts SET sender = x'ff'", "export"),
+        ("UPDATE facts SET text = NULL, data = 7", "show"),
         ("UPDATE sessions SET transport = x'ff'", "ls"),
         ("UPDATE sessions SET target = x'00'", "ls"),
     ],

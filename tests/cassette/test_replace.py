@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.cassette import file, replace
-from mcp_tape.cli.commands.ls import cassettes_in
+from mcp_tape.cassette.query.sessions import cassettes_in
 from mcp_tape.errors import CassetteError
 from mcp_tape.verify.update import keep
 from tests.end_to_end.use.test_use import lines
@@ -157,7 +157,8 @@ def test_a_journal_of_the_old_file_is_not_left_to_the_new_one(
         db.execute("PRAGMA cache_size = 1")
         db.execute("BEGIN IMMEDIATE")
         db.executemany(
-            "INSERT INTO sessions SELECT NULL, ?, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1", [("x" * 4000,)] * 100
+            "INSERT INTO sessions (started_at, transport, target, recorder, key_version) VALUES (?, 1, 1, 1, 1)",
+            [("x" * 4000,)] * 100,
         )
         expect_in_use(tape)
     assert len(sessions(tape)) == 1

@@ -9,13 +9,8 @@ from __future__ import annotations
 import io
 import os
 import shutil
-import signal
-import sqlite3
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +23,11 @@ from mcp_tape.redaction.redactor import Redactor
 from mcp_tape.wire.frames import Frame
 from mcp_tape.wire.ledger import Ledger
 from tests.support.decks import FACTS, OneSession, make_cassette
+from tests.support.kills import Act, fork_with, until_it_lives
 from tests.support.messages import call, result
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9" * 2
-EVENTS = ("open", "os.mkdir", "os.rename", "os.remove", "os.chmod", "os.rmdir", "fcntl.flock", "sqlite3.connect")
-READS = ("SELECT", "PRAGMA page", "PRAGMA user_version", "PRAGMA application_id", "PRAGMA busy")
-MOST = 500  # steps; more are no small change
-Act = Callable[[str], object]
+fork_with(__name__)
 
 
 def talk(word: str) -> list[Any]:
@@ -82,67 +75,6 @@ def like(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def texts(path: str) -> list[list[bytes]]:
     with Cassette(path) as cassette:
         return [[frame.text for frame in cassette.frames(session.id)] for session in cassette.sessions()]
-
-
-# Dying --------------------------------------------------------------------------------------------------
-
-
-def die_at(number: int) -> None:
-    """End this process at one of the steps that it takes from now on."""
-    left = [number]
-
-    def step() -> None:
-        left[0] -= 1
-        if not left[0]:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    class Watched(sqlite3.Connection):
-        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
-            cursor = super().execute(sql, *values)
-            if not sql.startswith(READS):
-                step()
-            return cursor
-
-        def executemany(self, sql: str, *values: Any) -> sqlite3.Cursor:
-            cursor = super().executemany(sql, *values)
-            step()
-            return cursor
-
-        def backup(self, *words: Any, **more: Any) -> None:
-            super().backup(*words, **more)
-            step()
-
-    sqlite3.connect = partial(sqlite3.connect, factory=Watched)
-    sys.addaudithook(lambda event, _: step() if event in EVENTS else None)
-
-
-def in_a_child(act: Callable[[], object]) -> int:
-    """Do something in a process of its own; how that ended."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            act()
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitpid(pid, 0)[1]
-
-
-def until_it_lives(act: Act, path: str) -> Iterator[bool]:
-    """Whether it was killed, at every step there is; the last time it comes to its end."""
-    for number in count(1):
-        assert number < MOST
-
-        def dying(number: int = number) -> None:
-            die_at(number)
-            act(path)
-
-        status = in_a_child(dying)
-        assert status in (0, signal.SIGKILL)
-        yield status != 0
-        if not status:
-            return
 
 
 @contextmanager

@@ -82,8 +82,13 @@ def test_the_view_of_exchanges_pairs_every_request(odd: Path) -> None:
     ]
     ((request, response),) = rows(odd, "SELECT request, response FROM exchanges WHERE rpc_id = '1'")
     assert (request.encode(), response.encode()) == (ODD_CLIENT[0], ODD_SERVER[0])
-    ((request, response),) = rows(odd, "SELECT request, response FROM exchanges WHERE rpc_id = '2'")
-    assert (request, response) == (ODD_CLIENT[1], ODD_SERVER[1])
+    # Bytes that are no UTF-8 have a column of their own.
+    ((seq, answer_seq, request, response),) = rows(
+        odd, "SELECT seq, answer_seq, request, response FROM exchanges WHERE rpc_id = '2'"
+    )
+    assert (request, response) == (None, None)
+    sql = f"SELECT text, data FROM frames WHERE seq IN ({seq}, {answer_seq}) ORDER BY seq"
+    assert rows(odd, sql) == [(None, ODD_CLIENT[1]), (None, ODD_SERVER[1])]
 
 
 def test_the_view_of_tool_calls_takes_out_arguments_and_results(odd: Path) -> None:
@@ -112,11 +117,11 @@ def test_the_view_of_notifications_takes_out_params(odd: Path) -> None:
 
 
 def test_the_view_of_stderr_has_its_lines(odd: Path) -> None:
-    assert rows(odd, "SELECT text FROM stderr ORDER BY seq") == [("plain",), (b"\xff bytes",)]
+    assert rows(odd, "SELECT text, data FROM stderr ORDER BY seq") == [("plain", None), (None, b"\xff bytes")]
 
 
 @pytest.mark.skipif(shutil.which("sqlite3") is None, reason="there is no sqlite3 shell")
-@pytest.mark.parametrize("view", ["exchanges", "tool_calls", "notifications", "stderr"])
+@pytest.mark.parametrize("view", ["frames", "messages", "exchanges", "tool_calls", "notifications", "stderr"])
 def test_the_sqlite3_shell_reads_every_view(odd: Path, view: str) -> None:
     done = run(["sqlite3", "-readonly", str(odd), f"SELECT * FROM {view}"])
     assert (done.returncode, done.stderr) == (0, b"")

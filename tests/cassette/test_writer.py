@@ -54,15 +54,16 @@ def written(path: Path, data: bytes = b"hello\n") -> Path:
         (b"plain", "text"),
         ("ünï ☃ 𝄞 \ufeff".encode(), "text"),
         (b"", "text"),
-        (b"nul\0", "blob"),
-        (b"\xff", "blob"),
-        (b"\xed\xa0\x80", "blob"),  # a surrogate, which UTF-8 does not have
+        (b"nul\0", "data"),
+        (b"\xff", "data"),
+        (b"\xed\xa0\x80", "data"),  # a surrogate, which UTF-8 does not have
     ],
 )
-def test_text_is_text_where_sqlite_can_hold_it_and_else_a_blob(tmp_path: Path, line: bytes, kind: str) -> None:
+def test_text_is_text_where_sqlite_can_hold_it_and_else_data(tmp_path: Path, line: bytes, kind: str) -> None:
     path = written(tmp_path / "tape.db", line + b"\n")
     with raw_sql(path) as db:
-        assert db.execute("SELECT typeof(text) FROM frames").fetchall() == [(kind,)]
+        types = db.execute("SELECT typeof(text), typeof(data) FROM frames").fetchall()
+    assert types == [("text", "null") if kind == "text" else ("null", "blob")]
     assert [frame.text for frame in frames(path)] == [line]
 
 
@@ -263,19 +264,19 @@ def cut_short(path: Path) -> None:
 
 def without_a_table(path: Path) -> None:
     with raw_sql(path) as db:
-        db.execute("DROP TABLE messages")
+        db.execute("DROP TABLE derived")
 
 
 def with_a_trigger(path: Path) -> None:
     with raw_sql(path) as db:
-        db.execute("CREATE TRIGGER t AFTER INSERT ON sessions BEGIN DELETE FROM frames; END")
+        db.execute("CREATE TRIGGER t AFTER INSERT ON sessions BEGIN DELETE FROM facts; END")
 
 
 @pytest.mark.parametrize(
     ("harm", "says"),
     [
         (cut_short, "cannot read|malformed"),
-        (without_a_table, "has no table messages"),
+        (without_a_table, "has no table derived"),
         (with_a_trigger, "SQL triggers"),
         (lambda path: path.write_bytes(b""), "is empty"),
         (lambda path: path.unlink(), "there is no cassette"),

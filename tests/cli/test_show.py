@@ -328,10 +328,11 @@ def test_wrong_usage_is_told(tape: Path, words: list[str]) -> None:
     assert invoke("show", tape, *words).exit_code == 2
 
 
-def test_a_number_that_is_not_there_points_to_the_list(tape: Path) -> None:
-    result = invoke("show", tape, 99)
+@pytest.mark.parametrize("number", [99, (1 << 32) + 3, 10**30])  # the second would be of the next session
+def test_a_number_that_is_not_there_points_to_the_list(tape: Path, number: int) -> None:
+    result = invoke("show", tape, number)
     assert result.exit_code == 3
-    assert f"session 1 of {tape} has no frame 99; see: mcp-tape show {tape}" in result.stderr
+    assert f"session 1 of {tape} has no frame {number}; see: mcp-tape show {tape}" in result.stderr
 
 
 def test_a_command_to_try_can_be_pasted_into_a_shell(tape: Path, tmp_path: Path) -> None:
@@ -345,7 +346,7 @@ def test_a_command_to_try_can_be_pasted_into_a_shell(tape: Path, tmp_path: Path)
 @pytest.mark.parametrize("column", ["sender", "channel", "kind"])
 def test_rows_that_hold_something_else_are_told(tmp_path: Path, column: str) -> None:
     tape = make(tmp_path / "tape.db", Frames().client(call(1, "x")).server(said(1, "y")))
-    alter(tape, f"UPDATE frames SET {column} = x'ff'")
+    alter(tape, f"UPDATE facts SET {column} = x'ff'")
     for words in (["show"], ["show", "--json"]):
         result = invoke(*words, tape)
         assert result.exit_code in (0, 3) and "Traceback" not in result.stderr
@@ -375,6 +376,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make(tmp_path_factory.mktemp("long") / "long.db", frames)
 
 
+@pytest.mark.slow
 def test_every_message_of_a_long_session_is_shown_once(long: Path) -> None:
     assert [int(line[:7]) for line in lines("show", long)] == list(range(1, 20_001))
 

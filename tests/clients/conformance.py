@@ -100,7 +100,7 @@ async def run(url: str) -> dict[str, Any]:
 @contextlib.contextmanager
 def recorded(url: str, cassette: str) -> Iterator[str]:
     """The same server, through the recording proxy."""
-    command = [sys.executable, "-m", "mcp_tape", "record", "--url", url, "-o", cassette]
+    command = ["mcp-tape", "record", "--url", url, "-o", cassette]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as proxy:
         assert proxy.stdout
         try:

@@ -1,11 +1,13 @@
 """Loaded modules, and a fork for each program that is to run with them: python nursery.py SOCKET MODULE...
 
-A program gets the arguments, the environment, the directory and the standard streams of `warm.py`, which asks for it
-on the socket; when that is ended, so is the program. All of them end when stdin does; the socket's directory goes too.
+A program gets the arguments, the environment, the directory and the standard streams of who asks for it on the socket
+(`warm.py`, `tests/support/forked.py`); when that is ended, so is the program. All of them end when stdin does; the
+socket's directory goes too. The answer is the number of the program's process, and its exit code when it has ended.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -16,6 +18,7 @@ import select
 import signal
 import socket
 import sys
+import threading
 
 STREAMS = 3
 
@@ -31,8 +34,8 @@ class Nursery:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wakes.fileno())
 
-    def serve(self) -> str | None:
-        """Return the program in each process that is to run it, and None in this one, at the end."""
+    def serve(self) -> bool:
+        """Return true in each process that is to run its program, and false in this one, at the end."""
         while True:
             ready, _, _ = select.select([0, self._woken, self._listener, *self._asking.values()], [], [])
             if self._woken in ready:
@@ -41,30 +44,32 @@ class Nursery:
             for process, connection in self._asking.items():
                 if connection in ready:  # it says nothing more, so that it is gone
                     os.kill(process, signal.SIGTERM)
-            if self._listener in ready and (program := self._begin(self._listener.accept()[0])):
-                return program
+            if self._listener in ready and self._begin(self._listener.accept()[0]):
+                return True
             if 0 in ready:
                 for process in self._asking:
                     os.kill(process, signal.SIGKILL)
-                return None
+                return False
 
     def _reap(self) -> None:
         """Report to everyone whose program has ended."""
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                with self._asking.pop(ended[0]) as connection, contextlib.suppress(OSError):
-                    connection.sendall(os.waitstatus_to_exitcode(ended[1]).to_bytes(4, "big", signed=True))
+                with self._asking.pop(ended[0]) as connection:
+                    _tell(connection, os.waitstatus_to_exitcode(ended[1]))
 
-    def _begin(self, connection: socket.socket) -> str | None:
-        """Fork; the program in the process that is to run it."""
+    def _begin(self, connection: socket.socket) -> bool:
+        """Fork; true in the process that is to run the program."""
         size, streams, _, _ = socket.recv_fds(connection, 4, STREAMS)
         if not streams:
-            return connection.close()
+            connection.close()
+            return False
         with connection.makefile("rb") as text:
             wanted = json.loads(text.read(int.from_bytes(size, "big")))
         process = os.fork()
         if process:
             self._asking[process] = connection
+            _tell(connection, process)
         else:
             self._leave()
             connection.close()
@@ -72,7 +77,9 @@ class Nursery:
                 os.dup2(stream, number)
         for stream in streams:
             os.close(stream)
-        return None if process else dressed(**wanted)
+        if process == 0:
+            dress(**wanted)
+        return process == 0
 
     def _leave(self) -> None:
         """What belongs to the nursery alone."""
@@ -82,14 +89,41 @@ class Nursery:
             one.close()
 
 
-def dressed(arguments: list[str], environment: dict[str, str], directory: str) -> str:
-    """The program, once this process is as it was asked for."""
+def _tell(connection: socket.socket, number: int) -> None:
+    with contextlib.suppress(OSError):
+        connection.sendall(number.to_bytes(4, "big", signed=True))
+
+
+def dress(arguments: list[str], environment: dict[str, str], directory: str) -> None:
+    """Make this process as it was asked for."""
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(directory)
     sys.argv[:] = arguments
-    sys.path[0] = os.path.dirname(arguments[0])
-    return arguments[0]
+
+
+def run() -> None:
+    """Run the program as Python would: a file, or a module behind `-m`."""
+    if sys.argv[0] == "-m":
+        sys.path[0] = os.getcwd()
+        del sys.argv[0]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = os.path.dirname(sys.argv[0])
+        runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+def leave(code: int) -> None:
+    """End as Python does, but let the system free what all of them share: one by one, that takes too long."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream and not stream.closed:
+                stream.flush()
+    except OSError:
+        sys.exit(code)  # Python has a code of its own for that
+    os._exit(code)
 
 
 if __name__ == "__main__":
@@ -99,8 +133,14 @@ if __name__ == "__main__":
     gc.freeze()  # what all of them share is not to be copied
     nursery = Nursery(sys.argv[1])
     print("ready", flush=True)
-    if program := nursery.serve():
-        runpy.run_path(program, run_name="__main__")
+    if nursery.serve():
+        try:
+            run()
+        except SystemExit as end:
+            if isinstance(end.code, int | None):
+                leave(end.code or 0)
+            raise
+        leave(0)
     else:
         os.unlink(sys.argv[1])
         os.rmdir(os.path.dirname(sys.argv[1]))

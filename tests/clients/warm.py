@@ -1,4 +1,4 @@
-"""A program run by `nursery.py`: python -I -S warm.py SOCKET PROGRAM ARGUMENTS..."""
+"""A program run by `nursery.py`, which gets our signals: python -I -S warm.py SOCKET PROGRAM ARGUMENTS..."""
 
 import json
 import os
@@ -14,6 +14,10 @@ with socket.socket(socket.AF_UNIX) as connection:
     connection.sendall(text)
     for stream in (0, 1):  # whoever waits for their end waits for the program's
         os.close(stream)
+    process = int.from_bytes(connection.recv(4), "big")
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda number, _: os.kill(process, number))
     code = int.from_bytes(connection.recv(4), "big", signed=True)
 if code < 0:
     signal.signal(-code, signal.SIG_DFL)

@@ -6,7 +6,7 @@ import pytest
 
 from mcp_tape.compare.changes import ABSENT, Difference, Subject, change
 from mcp_tape.compare.judging import Settings, judged, parse_ignores
-from mcp_tape.compare.rules import CATEGORIES, Level
+from mcp_tape.compare.rules import Level
 from tests.support.diffs import call, compared, gave, hello, listing, refused, tool, tools, wrote
 
 # Fingerprints -------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_a_second_level_rises_too() -> None:
 
 def test_a_project_sets_levels_and_turns_rules_off() -> None:
     chosen: dict[str, Level | None] = {"tool-removed": "info", "tool-description-changed": None}
-    for category in CATEGORIES[1:]:
+    for category in ("call", "model"):
         assert levels(Settings(category, chosen))["tool-removed"] == "info"
         assert "tool-description-changed" not in levels(Settings(category, chosen))
 
@@ -211,3 +211,28 @@ def test_a_change_as_json_has_all_that_is_there() -> None:
         "fingerprint": one.fingerprint,
         "times": 1,
     }
+
+
+# Security -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found", "level"),
+    [
+        (Difference("text-steers-model", ("description",), ABSENT, "pretends"), "error"),
+        (Difference("tool-added", (), ABSENT, {"description": "Adds."}), "error"),
+        (Difference("schema-text-changed", ("inputSchema", "title"), ABSENT, "A"), "error"),
+        (Difference("tool-lost-idempotent", ("annotations", "idempotentHint"), True, False), "error"),
+        (Difference("tool-description-changed", ("description",), "Adds.", ABSENT), None),  # no text is new
+        (Difference("input-type-changed", ("inputSchema",), "string", "integer"), None),
+        (Difference("tool-removed"), None),
+    ],
+)
+def test_security_is_about_suspicions_and_new_text_at_error(found: Difference, level: Level | None) -> None:
+    shown, _ = judged([(TOOL, found)], Settings("security"))
+    assert [one.level for one in shown] == [level] * (level is not None)
+
+
+def test_a_project_chooses_levels_in_security_too() -> None:
+    settings = Settings("security", {"tool-added": "info"})
+    assert [one.level for one in judged([(TOOL, Difference("tool-added", (), ABSENT, {}))], settings)[0]] == ["info"]

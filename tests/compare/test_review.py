@@ -92,7 +92,9 @@ def test_when_all_is_accepted_or_ignored_the_new_recording_takes_its_place(tmp_p
     assert (settled.outcome, settled.accepted, settled.ignored) == ("replaced", 1, 1)
     assert said(tmp_path / "time.db") == ["new"]
     assert listed(tmp_path) == [".mcp-tape-ignore", "time.db"]
-    assert ignore.read_text() == f"{IGNORE_HEADER}$.description tool x  # ignored in a review\n"
+    # The other gate, which compares with the old recording, is to accept the error too.
+    noted = f"{GONE.fingerprint}  # accepted: {GONE.rule} {GONE.subject}\n"
+    assert ignore.read_text() == f"{IGNORE_HEADER}$.description tool x  # ignored in a review\n{noted}"
 
 
 def test_when_one_is_rejected_the_cassette_stays_and_the_accepted_are_noted(tmp_path: Path) -> None:
@@ -103,7 +105,8 @@ def test_when_one_is_rejected_the_cassette_stays_and_the_accepted_are_noted(tmp_
     assert settled.outcome == "rejected"
     assert (tmp_path / "time.db").read_bytes() == old
     assert listed(tmp_path) == [".mcp-tape-ignore", "time.db"]
-    assert ignore.read_text() == f"{IGNORE_HEADER}{WORDS.fingerprint}  # accepted: tool-description-changed\n"
+    reason = "accepted: tool-description-changed tool x $.description"
+    assert ignore.read_text() == f"{IGNORE_HEADER}{WORDS.fingerprint}  # {reason}\n"
 
 
 def test_what_was_recorded_since_it_was_verified_stays(tmp_path: Path) -> None:
@@ -115,7 +118,7 @@ def test_what_was_recorded_since_it_was_verified_stays(tmp_path: Path) -> None:
 
 
 CHANGED = {
-    "other": "UPDATE frames SET text = replace(text, 'old', 'odd')",
+    "other": "UPDATE facts SET text = replace(text, 'old', 'odd')",
     "noted": "UPDATE sessions SET note = 'mine'",
     "gone": "DELETE FROM sessions",
 }
@@ -210,7 +213,8 @@ def test_options_decide_on_each_change(place: Path) -> None:
     done = review(place, *accepted, "--ignore-path", ignored)
     assert (done.returncode, done.stdout) == (
         0,
-        f"time.db: the new recording takes its place ({len(known)} accepted, 1 ignored)\n",
+        f"time.db: the new recording takes its place ({len(known)} accepted, 1 ignored); "
+        "1 accepted change noted in .mcp-tape-ignore\n",
     )
     assert "$.description tool now" in (place / ".mcp-tape-ignore").read_text()
     assert listed(place) == [".git", ".mcp-tape-ignore", "time.db"]
@@ -314,11 +318,11 @@ def is_raw(terminal: int) -> bool:
 
 def test_at_a_terminal_each_change_is_asked_for(place: Path) -> None:
     asked = len(prints(place))
-    code, screen = at_a_terminal(place, ["a"] * asked)
+    code, screen = at_a_terminal(place, [*["a"] * asked, "c"])
     assert code == 0, screen
     assert f"{asked} of {asked}" in screen
     assert "\x1b[31mthe" not in screen and "the new recording takes its place" in screen
-    assert listed(place) == [".git", "time.db"]
+    assert listed(place) == [".git", ".mcp-tape-ignore", "time.db"]
 
 
 def test_at_a_terminal_one_can_reject_skip_and_leave(place: Path) -> None:
@@ -326,13 +330,45 @@ def test_at_a_terminal_one_can_reject_skip_and_leave(place: Path) -> None:
     assert code == 1 and "still pending" in screen
     assert listed(place) == [".git", "time.db", "time.db.new"]
     asked = len(prints(place))
-    code, screen = at_a_terminal(place, ["r"] * asked)
+    code, screen = at_a_terminal(place, [*["r"] * asked, "c"])
     assert code == 1 and "stays as it was" in screen
     assert listed(place) == [".git", "time.db"]
 
 
+def test_at_a_terminal_one_can_go_back_and_nothing_is_done_before_the_last_word(place: Path) -> None:
+    asked = len(prints(place))
+    before = (place / "time.db").read_bytes()
+    code, screen = at_a_terminal(place, ["b", *["r"] * asked, "b", "a", "q"])
+    assert code == 1 and "still pending" in screen
+    assert (place / "time.db").read_bytes() == before and listed(place) == [".git", "time.db", "time.db.new"]
+    code, screen = at_a_terminal(place, [*["r"] * asked, *["b"] * asked, *["a"] * asked, "c"])
+    assert code == 0, screen
+
+
+def test_at_a_terminal_a_change_can_be_viewed_in_full(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAGER", "cat")
+    _, screen = at_a_terminal(place, ["v", "q"])
+    assert max(map(screen.count, prints(place).values())) == 2
+
+
+def test_what_was_accepted_passes_the_gate_that_compares_with_the_old_recording(place: Path) -> None:
+    (place / "before.db").write_bytes((place / "time.db").read_bytes())
+    gate = [*MCP_TAPE, "breaking", "before.db"]
+    assert run([*gate, "time.db.new"], cwd=place).returncode == 1
+    assert review(place, "time.db", "--accept-all").returncode == 0
+    done = run([*gate, "time.db"], cwd=place)
+    assert done.returncode == 0, done.stdout
+
+
+def test_at_a_terminal_ignoring_a_text_is_warned_of(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    propose(make_cassette(tmp_path / "time.db", conversation("old")), conversation("new"))
+    code, screen = at_a_terminal(tmp_path, ["i", "c"])
+    assert code == 0 and "every change of this text is silent" in screen
+
+
 @pytest.mark.slow(quick=1)
-@pytest.mark.parametrize(("keys", "code", "left"), [("aa", 0, ["time.db"]), ("iq", 1, ["time.db", "time.db.new"])])
+@pytest.mark.parametrize(("keys", "code", "left"), [("aca", 0, ["time.db"]), ("icq", 1, ["time.db", "time.db.new"])])
 def test_at_a_terminal_what_cannot_be_known_is_asked_for(tmp_path: Path, keys: str, code: int, left: list[str]) -> None:
     (tmp_path / ".git").mkdir()
     old, new = ([*conversation("", name=name)[:3], *PINGED] for name in ("time", "clock"))

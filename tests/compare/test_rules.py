@@ -7,7 +7,7 @@ import pytest
 from mcp_tape.compare.rules import CATEGORIES, LEVELS, RULES, SECTIONS, Category, Level, risen
 from mcp_tape.verify.findings import Failure, FailureKind, Verified, found
 from tests.compare import test_surface
-from tests.compare.checks import test_answers, test_calls
+from tests.compare.checks import test_answers, test_calls, test_skills, test_wording
 from tests.compare.schemas import test_schemas
 
 # What the project promises: level, category and rules; those with a dagger rise where a model reads.
@@ -56,6 +56,13 @@ warn  call  resource-mime-type-changed
 error call  prompt-removed prompt-argument-required-added prompt-argument-became-required
 warn  call  prompt-argument-removed
 info  model prompt-description-changed† prompt-messages-changed†
+error call  skill-removed
+info  call  skill-added
+warn  model skill-description-changed† skill-file-changed† skill-file-removed†
+info  model skill-file-added† skill-frontmatter-changed
+warn  call  skill-became-dynamic
+warn  model text-steers-model text-has-hidden-characters name-looks-like-another text-carries-data-out
+info  model definitions-grew schema-text-changed†
 error call  call-ok-to-error
 info  call  call-error-to-ok
 warn  wire  call-error-code-changed
@@ -83,6 +90,8 @@ SECOND = {
     "call-error-code-changed": "info",
     "call-structured-shape-changed": "info",
     "server-request-changed": "info",
+    "skill-frontmatter-changed": "warn",
+    "skill-became-dynamic": "info",
 }
 PROMISED = [
     (level, category, rule.rstrip("†"), rule.endswith("†"))
@@ -94,11 +103,15 @@ PLAYED = [
     ("server-crashed", "", "crashed", True),
     ("server-crashed", "", "hung", True),
     ("server-crashed", "", "unanswered", False),
+    ("server-exit-code-changed", "", "exit code", True),
+    ("server-exit-code-changed", "", "unanswered", False),
 ]
 ALL_CASES = [
     *test_surface.CASES,
     *test_calls.CASES,
     *test_answers.CASES,
+    *test_skills.CASES,
+    *test_wording.CASES,
     *test_schemas.CASES,
     *PLAYED,
 ]

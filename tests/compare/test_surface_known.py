@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.diffs import (
+    Step,
     Talk,
     call,
     compare_cassettes,
@@ -59,6 +60,35 @@ def test_a_capability_that_is_not_declared_is_known_to_be_empty() -> None:
     found = compared([hello(capabilities={})], tools(tool()))
     assert not found.unknown
     assert [change.rule for change in found.changes] == ["capability-added", "tool-added"]
+
+
+NO_METHOD = {"code": -32601, "message": "Method not found"}
+
+
+def _prompts(*answer: Step) -> Talk:
+    return [hello(capabilities={"tools": {}, "prompts": {}}), listing("tools/list", tool("a")), *answer]
+
+
+def test_what_the_old_server_did_not_declare_cannot_be_unknown() -> None:
+    assert not compared(WHOLE, _prompts()).unknown
+    listed = _prompts(listing("prompts/list", {"name": "p"}))
+    assert [entry.grave for entry in compared(listed, _prompts()).unknown] == [True]  # here it can have gone
+
+
+@pytest.mark.parametrize(
+    ("answer", "level"),
+    [
+        (exchange("prompts/list", {}, error=NO_METHOD), "info"),
+        (exchange("prompts/list", {}, error={"code": -32603, "message": "busy"}), "error"),
+        (listing("prompts/list"), "error"),
+    ],
+)
+def test_a_capability_that_never_worked_may_go(answer: Step, level: str) -> None:
+    found = compared(_prompts(answer), WHOLE)
+    assert [(one.rule, one.level) for one in found.changes if one.rule == "capability-removed"] == [
+        ("capability-removed", level)
+    ]
+    assert [entry.what for entry in found.unknown] == (["prompts"] if "busy" in str(answer(1)) else [])
 
 
 def test_without_a_handshake_capabilities_are_unknown_and_not_removed() -> None:

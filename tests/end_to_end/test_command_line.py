@@ -13,7 +13,8 @@ import click
 import pytest
 
 from mcp_tape.cli import cli
-from mcp_tape.cli.click_options import without_home
+from mcp_tape.start.values import without_home
+from tests.support.forked import SCRIPT
 from tests.support.running import MCP_TAPE, WAIT, on_terminal, python, record, run, stream
 
 COMMANDS = cli.list_commands(click.Context(cli))
@@ -58,7 +59,7 @@ def read(tape: Path, *words: str, **more: Any) -> str:
     return done.stdout.decode()
 
 
-@pytest.mark.slow(quick=8)
+@pytest.mark.slow(quick=3)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_every_command_has_help_with_an_example(command: str, flag: str) -> None:
@@ -71,12 +72,12 @@ def test_every_command_has_help_with_an_example(command: str, flag: str) -> None
 
 def test_the_overview_lists_every_command() -> None:
     assert {"record", "ls", "show", "export", "demo"} <= set(COMMANDS)
-    text = run([*MCP_TAPE, "--help"]).stdout.decode()
+    text = run([*SCRIPT, "--help"]).stdout.decode()
     assert re.findall(r"^  ([\w-]+)  ", text.partition("Record and replay:")[2], re.M) == COMMANDS
 
 
 def test_the_version_is_printed() -> None:
-    assert re.fullmatch(rb"mcp-tape, version \d+\.\d+\.\d+\n", run([*MCP_TAPE, "--version"]).stdout)
+    assert re.fullmatch(rb"mcp-tape, version \d+\.\d+\.\d+\n", run([*SCRIPT, "--version"]).stdout)
 
 
 @pytest.mark.slow(quick=4)
@@ -94,7 +95,7 @@ def test_the_version_is_printed() -> None:
     ],
 )
 def test_wrong_usage_is_exit_code_2_and_says_what(words: list[str], hint: bytes) -> None:
-    done = run([*MCP_TAPE, *words])
+    done = run([*SCRIPT, *words])
     assert (done.returncode, done.stdout) == (2, b"")
     assert hint in done.stderr
     assert b"Traceback" not in done.stderr
@@ -104,7 +105,7 @@ URL = ["--url", "http://127.0.0.1:9/mcp"]
 REPLAY = ["use", "no.db", "--mode", "none"]
 
 
-@pytest.mark.slow(quick=14)
+@pytest.mark.slow(quick=4)
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
@@ -137,7 +138,7 @@ REPLAY = ["use", "no.db", "--mode", "none"]
     ],
 )
 def test_wrong_usage_of_http_is_exit_code_2_and_says_what(tmp_path: Path, words: list[str], hint: bytes) -> None:
-    done = run([*MCP_TAPE, *words], cwd=tmp_path)
+    done = run([*SCRIPT, *words], cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, b""), done.stderr
     assert hint in done.stderr
     assert b"Traceback" not in done.stderr

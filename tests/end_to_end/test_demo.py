@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -91,3 +92,19 @@ def test_the_demos_server_and_client_also_talk_directly() -> None:
 
 def test_the_demos_client_stops_when_its_server_does() -> None:
     assert client.play(python("input()")).answers == []
+
+
+@pytest.mark.parametrize("capabilities", [{}, {"sampling": {}}])
+def test_the_demos_server_does_without_a_progress_token_and_a_model(capabilities: dict[str, object]) -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "x", "version": "1"}}
+    asked = {"name": "forecast", "arguments": {"city": "Bern"}}
+    messages = [
+        {"id": 1, "method": "initialize", "params": hello},
+        {"id": 2, "method": "tools/call", "params": asked},
+        *([{"id": 1, "error": {"code": -1, "message": "No model"}}] if capabilities else []),
+    ]
+    lines = b"".join(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n" for message in messages)
+    done = run([sys.executable, "-m", "mcp_tape.demo.server"], lines)
+    assert json.loads(done.stdout.splitlines()[-1])["result"]["content"][0]["text"] == "Sunny in Bern.", done.stderr
+    assert b"notifications/progress" not in done.stdout
+    assert (b"sampling/createMessage" in done.stdout) == bool(capabilities)

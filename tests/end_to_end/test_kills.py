@@ -152,6 +152,7 @@ def test_a_command_that_is_killed_leaves_the_old_cassette_or_the_new_one(
     like: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CI", raising=False)  # there, verify leaves nothing for review
+    monkeypatch.chdir(tmp_path)  # the project, whose file of accepted changes review adds to
     for case in fuzzing.cases(len(COMMANDS)):
         command = COMMANDS[case.number % len(COMMANDS)]
         whole, place = (Place(like, tmp_path / f"{case.number}-{which}") for which in ("whole", "killed"))

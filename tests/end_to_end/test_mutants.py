@@ -111,7 +111,7 @@ def rows(chance: Case, path: Path) -> None:
     """Values that do not belong there, rows that are gone, and rows that are there twice."""
     with contextlib.closing(sqlite3.connect(path)) as db:
         for _ in range(chance.randint(1, 4)):
-            table = chance.choice(("sessions", "frames", "messages", "messages"))
+            table = chance.choice(("sessions", "facts", "derived", "derived"))
             columns = [name for _, name, *_ in db.execute(f"PRAGMA table_info({table})")]
             some = chance.choice(("1", f"{columns[0]} % 7 = {chance.randrange(7)}", f"{columns[0]} % 3 = 1"))
             column = chance.choice(columns)
@@ -122,7 +122,7 @@ def rows(chance: Case, path: Path) -> None:
                 if chance.random() < 0.1:
                     db.execute(f"DELETE FROM {table} WHERE {some}")
                 elif chance.random() < 0.05:
-                    db.execute(f"DROP INDEX messages_{chance.choice(('key', 'cue', 'answers', 'sender'))}")
+                    db.execute(f"DROP INDEX derived_{chance.choice(('key', 'cue', 'answers', 'method'))}")
                 else:
                     db.execute(f"UPDATE OR REPLACE {table} SET {column} = {value} WHERE {some}")
         db.commit()
@@ -131,7 +131,7 @@ def rows(chance: Case, path: Path) -> None:
 def schema(chance: Case, path: Path) -> None:
     """Other words in the schema, for the same pages."""
     with contextlib.closing(sqlite3.connect(path)) as db:
-        words = "INTEGER TEXT NOT NULL session seq frame PRIMARY KEY UNIQUE messages frames WITHOUT ROWID id".split()
+        words = "INTEGER TEXT NOT NULL BLOB elapsed part cue PRIMARY KEY key derived facts WHERE id".split()
         old, new = chance.choice(words), chance.choice([*words, "", "AS (1)", "CHECK (0)", "x", "DEFAULT (1)"])
         with contextlib.suppress(sqlite3.Error):
             db.execute("PRAGMA writable_schema = ON")

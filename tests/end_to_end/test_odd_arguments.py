@@ -49,7 +49,7 @@ def tries(name: str, value: str) -> list[list[str]]:
     return given + [[*words[:at], value, *words[at + 1 :]] for at, word in enumerate(words) if word[0] != "-"]
 
 
-@pytest.mark.slow(quick=11)
+@pytest.mark.slow(quick=4)
 @pytest.mark.usefixtures("nothing_on_stdin")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_an_odd_argument_is_refused_or_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:

@@ -25,6 +25,7 @@ READING = {
     "ls": ["ls"],
     "show": ["show", "--all"],
     "stats": ["stats"],
+    "stats --context": ["stats", "--context"],
     "export": ["export", "--session", "all"],
     "dump": ["dump", "--times"],
     "query": ["query", QUERY],
@@ -34,6 +35,8 @@ READING = {
 # Commands on small cassettes that are on the desk; in this order, as some change what others need.
 CHANGING: dict[str, tuple[list[str], int]] = {
     "check": (["check", "secret.db"], 1),
+    "why": (["why", "hung.db"], 1),
+    "check --expect": (["check", "demo.db", "--expect", "tool:none", "--forbid", "tools/list"], 1),
     "redact --dry-run": (["redact", "secret.db", "--dry-run"], 0),
     "redact": (["redact", "secret.db"], 0),
     "load": (["load", "demo.jsonl", "-o", "loaded.db"], 0),
@@ -45,6 +48,8 @@ CHANGING: dict[str, tuple[list[str], int]] = {
     "git-setup": (["git-setup"], 0),
     "git-setup --undo": (["git-setup", "--undo"], 0),
     "completion": (["completion", "bash"], 0),
+    "clients": (["clients"], 0),
+    "doctor": (["doctor", "hung.db"], 1),
     "rules": (["rules"], 0),
     "diff": (["diff", *PAIR, "--slower-than", "1"], 1),
     "breaking": (["breaking", *PAIR], 1),
@@ -92,10 +97,12 @@ def test_what_is_printed_of_one_cassette_is_the_same(name: str, monkeypatch: pyt
 
 def test_what_other_commands_print_has_the_same_shape(desk: Desk) -> None:
     desk.write("demo.jsonl", desk.run("export", "demo.db").stdout.decode())
+    desk.write(".mcp.json", '{"mcpServers": {"a": {"command": "x"}, "b": {"url": "https://example.com/mcp"}}}')
     desk.write("edit.py", "import sys, pathlib\np = pathlib.Path(sys.argv[1])\n"
                "p.write_text(p.read_text('utf-8').replace('Bern', 'Thun'), 'utf-8')\n")  # fmt: skip
     asked = b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"password":"not-a-real-one-4711"}}\n'
     assert desk.run("record", "-o", "secret.db", "--no-redact", "--", "cat", stdin=asked).returncode == 0
+    assert desk.run("record", "-q", "-o", "hung.db", "--", "true", stdin=asked).returncode == 0
     found = {}
     for name, (words, code) in CHANGING.items():
         done = desk.run(*words, "--json")

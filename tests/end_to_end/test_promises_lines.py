@@ -53,6 +53,7 @@ def desk(tmp_path: Path) -> Desk:
     assert run(["git", "init", "-q"], cwd=tmp_path, env=desk.environ).returncode == 0
     desk.take("demo.db", "time.db")
     desk.write("notes.txt", "hello\n")
+    desk.write(".mcp.json", '{"mcpServers": {"a": {"command": "x"}, "b": {"url": "https://example.com/mcp"}}}')
     sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE t (a)").connection.close()
     for name, words in {"old.db": SERVER, "new.db": [*SERVER, "next"]}.items():
         assert desk.run("record", "-q", "-o", name, "--", *words, stdin=HELLO + LIST).returncode == 0
@@ -61,7 +62,7 @@ def desk(tmp_path: Path) -> Desk:
 
 # Exit codes ---------------------------------------------------------------------------------------------
 
-READERS = ["show", "stats", "export", "dump", "check", "migrate", "replay", "redact"]
+READERS = ["show", "why", "stats", "export", "dump", "check", "migrate", "replay", "redact"]
 COMMANDS: list[list[str]] = [
     # Clean.
     ["ls", "demo.db"],
@@ -69,8 +70,10 @@ COMMANDS: list[list[str]] = [
     ["show", "demo.db"],
     ["show", "demo.db", "1"],
     ["stats", "demo.db"],
+    ["why", "demo.db"],
     ["search", "demo.db", "Bern"],
     ["query", "demo.db", "SELECT 1"],
+    ["mcp", "demo.db"],
     ["export", "demo.db", "--format", "md"],
     ["export", "demo.db", "--format", "raw", "--side", "client"],
     ["dump", "demo.db"],
@@ -89,13 +92,25 @@ COMMANDS: list[list[str]] = [
     ["breaking", "old.db", "old.db"],
     ["verify", "old.db", *["--", *SERVER]],
     ["review"],
+    ["clients"],
+    ["doctor", "demo.db"],
+    ["wrap", "a"],
+    ["wrap", "a"],
+    ["unwrap", "a"],
+    ["unwrap"],
     # Something was found, or not.
     ["search", "demo.db", "nowhere"],
     ["diff", *PAIR],
     ["breaking", *PAIR],
     ["verify", "old.db", "--no-keep", "--", *SERVER, "next"],
     ["verify", "demo.db", "--", *SERVER],
+    ["wrap", "b"],
+    ["wrap", "nobody"],
+    ["doctor", "claude-code"],
+    ["doctor", "notes.txt"],
     # Wrong usage.
+    ["wrap"],
+    ["doctor", "nobody"],
     ["export", "demo.db", "--format", "raw"],
     ["record"],
     ["record", "--redact-path", "pin", "--", "x"],
@@ -111,10 +126,12 @@ COMMANDS: list[list[str]] = [
     *[[command, "notes.txt"] for command in READERS],
     ["show", "other.db"],
     ["ls", "none.db"],
+    ["mcp", "none.db"],
+    ["view", "none.db"],
     ["search", "none.db", "word"],
     ["query", "none.db", "SELECT 1"],
     ["query", "demo.db", "SELECT"],
-    ["query", "demo.db", "DELETE FROM frames"],
+    ["query", "demo.db", "DELETE FROM facts"],
     ["show", "demo.db", "--session", "99"],
     ["show", "demo.db", "999"],
     ["replay", "demo.db", "--session", "99"],

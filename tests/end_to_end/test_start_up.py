@@ -1,34 +1,54 @@
-"""The start-up paths import nothing heavy."""
+"""The start-up paths import nothing heavy. What may be loaded until the first reply is listed by test_promises.py."""
 
 from __future__ import annotations
 
+import re
+import shutil
 import sys
 from pathlib import Path
 
-from tests.support.running import ECHO, record, run
+import pytest
 
-PACKAGE = Path(__file__).parents[2] / "mcp_tape"
-FORBIDDEN = {"sqlite_utils", "deepdiff", "asyncio", "httpx2", "uvicorn", "mcp", "pydantic"}
+from tests.support.running import ECHO, run
+
+DEMO = Path(__file__).parents[2] / "cassettes" / "demo.db"
+MAIN = "from mcp_tape.__main__ import main; main()"  # as the installed command does
+HEAVY = """
+    sqlite_utils deepdiff asyncio httpx2 uvicorn mcp pydantic click orjson typing dataclasses inspect subprocess ctypes
+    tempfile pathlib logging decimal hashlib re enum contextlib socket
+""".split()
+
+
+def imported(*words: str, place: Path) -> set[str]:
+    """What a whole run of a command loads, where this Python does not load it for nothing."""
+    command, nothing = ([sys.executable, "-X", "importtime", "-c", source] for source in (MAIN, "pass"))
+    done, bare = run([*command, *words], cwd=place), run(nothing)
+    listed, before = (set(re.findall(r"^import time:.*\| +(\S+)$", one.stderr.decode(), re.M)) for one in (done, bare))
+    assert done.returncode == 0 and "mcp_tape.start" in listed  # it does list imports, and it did run
+    return listed - before
 
 
 def test_recording_imports_nothing_heavy_in_the_relay(tmp_path: Path) -> None:
-    command = record(tmp_path / "tape.db", ECHO)
-    done = run([sys.executable, "-X", "importtime", *command[1:]])
-    imported = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines() if "|" in line}
-    assert "click" in imported  # it does list imports
-    assert not FORBIDDEN & imported
+    found = imported("record", "-q", "-o", "tape.db", "--", *ECHO, place=tmp_path)
+    assert "mcp_tape.record.recorder" in found
+    assert not set(HEAVY) & found
     # the writer needs these; the relay must not wait for them
-    assert not {"sqlite3", "orjson", "mcp_tape.record.tape"} & imported
+    assert not {"sqlite3", "mcp_tape.record.tape", "mcp_tape.cassette.reader"} & found
 
 
-def test_replaying_imports_nothing_heavy() -> None:
-    demo = PACKAGE.parent / "cassettes" / "demo.db"
-    done = run([sys.executable, "-X", "importtime", "-m", "mcp_tape", "replay", str(demo)])
-    imported = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines() if "|" in line}
-    assert "mcp_tape.replay.deck" in imported  # it does list imports, and it did play
-    assert not FORBIDDEN & imported
+@pytest.mark.parametrize("words", ["replay tape.db", "use tape.db --mode none", "use tape.db -- server"])
+def test_replaying_imports_nothing_heavy(tmp_path: Path, words: str) -> None:
+    shutil.copy(DEMO, tmp_path / "tape.db")
+    found = imported(*words.split(), place=tmp_path)
+    assert "mcp_tape.replay.deck" in found
+    assert not set(HEAVY) & found
     # only the odd case needs these
-    assert (
-        not {"decimal", "hashlib", "pathlib", "tempfile", "mcp_tape.replay.misses", "mcp_tape.redaction.redactor"}
-        & imported
-    )
+    assert not {"json", "mcp_tape.replay.misses", "mcp_tape.redaction.redactor", "mcp_tape.record.writer"} & found
+
+
+def test_help_errors_and_other_commands_are_clicks(tmp_path: Path) -> None:
+    shutil.copy(DEMO, tmp_path / "tape.db")
+    for words in (["replay", "--help"], ["--version"], ["ls", "tape.db"]):
+        assert "click" in imported(*words, place=tmp_path)
+    refused = run([sys.executable, "-c", MAIN, "replay", "tape.db", "--sped", "2"], cwd=tmp_path)
+    assert refused.returncode == 2 and b"Usage: mcp-tape replay [OPTIONS] FILE\n" in refused.stderr

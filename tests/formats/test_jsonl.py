@@ -167,10 +167,10 @@ def test_an_edited_text_counts_in_all_that_follows_from_it(tmp_path: Path) -> No
     edited = out.replace(b'"name\\":\\"login', b'"name\\":\\"logon').replace(b'\\"result\\":{}', b'\\"error\\":{}')
     assert edited != out
     before, after = everything(path)["messages"], everything(loaded(tmp_path, edited))["messages"]
-    column = {"name": 8, "status": 9, "key": 11}
-    assert [row[column["name"]] for row in after if row[11]] == [b"logon", b"logon"]
-    assert [row[column["status"]] for row in after if row[10]] == [b"error", b"error"]
-    assert not {row[column["key"]] for row in before if row[11]} & {row[column["key"]] for row in after}
+    column = {"name": 9, "status": 10, "key": 12}
+    assert [row[column["name"]] for row in after if row[12]] == [b"logon", b"logon"]
+    assert [row[column["status"]] for row in after if row[11]] == [b"error", b"error"]
+    assert not {row[column["key"]] for row in before if row[12]} & {row[column["key"]] for row in after}
 
 
 def test_what_the_frames_tell_of_a_session_wins_over_its_line(tmp_path: Path) -> None:

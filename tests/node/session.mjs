@@ -1,9 +1,8 @@
 // What the TypeScript client programs share: which session to play, and the one document they print.
 // Knows no SDK version: both clients have the same methods for what is played here.
 
-import { readFileSync } from "node:fs";
+import SESSIONS from "../clients/sessions.json" with { type: "json" };
 
-const SESSIONS = JSON.parse(readFileSync(new URL("../clients/sessions.json", import.meta.url), "utf8"));
 // Kinds of steps that the newest revision no longer has.
 const LEGACY_ONLY = new Set(["ping", "log-level"]);
 const TIMEOUT = { timeout: 60_000 };

@@ -147,6 +147,13 @@ def test_the_first_line_of_a_private_key_hides_only_its_own_text() -> None:
     assert discreet.text("tools/call longerThanTwentyCharacters") == "tools/call longerThanTwentyCharacters"
 
 
+def test_advice_names_no_tool_that_holds_a_secret(tmp_path: Path) -> None:
+    recorded, live = (call(1, f"deploy-{TOKEN}", n=n) for n in (1, 2))
+    tape = make_cassette(tmp_path / "tape.db", [("client", recorded), ("server", result(1))])
+    said = said_of(tape, live)
+    assert "--ignore 'tools/call=$.params.arguments.n'" in said and TOKEN not in said
+
+
 def test_notes_and_reports_show_no_secret(tape: Path, tmp_path: Path) -> None:
     said: list[str] = []
     log = tmp_path / "report.jsonl"
@@ -159,6 +166,7 @@ def test_notes_and_reports_show_no_secret(tape: Path, tmp_path: Path) -> None:
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(row["what"], row.get("name"), row.get("id")) for row in rows] == [
         ("played", HIDDEN_ADDRESS, "[redacted:shape:github]"),
+        ("inexact", HIDDEN_ADDRESS, "[redacted:shape:github]"),
         ("miss", "search", "[redacted:value]"),
         ("note", None, None),
     ]

@@ -14,7 +14,7 @@ from mcp_tape import use_cassette
 from mcp_tape.errors import TapeError
 from mcp_tape.redaction.environment import from_file, looks_stripped, secrets
 from mcp_tape.testing.handover import Handover
-from mcp_tape.transports.handover import from_process, received
+from mcp_tape.transports.handover import Handed, from_process, received
 from tests.support.decks import make_cassette
 from tests.support.messages import call, lines
 from tests.support.running import ECHO, MCP_TAPE, WAIT, python, record, run
@@ -98,11 +98,13 @@ def test_a_recorder_that_cannot_ask_its_test_records_nothing_and_starts_nothing(
 
 
 def test_only_this_user_can_ask_and_only_secrets_are_told() -> None:
-    handover = Handover(lambda: secrets({"ACME_TOKEN": SECRET, "EDITOR": "vi", "DB": f"postgres://a:{SECRET}@db"}))
+    environ = {"ACME_TOKEN": SECRET, "EDITOR": "vi", "DB": f"postgres://a:{SECRET}@db"}
+    handover = Handover(lambda: Handed(secrets(environ)))
     try:
         assert os.stat(os.path.dirname(handover.path)).st_mode & 0o777 == 0o700
-        assert [name for name, _ in received(handover.path)] == ["ACME_TOKEN", "DB"]
-        assert received(handover.path)[0] == ("ACME_TOKEN", SECRET)
+        told = received(handover.path)
+        assert [name for name, _ in told.secrets] == ["ACME_TOKEN", "DB"]
+        assert told.secrets[0] == ("ACME_TOKEN", SECRET) and told == Handed(told.secrets)
     finally:
         handover.close()
     assert not os.path.exists(os.path.dirname(handover.path))

@@ -31,7 +31,7 @@ def message(**params: Any) -> str:
 @pytest.mark.parametrize(
     "name",
     "api_key apiKey API-KEY x-api-key openai_api_key Password db_password token access_token refreshToken clientSecret "
-    "authorization Proxy-Authorization cookie Set-Cookie aws_secret_access_key private_key GITHUB_TOKEN MY_PAT".split(),
+    "authorization Proxy-Authorization cookie Set-Cookie aws_secret_access_key private_key GITHUB_TOKEN PAT".split(),
 )
 def test_a_string_under_a_secret_key_is_hidden_and_the_placeholder_names_the_key(name: str) -> None:
     assert json.loads(redacted(json.dumps({"a": {name: "x"}}))) == {"a": {name: f"[redacted:key:{name}]"}}
@@ -53,6 +53,12 @@ def test_a_name_that_only_resembles_a_secret_ones_hides_nothing(name: str) -> No
 def test_the_quick_look_knows_every_secret_name(name: str) -> None:
     for spelled in (name, name.upper(), "-".join(name), f"my_{name}"):
         assert secret_names.may_name_secrets(f'{{"{spelled}":1}}'.encode())
+
+
+def test_a_personal_access_token_is_one_in_capitals_only() -> None:
+    assert secret_names.is_hidden_key("PAT") and secret_names.is_secret_env("PAT")
+    assert not secret_names.is_hidden_key("pat") and not secret_names.is_secret_key("PAT")  # nor in match keys
+    assert secret_names.may_name_secrets(b'{"PAT": "x"}')
 
 
 @pytest.mark.parametrize("name", ["X_KEY", "MY_PAT", "SENTRY_DSN", "API_KEYS", "PGPASSWORD", "NPM_AUTHTOKEN"])

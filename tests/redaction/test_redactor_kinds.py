@@ -80,12 +80,11 @@ def test_types_are_no_table() -> None:
     assert Redactor({}).text(rows) == rows.replace("kJ8mN2pQ4", "[redacted:key:password]")
 
 
-def test_a_request_under_a_name_that_is_no_part_of_match_keys_still_matches(tmp_path: Path) -> None:
-    recorded, live = (
-        call(1, "ask", openai_key=value, text="hello") for value in ("[redacted:key:openai_key]", "V4711-etc")
-    )
+@pytest.mark.parametrize("key", ["openai_key", "DPoP"])
+def test_a_request_under_a_name_that_is_no_part_of_match_keys_still_matches(tmp_path: Path, key: str) -> None:
+    recorded, live = (call(1, "ask", **{key: value}, text="hello") for value in (f"[redacted:key:{key}]", "V4711-etc"))
     path = make_cassette(tmp_path / "tape.db", [("client", recorded), ("server", result(1))])
-    alter(path, "UPDATE frames SET redactions = 1 WHERE seq = 1")
+    alter(path, "UPDATE facts SET redactions = 1 WHERE id & 4294967295 = 1")
     player = Player(path)
     assert player.say(live) == [result(1)]
 

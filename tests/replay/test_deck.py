@@ -192,12 +192,13 @@ def test_frames_without_messages_are_passed_over(tmp_path: Path) -> None:
     assert player.say(call(2)) == [result(2)]
 
 
-def test_housekeeping_repeats_its_last_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["tools/list", "skills/list", "skills/get", "resources/directory/read"])
+def test_housekeeping_repeats_its_last_answer(tmp_path: Path, method: str) -> None:
     player = played(
-        tmp_path, ("client", request(1, "tools/list")), ("server", result(1)), ("server", tell("notifications/x"))
+        tmp_path, ("client", request(1, method)), ("server", result(1)), ("server", tell("notifications/x"))
     )
-    assert player.say(request(1, "tools/list")) == [result(1), tell("notifications/x")]
-    assert player.say(request(2, "tools/list")) == [result(2)]
+    assert player.say(request(1, method)) == [result(1), tell("notifications/x")]
+    assert player.say(request(2, method)) == [result(2)]
     assert player.deck.state.misses == 0
 
 
@@ -418,7 +419,7 @@ def test_a_redacted_recording_matches_where_the_secret_is_not_known(tmp_path: Pa
     path = make_cassette(
         tmp_path / "tape.db", [("client", call(1, header="Bearer [redacted:shape:bearer]!")), ("server", result(1))]
     )
-    alter(path, "UPDATE frames SET redactions = 1 WHERE seq = 1")  # as the recorder marks it
+    alter(path, "UPDATE facts SET redactions = 1 WHERE id & 4294967295 = 1")  # as the recorder marks it
     player = Player(path)
     assert error(player.say(call(2, header="Bearer !")))["code"] == -32010
     assert player.say(call(3, header="Bearer abc123!")) == [result(3)]
@@ -474,7 +475,7 @@ def test_the_server_takes_back_a_request_under_the_id_it_went_out_with(tmp_path:
 
 def test_keys_of_another_version_are_made_anew(tmp_path: Path) -> None:
     path = make_cassette(tmp_path / "tape.db", [("client", call(1)), ("server", result(1))])
-    alter(path, "UPDATE sessions SET key_version = 0", "UPDATE messages SET key = x'00' WHERE key IS NOT NULL")
+    alter(path, "UPDATE sessions SET key_version = 0", "UPDATE derived SET key = x'00' WHERE key IS NOT NULL")
     assert Player(path).say(call(2)) == [result(2)]
 
 

@@ -129,7 +129,7 @@ def test_what_somebody_else_writes_to_the_file_is_played(tmp_path: Path) -> None
     path = make_cassette(tmp_path / "tape.db", tape)
     player = Player(path, repeats="last")
     assert player.say(json.dumps(call(3))) == [json.dumps(result(3))]
-    alter(path, """UPDATE frames SET text = replace(text, '"ok"', '"new"') WHERE sender = 'server'""")
+    alter(path, """UPDATE facts SET text = replace(text, '"ok"', '"new"') WHERE sender = 'server'""")
     assert player.say(json.dumps(call(3))) == [json.dumps(result(3, "new"))]
 
 

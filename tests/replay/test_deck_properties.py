@@ -80,6 +80,7 @@ def exchanges(said: list[Said]) -> dict[int | None, list[str]]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(conversations())
 def test_the_client_gets_the_same_frames_in_a_valid_order(said: list[Said]) -> None:
@@ -105,32 +106,52 @@ def test_two_replays_give_the_same_bytes(said: list[Said]) -> None:
         assert back_to_back(path)[:2] == back_to_back(path)[:2]
 
 
+NAMED: dict[str, Any] = {  # by the names that a request has: its id, where that stands, and its progress token
+    "as recorded": lambda n, own: request(n, own),
+    "number": lambda n, own: request(n + 1000, own),
+    "text": lambda n, own: request(f'"t{n}"', own),
+    "last": lambda n, own: f'{{"method":"tools/call","params":{{{own}}},"jsonrpc":"2.0","id":{n}}}',
+    "token": lambda n, own: request(n, f'{own},"_meta":{{"progressToken":{n}}}'),
+    "token, last": lambda n, own: NAMED["last"](n + 7, f'{own},"_meta":{{"progressToken":"t{n}"}}'),
+    "a look-alike": lambda n, own: request(n, f'{own},"a":{{"b":1,"_meta":{{"progressToken":{n}}}}}'),
+}
+
+
+def request(rpc_id: int | str, params: str) -> str:
+    return f'{{"jsonrpc":"2.0","id":{rpc_id},"method":"tools/call","params":{{{params}}}}}'
+
+
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(0, 3), st.sampled_from([True, True, False])), min_size=12, max_size=40),
-    st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["same", "number", "text", "last"])), min_size=12),
+    st.lists(
+        st.tuples(st.integers(0, 3), st.sampled_from([True, True, False]), st.sampled_from(sorted(NAMED))),
+        min_size=12,
+        max_size=40,
+    ),
+    st.lists(st.tuples(st.integers(0, 4), st.sampled_from(sorted(NAMED))), min_size=12),
     st.sampled_from(["error", "last", "cycle"]),
+    st.sampled_from([0, 5_000, 1 << 20]),
+    st.sampled_from([0, 1 << 20]),
 )
 def test_the_short_way_gives_what_the_long_way_gives(
-    recorded: list[tuple[int, bool]], asked: list[tuple[int, str]], repeats: Any
+    recorded: list[tuple[int, bool, str]], asked: list[tuple[int, str]], repeats: Any, kept: int, free: int
 ) -> None:
-    """Whatever is skipped, repeated or asked with other ids, across many small windows."""
+    """Whatever is skipped, repeated or asked with other names, in many small blocks, and however little is kept."""
     said: list[Said] = []
-    for n, (key, plain) in enumerate(recorded):
-        said.append(("client", f'{{"jsonrpc":"2.0","id":{n},"method":"tools/call","params":{{"k":{key}}}}}'))
+    for n, (key, plain, names) in enumerate(recorded):
+        said.append(("client", NAMED[names](n, f'"k":{key}')))
         if not plain:
             said.append(
                 ("server", json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"n": n}}))
             )
-        said.append(("server", json.dumps({"jsonrpc": "2.0", "id": n, "result": {"n": n}})))
-    ids = {"same": lambda n: n, "number": lambda n: n + 1000, "text": lambda n: f'"t{n}"', "last": lambda n: n}
-    with tempfile.TemporaryDirectory() as directory, mock.patch.multiple("mcp_tape.replay.finder", _FIRST=2, _MOST=8):
+        rpc_id = json.loads(said[-1 if plain else -2][1])["id"]
+        said.append(("server", json.dumps({"jsonrpc": "2.0", "id": rpc_id, "result": {"n": n}})))
+    sizes = {"_BLOCK": 4, "_KEPT": kept, "_FREE": free}
+    with tempfile.TemporaryDirectory() as directory, mock.patch.multiple("mcp_tape.replay.finder", **sizes):
         path = make_cassette(Path(directory) / "tape.db", said)
         short, long = (Player(path, repeats=repeats, report_played=told) for told in (False, True))
-        for n, (key, kind) in enumerate(asked):
-            text = f'{{"jsonrpc":"2.0","id":{ids[kind](n)},"method":"tools/call","params":{{"k":{key}}}}}'
-            if kind == "last":
-                text = f'{{"jsonrpc":"2.0","method":"tools/call","params":{{"k":{key}}},"id":{n}}}'
+        for n, (key, names) in enumerate(asked):
+            text = NAMED[names](n, f'"k":{key}')
             assert short.say(text) == long.say(text)
         assert short.unplayed() == long.unplayed()

@@ -25,12 +25,15 @@ GREETED: list[Said] = [("client", INITIALIZE), ("server", result(0)), ("client",
 class Beside:
     """A tape and a live server that is played by the test, as one of the transports would do it."""
 
-    def __init__(self, path: Path, transport: str = "stdio") -> None:
+    def __init__(self, path: Path, transport: str = "stdio", *, prefix: bool = False) -> None:
         self.notes: list[str] = []
         self.started: list[str | None] = []  # by which calls
         self.is_http = transport == "http"
         self.episodes = Episodes(
-            lambda call: self.started.append(call.message.method), self.notes.append, strays=not self.is_http
+            lambda call: self.started.append(call.message.method),
+            self.notes.append,
+            strays=not self.is_http,
+            prefix=prefix,
         )
         self.player = Player(path, pass_on=self._pass_on)
         self.episodes.attach(self.player.deck)
@@ -137,13 +140,98 @@ def test_nothing_overtakes_the_handshake(tmp_path: Path, transport: str) -> None
     (greeting,) = beside.episodes.to_live()
     assert (greeting.text.decode(), greeting.origin) == (INITIALIZE, f"headers of {INITIALIZE}")
     assert greeting.begins and greeting.call is None
-    beside.episodes.greeted()  # or it never will be
+    beside.episodes.passed("0")  # or it never will be
     rest = beside.episodes.to_live()
     assert [json.loads(message.text).get("id") for message in rest] == [6, None, 7]
     assert [message.begins for message in rest] == [False, True, False]
     assert [message.call and message.call.rpc_id for message in rest] == ["6", None, "7"]
-    beside.episodes.greeted()
+    beside.episodes.passed("0")
     assert beside.at_live() == []
+
+
+# The calls before the miss ------------------------------------------------------------------------------
+
+
+def test_the_live_server_is_made_the_calls_before_the_miss_one_by_one(tmp_path: Path) -> None:
+    told: list[Said] = [
+        ("client", call(1, "a")),
+        ("server", result(1)),
+        ("client", call(2, "b")),
+        ("server", result(2)),
+    ]
+    beside = Beside(make_cassette(tmp_path / "tape.db", [*GREETED, *told]), prefix=True)
+    beside.say(INITIALIZE, INITIALIZED, call(1, "a"), request("p", "ping"), call(2, "b"), call(3, "c"))
+    assert [message["method"] for message in beside.at_live()] == ["initialize"]
+    beside.live(result(0))
+    _, first = beside.at_live()
+    assert (first["id"], first["params"]["name"]) == ("earlier-1", "a")
+    assert beside.live(tell("notifications/message", data="x"), request(1, "roots/list")) == []
+    (refused,) = beside.at_live()
+    assert (refused["id"], refused["error"]["code"]) == (1, -32601)  # the client was asked when it was recorded
+    assert beside.live(result("earlier-1")) == []
+    assert [message["params"]["name"] for message in beside.at_live()] == ["b"]
+    assert beside.live(json.dumps({"jsonrpc": "2.0", "id": "earlier-2", "error": {"code": 1, "message": "no"}})) == []
+    assert beside.at_live() == [json.loads(call(3, "c"))]
+    assert beside.live(result(3, "live")) == [json.loads(result(3, "live"))]
+
+
+def test_a_miss_that_is_no_call_leaves_the_calls_before_it_whole(tmp_path: Path) -> None:
+    tape = make_cassette(tmp_path / "tape.db", [("client", modern(1, "a")), ("server", result(1))])
+    beside = Beside(tape, prefix=True)
+    beside.say(modern(1, "a"), request(2, "resources/read", uri="a:b"))
+    assert [message["method"] for message in beside.at_live()] == ["tools/call"]
+    beside.live(result("earlier-1"))
+    assert [message["method"] for message in beside.at_live()] == ["resources/read"]
+
+
+def taped(directory: Path, *tools: str) -> Beside:
+    said: list[Said] = []
+    for number, tool in enumerate(tools, 1):
+        said += [("client", modern(number, tool)), ("server", result(number))]
+    return Beside(make_cassette(directory / "tape.db", said), prefix=True)
+
+
+def test_calls_between_two_misses_are_made_before_the_second(tmp_path: Path) -> None:
+    beside = taped(tmp_path, "a", "b")
+    beside.say(modern(1, "a"), modern(2, "new"))
+    beside.at_live()
+    beside.live(result("earlier-1"), result(2, "live"))
+    beside.at_live()
+    assert [answer["id"] for answer in beside.say(modern(3, "b"), request(4, "ping"), modern(5, "newer"))] == [3, 4]
+    (earlier,) = beside.at_live()
+    assert (earlier["id"], earlier["params"]["name"]) == ("earlier-3", "b")
+    assert beside.live(result("earlier-3")) == []
+    assert [message["params"]["name"] for message in beside.at_live()] == ["newer"]
+    assert beside.live(result(5, "live")) == [json.loads(result(5, "live"))] and beside.episodes.idle
+
+
+def test_the_answer_to_a_call_under_way_arrives_while_others_are_made(tmp_path: Path) -> None:
+    beside = taped(tmp_path, "a")
+    beside.say(modern(1, "new"), modern(2, "a"), modern(3, "newer"))
+    assert [message["params"]["name"] for message in beside.at_live()] == ["new", "a"]
+    assert not beside.episodes.is_catching_up, "what comes now may be of either"
+    assert beside.live(result(1, "live")) == [json.loads(result(1, "live"))]
+    assert beside.episodes.is_catching_up
+    assert beside.live(result("earlier-2")) == []
+    assert [message["params"]["name"] for message in beside.at_live()] == ["newer"]
+
+
+def test_a_miss_in_a_batch_is_not_made_twice(tmp_path: Path) -> None:
+    beside = taped(tmp_path, "a")
+    beside.say(f"[{modern(1, 'new')},{modern(2, 'a')}]")
+    assert [message["params"]["name"] for message in beside.at_live()] == ["new"]
+    beside.live(result(1, "live"))
+    beside.say(modern(3, "newer"))
+    assert [message["params"]["name"] for message in beside.at_live()] == ["a"]
+
+
+def test_a_live_server_that_ends_while_it_catches_up_owes_the_miss(tmp_path: Path) -> None:
+    tape = make_cassette(tmp_path / "tape.db", [("client", modern(1, "a")), ("server", result(1))])
+    beside = Beside(tape, prefix=True)
+    beside.say(modern(1, "a"), modern(2, "b"))
+    beside.episodes.live_ended()
+    assert [answer["error"]["code"] for answer in beside.heard()] == [-32010]
+    assert beside.episodes.idle
 
 
 def test_a_cancel_goes_to_the_server_that_was_asked(beside: Beside) -> None:
@@ -264,6 +352,7 @@ def test_answers_of_the_tape_after_a_live_call_that_may_write_are_counted(
         player, _ = stage.player(lambda call: True)
         for text in (call(2, "old-2"), call(8, "new"), call(3, "old-3"), call(9, "new"), call(4, "old-4")):
             player.receive(text.encode(), "stdio", 0.0)
-        assert stage.finish(None)[-2:] == (2, stale)
+        outcome = stage.finish(None)
+        assert (outcome.grew, outcome.stale) == (2, stale)
     rows = [json.loads(line) for line in (tmp_path / "report").read_text().splitlines()]
     assert [(row["calls"], row["stale"]) for row in rows if row["what"] == "grew"] == [(2, stale)]

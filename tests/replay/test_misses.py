@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.decks import Player, make_cassette, played
+from tests.support.decks import Player, Said, make_cassette, played
 from tests.support.messages import call, request, result
 from tests.support.running import MCP_TAPE, run
 
@@ -50,7 +52,7 @@ def test_the_report_says_what_to_type(tmp_path: Path) -> None:
     player = Player(path)
     player.say(search(1, query="cats", limit=10, where={"lang": "fr"}))
     (report,) = player.told("miss")
-    assert f"mcp-tape replay {path} --ignore '$.params.arguments.where.lang'\n" in report
+    assert f"mcp-tape replay {path} --ignore 'tools/call:search=$.params.arguments.where.lang'\n" in report
     assert f"mcp-tape use {path} --mode new_episodes -- SERVER" in report
     ignoring = Player(path, ignore=["$.params.arguments.where.lang"])
     assert ignoring.say(search(9, query="cats", limit=10, where={"lang": "fr"})) == [result(9, "about cats")]
@@ -71,7 +73,11 @@ def test_the_report_file_has_the_advice_for_programs(tmp_path: Path) -> None:
     run([*MCP_TAPE, "replay", str(tape(tmp_path)), "-q", "--report", str(log)], asked + call(2, "x").encode() + b"\n")
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     (first, *_), _ = [row["advice"] for row in rows if row["what"] == "miss"]
-    assert first == {"why": "if that may differ", "what": "ignore", "value": "$.params.arguments.query"}
+    assert first == {
+        "why": "if that may differ",
+        "what": "ignore",
+        "value": "tools/call:search=$.params.arguments.query",
+    }
 
 
 def test_a_method_that_no_session_has_gets_advice_too(tmp_path: Path) -> None:
@@ -168,3 +174,37 @@ def test_a_tool_that_may_write_is_to_be_recorded_with_all_others(tmp_path: Path,
     (report,) = player.told("miss")
     modes = re.findall(r"--mode (\w+)", report)
     assert modes == (["new_episodes"] if hint else ["rewrite", "new_episodes"])
+
+
+@pytest.mark.parametrize(
+    ("recorded", "live", "advice"),
+    [
+        ({"path": "/tmp/tmpab12cd34/x"}, {"path": "/tmp/tmpxy98zw76/x"}, ["--normalize paths"]),
+        (
+            {"path": "/home/ann/x", "at": "2026-01-01"},
+            {"path": "/home/bob/x", "at": "2026-01-02"},
+            ["--normalize paths", "--normalize times"],
+        ),
+        (
+            {"path": "/home/ann/x", "q": "a"},
+            {"path": "/home/bob/x", "q": "b"},
+            ["--normalize paths", "--ignore 'tools/call:echo=$.params.arguments.q'"],
+        ),
+        ({"q": "weather in Bern", "n": 1}, {"q": "weather in Berne", "n": 1.1}, ["--match tools/call:echo=nearest"]),
+        ({"q": "Bern", "n": 1}, {"q": "Basel", "n": 2}, []),
+    ],
+)
+def test_the_strictest_rung_that_helps_is_advised(tmp_path: Path, recorded: Any, live: Any, advice: list[str]) -> None:
+    said: list[Said] = [("client", call(1, **recorded)), ("server", result(1))]
+    path = make_cassette(tmp_path / "tape.db", said)
+    player = Player(path)
+    player.say(call(1, **live))
+    (report,) = player.told("miss")
+    options = [option for line in report.splitlines() if "replay" in line for option in [line.partition(f"{path} ")[2]]]
+    assert options == advice
+    given: dict[str, list[str]] = {}
+    for option in options:
+        flag, value = shlex.split(option)
+        given.setdefault(flag.removeprefix("--"), []).append(value)
+    if advice:
+        assert Player(path, **given).say(call(9, **live)) == [result(9)]  # type: ignore[arg-type]

@@ -116,8 +116,8 @@ async def done(result: dict[str, Any]) -> dict[str, Any]:
     return {"resultType": "complete", **result}
 
 
-async def main() -> None:
-    app = build().streamable_http_app(event_store=Events(), retry_interval=100)
+async def serve(app: Any) -> None:
+    """Listen, and print the URL."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         runner = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1))
         print(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", flush=True)
@@ -125,4 +125,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(serve(build().streamable_http_app(event_store=Events(), retry_interval=100)))

@@ -25,7 +25,7 @@ from typing import Any
 
 from tests.suite.listening import Listening, listening
 from tests.suite.official import Checks, check_client, check_server, client_scenarios, command
-from tests.support import provision, warm
+from tests.support import forked, provision, warm
 from tests.support.running import MCP_TAPE, run
 
 REVISIONS = ("2025-11-25", "2026-07-28")
@@ -175,6 +175,7 @@ def main() -> int:
     parser.add_argument("--mode", action="append", choices=MODES, help="what is tested; both when none is named")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
+    os.environ["PATH"] = os.pathsep.join([forked.scripts(), os.environ["PATH"]])  # where clients find mcp-tape
     command(), client()  # set up once, before several want it
     pairs = [(mode, revision) for mode in options.mode or MODES for revision in options.requirements or REVISIONS]
     with ThreadPoolExecutor() as pool:  # as a client the suite waits most of the time, as a server the clients work

@@ -6,20 +6,23 @@ import contextlib
 import json
 import sqlite3
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from mcp_tape.cassette.reader import Cassette
+from mcp_tape.cassette.replace import bring_up_to_date
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.record.tape import Tape
-from mcp_tape.replay.deck import Deck, Fact
+from mcp_tape.redaction.redactor import Redactor
+from mcp_tape.replay.deck import Deck
 from mcp_tape.replay.finder import Finder, Repeats
+from mcp_tape.replay.matching.ladder import Asked, Ladder
+from mcp_tape.replay.report import Fact
 from mcp_tape.replay.selection import Selection, select
 from mcp_tape.replay.stage import Replay, Stage
 from mcp_tape.verify.deck import ClientDeck
 from mcp_tape.wire.frames import Side
-from mcp_tape.wire.match import rule
 from tests.support.messages import call, result
 
 FACTS = {"transport": "stdio", "target": {"command": ["server"]}, "recorder": "tests", "note": None, "run": None}
@@ -30,6 +33,7 @@ class OneSession:
     """A cassette being written with one session."""
 
     def __init__(self, path: Path | str, facts: dict[str, Any]) -> None:
+        bring_up_to_date(str(path))
         self._writer = Writer(str(path))
         self.warning = self._writer.warning
         self.is_in_place = self._writer.is_in_place
@@ -48,12 +52,14 @@ class OneSession:
         self._writer.finish(self.session, facts)
 
 
-def make_cassette(path: Path, *conversations: Iterable[Said | tuple[Side, str, int]], **more: Any) -> Path:
+def make_cassette(
+    path: Path, *conversations: Iterable[Said | tuple[Side, str, int]], redactor: Redactor | None = None, **more: Any
+) -> Path:
     """A cassette with one session per conversation; each item is who said what, and perhaps when."""
     for conversation in conversations:
         writer = OneSession(path, {"started_at": "2026-01-01T00:00:00Z"} | FACTS | more)
         batch: list[Any] = []
-        tape = Tape(lambda frame, entries: batch.append((frame, entries)), None)  # noqa: B023 - called in this turn
+        tape = Tape(lambda frame, entries: batch.append((frame, entries)), redactor)  # noqa: B023 - called in this turn
         for number, (side, text, *at) in enumerate(conversation):
             tape.feed(side, "stdio", text.encode("utf-8", "surrogateescape") + b"\n", at[0] if at else number * 1000)
         writer.append(batch, tape.ledger.facts)
@@ -70,15 +76,13 @@ def alter(path: Path, *statements: str) -> None:
 
 
 class Player:
-    """A server deck on a cassette, with what it told."""
+    """A server deck on a cassette, with what it told. Options are those of matching, else the deck's."""
 
     def __init__(
         self,
         path: Path,
         session: str = "latest",
         *,
-        ignore: Sequence[str] = (),
-        match_on: Sequence[str] = (),
         repeats: Repeats = "error",
         **options: Any,
     ) -> None:
@@ -86,7 +90,9 @@ class Player:
         weakref.finalize(self, self.cassette.__exit__)
         self.selection: Selection = select(self.cassette, session)
         self.facts: list[Fact] = []
-        self.finder = Finder(self.selection, rule(ignore, match_on), repeats)
+        asked = Asked(**{name: tuple(options.pop(name)) for name in Asked._fields if name in options})
+        ladder = (lambda state: Ladder(self.selection, state, asked)) if any(asked) else None
+        self.finder = Finder(self.selection, repeats, ladder=ladder)
         whole = repeats != "error"
         options = {"report_played": False} | options
         self.deck = Deck(self.selection, self.finder, report=self.facts.append, repeat_whole=whole, **options)
@@ -155,7 +161,10 @@ class Visit:
 
     def say(self, text: str) -> Any:
         """The value that the one answer has, or its error."""
-        self.player.receive(text.encode(), "stdio", 0.0)
-        (send,) = self.player.due(0.0)
-        body = json.loads(send.text)  # type: ignore[union-attr]
+        (body,) = self.hear(text)
         return body["result"]["value"] if "result" in body else body["error"]
+
+    def hear(self, text: str) -> list[dict[str, Any]]:
+        """Everything that comes for a message."""
+        self.player.receive(text.encode(), "stdio", 0.0)
+        return [json.loads(send.text) for send in self.player.due(0.0)]  # type: ignore[union-attr]

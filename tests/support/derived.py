@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mcp_tape.cassette import replace
-from mcp_tape.cassette.derive import rebuild_session
+from mcp_tape.cassette.change.derive import rebuild_session
 
 
 def rebuild_cassette(path: str, sessions: Iterable[int] | None = None) -> None:

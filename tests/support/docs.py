@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from mcp_tape.demo import client
-from tests.support import provision
+from tests.support import forked, provision, warm
 from tests.support.running import record, run, started, until
 
 ROOT = Path(__file__).parents[2]
@@ -82,9 +85,18 @@ def make_desk(place: Path, server: str) -> Path:
 
 def shell(text: str, directory: Path, server: str) -> subprocess.CompletedProcess[bytes]:
     """What becomes of an example; exit code 99 when it leaves something running."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    path = os.pathsep.join([forked.scripts(), _pythons(), str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = os.environ | {"PATH": path, "SERVER": server}
     return run(["bash", "-euo", "pipefail", "-c", WATCHED + text], cwd=directory, env=environment)
+
+
+@functools.cache
+def _pythons() -> str:
+    """A directory for PATH with a `python` that begins with the SDK loaded."""
+    place = tempfile.TemporaryDirectory(prefix="warm-")
+    atexit.register(place.cleanup)
+    warm.python(Path(place.name), provision.SDK)
+    return place.name
 
 
 FORMAT = (DOCS / "cassette-format.md").read_text("utf-8")
@@ -106,4 +118,4 @@ def pytest_run(directory: Path, *options: str, offline: bool = False) -> subproc
     named = [word for plugin in plugins for word in ("-p", plugin)]
     path = str(directory / "nothing") if offline else provision.environment()["PATH"]
     env = os.environ | {"PATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    return run([sys.executable, "-m", "pytest", "--rootdir=.", *named, *options], cwd=directory, env=env)
+    return run([*provision.pytest_command(), "--rootdir=.", *named, *options], cwd=directory, env=env)

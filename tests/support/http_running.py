@@ -87,7 +87,7 @@ class Running:
         return self.process.wait(WAIT)
 
     def memory(self) -> int:
-        """The most that it ever had, in bytes. Linux only."""
+        """The most that it ever had, in bytes. Linux only, and not of a fork, which begins with more."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         found = re.search(r"VmHWM:\s+(\d+) kB", status)
         assert found
@@ -111,9 +111,10 @@ def listening(
 
 
 def recording(
-    tape: Path, url: str, *options: str, code: int = 0, **environment: str
+    tape: Path, url: str, *options: str, code: int = 0, program: Sequence[str] = MCP_TAPE, **environment: str
 ) -> contextlib.AbstractContextManager[Running]:
-    return listening("record", "--url", url, "-o", str(tape), *options, code=code, **environment)
+    words = ["record", "--url", url, "-o", str(tape), *options]
+    return listening(*words, code=code, program=program, **environment)
 
 
 def replaying(tape: Path, *options: str, code: int = 0) -> contextlib.AbstractContextManager[Running]:

@@ -9,7 +9,7 @@ import queue
 import signal
 import socket
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -284,9 +284,9 @@ class Vcr:
             stderr.seek(0)
             self.stderr = stderr.read()
 
-    def run(self, mode: str, *texts: str, **options: Any) -> list[Any]:
+    def run(self, mode: str, *texts: str, options: Sequence[str] = (), url: str | None = None) -> list[Any]:
         """What a client of the legacy era is answered."""
-        with self.use(mode, **options) as url:
+        with self.use(mode, *options, url=url) as url:
             client = Client(url).hello()
             return [client.ask(text) for text in texts]
 

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parents[1] / "golden" / "promises"
 CASSETTES = ROOT / "cassettes"
 SERVER = ["python", "-m", "mcp_tape.demo.server"]
-STARTING = ("record", "replay", "use", "verify", "edit")  # they start others, or talk on stdin
+STARTING = ("record", "replay", "use", "verify", "edit", "mcp")  # they start others, or talk on stdin
 _SCALARS = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 _ANYTHING = ("before", "after")  # members that quote what a server said
 
@@ -52,6 +52,7 @@ class Desk:
         self.environ = {name: value for name, value in os.environ.items() if name not in ("CI", "NO_COLOR", "COLUMNS")}
         self.environ |= {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
         self.environ |= {"PYTHONPATH": str(place), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+        self.environ |= {"HOME": str(place / "home"), "XDG_CONFIG_HOME": "", "XDG_DATA_HOME": "", "CODEX_HOME": ""}
 
     def take(self, *names: str) -> None:
         """Put copies of golden cassettes on the desk."""

@@ -9,9 +9,10 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
+from mcp_tape.cassette.replace import bring_up_to_date
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.cli import cli
-from mcp_tape.wire.frames import Frame
+from mcp_tape.wire.frames import Frame, Numbers, parse
 from mcp_tape.wire.ledger import Ledger
 from tests.support.decks import FACTS
 
@@ -33,11 +34,16 @@ def said(number: Any, text: str, **more: Any) -> bytes:
 class Frames(list[Frame]):
     """The frames of a session, one a millisecond unless told otherwise."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers = Numbers()
+
     def add(
         self, sender: Any, text: bytes, channel: str = "stdio", kind: Any = "message", at: int | None = None
     ) -> Frames:
-        number = len(self) + 1
-        self.append(Frame(number, number * 1000 if at is None else at, sender, channel, kind, text, b"\n"))
+        messages = parse(text)[1] if kind in ("message", "batch") else []
+        number, at = self._numbers.take(sender, channel, len(messages)), (len(self) + 1) * 1000 if at is None else at
+        self.append(Frame(number, at, sender, channel, kind, text, b"\n"))
         return self
 
     def client(self, text: bytes, **more: Any) -> Frames:
@@ -67,6 +73,7 @@ class Recording:
     """A cassette that is being written."""
 
     def __init__(self, path: Path, **facts: Any) -> None:
+        bring_up_to_date(str(path))
         self._writer = Writer(str(path))
         self._ledger = Ledger()
         self.session = self._writer.begin({"started_at": "2026-01-01T00:00:00Z"} | FACTS | facts)

@@ -25,9 +25,9 @@ from mcp_tape.cli.commands import ls as _ls  # noqa: F401  (loaded here, as anot
 from mcp_tape.errors import CassetteError
 from mcp_tape.formats import jsonl as _jsonl  # noqa: F401
 from mcp_tape.wire.frames import Frame
+from tests.support.forked import MCP_TAPE, start
+from tests.support.warm import WAIT
 
-MCP_TAPE = [sys.executable, "-m", "mcp_tape"]
-WAIT = 60  # seconds; bounds every wait, and is never reached where things work
 settings.register_profile("mcp-tape", deadline=None)  # a busy machine is no failure
 settings.load_profile("mcp-tape")
 
@@ -47,14 +47,16 @@ def record(cassette: Path, server: Sequence[str], *options: str) -> list[str]:
 
 def run(command: Sequence[str], stdin: bytes = b"", **more: object) -> subprocess.CompletedProcess[bytes]:
     """Run a command to its end, within bounds."""
-    return subprocess.run(command, input=stdin, capture_output=True, timeout=WAIT, **more)  # type: ignore[call-overload,no-any-return]
+    with started(command, **more) as process:
+        stdout, stderr = process.communicate(stdin, WAIT)
+    return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
 
 
 @contextlib.contextmanager
 def started(command: Sequence[str], **more: object) -> Iterator[subprocess.Popen[bytes]]:
     """A running process with pipes, ended at the end whatever happens."""
     options: dict[str, object] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, bufsize=0, **(options | more))  # type: ignore[call-overload]
+    process = start(command, bufsize=0, **(options | more))
     try:
         yield process
     finally:
@@ -97,12 +99,20 @@ def alive(pid: int) -> bool:
 
 
 def until(condition: Callable[[], object], what: str) -> None:
-    """Wait for something that can be observed, within bounds."""
+    """Wait for something that can be observed, within bounds. A cassette that is not there yet, or has no tables yet,
+    shows nothing."""
     end = monotonic() + WAIT
     pause = threading.Event()  # never set
-    while not condition():
+    while not _holds(condition):
         assert monotonic() < end, f"waited {WAIT} s in vain: {what}"
         pause.wait(0.01)
+
+
+def _holds(condition: Callable[[], object]) -> bool:
+    try:
+        return bool(condition())
+    except CassetteError:
+        return False
 
 
 def receive(source: IO[bytes] | int, size: int | None = None) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any
 from click.testing import CliRunner, Result
 from hypothesis import strategies as st
 
+from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cli import cli
 from mcp_tape.record.tape import Tape
 from mcp_tape.redaction.redactor import Redactor
@@ -102,14 +103,14 @@ def several(path: Path) -> Path:
 
 def table(path: Path, name: str, **where: int) -> list[tuple[Any, ...]]:
     """The rows of a table, with the type that each value has; of blobs and texts the bytes."""
-    with closing(sqlite3.connect(path)) as db:
+    with Cassette(path) as cassette, closing(sqlite3.connect(cassette.source)) as db:  # as today's, whichever it is
         db.text_factory = bytes
         condition = " AND ".join(f"{column} = {value}" for column, value in where.items()) or "1"
         return db.execute(f"SELECT * FROM {name} WHERE {condition} ORDER BY 1, 2").fetchall()
 
 
 def everything(path: Path) -> dict[str, list[tuple[Any, ...]]]:
-    return {name: table(path, name) for name in ("sessions", "frames", "messages")}
+    return {name: table(path, name) for name in ("sessions", "facts", "derived", "frames", "messages")}
 
 
 def tape(*words: object, stdin: bytes = b"", code: int = 0) -> Result:

@@ -57,7 +57,7 @@ def test_the_xml_for_ci_has_the_miss(taped: Suite, expected: str) -> None:
     taped.run("--junitxml=result.xml", "--show-capture=no").assert_outcomes(failed=1)
     (failure,) = ElementTree.parse(taped.path / "result.xml").iter("failure")
     assert "1 call missed: tools/call a" in failure.attrib["message"].partition("\n")[0]
-    assert '@pytest.mark.mcp_tape(ignore=["$.params.arguments"])' in (failure.text or "")
+    assert '@pytest.mark.mcp_tape(ignore=["tools/call:a=$.params.arguments"])' in (failure.text or "")
 
 
 def test_of_many_misses_the_first_are_reported_and_each_once(taped: Suite) -> None:
@@ -176,7 +176,7 @@ def test_misses_on_two_tapes_are_told_together_and_once(taped: Suite) -> None:
             "3 calls missed: tools/call z, tools/call a",
             "*/test_one.db, played so far: 1",
             "*/shared.db, played so far: 1",
-            '    mcp_tape_factory(..., ignore=[[]"$.params.arguments"[]])',
+            '    mcp_tape_factory(..., ignore=[[]"tools/call:a=$.params.arguments"[]])',
         ]
     )
 

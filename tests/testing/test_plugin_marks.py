@@ -18,6 +18,7 @@ def taped(suite: Suite) -> Suite:
     return suite
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("options", [[], ["--mcp-block-live"], ["--mcp-record=once"]])
 def test_a_marked_test_without_a_tape_does_not_run(suite: Suite, options: list[str]) -> None:
     suite.test(f"{OWN}def test_one(tmp_path): open('ran', 'w')\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-import mcp  # noqa: F401 - loaded once, as a run within this process forgets what it has loaded
 import pytest
 
 from tests.support.plugin import Suite
@@ -121,6 +120,8 @@ def test_a_url_is_recorded_and_replayed_too(suite: Suite) -> None:
         assert live.stdout
         url = receive_line(live.stdout).decode().strip()
         suite.write("test_it.py", URL.format(url))
+        import mcp  # noqa: F401 - before a run within this process, which forgets what it has loaded
+
         suite.passes("--mcp-record=once")
         live.send_signal(signal.SIGTERM)
         live.wait(WAIT)

@@ -97,8 +97,9 @@ def test_the_header_tells_what_is_decided_by_whom_and_whose_word_counts(suite: S
     order = "the first counts: command line, nearest mark, farther marks, mcp_tape_config, ini, default"
     suite.passes().stdout.fnmatch_lines([f"mcp-tape: record none (default); {order}"])
     suite.add("pytest.ini", "mcp_unplayed = warn\nmcp_block_live = true\nmcp_tape_dir = tapes\n")
+    rest = "block live (ini), tapes in tapes (ini)"
     suite.passes("--mcp-record=once").stdout.fnmatch_lines(
-        [f"mcp-tape: record once (command line), unplayed warn (ini), block live (ini), tapes in tapes (ini); {order}"]
+        [f"mcp-tape: record once (command line), unplayed warn (ini), inexact ignore (default), {rest}; {order}"]
     )
 
 

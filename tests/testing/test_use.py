@@ -236,6 +236,43 @@ def test_after_its_end_a_tape_cannot_be_connected_to_but_tells_what_happened(cas
         Client(url).hello()
 
 
+def test_a_cassette_that_was_replaced_before_a_client_comes_plays_as_it_is_then(cassette: Path, tmp_path: Path) -> None:
+    newer = make_cassette(tmp_path / "newer.db", session(("a", "new")))
+    with use_cassette(cassette, "none") as tape:
+        os.replace(newer, cassette)
+        assert answers(tape.command, lines(call(1, "a"))) == ["new"]
+
+
+def test_a_tape_that_nobody_connects_to_leaves_no_file_open(cassette: Path) -> None:
+    source = f"""
+import gc, os
+from contextlib import suppress
+from mcp_tape import use_cassette
+inode = os.stat({str(cassette)!r}).st_ino
+def is_open():
+    found = set()
+    for descriptor in range(3, 64):
+        with suppress(OSError):
+            found.add(os.fstat(descriptor).st_ino)
+    return inode in found
+with use_cassette({str(cassette)!r}, "none") as tape:
+    print(is_open())
+print(is_open())
+tape = use_cassette({str(cassette)!r}, "none")  # which nobody ends
+del tape
+gc.collect()
+print(is_open())
+"""
+    done = run(python(source))
+    assert (done.stdout, done.stderr) == (b"True\nFalse\nFalse\n", b"")
+
+
+def test_another_user_of_a_tape_that_plays_has_calls_of_its_own(cassette: Path) -> None:
+    with use_cassette(cassette, "none") as tape, tape.another() as other:
+        assert answers(other.command, lines(call(1, "b"))) == ["bee"]
+        assert (names(other.calls("tools/call")), tape.calls()) == (["b"], [])
+
+
 def test_an_exception_in_the_body_goes_on_its_way(cassette: Path) -> None:
     before = cassette.read_bytes()
     with pytest.raises(ZeroDivisionError), use_cassette(cassette, "none") as tape:

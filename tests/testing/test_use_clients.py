@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client, ClientSession, MCPError, StdioServerParameters
 
 from mcp_tape import UsedCassette, use_cassette
 from tests.support import provision
@@ -52,12 +51,16 @@ HOW: dict[str, Callable[[UsedCassette], Any]] = {
 
 async def converted(server: Any, mode: str) -> tuple[str, str]:
     """The era in which a client talks, and what it is told."""
+    from mcp import Client
+
     async with Client(server, mode=mode, read_timeout_seconds=WAIT) as client:
         result = await client.call_tool("convert_time", TOKYO)
         return client.protocol_version, result.content[0].text  # type: ignore[union-attr]
 
 
 async def counted(server: Any, times: int = 1) -> list[str]:
+    from mcp import Client
+
     async with Client(server, read_timeout_seconds=WAIT) as client:
         return [(await client.call_tool("count")).content[0].text for _ in range(times)]  # type: ignore[union-attr]
 
@@ -79,6 +82,7 @@ def failure(work: Awaitable[Any]) -> BaseException:
 # The official SDK, 2.x ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize(
     ("cassette", "mode", "era"),
     [("time.db", "legacy", "2025-11-25"), ("time.db", "auto", "2025-11-25"), ("time-modern.db", "auto", "2026-07-28")],
@@ -94,6 +98,8 @@ def test_the_sdk_is_told_the_same_however_it_connects(cassette: str, mode: str, 
 
 
 def test_server_params_are_those_of_the_sdk() -> None:
+    from mcp import StdioServerParameters
+
     with use_cassette(CASSETTES / "time.db", "none") as tape:
         parameters = tape.server_params
         assert isinstance(parameters, StdioServerParameters)
@@ -101,6 +107,8 @@ def test_server_params_are_those_of_the_sdk() -> None:
 
 
 def test_streams_are_for_a_client_session_too() -> None:
+    from mcp import ClientSession
+
     async def talk(tape: UsedCassette) -> str:
         async with tape.streams() as (reads, writes), ClientSession(reads, writes) as session:
             await session.initialize()
@@ -111,6 +119,7 @@ def test_streams_are_for_a_client_session_too() -> None:
         assert "Kathmandu" in asyncio.run(talk(tape))
 
 
+@pytest.mark.slow
 def test_streams_need_no_process_no_socket_and_no_thread() -> None:
     source = f"""
 import asyncio, sys, threading
@@ -157,6 +166,8 @@ def test_the_sdk_records_and_replays(tmp_path: Path, how: str) -> None:
 @pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("how", HOW)
 def test_a_function_answers_a_real_client_with_what_the_tool_promised(tmp_path: Path, how: str) -> None:
+    from mcp import Client
+
     async def ask(tape: UsedCassette) -> Any:
         async with Client(HOW[how](tape), read_timeout_seconds=WAIT) as client:
             await client.list_tools()
@@ -176,6 +187,8 @@ def test_a_function_answers_a_real_client_with_what_the_tool_promised(tmp_path: 
 
 
 def test_a_function_answers_a_modern_client() -> None:
+    from mcp import Client
+
     async def ask(tape: UsedCassette, how: str) -> tuple[Any, Any]:
         async with Client(HOW[how](tape), read_timeout_seconds=WAIT) as client:
             tools = await client.list_tools()
@@ -192,6 +205,8 @@ def test_a_function_answers_a_modern_client() -> None:
 @pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("how", HOW)
 def test_a_miss_is_an_error_for_the_client_and_known_to_the_test(tmp_path: Path, how: str) -> None:
+    from mcp import Client, MCPError
+
     async def ask(tape: UsedCassette) -> None:
         async with Client(HOW[how](tape), mode="legacy", read_timeout_seconds=WAIT) as client:
             await client.call_tool("count", {"from": 7})
@@ -206,6 +221,8 @@ def test_a_miss_is_an_error_for_the_client_and_known_to_the_test(tmp_path: Path,
 @pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("fault", ["disconnect", "http:503", "reset"])
 def test_a_fault_that_ends_the_connection_ends_streams(tmp_path: Path, fault: str) -> None:
+    from mcp import MCPError
+
     with use_cassette(recorded(tmp_path, times=1), "none", faults=[f"tools/call={fault}"]) as tape:
         error = failure(counted(tape.streams()))
         assert isinstance(error, MCPError)
@@ -226,6 +243,27 @@ def test_pauses_are_kept_where_they_are_wanted(tmp_path: Path) -> None:
     with use_cassette(recorded(tmp_path, times=2), "none", faults=["tools/call=delay:20"], speed=10.0) as tape:
         for how in HOW.values():
             assert asyncio.run(counted(how(tape), 2)) == ["call 1", "call 2"]
+
+
+def test_an_answer_that_is_due_earlier_is_not_held_up_by_one_that_is_due_later(tmp_path: Path) -> None:
+    from mcp import Client
+
+    async def at_once(tape: UsedCassette) -> list[str]:
+        done: list[str] = []
+
+        async def ask(client: Client) -> None:
+            done.append((await client.call_tool("count")).content[0].text)  # type: ignore[union-attr]
+
+        async with Client(tape.streams(), read_timeout_seconds=WAIT) as client:
+            first = asyncio.create_task(ask(client))
+            await asyncio.sleep(0)  # it has its turn first
+            await ask(client)
+            await first
+        return done
+
+    slow_first = ["tools/call@1=delay:300", "tools/call@2=delay:1"]
+    with use_cassette(recorded(tmp_path, times=2), "none", faults=slow_first) as tape:
+        assert asyncio.run(at_once(tape)) == ["call 2", "call 1"]
 
 
 # Others, where they are at home ------------------------------------------------------------------------
@@ -286,6 +324,7 @@ def test_every_client_sees_the_same_however_it_connects_and_records(client: str,
 TRANSPORTS = "class ClientTransport: pass\n"
 
 
+@pytest.mark.slow
 def test_the_transport_needs_only_what_every_fastmcp_from_2_on_has(tmp_path: Path) -> None:
     (tmp_path / "fastmcp" / "client").mkdir(parents=True)
     (tmp_path / "fastmcp" / "client" / "transports.py").write_text(TRANSPORTS)

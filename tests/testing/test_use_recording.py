@@ -162,6 +162,7 @@ def test_an_exception_in_the_body_leaves_no_new_cassette(place: Place) -> None:
     assert place.files() == []
 
 
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("mode", ["once", "new_episodes", "all", "rewrite"])
 def test_that_nothing_was_asked_is_recorded_where_there_was_no_recording(place: Place, mode: str) -> None:
     with place.use(mode) as tape:

@@ -115,7 +115,9 @@ def test_a_listen_stays_open_and_holds_up_nothing(tmp_path: Path) -> None:
 
 def test_a_request_that_the_client_had_to_make_again_is_made_once(tmp_path: Path) -> None:
     again: list[Said] = [("client", request(1, "b")), ("server", result(1, "b"))]
-    forget = "UPDATE messages SET key = NULL WHERE rpc_id = '0' AND sender = 'client'"  # as the recorder does
+    forget = (
+        "UPDATE derived SET key = NULL, status = 'retry' WHERE rpc_id = '0' AND cue IS NULL"  # as the recorder does
+    )
     with playing(tmp_path, [*HELLO, *again], forget) as played:
         assert played.at(0) == [1]
 

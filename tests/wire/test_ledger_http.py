@@ -197,7 +197,7 @@ def test_a_batch_is_answered_by_a_batch_or_by_events() -> None:
     kept = Kept(as_batch, as_events)
     first, second = [frame.seq for frame, _ in kept.rows if frame.text == BATCH.encode()]
     told = [(e.message.rpc_id, e.answers) for frame, entries in kept.rows for e in entries if frame.sender == "server"]
-    assert told == [("2", first), ("1", first), ("2", second), ("1", second)]
+    assert told == [("2", first + 1), ("1", first), ("2", second + 1), ("1", second)]  # each its own request
     assert kept.tape.ledger.still_open == 0
 
 
@@ -210,9 +210,11 @@ REFUSAL = '{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}'
 @pytest.mark.parametrize("asked", [call(1), f"[{call(1)},{call(2)}]"])
 def test_a_body_that_answers_none_of_the_requests_refuses_them_all(body: str, asked: str) -> None:
     kept = Kept(lambda http: http.post("post-1", asked), lambda http: http.answer("post-1", body, 400))
-    refusals = kept.rows[kept.seq(body) - 1][1]
-    assert {(entry.answers, entry.message.status) for entry in refusals} == {(kept.seq(asked), "refused")}
-    assert len(refusals) == len(kept.rows[kept.seq(asked) - 1][1])
+    ((_, requests),) = [row for row in kept.rows if row[0].seq == kept.seq(asked)]
+    ((_, refusals),) = [row for row in kept.rows if row[0].seq == kept.seq(body)]
+    assert [(entry.answers, entry.message.status) for entry in refusals] == [
+        (kept.seq(asked) + part, "refused") for part in range(len(requests))
+    ]
     assert kept.tape.ledger.still_open == 0
 
 
@@ -483,7 +485,7 @@ def test_all_of_the_server_came_on_one_stream_unless_it_was_streamable_http(tmp_
 @pytest.mark.parametrize("text", ["{}", "[]", "no JSON", '{"event":"response","status":"no","headers":5}', "[" * 3000])
 def test_controls_of_a_stranger_tell_nothing(tmp_path: Path, text: str) -> None:
     path = cassette(tmp_path / "tape.db", modern_talk)
-    alter(path, f"UPDATE frames SET text = '{text}' WHERE kind = 'control'")
+    alter(path, f"UPDATE facts SET text = '{text}' WHERE kind = 'control'")
     with Cassette(path) as tape:
         controls = Controls(tape)
         assert (controls.session_id(1), controls.stream_status(1), controls.resumed(1, "get-2")) == (None, None, None)

@@ -22,6 +22,9 @@ META = "io.modelcontextprotocol/"
         ("tasks/get", {"taskId": "t1"}, "t1"),
         ("tasks/result", {"taskId": "t1"}, "t1"),
         ("tasks/cancel", {"taskId": "t1"}, "t1"),
+        ("tasks/update", {"taskId": "t1", "inputResponses": {}}, "t1"),
+        ("skills/get", {"uri": "skill://a/SKILL.md"}, "skill://a/SKILL.md"),
+        ("resources/directory/read", {"uri": "skill://a"}, "skill://a"),
         ("tools/list", {"name": "add"}, None),
         ("unknown/method", {"name": "add"}, None),
         ("tools/call", {"name": ["add"]}, None),
@@ -33,6 +36,43 @@ META = "io.modelcontextprotocol/"
 )
 def test_a_call_is_named_by_the_parameter_of_its_method(method: str, params: Any, name: str | None) -> None:
     assert protocol.call_name(method, params) == name
+
+
+@pytest.mark.parametrize(
+    ("method", "repeated"),
+    [
+        ("skills/list", True),
+        ("skills/get", True),
+        ("resources/directory/read", True),
+        ("resources/read", True),
+        ("tasks/update", False),
+        ("tools/call", False),
+    ],
+)
+def test_reads_may_be_repeated(method: str, repeated: bool) -> None:
+    assert protocol.is_housekeeping(method) is repeated
+
+
+@pytest.mark.parametrize("method", ["tasks/update", "tools/call"])
+def test_of_answers_that_a_client_gives_only_the_names_identify_a_request(method: str) -> None:
+    one, other = ({"taskId": "t", "inputResponses": {"a": {"action": action}}} for action in ("accept", "decline"))
+    assert protocol.identifying(method, one) == protocol.identifying(method, other)
+    assert protocol.identifying(method, one) != protocol.identifying(method, other | {"taskId": "u"})
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "declared"),
+    [
+        ({"extensions": {"io.modelcontextprotocol/skills": {}}}, True),
+        ({"extensions": {"io.modelcontextprotocol/tasks": {}}}, False),
+        ({"extensions": ["io.modelcontextprotocol/skills"]}, False),
+        ({"resources": {}}, False),
+        (None, False),
+    ],
+)
+def test_skills_are_declared_as_an_extension(capabilities: Any, declared: bool) -> None:
+    (skills,) = (kind for kind in protocol.KINDS if kind.subject == "skill")
+    assert protocol.declares(capabilities, skills) is declared
 
 
 def test_the_handshake_of_the_legacy_era_names_both_sides() -> None:

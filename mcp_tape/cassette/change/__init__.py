@@ -7,6 +7,7 @@ cassette's own.
     merge     the sessions of several cassettes on one
     remove    sessions removed
     migrate   older schemas brought up to date
+    derive    messages derived from frames again
     redact    secrets hidden after the fact
     secrets   where secrets stand, and their frames without them
 """

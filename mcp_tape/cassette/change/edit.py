@@ -14,13 +14,16 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ...errors import CassetteError, TapeError
 from ...wire.frames import Frame
-from .. import derive, file, journals, replace, writer
-from ..reader import FRAME_COLUMNS, Cassette, MessageRow, OddRowError, Session
+from .. import file, journals, replace, schema, writer
+from ..functions import answer_of
+from ..reader import OF_SESSION, Cassette, Session
+from . import derive
 
 # A session keeps what places it among the others; all else is the new recording's.
-_KEPT = ("id", "extends", "run", "note")
+_KEPT = ("id", "extends", "run", "label", "note")
 _TAKEN = ", ".join(name for name in Session._fields if name not in _KEPT)
-_MESSAGE = ", ".join(name for name in MessageRow._fields if name not in ("frame", "session"))
+_FACTS = "elapsed, sender, channel, kind, eol, redactions, head, text, data"
+_DERIVED = "part, method, rpc_id, name, status, answers, exchange, cue, key"
 _NOTED = "CREATE TABLE verified (session INTEGER PRIMARY KEY, look TEXT NOT NULL)"
 _WAITS = "the request in frame {} waits for its answer; edit it when that has come"
 
@@ -45,8 +48,8 @@ def session_digest(cassette: Cassette, session: int) -> str:
 
 
 def count_until(cassette: Cassette, session: int, last: int) -> int:
-    sql = "SELECT count(*) FROM frames WHERE session = ? AND seq <= ?"
-    return int(cassette.rows(sql, (session, last))[0][0])
+    sql = f"SELECT count(*) FROM facts WHERE {OF_SESSION}"
+    return int(cassette.rows(sql, (schema.row_id(session, 0), schema.row_id(session, last)))[0][0])
 
 
 def expect(cassette: Cassette, digests: Digests, name: str) -> None:
@@ -155,25 +158,18 @@ def attached(db: sqlite3.Connection, source: str) -> Iterator[None]:
 
 def take_over(db: sqlite3.Connection, session: int, number: int) -> None:
     """Put a session of `new` in the place of one."""
-    shift = _shift(db, number)
-    db.execute("DELETE FROM messages WHERE session = ?", (session,))
-    db.execute("DELETE FROM frames WHERE session = ?", (session,))
+    for table in ("derived", "facts"):
+        db.execute(f"DELETE FROM {table} WHERE {OF_SESSION}", schema.row_ids(session))
     db.execute(
         f"UPDATE sessions SET ({_TAKEN}) = (SELECT {_TAKEN} FROM new.sessions WHERE id = ?) WHERE id = ?",
         (number, session),
     )
     note = "UPDATE sessions SET note = coalesce((SELECT note FROM new.sessions WHERE id = ?), note) WHERE id = ?"
     db.execute(note, (number, session))
-    db.execute(
-        f"""INSERT INTO frames (id, session, {FRAME_COLUMNS})
-            SELECT id + ?, ?, {FRAME_COLUMNS} FROM new.frames WHERE session = ?""",
-        (shift, session, number),
-    )
-    db.execute(
-        f"""INSERT INTO messages (frame, session, {_MESSAGE})
-            SELECT frame + ?, ?, {_MESSAGE} FROM new.messages WHERE session = ?""",
-        (shift, session, number),
-    )
+    shift = schema.row_id(session - number, 0)
+    for table, columns in ("facts", _FACTS), ("derived", _DERIVED):
+        sql = f"INSERT INTO {table} (id, {columns}) SELECT id + ?, {columns} FROM new.{table} WHERE {OF_SESSION}"
+        db.execute(sql, (shift, *schema.row_ids(number)))
 
 
 def _amend(db: sqlite3.Connection, session: int, last: int) -> list[int]:
@@ -182,29 +178,15 @@ def _amend(db: sqlite3.Connection, session: int, last: int) -> list[int]:
     More may be recorded behind them meanwhile, so none gets another number. Returns which of the changed ones hold a
     request that waits for its answer: the recorder will look for it as it was, so that the caller must refuse.
     """
-    values = {"session": session, "last": last}
-    place = "session = :session AND seq <= :last AND seq NOT IN "
-    new = "SELECT {} FROM new.frames n WHERE n.session = :session AND n.seq = frames.seq"
-    same = f"SELECT seq FROM frames WHERE session = :session AND ({FRAME_COLUMNS}) IS ({new.format(FRAME_COLUMNS)})"
-    unanswered = """kind = 'request' AND NOT EXISTS (SELECT 1 FROM messages a WHERE a.session = q.session
-        AND a.answers = q.seq AND (a.rpc_id = q.rpc_id OR a.status = 'retry'))"""
-    waiting = db.execute(f"SELECT DISTINCT seq FROM messages q WHERE {place} ({same}) AND {unanswered}", values)
-    found = [seq for (seq,) in waiting]
-    db.execute(f"DELETE FROM messages WHERE {place} ({same})", values)
-    db.execute(f"DELETE FROM frames WHERE {place} (SELECT seq FROM new.frames WHERE session = :session)", values)
-    db.execute(f"UPDATE frames SET ({FRAME_COLUMNS}) = ({new.format(FRAME_COLUMNS)}) WHERE {place} ({same})", values)
+    values = {"first": schema.row_id(session, 0), "last": schema.row_id(session, last)}
+    place = "id BETWEEN :first AND :last AND id NOT IN "
+    new = f"SELECT {_FACTS} FROM new.facts n WHERE n.id = facts.id"
+    same = f"SELECT id FROM facts WHERE id BETWEEN :first AND :last AND ({_FACTS}) IS ({new})"
+    waiting = f"""SELECT DISTINCT q.seq FROM messages q {answer_of("q")}
+        WHERE q.id BETWEEN :first AND :last AND q.frame NOT IN ({same})
+        AND q.kind = 'request' AND q.status IS NULL AND a.id IS NULL"""
+    found = [seq for (seq,) in db.execute(waiting, values)]
+    db.execute(f"DELETE FROM derived WHERE id BETWEEN :first AND :last AND id - part NOT IN ({same})", values)
+    db.execute(f"DELETE FROM facts WHERE {place} (SELECT id FROM new.facts)", values)
+    db.execute(f"UPDATE facts SET ({_FACTS}) = ({new}) WHERE {place} ({same})", values)
     return found
-
-
-def _shift(db: sqlite3.Connection, number: int) -> int:
-    """Return by how much the new frames' numbers move to stand behind all others, also those that they replace.
-
-    Who reads the frames by their numbers meanwhile does not miss them.
-    """
-    sql = (
-        "SELECT coalesce((SELECT max(id) FROM frames), 0) + 1 - coalesce(min(id), 1) FROM new.frames WHERE session = ?"
-    )
-    (shift,) = db.execute(sql, (number,)).fetchone()
-    if not isinstance(shift, int):  # beyond SQLite's numbers, it is a float
-        raise OddRowError("frames")
-    return shift

@@ -68,26 +68,36 @@ def merge(paths: Sequence[str], output: str, *, overwrite: bool = False) -> list
     return _merged(paths, output)
 
 
-def add(source: str, path: str) -> None:
-    """Add the sessions of one cassette to another."""
-    _merged([path, source], path)
+def add(source: str, path: str, *, instead_of: str | None = None) -> None:
+    """Add the sessions of one cassette to another, in place of those of a server. Others who do so have to wait."""
+    lock = f"{path}.lock"
+    held = replace.lock(lock, wait=True)
+    try:
+        _merged([path, source], path, instead_of)
+    finally:
+        if held is not None:
+            replace.unlock(lock, held)
 
 
-def _merged(paths: Sequence[str], output: str) -> list[Merged]:
+def _merged(paths: Sequence[str], output: str, instead_of: str | None = None) -> list[Merged]:
     output = os.path.realpath(output)
     try:
         with replace.beside(output) as part:
             with ExitStack() as stack:
-                taken = _make(part.file, [stack.enter_context(Cassette(path)) for path in paths])
+                taken = _make(part.file, [stack.enter_context(Cassette(path)) for path in paths], instead_of)
             part.put()
     except (sqlite3.Error, OSError) as error:
         raise CassetteError(f"{output} was not made: {getattr(error, 'strerror', None) or error}") from None
     return [Merged(number, paths[entry.file], entry.session.id) for number, entry in enumerate(taken, 1)]
 
 
-def _make(output: str, tapes: Sequence[Cassette]) -> list[_Found]:
-    """Write the sessions of cassettes to a new file; return them in the order of their new numbers."""
-    found = [_Found(file, tape, session) for file, tape in enumerate(tapes) for session in tape.sessions()]
+def _make(output: str, tapes: Sequence[Cassette], instead_of: str | None) -> list[_Found]:
+    """Write the sessions of cassettes to a new file; return them in the order of their new numbers.
+
+    `instead_of`: a server whose sessions on the first of them are left out.
+    """
+    every = (_Found(file, tape, session) for file, tape in enumerate(tapes) for session in tape.sessions())
+    found = [one for one in every if one.file or instead_of is None or one.session.label != instead_of]
     origins = _origins(found)
     taken = [entry for entry in found if origins[entry.place] == entry.place]
     taken.sort(key=lambda entry: (entry.session.started_at, entry.place))

@@ -15,9 +15,10 @@ from ...errors import CassetteError
 from ...redaction.redactor import FAILED, Redactor
 from ...wire import frames, match, protocol
 from ...wire.frames import LEFT_OUT, Message
-from .. import derive, file, writer
-from ..reader import Cassette
+from .. import batch, file, writer
+from ..reader import TEXT, Cassette
 from ..replace import NoChange, changed, still_open, transaction
+from . import derive
 from .secrets import Change, Fact, Progress, Stored, added, blocks, changes, facts, stored_frame
 
 _ROUNDS = 3  # what was recorded or edited during one is in the next; without an end, a fast recorder would be ahead
@@ -111,7 +112,7 @@ def _put(db: sqlite3.Connection, redactor: Redactor, block: list[Stored], odd: s
 
 def _is_there(db: sqlite3.Connection, stored: Stored) -> bool:
     """True if a frame is still what it was: others may change the cassette, too."""
-    sql = "SELECT 1 FROM frames WHERE id = ? AND CAST(text AS BLOB) IS ? AND CAST(head AS BLOB) IS ?"
+    sql = f"SELECT 1 FROM facts WHERE id = ? AND CAST({TEXT} AS BLOB) IS ? AND CAST(head AS BLOB) IS ?"
     return db.execute(sql, (stored.id, stored.frame.text, stored.frame.head)).fetchone() is not None
 
 
@@ -120,16 +121,18 @@ def _store(db: sqlite3.Connection, change: Change) -> bool:
     stored, frame, text = change.stored, change.stored.frame, change.redacted.text
     kind, messages = frames.parse(text)
     is_message = frame.kind in ("message", "batch")
-    new_kind, count = kind if is_message else frame.kind, max(1, change.redacted.count)
-    sql = "UPDATE frames SET text = ?, head = ?, kind = ?, redactions = redactions + ? WHERE id = ?"
-    db.execute(sql, (writer.column_text(text), change.head, new_kind, count, stored.id))
+    new_kind, count = kind if is_message else frame.kind, max(1, change.redacted.hidden)
+    sql = "UPDATE facts SET text = ?, data = ?, head = ?, kind = ?, redactions = redactions + ? WHERE id = ?"
+    named = None if new_kind == "message" else new_kind
+    db.execute(sql, (*batch.text_columns(text), change.head, named, count, stored.id))
     if text == FAILED:
         writer.update_session(db, stored.session, {"incomplete": LEFT_OUT})
     if not is_message:
         return frame.kind == "control"
+    if derive.is_pending(db, stored.session, frame.seq):
+        return True  # its recorder would store them as they were
     before = frames.parse(frame.text)[1]
     if [_place(m) for m in messages] != [_place(m) for m in before]:
-        db.execute("DELETE FROM messages WHERE frame = ?", (stored.id,))
         return True
     _put_messages(db, change, messages)
     for old, new in zip(before, messages, strict=True):
@@ -155,9 +158,9 @@ def _put_messages(db: sqlite3.Connection, change: Change, messages: list[Message
             continue
         key = match.message_key(keyed[part], matched, part) if message.kind == "request" else None
         db.execute(
-            """UPDATE messages SET name = CASE WHEN name IS NOT NULL THEN ? END,
-               key = CASE WHEN key IS NOT NULL THEN ? END WHERE frame = ? AND part = ?""",
-            (file.storable(message.name), key, change.stored.id, part),
+            """UPDATE derived SET name = CASE WHEN name IS NOT NULL THEN ? END,
+               key = CASE WHEN key IS NOT NULL THEN ? END WHERE id = ?""",
+            (file.storable(message.name), key, change.stored.id + part),
         )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...errors import TapeError, pasted
-from ..reader import Cassette
+from .. import schema
+from ..reader import OF_SESSION, Cassette
 from ..replace import changed, still_open, transaction
 
 _SHOWN = 20  # sessions that a message names
@@ -36,8 +37,8 @@ def remove(path: str, sessions: Iterable[int], *, force: bool = False) -> list[i
             _expect_named(path, named, gone)
             _expect_closed(path, gone & still_open(db))
         for number in sorted(gone):
-            db.execute("DELETE FROM messages WHERE session = ?", (number,))
-            db.execute("DELETE FROM frames WHERE session = ?", (number,))
+            for table in ("derived", "facts"):
+                db.execute(f"DELETE FROM {table} WHERE {OF_SESSION}", schema.row_ids(number))
             db.execute("DELETE FROM sessions WHERE id = ?", (number,))
     return sorted(gone)
 

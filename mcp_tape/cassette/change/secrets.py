@@ -19,8 +19,10 @@ from ...wire.frames import Frame
 from ...wire.jsonpath import path_text
 from ...wire.jsontext import Places
 from ...wire.secret_names import MARK, PLACEHOLDER, source_of
-from ..pages import BEFORE_ALL, pages
-from ..reader import FRAME_COLUMNS, OddRowError, frame_of
+from .. import schema
+from ..file import OddRowError
+from ..pages import pages
+from ..reader import FRAME_COLUMNS, OF_SESSION, frame_of
 
 _STORED = f"SELECT id, session, {FRAME_COLUMNS} FROM frames WHERE"
 _TEXT = 2 + Frame._fields.index("text")
@@ -83,15 +85,17 @@ def changes(redactor: Redactor, block: Iterable[Stored]) -> list[Change]:
 
 def blocks(db: sqlite3.Connection, progress: Progress, done: int = 0, rounds: int = 1) -> Iterator[list[Stored]]:
     """Read all frames, in the order in which they were recorded. A further round has what came during the last one."""
-    last = BEFORE_ALL
+    read: dict[int, int] = {}  # by session, up to which id
     for _ in range(rounds):
-        (end,) = db.execute("SELECT max(id) FROM frames").fetchone()
-        key = {"id": 0}
-        for block in pages(db, f"{_STORED} id <= ?", (end,), key, _stored, after=(last,), most=_BLOCK, text=_TEXT):
-            yield block
-            done += len(block)
-            progress(done)
-            last = block[-1].id
+        for (session,) in db.execute("SELECT id FROM sessions ORDER BY id").fetchall():
+            first, last = schema.row_ids(session)
+            (end,) = db.execute(f"SELECT max(id) FROM facts WHERE {OF_SESSION}", (first, last)).fetchone()
+            after, bounds = (read.get(session, first - 1),), {"most": _BLOCK, "text": _TEXT}
+            for block in pages(db, f"{_STORED} id <= ?", (end,), {"id": 0}, _stored, after=after, **bounds):
+                yield block
+                done += len(block)
+                progress(done)
+                read[session] = block[-1].id
 
 
 def stored_frame(db: sqlite3.Connection, number: int) -> list[Stored]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
 
 from ...wire import channels, frames, protocol
 from ...wire.framing import field
-from ..reader import Cassette
+from .. import schema
+from ..reader import OF_SESSION, Cassette
 
+TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
-    from typing import TypeGuard
+    from collections.abc import Sequence
+    from typing import Any, TypeGuard
 
-_CONTROLS = "SELECT text FROM frames WHERE session = ? AND kind = 'control' AND "
+_CONTROLS = f"SELECT text FROM facts WHERE {OF_SESSION} AND kind = 'control' AND "
 
 
 class Controls:
@@ -28,8 +29,8 @@ class Controls:
 
     def response(self, session: int, channel: str, before: int) -> tuple[int, str]:
         """The HTTP status and content type that a channel was answered with, seen from one of its messages."""
-        where = "channel = ? AND sender = 'server' AND seq < ? ORDER BY seq DESC LIMIT 3"
-        for facts in self._facts(where, (session, channel, before)):
+        where = "channel = ? AND sender = 'server' AND id < ? ORDER BY id DESC LIMIT 3"
+        for facts in self._facts(where, session, channel, schema.row_id(session, before)):
             status, headers = facts.get("status"), facts.get("headers")
             if isinstance(status, int) and 200 <= status <= 999 and isinstance(headers, dict):
                 content = headers.get("content-type")
@@ -38,12 +39,13 @@ class Controls:
 
     def was_left(self, session: int, channel: str, since: int) -> bool:
         """Return whether the client left a channel before it was answered."""
-        where = "channel = ? AND sender = 'client' AND seq > ? ORDER BY seq LIMIT 1"
-        return any(facts.get("event") == "abort" for facts in self._facts(where, (session, channel, since)))
+        where = "channel = ? AND sender = 'client' AND id > ? ORDER BY id LIMIT 1"
+        found = self._facts(where, session, channel, schema.row_id(session, since))
+        return any(facts.get("event") == "abort" for facts in found)
 
     def _session_id(self, session: int) -> str | None:
         """The Mcp-Session-Id that the server gave."""
-        for facts in self._facts("sender = 'server' ORDER BY seq LIMIT 50", (session,)):
+        for facts in self._facts("sender = 'server' ORDER BY id LIMIT 50", session):
             headers = facts.get("headers")
             number = headers.get(protocol.SESSION_HEADER) if isinstance(headers, dict) else None
             if _is_header(number) and " " not in number:
@@ -52,7 +54,7 @@ class Controls:
 
     def _resumed(self, session: int, channel: str) -> str | None:
         """The event behind which a stream went on."""
-        for facts in self._facts("channel = ? AND sender = 'client' ORDER BY seq LIMIT 1", (session, channel)):
+        for facts in self._facts("channel = ? AND sender = 'client' ORDER BY id LIMIT 1", session, channel):
             headers = facts.get("headers")
             if isinstance(headers, dict):
                 resumed = headers.get(protocol.RESUME_HEADER)
@@ -61,15 +63,15 @@ class Controls:
 
     def _stream_status(self, session: int) -> int | None:
         """Status of the answer to the first GET."""
-        where = f"channel LIKE '{channels.GET}%' AND sender = 'server' ORDER BY seq LIMIT 1"
-        found = next(iter(self._facts(where, (session,))), {})
+        where = f"channel LIKE '{channels.GET}%' AND sender = 'server' ORDER BY id LIMIT 1"
+        found = next(iter(self._facts(where, session)), {})
         return found.get("status") if isinstance(found.get("status"), int) else None
 
     def is_answer(self, sessions: Sequence[int], event: str) -> bool:
         """Return whether the event with this id was an answer, in any of these sessions."""
-        sql = """SELECT CAST(f.head AS BLOB) FROM frames f JOIN messages m ON m.frame = f.id
-                 WHERE f.session = ? AND f.sender = 'server' AND m.kind = 'response' AND f.head IS NOT NULL"""
-        rows = (head for session in sessions for (head,) in self._cassette.rows(sql, (session,)))
+        sql = f"""SELECT CAST(f.head AS BLOB) FROM messages m CROSS JOIN facts f ON f.id = m.frame
+                 WHERE m.{OF_SESSION} AND m.sender = 'server' AND m.kind = 'response' AND f.head IS NOT NULL"""
+        rows = (head for session in sessions for (head,) in self._cassette.rows(sql, schema.row_ids(session)))
         return any(field(head, b"id") == event for head in rows)
 
     def is_shared(self, session: int) -> bool:
@@ -79,8 +81,9 @@ class Controls:
     def _transport(self, session: int) -> str:
         return str(self._cassette.rows("SELECT transport FROM sessions WHERE id = ?", (session,))[0][0])
 
-    def _facts(self, where: str, values: tuple[object, ...]) -> list[dict[str, Any]]:
-        found = (frames.facts(text) for (text,) in self._cassette.rows(_CONTROLS + where, values))
+    def _facts(self, where: str, session: int, *values: object) -> list[dict[str, Any]]:
+        rows = self._cassette.rows(_CONTROLS + where, (*schema.row_ids(session), *values))
+        found = (frames.facts(text) for (text,) in rows)
         return [facts for facts in found if facts]
 
 

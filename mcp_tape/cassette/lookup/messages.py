@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...wire import frames, protocol, rewrite
+from ...light import NamedTuple
+from ...wire import channels, frames, protocol, rewrite
 from ...wire.frames import FrameKind, Message, MessageKind, Side
-from .. import file
-from ..reader import MESSAGE_TYPES, Cassette, OddRowError, Types
+from .. import file, schema
+from ..functions import MEMBERS, answer_of, members_of, of_method
+from ..reader import MESSAGE_TYPES, OF_SESSION, Cassette, Types
 
+TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
     from .controls import Controls
 
 _SMALL = 16_384  # longer texts are read when they are played, and those of batches once for all their messages
@@ -20,6 +24,9 @@ _KEPT = 8  # things in a cache
 
 Position = tuple[int, int, int]  # session, seq, part
 START: Position = (0, 0, 0)
+# A request of which only its answer is cued: its place, key and id, that answer with its line end, and what preceded
+# the answer on the wire. A mere tuple, as thousands are made at once.
+Plain = tuple[Position, bytes, bytes, bytes, bytes | None]
 
 
 class Recorded(NamedTuple):
@@ -50,70 +57,67 @@ class Recorded(NamedTuple):
         return self[:3]
 
     @property
+    def number(self) -> int:
+        """Its own number in the session: that of its frame, and of a batch its part behind that."""
+        return self.seq + self.part
+
+    @property
     def sender(self) -> Side:
         return "client" if self.cue is None else "server"  # only what the server sent waits for a cue
-
-
-class Plain(NamedTuple):
-    """A request of which only its answer is cued: that answer with its line end, and what preceded it on the wire."""
-
-    session: int
-    seq: int
-    part: int
-    rpc_id: str
-    answer: bytes
-    head: bytes | None
 
 
 # A + before a column keeps SQLite from choosing the index that starts with it: without statistics it takes the one
 # that gives the order, and reads the whole session. https://www.sqlite.org/optoverview.html#uplus
 _COLUMNS = ", ".join(f"m.{name}" for name in Recorded._fields[:13])
-_OF_FRAME = "f.at, f.kind, f.eol, f.channel, CAST(f.head AS BLOB)"
+_OF_FRAME = "f.elapsed, coalesce(f.kind, 'message'), f.eol, f.channel, CAST(f.head AS BLOB)"
 _TYPES = tuple(MESSAGE_TYPES[name] for name in Recorded._fields[:13])
 _DATA: Types = (bytes, type(None))
 _FRAME_TYPES: tuple[Types, ...] = (int,), (str,), (str,), (str,), _DATA
 _NEXT_TYPES = (*_TYPES, _DATA, _DATA)
 _NOT_READ = (None,) * 6
-_MESSAGES = f"SELECT {_COLUMNS} FROM messages m WHERE session = ? AND "
+_ALL = (0, schema.MOST)
+_MESSAGES = f"SELECT {_COLUMNS} FROM messages m WHERE m.{OF_SESSION} AND "
+_MEMBERS = f"SELECT {_COLUMNS} FROM messages m WHERE m.id IN ({MEMBERS}) "
 _WITH_TEXTS = f"""SELECT {_COLUMNS}, {_OF_FRAME},
-    CASE WHEN f.kind <> 'batch' AND length(f.text) <= {_SMALL} THEN CAST(f.text AS BLOB) END
-    FROM messages m JOIN frames f ON f.id = m.frame
-    WHERE +m.session = ? AND m.session = ? AND m.cue = ? ORDER BY m.seq, m.part"""
-# Each goes on in its index right behind a place; numbers of frames rise with seq.
-_FRAME = "coalesce((SELECT id FROM frames WHERE session = ? AND seq = ?), 0)"
-_NEXT_NOTIFICATION = f"""method = ? AND +kind = 'notification' AND +sender = 'client'
-    AND +seq >= ? AND (frame, part) > ({_FRAME}, ?) ORDER BY frame, part LIMIT 1"""
-# The answer to a request, where it may be sent as it is but for its id. Other line breaks depend on the transport.
-_PLAIN = f"""CASE WHEN af.kind = 'message' AND typeof(af.text) = 'text' AND af.channel = f.channel
+    CASE WHEN f.kind IS NOT 'batch' AND length(f.text) <= {_SMALL} THEN CAST(f.text AS BLOB) END
+    FROM messages m CROSS JOIN facts f ON f.id = m.frame
+    WHERE m.id IN (SELECT id FROM derived WHERE cue = ? AND id BETWEEN ? AND ?) ORDER BY m.id"""
+_CHANGES, _ASKED_AGAIN = (
+    ", ".join(f"'{method}'" for method in sorted(methods)) for methods in (protocol.CHANGES, protocol.CHANGED_BY)
+)
+_NEXT_NOTIFICATION = "AND rpc_id IS NULL AND cue IS NULL AND id BETWEEN ? AND ? ORDER BY id LIMIT 1"
+# The answer to a request, where it may be sent as it is but for its id. Line breaks within depend on the transport.
+_IS_PLAIN = f"""af.kind IS NULL AND af.channel = f.channel
     AND a.status NOT IN ('refused', 'error') AND length(af.text) <= {_SMALL}
-    AND instr(af.text, char(10)) = 0 AND instr(af.text, char(13)) = 0
-    THEN CAST(af.text || CASE af.eol WHEN '' THEN char(10) ELSE af.eol END AS BLOB) END"""
-_WITH_ANSWER = """FROM messages m LEFT JOIN frames f ON f.id = m.frame
-    LEFT JOIN messages a ON a.session = m.session AND a.cue = CASE f.kind WHEN 'message' THEN m.seq END
-         AND +a.answers = m.seq AND +a.rpc_id = m.rpc_id
-    LEFT JOIN frames af ON af.id = a.frame"""
-_NEXT_REQUEST = f"""SELECT {_COLUMNS}, CASE 1 WHEN (SELECT count(*) FROM (
-        SELECT 1 FROM messages c WHERE c.session = a.session AND c.cue = a.cue LIMIT 2)) THEN {_PLAIN} END,
-    CAST(af.head AS BLOB) {_WITH_ANSWER}
-    WHERE m.session = ? AND m.key = ? AND +m.sender = 'client'
-    AND (m.seq, m.frame, m.part) > (?, {_FRAME}, ?) ORDER BY m.seq, m.frame, m.part LIMIT 1"""
-_SPAN = "SELECT min(id), max(id), max(seq) FROM frames WHERE session = ? AND seq BETWEEN ? AND ?"
-_CUES = "SELECT cue FROM messages WHERE session = ? AND cue BETWEEN ? AND ?"
-# Those of a batch are never plain, and would each have all of its text.
-_REQUESTS = f"""SELECT m.session, m.seq, m.part, m.rpc_id, {_PLAIN}, CAST(af.head AS BLOB), m.key, m.method,
-    CASE f.kind WHEN 'message' THEN CAST(f.text AS BLOB) ELSE x'' END {_WITH_ANSWER}
-    WHERE m.frame BETWEEN ? AND ? AND +m.session = ? AND m.key IS NOT NULL AND m.cue IS NULL AND f.id IS NOT NULL"""
-_REQUEST_TYPES: tuple[Types, ...] = (*((int,),) * 3, (str,), _DATA, _DATA, (bytes,), (str, type(None)), (bytes,))
-_CHANGED = f"""SELECT min(seq) FROM messages WHERE session = ? AND +sender = 'server'
-    AND method IN ({", ".join(f"'{method}'" for method in sorted(protocol.CHANGES))})"""
-# Of a batch, from the first answer with that id on.
-_ANSWER = f"""answers = ? AND +rpc_id = ? AND (frame, part) >= (
-    CASE (SELECT kind FROM frames WHERE id = ?) WHEN 'batch' THEN answered(?, ?, ?, 0) ELSE {-(1 << 63)} END,
-    CASE (SELECT kind FROM frames WHERE id = ?) WHEN 'batch' THEN answered(?, ?, ?, 1) ELSE {-(1 << 63)} END) LIMIT 1"""
-_ASKED = "sender = 'client' AND seq BETWEEN ? AND ? AND +kind = 'request'"
-_WENT_ON = """SELECT 1 FROM frames gone JOIN frames more ON more.session = gone.session AND more.seq > gone.seq
-    WHERE gone.session = ? AND gone.channel = ? AND gone.sender = 'client' AND gone.kind = 'control'
-    AND gone.seq > ? AND more.sender = 'client' AND more.kind IN ('message', 'batch') LIMIT 1"""
+    AND (af.channel = '{channels.STDIO}' OR (instr(af.text, char(10)) = 0 AND instr(af.text, char(13)) = 0))"""
+_LINE = "CAST(af.text || CASE af.eol WHEN '' THEN char(10) ELSE af.eol END AS BLOB)"
+# `a`: what waits for a request that came alone, and answers it.
+_ANSWERS = "a.answers IS NULL AND a.exchange IS NULL AND a.method IS NULL AND a.rpc_id = m.rpc_id"
+_OWN_CUE = f"cue = m.id & {schema.MOST} AND {{0}}.id BETWEEN m.id AND m.id | {schema.MOST}"
+_IS_ALONE = f"(SELECT 1 FROM derived c WHERE c.{_OWN_CUE.format('c')} LIMIT 1 OFFSET 1) IS NULL"
+_NEXT_REQUEST = f"""SELECT {_COLUMNS}, CASE WHEN {_IS_PLAIN} AND {_IS_ALONE} THEN {_LINE} END,
+    CAST(af.head AS BLOB) FROM messages m LEFT JOIN facts f ON f.id = m.id - m.part
+    LEFT JOIN derived a ON f.kind IS NULL AND a.{_OWN_CUE.format("a")} AND {_ANSWERS}
+    LEFT JOIN facts af ON af.id = a.id - a.part
+    WHERE m.key = ? AND m.sender = 'client' AND m.id BETWEEN ? AND ? ORDER BY m.id LIMIT 1"""
+# Led by the answers, whose rows are read one after the other. Requests of a batch are never plain, and would each have
+# all of its text. Casts make sure of the types.
+_BLOCK = f"""SELECT m.id & {schema.MOST}, CAST(m.key AS BLOB), CAST(m.rpc_id AS BLOB), CAST(f.text AS BLOB), {_LINE},
+    CAST(af.head AS BLOB),
+    (SELECT b.id & {schema.MOST} FROM derived b WHERE b.key = m.key AND b.id >= ? AND b.id < m.id AND b.cue IS NULL
+        ORDER BY b.id DESC LIMIT 1)
+    FROM derived a CROSS JOIN derived m ON m.id = a.id - (a.id & {schema.MOST}) + a.cue
+    CROSS JOIN facts f ON f.id = m.id CROSS JOIN facts af ON af.id = a.id - a.part
+    WHERE a.{OF_SESSION} AND a.cue > 0 AND {_ANSWERS}
+    AND m.cue IS NULL AND +m.key IS NOT NULL AND f.kind IS NULL AND length(f.text) <= {_SMALL}
+    AND NOT (m.id & {schema.MOST} > ? AND m.method IN ({_ASKED_AGAIN})) AND {_IS_ALONE} AND {_IS_PLAIN}"""
+_CHANGED = f"""SELECT min(id) FROM derived WHERE cue IS NOT NULL AND method <> '{protocol.CALL}' AND {OF_SESSION}
+    AND method IN ({_CHANGES})"""
+_ANSWER = f"SELECT {_COLUMNS.replace('m.', 'a.')} FROM messages q {answer_of('q')} WHERE q.id = ? AND a.id IS NOT NULL"
+_ASKED = "m.sender = 'client' AND m.kind = 'request'"
+_WENT_ON = """SELECT 1 FROM facts gone JOIN facts more ON more.id BETWEEN gone.id AND ?
+    WHERE gone.id BETWEEN ? AND ? AND gone.channel = ? AND gone.sender = 'client' AND gone.kind = 'control'
+    AND more.sender = 'client' AND (more.kind IS NULL OR more.kind = 'batch') LIMIT 1"""
 
 
 class FrameText:
@@ -187,142 +191,141 @@ class Messages:
 
     def next_of_key(self, session: int, key: bytes, after: Position) -> tuple[Recorded, Plain | None] | None:
         """The next request with a key behind a place of its session; with its answer where nothing else is cued."""
-        start = after[1:] if after[0] == session else (0, 0)
-        rows = self._cassette.rows(_NEXT_REQUEST, (session, key, start[0], session, *start))
+        rows = self._cassette.rows(_NEXT_REQUEST, (key, *_behind(session, after)))
         if not self._cassette.expected(rows, _NEXT_TYPES):
             return None
-        row, answer = rows[0], rows[0][13]
-        found = self._behind(Recorded._make(row[:13] + _NOT_READ), after)
-        return found, None if answer is None else Plain._make((*row[:3], row[5], *row[13:]))
+        *row, answer, head = rows[0]
+        found = Recorded._make((*row, *_NOT_READ))
+        return found, None if answer is None else (found.place, key, (found.rpc_id or "").encode(), answer, head)
 
     def next_of_method(self, session: int, method: str, after: Position) -> Recorded | None:
         """The next notification with a method behind a place of its session."""
-        start = after[1:] if after[0] == session else (0, 0)
-        rows = self.select(session, _NEXT_NOTIFICATION, method, start[0], session, *start)
-        return self._behind(rows[0], after) if rows else None
+        sql = f"SELECT id FROM derived WHERE {of_method(method)} {_NEXT_NOTIFICATION}"
+        found = self._cassette.rows(sql, (file.storable(method), *_behind(session, after)))
+        return self._numbered(found[0][0]) if found else None
 
-    def _behind(self, row: Recorded, after: Position) -> Recorded:
-        if row.session == after[0] and row.place <= after:
-            raise self._cassette.odd()  # whoever goes on from there would never come to an end
+    def _numbered(self, number: int) -> Recorded:
+        """The message with an id."""
+        found = self._cassette.rows(f"SELECT {_COLUMNS} FROM messages m WHERE m.id = ?", (number,), _recorded)
+        if not found:
+            raise self._cassette.odd()
+        row: Recorded = found[0]
         return row
 
-    def stretch(self, session: int, start: int, size: int) -> tuple[int, list[tuple[Any, ...]]]:
-        """The requests in some frames of a session, and the first seq behind those frames.
+    def block(
+        self, session: int, start: int, size: int, changed: int
+    ) -> list[tuple[int, bytes, bytes, bytes, bytes, bytes | None, int | None]]:
+        """The plain requests answered in some frames: seq, key, id, text, answer, head, seq of the one before of a key.
 
-        Each is a row like `Plain`, without an answer where that is not all that is cued, with key, method and text.
+        Not among them is what may have been asked for again because it had `changed`, in frames behind that place: who
+        asks earlier is not to get it.
         """
-        found = self._cassette.rows(_SPAN, (session, start, start + size - 1))
-        ((first, last, end),) = self._cassette.expected(found, ((int, type(None)),) * 3, "frames")
-        stop = (end or start) + 1
-        cues: dict[int, int] = {}
-        for (cue,) in self._cassette.rows(_CUES, (session, start, stop - 1)):
-            cues[cue] = cues.get(cue, 0) + 1
-        rows = self._cassette.expected(self._cassette.rows(_REQUESTS, (first, last, session)), _REQUEST_TYPES)
-        return stop, [row if cues.get(row[1]) == 1 else (*row[:4], None, *row[5:]) for row in rows]
+        first = schema.row_id(session, start)
+        return self._cassette.rows(_BLOCK, (schema.row_id(session, 0), first, first + size - 1, changed))
 
     def first_change(self, session: int) -> int | None:
         """Where the server first said that something had changed."""
-        ((seq,),) = self._cassette.rows(_CHANGED, (session,))
-        return None if seq is None else int(seq)
+        ((number,),) = self._cassette.rows(_CHANGED, schema.row_ids(session))
+        return None if number is None else int(number) & schema.MOST
 
     def of_method(self, session: int, method: str, *, redacted: bool = False) -> list[Recorded]:
         """The requests with a method; perhaps only those that something was hidden in."""
-        hidden = "AND (SELECT redactions FROM frames WHERE id = frame) > 0" if redacted else ""
-        where = f"method = ? AND +kind = 'request' AND key IS NOT NULL AND +sender = 'client' {hidden}"
-        return self.select(session, f"{where} ORDER BY seq, part", method)
+        hidden = "AND (SELECT redactions FROM facts WHERE facts.id = m.frame) > 0" if redacted else ""
+        where = f"{of_method(method)} AND +key IS NOT NULL AND {_ASKED} {hidden}"
+        return self.select(session, f"{where} ORDER BY id", method)
 
     def of_name(self, session: int, method: str, name: str | None, is_same: bool, most: int) -> list[Recorded]:
         """So many requests with a method, of a name or of all others."""
-        where = f"method = ? AND +key IS NOT NULL AND +sender = 'client' AND +name {'IS' if is_same else 'IS NOT'} ?"
-        return self.select(session, f"{where} ORDER BY frame, part LIMIT ?", method, name, most)
+        where = f"{of_method(method)} AND +key IS NOT NULL AND {_ASKED} AND name {'IS' if is_same else 'IS NOT'} ?"
+        return self.select(session, f"{where} ORDER BY id LIMIT ?", method, name, most)
 
     def of_session(self, session: int) -> Iterator[Recorded]:
         """Every request of the client, a page at a time."""
-        sql, key = f"{_MESSAGES} sender = 'client' AND +key IS NOT NULL", {"seq": 1, "frame": 12, "part": 2}
-        return chain.from_iterable(self._cassette.pages(sql, (session,), key, _recorded))
+        sql, key = f"{_MESSAGES} {_ASKED} AND +key IS NOT NULL", {"m.frame": 12, "m.part": 2}
+        return chain.from_iterable(self._cassette.pages(sql, schema.row_ids(session), key, _recorded))
 
     def has_key(self, session: int, key: bytes) -> bool:
-        return bool(self.select(session, "key = ? AND +sender = 'client' LIMIT 1", key))
+        return bool(self.select(session, "key = ? AND sender = 'client' LIMIT 1", key))
 
     def first_answered(self, session: int, method: str) -> Recorded | None:
         """The first request with a method that was answered."""
-        rows = self.select(session, "method = ? AND +kind = 'request' AND +sender = 'client'", method)
+        rows = self.select(session, f"{of_method(method)} AND {_ASKED} ORDER BY id", method)
         return next((row for row in rows if self.answer(row) is not None), None)
 
     def asked_before(self, session: int, seq: int, soon: int, rpc_id: str) -> Recorded | None:
         """The newest request with an id, in so many frames before a place."""
-        where = f"{_ASKED} AND +rpc_id = ? ORDER BY seq DESC, part DESC LIMIT 1"
-        return next(iter(self.select(session, where, seq - soon, seq - 1, rpc_id)), None)
+        where = f"{_ASKED} AND rpc_id = ? ORDER BY id DESC LIMIT 1"
+        return next(iter(self.select(session, where, rpc_id, among=(seq - soon, seq - 1))), None)
 
     def with_tokens_before(self, session: int, seq: int, soon: int, most: int) -> list[Recorded]:
         """The requests that may want progress, in so many frames before a place, the newest first."""
-        token = "AND (SELECT instr(text, 'progressToken') FROM frames WHERE id = frame)"
-        where = f"{_ASKED} {token} ORDER BY seq DESC, part DESC LIMIT {most}"
-        return self.select(session, where, seq - soon, seq - 1)
+        token = "AND (SELECT instr(text, 'progressToken') FROM facts WHERE facts.id = m.frame)"
+        where = f"{_ASKED} {token} ORDER BY id DESC LIMIT {most}"
+        return self.select(session, where, among=(seq - soon, seq - 1))
 
     def stray_answers(self, session: int) -> list[Recorded]:
         """Answers of the client to nothing that it was asked."""
-        return self.select(session, "sender = 'client' AND +kind = 'response' AND +answers IS NULL ORDER BY seq, part")
+        return self.select(session, "sender = 'client' AND kind = 'response' AND answers IS NULL ORDER BY id")
 
     def of_client(self, session: int) -> list[Recorded]:
-        return self.select(session, "sender = 'client' ORDER BY seq, part")
+        return self.select(session, "sender = 'client' ORDER BY id")
 
     # -- what the server sent
 
     def cued(self, session: int, cue: int) -> list[Recorded]:
         """Messages of the server that wait for one of the client, in order, texts included."""
-        rows = self._cassette.rows(_WITH_TEXTS, (session, session, cue))
+        rows = self._cassette.rows(_WITH_TEXTS, (cue, *schema.row_ids(session)))
         return list(map(Recorded._make, self._cassette.expected(rows, (*_TYPES, *_FRAME_TYPES, _DATA))))
 
     def answer(self, request: Recorded) -> Recorded | None:
         """The recorded answer to a request of either side."""
-        asked = request.seq, request.rpc_id
-        whole = request.session, *asked
-        rows = self.select(request.session, _ANSWER, *asked, request.frame, *whole, request.frame, *whole)
+        number = schema.row_id(request.session, request.number)
+        rows = self._cassette.rows(_ANSWER, (number,), _recorded)
         return rows[0] if rows else None
 
     def of_exchange(self, request: Recorded) -> list[Recorded]:
         """Everything that belongs to a request of the client, itself included."""
-        return self.select(request.session, "exchange = ? ORDER BY seq, part", request.seq)
+        rows = self._cassette.rows(f"{_MEMBERS} ORDER BY m.id", members_of(request.session, request.seq), _recorded)
+        return list(rows)
 
     def answered_between(self, session: int, start: int, end: int) -> list[Recorded]:
         """The answers that came between two messages."""
-        where = "sender = 'server' AND seq > ? AND seq < ? AND +answers IS NOT NULL ORDER BY seq, part"
-        return self.select(session, where, start, end)
+        where = "sender = 'server' AND answers IS NOT NULL ORDER BY id"
+        return self.select(session, where, among=(start + 1, end - 1))
 
     def changes_between(self, session: int, method: str, start: int, end: int) -> list[Recorded]:
         """The notifications with a method between two messages, the newest first."""
-        where = "method = ? AND +sender = 'server' AND +seq > ? AND +seq < ? ORDER BY frame DESC, part DESC"
-        return self.select(session, where, method, start, end)
+        where = f"{of_method(method)} AND sender = 'server' ORDER BY id DESC"
+        return self.select(session, where, method, among=(start + 1, end - 1))
 
     def question(self, session: int, seq: int, rpc_id: str) -> Recorded | None:
         """The newest request of the server with an id, before a place."""
-        where = "sender = 'server' AND seq <= ? AND +kind = 'request' AND +rpc_id = ?"
-        return next(iter(self.select(session, f"{where} ORDER BY seq DESC, part DESC LIMIT 1", seq, rpc_id)), None)
+        where = "sender = 'server' AND kind = 'request' AND rpc_id = ? ORDER BY id DESC LIMIT 1"
+        return next(iter(self.select(session, where, rpc_id, among=(0, seq))), None)
 
     def last_of_stream(self, request: Recorded) -> int | None:
         """The place of the last message that came for a request on its own stream."""
-        where = "exchange = ? AND sender = 'server' AND (SELECT channel FROM frames WHERE id = frame) = ? ORDER BY seq"
-        rows = self.select(request.session, where, request.seq, self.facts(request).channel or "")
-        return rows[-1].seq if rows else None
+        sql = f"""{_MEMBERS} AND m.sender = 'server'
+            AND (SELECT channel FROM facts WHERE facts.id = m.frame) = ? ORDER BY m.id DESC LIMIT 1"""
+        own = *members_of(request.session, request.seq), self.facts(request).channel or ""
+        rows = self._cassette.rows(sql, own, _recorded)
+        return rows[0].seq if rows else None
 
     def of_server(self, session: int) -> list[Recorded]:
-        return self.select(session, "sender = 'server' ORDER BY seq, part")
+        return self.select(session, "sender = 'server' ORDER BY id")
 
     def went_on(self, request: Recorded) -> bool:
         """Return whether the client said more once it had left a request."""
-        return bool(self._cassette.rows(_WENT_ON, (request.session, self.facts(request).channel, request.seq)))
+        last = schema.row_ids(request.session)[1]
+        values = last, request.frame + 1, last, self.facts(request).channel
+        return bool(self._cassette.rows(_WENT_ON, values))
 
     # -- any message, and its frame
 
     def at(self, place: Position) -> Recorded:
         """The message at a place."""
         session, seq, part = place
-        frame = "frame = (SELECT id FROM frames WHERE session = ? AND seq = ?) AND part = ?"
-        found = self.select(session, frame, session, seq, part)
-        if not found:
-            raise self._cassette.odd()
-        return found[0]
+        return self._numbered(schema.row_id(session, seq + part))
 
     def text(self, recorded: Recorded) -> bytes:
         return recorded.text if recorded.text is not None else self.frame_text(recorded).text
@@ -359,24 +362,32 @@ class Messages:
         """A message with the columns of its frame, but for the text."""
         if recorded.at is not None:
             return recorded
-        rows = self._cassette.rows(f"SELECT {_OF_FRAME} FROM frames f WHERE id = ?", (recorded.frame,))
+        rows = self._cassette.rows(f"SELECT {_OF_FRAME} FROM facts f WHERE id = ?", (recorded.frame,))
         if not self._cassette.expected(rows, _FRAME_TYPES, "frames"):
             raise self._cassette.odd()
         return Recorded._make((*recorded[:13], *rows[0], recorded.text))
 
     def _read(self, frame: int) -> bytes:
-        rows = self._cassette.rows("SELECT CAST(text AS BLOB) FROM frames WHERE id = ?", (frame,))
+        rows = self._cassette.rows("SELECT CAST(coalesce(text, data) AS BLOB) FROM facts WHERE id = ?", (frame,))
         if not rows or rows[0][0] is None:
             raise self._cassette.odd()
         return bytes(rows[0][0])
 
-    def select(self, session: int, where: str, *values: object) -> list[Recorded]:
-        """The messages of a session that fit a condition."""
-        asked = [file.storable(value) if isinstance(value, str) else value for value in (session, *values)]
-        return self._cassette.rows(_MESSAGES + where, asked, _recorded)
+    def select(self, session: int, where: str, *values: object, among: tuple[int, int] = _ALL) -> list[Recorded]:
+        """The messages of a session, or among some numbers of it, that fit a condition."""
+        asked = [file.storable(value) if isinstance(value, str) else value for value in values]
+        # SQLite goes by one range of ids only, so that there is no other beside this one.
+        span = (schema.row_id(session, min(max(number, 0), schema.MOST)) for number in among)
+        return self._cassette.rows(_MESSAGES + where, (*span, *asked), _recorded)
+
+
+def _behind(session: int, after: Position) -> tuple[int, int]:
+    """The ids of a session's messages behind a place; all, where that is in another session."""
+    first, last = schema.row_ids(session)
+    return (first + after[1] + after[2] + 1 if after[0] == session else first), last
 
 
 def _recorded(row: Sequence[Any]) -> Recorded:
     if not all(map(isinstance, row, _TYPES)):
-        raise OddRowError("messages")
+        raise file.OddRowError("messages")
     return Recorded._make((*row, *_NOT_READ))

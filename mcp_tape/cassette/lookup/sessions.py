@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
-
+from ...light import NamedTuple
 from ...wire import match, protocol
 from ...wire.frames import KILLED
-from .. import file
+from .. import file, schema
+from ..functions import answer_of, of_method
+from ..reader import OF_SESSION
 
+TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from ...wire.frames import Message
     from ..reader import Cassette
 
+_BY_CLIENT = "rpc_id IS NOT NULL AND cue IS NULL"
 _AT_ONCE = 500  # values: https://www.sqlite.org/limits.html#max_variable_number
 
 
@@ -25,6 +29,11 @@ def newest(cassette: Cassette) -> int:
 def numbered(cassette: Cassette, until: int) -> list[tuple[int, int | None]]:
     """Every session up to one, newest first, and the session that it extends."""
     return cassette.rows("SELECT id, extends FROM sessions WHERE id <= ? ORDER BY id DESC", (until,))
+
+
+def labels(cassette: Cassette) -> list[str | None]:
+    """The labels of all servers on a cassette; None is that of sessions without one."""
+    return [label for (label,) in cassette.rows("SELECT DISTINCT label FROM main.sessions ORDER BY label")]
 
 
 def made_by_other_rules(cassette: Cassette, sessions: Sequence[int]) -> set[int]:
@@ -48,9 +57,9 @@ def _such(cassette: Cassette, sessions: Sequence[int], which: str) -> set[int]:
 
 def know(cassette: Cassette, method: str, until: int) -> bool:
     """Return whether any session up to one has a request of the client with a method."""
-    sql = """SELECT EXISTS (SELECT 1 FROM sessions s JOIN messages m ON m.session = s.id
-             WHERE s.id <= ? AND m.method = ? AND +m.kind = 'request' AND +m.sender = 'client')"""
-    return bool(cassette.rows(sql, (until, file.storable(method)))[0][0])
+    ours = f"id <= ? AND id >> {schema.BITS} IN (SELECT id FROM sessions)"
+    sql = f"SELECT EXISTS (SELECT 1 FROM derived WHERE {of_method(method)} AND {_BY_CLIENT} AND {ours})"
+    return bool(cassette.rows(sql, (file.storable(method), schema.row_ids(until)[1]))[0][0])
 
 
 def finished(cassette: Cassette, until: int | None = None) -> Iterator[int]:
@@ -77,6 +86,7 @@ class Run(NamedTuple):
     id: str
     began: str
     sessions: list[int]
+    label: str | None = None  # of the server that they are of, where a cassette has several
 
 
 def run_of(cassette: Cassette, session: int, until: int | None = None) -> Run | None:
@@ -89,7 +99,13 @@ def run_named(cassette: Cassette, name: str, until: int | None = None) -> Run | 
     sql = "SELECT id, started_at FROM sessions WHERE run = ? AND extends IS NULL AND id <= ? ORDER BY id"
     rows = cassette.rows(sql, (file.storable(name), newest(cassette) if until is None else until))
     sessions = [number for number, _ in rows if has_an_exchange(cassette, number)]
-    return Run(name, str(rows[0][1]), sessions) if rows else None
+    return Run(name, str(rows[0][1]), sessions, cassette.label) if rows else None
+
+
+def sent_at(cassette: Cassette, session: int) -> dict[int, int]:
+    """By number, when the client's frames of a session were sent, in microseconds since its start."""
+    sql = f"SELECT seq, elapsed FROM frames WHERE {OF_SESSION} AND sender = 'client'"
+    return dict(cassette.rows(sql, schema.row_ids(session)))
 
 
 # -- eras
@@ -131,14 +147,14 @@ def era_of(cassette: Cassette, message: Message, until: int | None = None) -> bo
 
 
 def _asks(cassette: Cassette, session: int, method: str) -> bool:
-    sql = "SELECT 1 FROM messages WHERE session = ? AND method = ? AND sender = 'client' LIMIT 1"
-    return bool(cassette.rows(sql, (session, method)))
+    sql = f"SELECT 1 FROM derived WHERE {of_method(method)} AND {_BY_CLIENT} AND {OF_SESSION} LIMIT 1"
+    return bool(cassette.rows(sql, (method, *schema.row_ids(session))))
 
 
 def has_an_exchange(cassette: Cassette, session: int) -> bool:
     """Probes do not count: clients start the command just to ask which era it speaks. Nor does being turned away."""
     marks = ", ".join("?" * len(protocol.PROBES))
-    sql = f"""SELECT 1 FROM messages m WHERE session = ? AND kind = 'request' AND sender = 'client'
-              AND method NOT IN ({marks}) AND NOT EXISTS (SELECT 1 FROM messages a WHERE a.session = m.session
-              AND a.answers = m.seq AND a.status IN ('refused', 'retry')) LIMIT 1"""
-    return bool(cassette.rows(sql, (session, *protocol.PROBES)))
+    sql = f"""SELECT 1 FROM messages m {answer_of("m")}
+        WHERE m.{OF_SESSION} AND m.kind = 'request' AND m.sender = 'client' AND m.method NOT IN ({marks})
+        AND m.status IS NULL AND a.status IS NOT 'refused' LIMIT 1"""
+    return bool(cassette.rows(sql, (*schema.row_ids(session), *protocol.PROBES)))

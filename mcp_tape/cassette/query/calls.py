@@ -12,30 +12,28 @@ from typing import Any, NamedTuple
 from ...wire import protocol
 from ...wire.channels import GET, POST, STDIO
 from ...wire.frames import MessageKind
-from ..functions import answer_of, text_of
+from .. import schema
+from ..functions import MEMBERS, answer_of, members_of, text_of
 from ..pages import Values
-from ..reader import Cassette, row_maker
+from ..reader import OF_SESSION, TEXT, Cassette, row_maker
 
-# A + before a column keeps SQLite from choosing the index that starts with it, and reading the whole session for each:
-# https://www.sqlite.org/optoverview.html
+# A + before a column keeps SQLite from choosing the index that starts with it: https://www.sqlite.org/optoverview.html
 _REQUESTS = f"""SELECT q.session, q.seq, q.part, q.method, q.name, q.key, q.frame,
-    a.seq, a.frame, a.part, a.status, af.at - qf.at
-    FROM messages q JOIN frames qf ON qf.id = q.frame
-    {answer_of("q", "qf")} AND +a.sender = 'server' AND a.status <> 'retry'
-    LEFT JOIN frames af ON af.id = a.frame
-    WHERE q.session = ? AND q.sender = 'client' AND q.kind = 'request' AND +q.key IS NOT NULL"""
-_TRIED = """SELECT q.session, q.seq, q.part, q.method, q.name, x'', q.frame, NULL, NULL, NULL, NULL, NULL
-    FROM (SELECT DISTINCT session, answers FROM messages WHERE session = ? AND status = 'retry') a
-    JOIN messages q ON q.session = a.session AND q.seq = a.answers AND q.sender = 'client' AND q.kind = 'request'
-    WHERE +q.key IS NULL ORDER BY q.seq, q.part"""
+    a.seq, a.frame, a.part, a.status, af.elapsed - qf.elapsed
+    FROM messages q CROSS JOIN facts qf ON qf.id = q.frame
+    {answer_of("q")} LEFT JOIN facts af ON af.id = a.frame
+    WHERE q.{OF_SESSION} AND q.sender = 'client' AND q.kind = 'request' AND +q.key IS NOT NULL"""
+_TRIED = f"""SELECT session, seq, part, method, name, x'', frame, NULL, NULL, NULL, NULL, NULL
+    FROM messages WHERE {OF_SESSION} AND kind = 'request' AND status = 'retry' ORDER BY id"""
 _ANSWERS = "SELECT answer.status FROM messages answer WHERE answer.sender = 'server' AND answer.kind = 'response'"
-_TO_METHOD = """EXISTS (SELECT 1 FROM messages asked WHERE asked.session = answer.session
-    AND asked.seq = answer.answers AND asked.sender = 'client' AND asked.method = ?)"""
-_LATE = f"""SELECT (SELECT min(seq) FROM frames
-        WHERE session = :it AND channel LIKE '{GET}%' AND sender = 'server' AND kind = 'control')
-    > (SELECT min(a.seq) FROM messages m JOIN frames q ON q.id = m.frame
-        JOIN frames a ON a.session = :it AND a.channel = q.channel AND a.sender = 'server'
-        WHERE m.session = :it AND m.sender = 'client' AND m.method IN (:one, :other) AND q.channel LIKE '{POST}%')"""
+_TO_METHOD = f"""EXISTS (SELECT 1 FROM derived asked
+    WHERE asked.id = (answer.session << {schema.BITS}) + answer.answers AND asked.method = ?)"""
+_LATE = f"""SELECT (SELECT min(id) FROM facts WHERE id BETWEEN :first AND :last
+        AND channel LIKE '{GET}%' AND sender = 'server' AND kind = 'control')
+    > (SELECT min(a.id) FROM messages m JOIN facts q ON q.id = m.frame
+        JOIN facts a ON a.id BETWEEN :first AND :last AND a.channel = q.channel AND a.sender = 'server'
+        WHERE m.id BETWEEN :first AND :last AND m.sender = 'client' AND m.method IN (:one, :other)
+        AND q.channel LIKE '{POST}%')"""
 
 
 class Asked(NamedTuple):
@@ -95,72 +93,78 @@ def requests(cassette: Cassette, session: int) -> Iterator[Asked]:
     def make(row: Values) -> Asked:
         return _asked([words.setdefault(value, value) if isinstance(value, str) else value for value in row])
 
-    key = {"q.seq": 1, "q.frame": 6, "q.part": 2}  # as the index has them: a large batch must not be sorted
-    return chain.from_iterable(cassette.pages(_REQUESTS, (session,), key, make))
+    key = {"qf.id": 6, "q.part": 2}
+    return chain.from_iterable(cassette.pages(_REQUESTS, schema.row_ids(session), key, make))
 
 
 def unreached(cassette: Cassette, session: int) -> list[Asked]:
     """The requests that the server never got, or that were to be made again: these have no key."""
-    return cassette.rows(_TRIED, (session,), _asked)
+    return cassette.rows(_TRIED, schema.row_ids(session), _asked)
 
 
 def is_made_again(cassette: Cassette, session: int, asked: Asked) -> bool:
-    sql = "SELECT 1 FROM messages WHERE session = ? AND key = ? AND (session, seq) > (?, ?) LIMIT 1"
-    return bool(cassette.rows(sql, (session, asked.key, asked.session, asked.seq)))
+    first, last = schema.row_ids(session)
+    if session == asked.session:
+        first = schema.row_id(session, asked.seq + 1)
+    sql = "SELECT 1 FROM derived WHERE key = ? AND id BETWEEN ? AND ? LIMIT 1"
+    return session >= asked.session and bool(cassette.rows(sql, (asked.key, first, last)))
 
 
 def message_text(cassette: Cassette, frame: int, part: int) -> bytes:
     """The text of a message, of a batch its part; empty where there is none."""
-    rows = cassette.rows(f"SELECT CAST({text_of('f', '?')} AS BLOB) FROM frames f WHERE f.id = ?", (part, frame))
+    rows = cassette.rows(f"SELECT CAST({text_of('f', '?')} AS BLOB) FROM facts f WHERE f.id = ?", (part, frame))
     return bytes(rows[0][0] or b"") if rows else b""
 
 
 def unasked_answers(cassette: Cassette, session: int) -> int:
     """Number of answers that no request waited for. A complaint about an unreadable text has no request either."""
-    sql = """SELECT count(*) FROM messages WHERE session = ? AND sender = 'server' AND kind = 'response'
+    sql = f"""SELECT count(*) FROM messages WHERE {OF_SESSION} AND sender = 'server' AND kind = 'response'
              AND answers IS NULL AND rpc_id IS NOT NULL AND rpc_id <> 'null'"""
-    return int(cassette.rows(sql, (session,))[0][0])
+    return int(cassette.rows(sql, schema.row_ids(session))[0][0])
 
 
 def questions(cassette: Cassette, session: int) -> list[Question]:
-    sql = """SELECT session, seq, part, method, exchange, frame FROM messages
-             WHERE session = ? AND sender = 'server' AND kind = 'request' ORDER BY seq, part"""
-    return cassette.rows(sql, (session,), _question)
+    sql = f"""SELECT session, seq, part, method, exchange, frame FROM messages
+             WHERE {OF_SESSION} AND sender = 'server' AND kind = 'request' ORDER BY id"""
+    return cassette.rows(sql, schema.row_ids(session), _question)
 
 
 def server_methods(cassette: Cassette, session: int, kind: MessageKind) -> list[MethodCount]:
     """Count the server's messages of a kind, by exchange and method."""
-    sql = """SELECT exchange, method, count(*) FROM messages
-             WHERE session = ? AND sender = 'server' AND kind = ? GROUP BY exchange, method"""
-    return cassette.rows(sql, (session, kind), _count)
+    sql = f"""SELECT exchange, method, count(*) FROM messages
+             WHERE {OF_SESSION} AND sender = 'server' AND kind = ? GROUP BY exchange, method"""
+    return cassette.rows(sql, (*schema.row_ids(session), kind), _count)
 
 
 def notifications_during(cassette: Cassette, asked: Asked) -> list[str]:
     """The methods of the notifications that belong to a request, in order."""
-    sql = """SELECT method FROM messages WHERE session = ? AND exchange = ? AND sender = 'server'
-             AND kind = 'notification' ORDER BY seq, part"""
-    rows = cassette.rows(sql, (asked.session, asked.seq))
+    sql = f"""SELECT method FROM messages WHERE id IN ({MEMBERS}) AND sender = 'server'
+             AND kind = 'notification' ORDER BY id"""
+    rows = cassette.rows(sql, members_of(asked.session, asked.seq))
     return [method for (method,) in cassette.expected(rows, ((str,),))]
 
 
 def sent_at(cassette: Cassette, session: int, method: str) -> list[int]:
-    sql = "SELECT seq FROM messages WHERE session = ? AND method = ? AND sender = 'server' ORDER BY seq"
-    return [seq for (seq,) in cassette.expected(cassette.rows(sql, (session, method)), ((int,),))]
+    sql = f"SELECT seq FROM messages WHERE {OF_SESSION} AND method = ? AND sender = 'server' ORDER BY id"
+    return [seq for (seq,) in cassette.expected(cassette.rows(sql, (*schema.row_ids(session), method)), ((int,),))]
 
 
 def cancelled(cassette: Cassette, session: int) -> set[tuple[int, int]]:
     """The requests that the client cancelled: session and seq."""
-    sql = """SELECT session, exchange FROM messages WHERE session = ? AND method = ? AND sender = 'client'
+    sql = f"""SELECT session, exchange FROM messages WHERE {OF_SESSION} AND method = ? AND sender = 'client'
              AND exchange IS NOT NULL"""
-    return {(session, exchange) for session, exchange in cassette.rows(sql, (session, protocol.CANCELLED))}
+    return set(cassette.rows(sql, (*schema.row_ids(session), protocol.CANCELLED)))
 
 
 def answer_statuses(cassette: Cassette, session: int | None = None, method: str | None = None) -> set[str]:
     """Statuses of the answers to all requests, or to those of a session or a method."""
-    conditions = {"session = ?": session, _TO_METHOD: method}
-    given = {condition: value for condition, value in conditions.items() if value is not None}
+    given: dict[str, tuple[object, ...]] = {}
+    if session is not None:
+        given[f"answer.{OF_SESSION}"] = schema.row_ids(session)
+    if method is not None:
+        given[_TO_METHOD] = (method,)
     sql = " AND ".join([_ANSWERS, *given])
-    return {status for (status,) in cassette.rows(sql, (*given.values(),))}
+    return {status for (status,) in cassette.rows(sql, (*chain.from_iterable(given.values()),))}
 
 
 # -- the recorded client
@@ -168,26 +172,28 @@ def answer_statuses(cassette: Cassette, session: int | None = None, method: str 
 
 def client_noise(cassette: Cassette, session: int) -> list[tuple[int, bytes]]:
     """Lines on the client's pipe that are no message, by seq."""
-    sql = """SELECT seq, CAST(text AS BLOB), eol FROM frames
-             WHERE session = ? AND sender = 'client' AND kind = 'noise' AND channel = ?"""
-    return [(seq, bytes(text) + str(eol or "\n").encode()) for seq, text, eol in cassette.rows(sql, (session, STDIO))]
+    sql = f"""SELECT seq, CAST({TEXT} AS BLOB), eol FROM frames
+             WHERE {OF_SESSION} AND sender = 'client' AND kind = 'noise' AND channel = ?"""
+    rows = cassette.rows(sql, (*schema.row_ids(session), STDIO))
+    return [(seq, bytes(text) + str(eol or "\n").encode()) for seq, text, eol in rows]
 
 
 def redacted_texts(cassette: Cassette, session: int) -> dict[int, bytes]:
     """By the id of their frame, the client's texts in which something was hidden."""
-    sql = "SELECT id, CAST(text AS BLOB) FROM frames WHERE session = ? AND sender = 'client' AND redactions > 0"
-    return {number: bytes(text) for number, text in cassette.rows(sql, (session,))}
+    sql = f"SELECT id, CAST({TEXT} AS BLOB) FROM facts WHERE {OF_SESSION} AND sender = 'client' AND redactions > 0"
+    return {number: bytes(text) for number, text in cassette.rows(sql, schema.row_ids(session))}
 
 
 def is_redacted(cassette: Cassette, frame: int) -> bool:
-    return bool(cassette.rows("SELECT 1 FROM frames WHERE id = ? AND redactions > 0", (frame,)))
+    return bool(cassette.rows("SELECT 1 FROM facts WHERE id = ? AND redactions > 0", (frame,)))
 
 
 def request_head(cassette: Cassette, session: int, channel: str, before: int) -> Any:
     """The text that has verb, path and headers of the HTTP request of a message; None where there is none."""
-    sql = """SELECT text FROM frames WHERE session = ? AND channel = ? AND kind = 'control' AND sender = 'client'
-             AND seq < ? ORDER BY seq DESC LIMIT 1"""
-    return next((text for (text,) in cassette.rows(sql, (session, channel, before))), None)
+    sql = f"""SELECT text FROM facts WHERE {OF_SESSION} AND channel = ? AND kind = 'control' AND sender = 'client'
+             ORDER BY id DESC LIMIT 1"""
+    span = schema.row_id(session, 0), schema.row_id(session, before - 1)
+    return next((text for (text,) in cassette.rows(sql, (*span, channel))), None)
 
 
 def listened_late(cassette: Cassette, session: int) -> bool:
@@ -196,4 +202,5 @@ def listened_late(cassette: Cassette, session: int) -> bool:
     What a server says at once is then not on the tape, and is no news.
     """
     one, other = protocol.INITIALIZED_NAMES
-    return bool(cassette.rows(_LATE, {"it": session, "one": one, "other": other})[0][0])
+    first, last = schema.row_ids(session)
+    return bool(cassette.rows(_LATE, {"first": first, "last": last, "one": one, "other": other})[0][0])

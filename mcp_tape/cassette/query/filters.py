@@ -13,11 +13,12 @@ from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...values import UNITS
+from ...values import DURATIONS, UNITS
 from ...wire import jsontext, protocol
+from .. import schema
 from ..file import storable
-from ..functions import answer_of, question_of, text_of
-from ..reader import FAILED
+from ..functions import EXAMINED, answer_of, messages_of, question_of, text_of
+from ..reader import FAILED, OF_SESSION
 
 if TYPE_CHECKING:
     from ...wire.frames import Frame
@@ -27,34 +28,31 @@ Sql = tuple[str, tuple[Any, ...]]
 
 # One row per message, and one per frame that holds none. `f` is the frame and `m` its message; `q` is the request that
 # `m` answers, `a` the answer to `m`. Every join goes by an index.
-ROWS = f"""frames f
-    LEFT JOIN messages m ON m.frame = f.id AND f.kind <> 'control'
-    {question_of("m")}
-    {answer_of("m", "f")} AND a.sender <> m.sender
-    LEFT JOIN frames af ON af.id = a.frame"""
+_CALL = f"""{question_of("m")} {answer_of("m")} LEFT JOIN facts af ON af.id = a.frame"""
+ROWS = f"frames f {messages_of('f')} {_CALL}"
+ROWS_OF_MESSAGES = f"messages m CROSS JOIN frames f ON f.id = m.frame {_CALL}"
 
 # A cancellation names the id of a request of its own side. A client's is in the exchange of its request; a server's may
 # be in none, and is looked for among the next few only, as all of them for each request could take hours.
 # https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
-_CANCELLED = f"""CASE WHEN f.kind = 'batch' THEN called_off(m.session, m.seq, m.frame, m.part, m.sender, m.rpc_id)
+_CANCELLED = f"""CASE WHEN f.kind = 'batch' THEN called_off(m.id, m.part, m.sender, m.rpc_id)
     WHEN m.sender = 'client' THEN EXISTS (
-        SELECT 1 FROM messages c CROSS JOIN frames cf ON cf.id = c.frame
-        WHERE c.session = m.session AND c.exchange = m.seq AND (c.frame, c.part) > (m.frame, m.part)
-        AND +c.method = '{protocol.CANCELLED}' AND +c.sender = 'client'
+        SELECT 1 FROM derived c CROSS JOIN facts cf ON cf.id = c.id - c.part
+        WHERE c.exchange = m.seq AND c.id BETWEEN m.id AND m.id | {schema.MOST}
+        AND +c.method = '{protocol.CANCELLED}' AND c.cue IS NULL
         AND cancelled_by({text_of("cf", "c.part")}, c.part) = m.rpc_id)
     ELSE EXISTS (
-        SELECT 1 FROM (SELECT c.frame, c.part, c.sender FROM messages c WHERE c.session = m.session
-            AND c.method = '{protocol.CANCELLED}' AND (c.frame, c.part) > (m.frame, m.part)
-            ORDER BY c.frame, c.part LIMIT 100) few
-        CROSS JOIN frames cf ON cf.id = few.frame
-        WHERE few.sender = m.sender AND cancelled_by({text_of("cf", "few.part")}, few.part) = m.rpc_id) END"""
+        SELECT 1 FROM (SELECT c.id, c.part, c.cue FROM derived c WHERE c.id BETWEEN m.id AND m.id | {schema.MOST}
+            AND c.method = '{protocol.CANCELLED}' ORDER BY c.id LIMIT {EXAMINED}) few
+        CROSS JOIN facts cf ON cf.id = few.id - few.part
+        WHERE few.cue IS NOT NULL AND cancelled_by({text_of("cf", "few.part")}, few.part) = m.rpc_id) END"""
 
 # Columns about the call of a row, alike for a request and its answer.
 METHOD = "coalesce(m.method, q.method)"
 NAME = "coalesce(m.name, q.name)"
 TEXT = text_of("f", "m.part")
 SIZE = f"length(CAST({TEXT} AS BLOB))"
-MICROSECONDS = "coalesce(af.at - f.at, CASE WHEN q.frame IS NOT NULL THEN f.at - qf.at END)"
+MICROSECONDS = "coalesce(af.elapsed - f.elapsed, f.elapsed - qf.elapsed)"
 STATUS = f"""CASE WHEN m.kind IS NOT 'request' THEN m.status WHEN a.status IS NOT NULL THEN a.status
     WHEN m.key IS NULL THEN 'retry' WHEN {_CANCELLED} THEN 'cancelled' ELSE 'unanswered' END"""
 _SO_FAR = STATUS.replace("'unanswered'", "NULL")
@@ -72,7 +70,8 @@ _FEW = 100
 _MOST = 1 << 62  # SQLite compares no larger ones as integers
 _TERM = re.compile(r'(?P<minus>-?)(?:(?P<field>[A-Za-z_]+):)?(?P<value>"(?:[^"\\]|\\.)*"(?=\s|$)|[^\s"]\S*|)', re.S)
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([a-zA-Zµμ]*)")
-_DUR_UNITS = {"": 1_000, "us": 1, "µs": 1, "μs": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000}
+_METHOD = re.compile(r"[\w$-]+(?:/[\w*$-]+)+")
+_DUR_UNITS = {"": DURATIONS["ms"]} | DURATIONS
 
 
 class FilterError(ValueError):
@@ -114,8 +113,8 @@ def _all(conditions: list[str]) -> str:
     return f"({_all(conditions[:half])}) AND ({_all(conditions[half:])})"
 
 
-def parse(text: str) -> Filter:
-    """The filter of a text; raises FilterError where it is none."""
+def parse(text: str, *, methods: bool = False) -> Filter:
+    """The filter of a text; raises FilterError where it is none. `methods`: a bare word with a slash is a method."""
     if len(text) > _MOST_CHARACTERS:
         raise FilterError(f"longer than {_MOST_CHARACTERS} characters", _MOST_CHARACTERS)
     terms, fields = [], set()
@@ -125,6 +124,8 @@ def parse(text: str) -> Filter:
         if found is None or not found["value"]:
             raise _no_value(text, at, found)
         field = (found["field"] or "").lower()
+        if methods and not field and _METHOD.fullmatch(found["value"]):
+            field = "method"
         sql, values = _condition(field, found)
         terms.append((f"NOT coalesce({sql}, 0)" if found["minus"] else f"coalesce({sql}, 0)", values))
         fields.add(field)
@@ -157,8 +158,8 @@ def frames(cassette: Cassette, session: int, kept: Filter = EVERYTHING) -> Itera
 def seqs(cassette: Cassette, session: int, kept: Filter) -> Iterator[int]:
     """The numbers of those frames."""
     where, values = kept.sql()
-    sql = f"SELECT DISTINCT f.seq FROM {ROWS} WHERE f.session = ? AND {where}"
-    return chain.from_iterable(cassette.pages(sql, (session, *values), {"f.seq": 0}, itemgetter(0)))
+    sql = f"SELECT DISTINCT f.id, f.seq FROM {ROWS} WHERE f.{OF_SESSION} AND {where}"
+    return chain.from_iterable(cassette.pages(sql, (*schema.row_ids(session), *values), {"f.id": 0}, itemgetter(1)))
 
 
 def _skip(text: str, at: int) -> int:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from ...wire import frames
 from ...wire.channels import PIPES, STDERR, STDIO, is_http
 from ...wire.frames import Frame
-from ..functions import question_of, text_of
-from ..pages import BEFORE_ALL
-from ..reader import FAILED, Cassette, row_maker
+from .. import schema
+from ..functions import BEFORE_NEXT, MEMBERS, members_of, question_of, text_of
+from ..reader import FAILED, OF_SESSION, Cassette, row_maker
 from . import filters
 from .filters import EVERYTHING, Filter
 
@@ -23,7 +23,7 @@ EXCERPT = 4096  # characters of a text that are read for one line
 _FACTS = 1 << 20  # characters of a control frame, which is short
 _FIRST = 100  # rows of the first page: people want to see something at once
 _OF_ONE_FRAME = 1_000
-_ALL_PARTS = 1 << 62
+ALL_PARTS = 1 << 62
 _LABELLED, _LABELLED_BYTES = 500, 4 << 20  # frames at a time
 _A_LITTLE = 10  # frames
 
@@ -69,73 +69,78 @@ class Row(NamedTuple):
         return self.frame_kind in ("noise", "stderr") and self.channel in PIPES
 
 
-_COLUMNS = f"""f.session, f.seq, m.part, f.at, f.sender, f.channel, f.kind, m.kind, {filters.METHOD}, {filters.NAME},
-    m.rpc_id, {filters.STATUS}, {filters.MICROSECONDS}, m.answers, m.exchange, {filters.SIZE},
-    CASE WHEN typeof(f.text) NOT IN ('text', 'blob') THEN f.text
-    WHEN f.kind = 'control' THEN substr(f.text, 1, {_FACTS}) ELSE substr({filters.TEXT}, 1, {EXCERPT}) END, f.id"""
+_COLUMNS = f"""f.session, f.seq, m.part, f.elapsed, f.sender, f.channel, f.kind, m.kind,
+    {filters.METHOD}, {filters.NAME}, m.rpc_id, {filters.STATUS}, {filters.MICROSECONDS}, q.seq, m.exchange,
+    {filters.SIZE},
+    CASE WHEN typeof(f.data) NOT IN ('null', 'blob') THEN f.data
+    WHEN f.kind = 'control' THEN substr(f.text, 1, {_FACTS}) ELSE substr({filters.TEXT}, 1, {EXCERPT}) END,
+    f.id"""
 _SELECT = f"SELECT {_COLUMNS} FROM {filters.ROWS} WHERE "
-_SEQ, _PART, _EXCERPT, _FRAME = map(Row._fields.index, ("seq", "part", "excerpt", "frame"))
+_PART, _EXCERPT, _FRAME = map(Row._fields.index, ("part", "excerpt", "frame"))
+_PLACE = {"f.id": _FRAME, "m.part": _PART}
 _row = row_maker(Row)
 
 
-def session_rows(cassette: Cassette, session: int, kept: Filter = EVERYTHING, after: int = BEFORE_ALL) -> Iterator[Row]:
-    """The rows of a session that the filter keeps, in order, from behind a frame on."""
+def session_rows(
+    cassette: Cassette, session: int, kept: Filter = EVERYTHING, after: int = 0, part: int = ALL_PARTS
+) -> Iterator[Row]:
+    """The rows of a session that the filter keeps, in order, from behind a frame on, or behind a part of it."""
     where, values = kept.sql()
-    sql, key = f"{_SELECT} f.session = ? AND {where}", {"f.seq": _SEQ, "m.part": _PART}
-    bounds = {"after": (after, _ALL_PARTS), "first": _FIRST, "text": _EXCERPT}
-    return _once(chain.from_iterable(cassette.pages(sql, (session, *values), key, _row, **bounds)))
+    sql = f"{_SELECT} f.{OF_SESSION} AND {where}"
+    bounds = {"after": (schema.row_id(session, after), part), "first": _FIRST, "text": _EXCERPT}
+    return chain.from_iterable(cassette.pages(sql, (*schema.row_ids(session), *values), _PLACE, _row, **bounds))
 
 
 def exchange_rows(cassette: Cassette, session: int, root: int) -> Iterator[Row]:
     """The messages of an exchange, in order; `root` is the request that opened it."""
     opened = frame_row(cassette, session, root)
-    member = "exchange"
+    member, values = MEMBERS, members_of(session, root)
     if opened is not None and opened.sender != "client":
         yield opened  # a server's request outside of any exchange
-        member = "answers"
-    sql = f"{_SELECT} m.session = ? AND m.{member} = ?"
-    pages = cassette.pages(sql, (session, root), {"m.frame": _FRAME, "m.part": _PART}, _row, text=_EXCERPT)
-    yield from _once(chain.from_iterable(pages))
+        member, values = f"SELECT id FROM derived WHERE answers = ? AND {OF_SESSION}", (root, *schema.row_ids(session))
+    sql = f"SELECT {_COLUMNS} FROM {filters.ROWS_OF_MESSAGES} WHERE m.id IN ({member})"
+    yield from chain.from_iterable(cassette.pages(sql, values, _PLACE, _row, text=_EXCERPT))
 
 
 def end_of_exchange(cassette: Cassette, session: int, root: int, sender: str) -> int | None:
     """The last answer to a side's request; None where there is none."""
-    sql = "SELECT max(seq) FROM messages WHERE session = ? AND answers = ? AND sender <> ?"
-    ((last,),) = cassette.rows(sql, (session, root, sender))
+    sql = f"SELECT max(seq) FROM messages WHERE id IN ({MEMBERS}) AND kind = 'response' AND sender <> ?"
+    values: tuple[object, ...] = (*members_of(session, root), sender)
+    if sender != "client":
+        sql = f"SELECT max(seq) FROM messages WHERE answers = ? AND {OF_SESSION}"
+        values = root, *schema.row_ids(session)
+    ((last,),) = cassette.rows(sql, values)
     return last if isinstance(last, int) else None
 
 
 def last_seq(cassette: Cassette, session: int) -> int:
-    """The number of the newest frame; BEFORE_ALL where there is none."""
-    ((newest,),) = cassette.rows("SELECT max(seq) FROM frames WHERE session = ?", (session,))
-    return newest if isinstance(newest, int) else BEFORE_ALL
+    """The number of the newest frame; 0 where there is none."""
+    ((newest,),) = cassette.rows(f"SELECT max(id) FROM facts WHERE {OF_SESSION}", schema.row_ids(session))
+    return newest & schema.MOST if isinstance(newest, int) else 0
+
+
+def derived_until(cassette: Cassette, session: int) -> int | None:
+    """The first frame whose messages a recorder has yet to derive; None where they are all there."""
+    found = cassette.rows("SELECT pending FROM sessions WHERE id = ?", (session,))
+    return next((pending for (pending,) in found if isinstance(pending, int)), None)
 
 
 def frame_count(cassette: Cassette, sessions: Iterable[int] | None = None) -> int:
     """The number of frames, of all sessions or of these."""
-    sql = "SELECT count(*) FROM frames"
+    sql = "SELECT count(*) FROM facts"
     if sessions is None:
         return int(cassette.rows(sql)[0][0])
-    return sum(cassette.rows(f"{sql} WHERE session = ?", (session,))[0][0] for session in sessions)
+    return sum(cassette.rows(f"{sql} WHERE {OF_SESSION}", schema.row_ids(session))[0][0] for session in sessions)
 
 
 def frame_rows(cassette: Cassette, session: int, seq: int) -> list[Row]:
     """The first of the rows that one frame has; none where there is no such frame."""
-    sql = f"{_SELECT} f.session = ? AND f.seq = ? ORDER BY m.part LIMIT {_OF_ONE_FRAME}"
-    return list(_once(cassette.rows(sql, (session, seq), _row)))
+    sql = f"{_SELECT} f.id = ? ORDER BY m.part LIMIT {_OF_ONE_FRAME}"
+    return cassette.rows(sql, (schema.row_id(session, seq),), _row)
 
 
 def frame_row(cassette: Cassette, session: int, seq: int) -> Row | None:
     return next(iter(frame_rows(cassette, session, seq)), None)
-
-
-def _once(rows: Iterable[Row]) -> Iterator[Row]:
-    """Each message once: a stranger may have answered one request twice."""
-    last = None
-    for row in rows:
-        if (row.seq, row.part) != last:
-            yield row
-        last = row.seq, row.part
 
 
 def rows_around(cassette: Cassette, session: int, first: int, last: int | None, channel: str) -> Iterator[Row]:
@@ -151,7 +156,7 @@ def whole_text(cassette: Cassette, row: Row) -> str:
     """The whole text of a message: the part, where it came in a batch."""
     if not row.is_cut:
         return plain(row.excerpt)
-    rows = cassette.rows(f"SELECT {text_of('f', '?')} FROM frames f WHERE f.id = ?", (row.part, row.frame))
+    rows = cassette.rows(f"SELECT {text_of('f', '?')} FROM facts f WHERE f.id = ?", (row.part, row.frame))
     return "".join(plain(text) for (text,) in rows)
 
 
@@ -179,11 +184,11 @@ def plain(text: Any) -> str:
 
 
 _LABELS = f"""SELECT m.seq, m.part, m.sender, m.kind, coalesce(m.method, q.method), coalesce(m.name, q.name), m.rpc_id,
-    m.status, m.exchange, CASE WHEN q.frame IS NOT NULL THEN f.at - qf.at END
-    FROM frames f JOIN messages m ON m.frame = f.id
+    m.status, m.exchange, f.elapsed - qf.elapsed
+    FROM messages m CROSS JOIN facts f ON f.id = m.frame
     {question_of("m")} """
-_OF_FRAMES = _LABELS + "WHERE f.session = ? AND f.seq BETWEEN ? AND ? ORDER BY f.seq, m.part"
-_OF_EXCHANGE = _LABELS + "WHERE m.session = ? AND m.exchange = ? ORDER BY m.seq, m.part"
+_OF_FRAMES = f"{_LABELS} WHERE m.id >= ? AND {BEFORE_NEXT.format('m')} ORDER BY m.id"
+_OF_EXCHANGE = f"{_LABELS} WHERE m.id IN ({MEMBERS}) ORDER BY m.id"
 
 
 class Label(NamedTuple):
@@ -213,7 +218,8 @@ def labelled(cassette: Cassette, session: int, frames: Iterable[Frame]) -> Itera
     """Frames in their order, each with the labels of its messages."""
     for block in _blocks(frames):
         found: dict[int, list[Label]] = {}
-        for label in cassette.rows(_OF_FRAMES, (session, block[0].seq, block[-1].seq), _label):
+        span = (schema.row_id(session, frame.seq) for frame in (block[0], block[-1]))
+        for label in cassette.rows(_OF_FRAMES, (*span,), _label):
             found.setdefault(label.seq, []).append(label)
         for frame in block:
             yield frame, found.get(frame.seq, [])
@@ -221,7 +227,7 @@ def labelled(cassette: Cassette, session: int, frames: Iterable[Frame]) -> Itera
 
 def exchange_labels(cassette: Cassette, session: int, exchange: int) -> list[Label]:
     """Every message that belongs to an exchange, in order."""
-    return cassette.rows(_OF_EXCHANGE, (session, exchange), _label)
+    return cassette.rows(_OF_EXCHANGE, members_of(session, exchange), _label)
 
 
 def happened(frame: Frame) -> tuple[str, str]:

@@ -14,10 +14,11 @@ from contextlib import closing
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from ...errors import TapeError
+from ...errors import CassetteError, TapeError
+from .. import schema
 from ..functions import readable
-from ..pages import BEFORE_ALL
-from ..reader import Cassette
+from ..reader import OF_SESSION, TEXT, Cassette
+from .rows import Row, frame_rows, whole_text
 
 _TERM = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
 _WORD = re.compile(r"[^\W_]+")  # as FTS5 sees words: letters and digits
@@ -67,15 +68,20 @@ def parse(words: str) -> list[Term]:
 
 
 def search(
-    cassette: Cassette, terms: list[Term], sessions: Iterable[int], progress: Progress = lambda seen: None
+    cassette: Cassette,
+    terms: list[Term],
+    sessions: Iterable[int],
+    progress: Progress = lambda seen: None,
+    after: tuple[int, int] = (0, 0),
 ) -> Generator[Hit, None, None]:
-    """Every frame that has all the terms."""
+    """Every frame that has all the terms; `after`: only those behind a frame, by its session and seq."""
     with closing(sqlite3.connect(":memory:")) as memory:
         fits = _indexed(memory, terms) if has_fts5(memory) else _compared(terms)
         seen = 0
         for session in sessions:
-            for first, last, size in _spans(cassette, session):
-                for block in _candidates(cassette, terms, session, first, last):
+            behind = after[1] if session == after[0] else 0
+            for first, last, size in _spans(cassette, session, behind):
+                for block in _candidates(cassette, terms, first, last):
                     for n, marked in sorted(fits([text for _, text in block]).items()):
                         yield Hit(session, block[n][0], *_excerpt(marked))
                 seen += size
@@ -86,6 +92,16 @@ def fits(text: str, terms: list[Term]) -> bool:
     return bool(_compared(terms)([_readable(text)]))
 
 
+def row_of(cassette: Cassette, hit: Hit, terms: list[Term]) -> Row:
+    """Row of a hit; in a batch, of the message that has the words, if only one has them."""
+    rows = frame_rows(cassette, hit.session, hit.seq)
+    if not rows:
+        raise CassetteError(f"cannot read {cassette.path}: its index does not know frame {hit.seq}, which it has")
+    if len(rows) > 1:
+        return next((row for row in rows if fits(whole_text(cassette, row), terms)), rows[0])
+    return rows[0]
+
+
 def has_fts5(db: sqlite3.Connection) -> bool:
     try:
         db.execute("CREATE VIRTUAL TABLE texts USING fts5(text, tokenize = 'unicode61 remove_diacritics 0')")
@@ -94,26 +110,23 @@ def has_fts5(db: sqlite3.Connection) -> bool:
     return True
 
 
-def _spans(cassette: Cassette, session: int) -> Iterator[tuple[int, int, int]]:
-    """Spans of frames, each short enough for a quick query: from behind a seq, up to one, and the number of frames."""
-    first = BEFORE_ALL
-    sql = "SELECT seq FROM frames WHERE session = ?"
-    for seqs in cassette.pages(sql, (session,), {"seq": 0}, itemgetter(0), most=_SPAN):
-        last = max(seqs)  # in a damaged index it may not be the last one
-        yield first, last, len(seqs)
-        first = last
+def _spans(cassette: Cassette, session: int, behind: int) -> Iterator[tuple[int, int, int]]:
+    """Spans of frames, each short enough for a quick query: from behind an id, up to one, and the number of frames."""
+    first, end = schema.row_id(session, behind), schema.row_ids(session)[1]
+    sql = f"SELECT id FROM facts WHERE {OF_SESSION}"
+    for ids in cassette.pages(sql, (first, end), {"id": 0}, itemgetter(0), most=_SPAN):
+        yield first, ids[-1], len(ids)
+        first = ids[-1]
 
 
-def _candidates(
-    cassette: Cassette, terms: list[Term], session: int, first: int, last: int
-) -> Iterator[list[tuple[int, str]]]:
+def _candidates(cassette: Cassette, terms: list[Term], first: int, last: int) -> Iterator[list[tuple[int, str]]]:
     """Frames that may have the terms: those with the letters, and those that may have them behind escapes."""
     needles = [f"%{max(runs, key=len)}%" for term in terms if (runs := _ASCII.findall(term.text))]
     likely = " AND ".join(["text LIKE ?"] * len(needles)) or "1"
-    sql = f"""SELECT seq, text FROM frames WHERE session = ? AND seq <= ?
-        AND (({likely}) OR typeof(text) <> 'text' OR instr(text, '\\u00'))"""
+    sql = f"""SELECT id, {TEXT}, seq FROM frames WHERE id <= ?
+        AND (({likely}) OR text IS NULL OR instr(text, '\\u00'))"""
     bounds = {"after": (first,), "most": _INDEXED, "text": 1}
-    return cassette.pages(sql, (session, last, *needles), {"seq": 0}, lambda row: (row[0], _readable(row[1])), **bounds)
+    return cassette.pages(sql, (last, *needles), {"id": 0}, lambda row: (row[2], _readable(row[1])), **bounds)
 
 
 def _readable(text: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from .. import file, schema
 from ..reader import Cassette
 
 _VIEW = re.compile(r"^CREATE VIEW .*?;$", re.S | re.M)
-_STEPS = 10_000  # of SQLite's machine, between two chances for Ctrl-C
+STEPS = 10_000  # of SQLite's machine, between two chances for Ctrl-C
 _REFUSED = ("readonly", "not authorized", "authorization denied")
 # Pragmas that only read; some of the others would undo what is set here.
 _READING = {
@@ -42,21 +42,51 @@ class Answer(NamedTuple):
     rows: Iterator[tuple[Any, ...]]
 
 
-def ask(cassette: Cassette, sql: str, values: Mapping[str, str] | None = None) -> Answer:
-    """The rows of one statement that only reads."""
+def ask(
+    cassette: Cassette,
+    sql: str,
+    values: Mapping[str, str] | None = None,
+    is_stopped: Callable[[], bool | None] = lambda: None,
+) -> Answer:
+    """The rows of one statement that only reads. `is_stopped` is called now and then; true ends it."""
     from sqlite_utils import Database  # takes a while
 
     path, db = cassette.path, cassette.connection
     with _reported(path):
         asked = Database(db, recursive_triggers=False)
-        _prepare(db)
+        _prepare(db, is_stopped)
         cursor = asked.execute(sql, dict(values or {}))
     if cursor.description is None:
         raise QueryError("the query gives no rows; write one statement that reads, such as: SELECT * FROM tool_calls")
     return Answer([column for column, *_ in cursor.description], _rows(path, cursor))
 
 
-def _prepare(db: sqlite3.Connection) -> None:
+def objects(columns: list[str], rows: Iterable[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
+    """Rows as JSON objects. Bytes become {"$base64": true, "encoded": "…"}."""
+    names = _distinct(columns)
+    return (dict(zip(names, map(_value, row), strict=True)) for row in rows)
+
+
+def _distinct(columns: list[str]) -> list[str]:
+    """Names of columns, made distinct: two of one name become `id` and `id_2`."""
+    names: list[str] = []
+    for column in columns:
+        name, n = column, 2
+        while name in names:
+            name, n = f"{column}_{n}", n + 1
+        names.append(name)
+    return names
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, bytes):
+        from base64 import b64encode
+
+        return {"$base64": True, "encoded": b64encode(value).decode()}
+    return value
+
+
+def _prepare(db: sqlite3.Connection, is_stopped: Callable[[], bool | None]) -> None:
     db.text_factory = lambda data: data.decode("utf-8", "replace")
     for view in _VIEW.findall(schema.SCHEMA):
         # In the connection's own schema: SQLite trusts it, and looks there first.
@@ -64,7 +94,7 @@ def _prepare(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA query_only = ON")
     db.set_authorizer(_allowed)
     # Python acts on signals only where its own code runs.
-    db.set_progress_handler(lambda: None, _STEPS)
+    db.set_progress_handler(is_stopped, STEPS)
 
 
 def _allowed(action: int, what: str | None, value: str | None, *_: object) -> int:

@@ -10,11 +10,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...wire import protocol
+from .. import schema
 from ..functions import text_of
-from ..reader import FAILED, Cassette, row_maker
+from ..reader import FAILED, OF_SESSION, Cassette, row_maker
 from . import filters
 from .filters import EVERYTHING, Filter
 
@@ -27,16 +28,15 @@ Group = tuple[str, str | None, str | None]  # sender, method and tool
 _OTHERS: Group = ("client", "(others)", None)
 
 # A request that was made again has lost its key, and does not count.
-_CALLS = f"""SELECT f.seq, m.part, m.sender, m.method, m.name, a.status, {filters.MICROSECONDS},
+_CALLS = f"""SELECT m.id, m.sender, m.method, m.name, a.status, {filters.MICROSECONDS},
     {filters.SIZE}, coalesce(length(CAST({text_of("af", "a.part")} AS BLOB)), 0)
-    FROM {filters.ROWS} WHERE f.session = ? AND m.kind = 'request' AND m.key IS NOT NULL AND """
+    FROM {filters.ROWS_OF_MESSAGES} WHERE m.{OF_SESSION} AND m.kind = 'request' AND +m.key IS NOT NULL AND """
 
 
 class _Call(NamedTuple):
     """A request, and the time and size of its answer."""
 
-    seq: int
-    part: int
+    id: int
     sender: str
     method: str | None
     name: str | None
@@ -74,6 +74,10 @@ class Figures(NamedTuple):
     max: int | None
     bytes: int
 
+    def as_json(self) -> dict[str, Any]:
+        times = {f"{name}_microseconds": getattr(self, name) for name in ("p50", "p95", "max")}
+        return {name: value for name, value in self._asdict().items() if name not in ("p50", "p95", "max")} | times
+
 
 def tallies(cassette: Cassette, sessions: Iterable[int], kept: Filter = EVERYTHING) -> dict[Group, Tally]:
     """The calls of some sessions that the filter keeps, by sender, method and tool."""
@@ -96,8 +100,8 @@ def tallies(cassette: Cassette, sessions: Iterable[int], kept: Filter = EVERYTHI
 
 def _calls(cassette: Cassette, session: int, kept: Filter) -> Iterator[_Call]:
     where, values = kept.sql()
-    key = {"f.seq": 0, "m.part": 1}
-    return chain.from_iterable(cassette.pages(_CALLS + where, (session, *values), key, _call, most=_PAGE))
+    span = schema.row_ids(session)
+    return chain.from_iterable(cassette.pages(_CALLS + where, (*span, *values), {"m.id": 0}, _call, most=_PAGE))
 
 
 def figures(found: dict[Group, Tally]) -> list[Figures]:

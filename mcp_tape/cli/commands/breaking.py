@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...errors import count
 from ...options import REDACT, UPSTREAM
+from ...start.outcome import say
 from ..click_options import files, given_as
 from ..compare import AfterDashes, fails, judging_options, project_from, show
 from .diff import _TIMEOUT, compared, shown_new
+
+if TYPE_CHECKING:
+    from ...compare.judging import Comparison
+    from ...compare.project import Project
 
 
 @click.command(
@@ -17,24 +23,84 @@ from .diff import _TIMEOUT, compared, shown_new
     cls=AfterDashes,
     epilog="\b\nExamples:\n"
     "  mcp-tape breaking old.db new.db\n"
-    "  mcp-tape breaking git:main:tapes/time.db tapes/time.db --format github\n"
+    "  mcp-tape breaking --base origin/main tapes/ --format github\n"
     "  mcp-tape breaking time.db -- uvx mcp-server-time",
 )
-@click.argument("old", metavar="OLD", shell_complete=files)
-@click.argument("new", metavar="[NEW]", required=False, shell_complete=files)
+@click.argument("places", metavar="OLD [NEW] | PATH...", nargs=-1, required=True, shell_complete=files)
+@click.option(
+    "--base", metavar="REVISION", help="Compare every cassette at PATH with what it was at a revision of git."
+)
+@click.option("--allow-gone", is_flag=True, help="With --base: cassettes that are no longer there are no failure.")
 @judging_options
 @given_as(*UPSTREAM, *REDACT)
 @_TIMEOUT
 @click.pass_context
-def command(ctx: click.Context, /, old: str, **given: Any) -> None:
+def command(ctx: click.Context, /, places: tuple[str, ...], **given: Any) -> None:
     """The gate for CI: exit with 1 if NEW can break a client of OLD.
 
     As mcp-tape diff, surface and calls, but it always fails at errors, whatever fail-on the project has set, and what
     cannot be known does not pass either: without a list of tools on both sides nothing is called compatible.
+
+    With --base, each PATH is a cassette or a directory of cassettes. Those that are new or renamed are named; one that
+    is gone fails, as does a run that compared nothing.
     """
+    project = project_from(given)._replace(fail_on="error")
+    if given["base"] is not None:
+        if given["command"]:
+            raise click.UsageError(
+                "--base compares cassettes with each other; a live server is compared with one: OLD -- CMD"
+            )
+        comparisons = _with_base(given["base"], places, given, project)
+        show(comparisons, project, given, verdict=_verdict)
+        ctx.exit(int(any(_breaks(one, project) for one in comparisons) or not any(one.compared for one in comparisons)))
+    if len(places) > 2:
+        raise click.UsageError(
+            f"{count(len(places), 'argument')}, and OLD and NEW are two; for many cassettes: --base REVISION"
+        )
+    given["new"] = places[1] if len(places) > 1 else None
+    comparison = _one(places[0], given, project)
+    show(comparison, project, given, shown_new(given), _verdict)
+    ctx.exit(int(_breaks(comparison, project)))
+
+
+def _one(old: str, given: dict[str, Any], project: Project) -> Comparison:
     from ...compare.versions import PARTS
 
-    project = project_from(given)._replace(fail_on="error")
-    comparison = compared(old, given, project, PARTS)
-    show(comparison, project, given, shown_new(given))
-    ctx.exit(int(fails(comparison, project) or any(entry.grave for entry in comparison.unknown)))
+    return compared(old, given, project, PARTS)
+
+
+def _breaks(comparison: Comparison, project: Project) -> bool:
+    return fails(comparison, project) or any(entry.grave for entry in comparison.unknown)
+
+
+def _verdict(comparison: Comparison) -> str:
+    if errors := comparison.count("error"):
+        return f"It can break clients: {count(errors, 'error')}"
+    if any(entry.grave for entry in comparison.unknown):
+        return "Whether it breaks clients cannot be known"
+    return "It breaks no client"
+
+
+def _with_base(revision: str, paths: tuple[str, ...], given: dict[str, Any], project: Project) -> list[Comparison]:
+    """Every cassette against what it was at a revision."""
+    from ...compare import base
+    from ...compare.judging import Comparison, Unknown
+
+    found = base.find(revision, paths)
+    for name in found.new:
+        say(f"new, so it breaks nobody: {name}")
+    comparisons = []
+    for before, after in found.pairs:
+        if before != after:
+            say(f"renamed: {before} → {after}")
+        one = _one(base.reference(revision, before), given | {"new": after}, project)
+        comparisons.append(one._replace(cassette=after))
+    for name in found.gone:
+        why = f"NEW: it is gone, and was there at {revision}; if that is meant: --allow-gone"
+        unknown = Unknown("the cassette", why, not given["allow_gone"])
+        comparisons.append(
+            Comparison(base.reference(revision, name), "gone", project.category, (), (unknown,), cassette=name)
+        )
+    if not any(one.compared for one in comparisons):
+        say(f"nothing was compared: no cassette here was there at {revision}")
+    return comparisons

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...options import REDACT, UPSTREAM
-from ..click_options import files, given_as, rules_from
+from ...start.values import rules_from
+from ..click_options import files, given_as
 from ..compare import AfterDashes, diff_options, fails, finite, project_from, show
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import click
 from ...errors import CassetteError, TapeError, count
 from ...formats import sheet
 from ...formats.sheet import Edit, SheetError, Written
-from .. import say
+from ...start.outcome import say
 from ..click_options import cassette_argument, session_option
 from ..output import Progress, echo_json
 

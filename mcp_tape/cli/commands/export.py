@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Generator, Iterable
-from contextlib import closing
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
+from typing import BinaryIO
 
 import click
 
-from ...cassette.derive import hidden_keys
+from ...cassette import replace
+from ...cassette.change.derive import hidden_keys
 from ...cassette.query import filters
 from ...cassette.query.filters import Filter
+from ...cassette.query.sessions import may_be_cassette
 from ...cassette.reader import Cassette, Session
+from ...errors import CassetteError
 from ...formats import jsonl, raw
+from ...start.outcome import say
 from ...wire.channels import STDIO
 from ...wire.frames import Frame
-from .. import say
-from ..click_options import cassette_argument
+from ..click_options import cassette_argument, files
 from ..filter import filter_option
 
-_FORMATS = click.Choice(["jsonl", "raw", "md"])
+_FORMATS = click.Choice(["jsonl", "raw", "md", "html"])
 
 
 def _which(ctx: click.Context, param: click.Parameter, value: str | None) -> int | str | None:
@@ -35,17 +40,23 @@ def _which(ctx: click.Context, param: click.Parameter, value: str | None) -> int
     epilog="\b\nExamples:\n"
     "  mcp-tape export tape.db --session all > tape.jsonl\n"
     "  mcp-tape export tape.db --format md --filter 'status:error' > errors.md\n"
+    "  mcp-tape export tape.db --format html -o tape.html\n"
     "  mcp-tape export tape.db --format raw --side server > stdout.bin",
 )
 @cassette_argument
-@click.option("--session", metavar="N|all", callback=_which, help="Which session, or all; default: the newest.")
+@click.option(
+    "--session", metavar="N|all", callback=_which, help="Which session, or all; default: the newest; for html, all."
+)
 @click.option("--format", "form", type=_FORMATS, default="jsonl", show_default=True,
-              help="jsonl: one frame a line. raw: one side's byte stream. md: for people.")  # fmt: skip
+              help="jsonl: one frame a line. raw: one side's byte stream. md, html: for people.")  # fmt: skip
 @click.option("--json", "form", flag_value="jsonl", help="The same as --format jsonl.")
 @click.option("--side", type=click.Choice(["client", "server"]), help="Only what this side sent. raw needs it.")
+@click.option("-o", "--output", metavar="FILE", shell_complete=files, help="Write to this file, not to stdout.")
 @filter_option
-def command(file: str, session: int | str | None, form: str, side: str | None, kept: Filter) -> None:
-    """Write a session to stdout, in full.
+def command(
+    file: str, session: int | str | None, form: str, side: str | None, output: str | None, kept: Filter
+) -> None:
+    """Write a session to stdout or a file, in full.
 
     jsonl: a JSON object for the session and one per frame, the text verbatim in a JSON string (base64 where it
     is not UTF-8). mcp-tape load makes a cassette of them again. With --side only frames.
@@ -54,18 +65,50 @@ def command(file: str, session: int | str | None, form: str, side: str | None, k
     HTTP has no such stream: there each body and each event's data comes with a newline behind it.
 
     md: Markdown for a pull request or an issue, a heading for each exchange.
+
+    html: a page that shows all sessions in a browser, to look through, filter and pass on. It is one file, opens
+    from disk, and loads nothing.
     """
     if form == "raw" and side is None:
         raise click.UsageError("raw is one side's stream: add --side client or --side server")
-    if form == "raw" and sys.stdout.isatty():
+    if form == "raw" and output is None and sys.stdout.isatty():
         raise click.UsageError("raw bytes can upset a terminal: send them to a file, e.g. > stream.bin")
-    if form == "md" and side is not None:
-        raise click.UsageError(f"--side goes with jsonl and raw; for md try: --filter from:{side}")
-    with Cassette(file) as cassette:
+    if form in ("md", "html") and side is not None:
+        raise click.UsageError(f"--side goes with jsonl and raw; for {form} try: --filter from:{side}")
+    if form == "html" and output is None and sys.stdout.isatty():
+        raise click.UsageError("a page is for a browser: send it to a file, e.g. -o tape.html")
+    with Cassette(file) as cassette, _opened(output) as out:
+        if form == "html":
+            from ...viewer.page import export
+
+            wanted = [one.id for one in _sessions(cassette, session or "all", kept)]
+            out.writelines(export(cassette, wanted, kept, os.path.basename(file)))
+            return
         for one in _sessions(cassette, session, kept):
             with closing(_frames(cassette, one.id, side, kept)) as frames:
-                _write(cassette, one, frames, form, whole=side is None)
-    sys.stdout.flush()
+                _write(out, cassette, one, frames, form, whole=side is None)
+
+
+@contextmanager
+def _opened(output: str | None) -> Iterator[BinaryIO]:
+    """Stdout, or a file that is whole once it is there."""
+    if output is None:
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+        return
+    if os.path.isfile(output) and may_be_cassette(output):
+        raise CassetteError(f"{output} is a cassette, and stays one; name another file with -o")
+    try:
+        if os.path.exists(output) and not os.path.isfile(output):  # a pipe or a terminal
+            with open(output, "wb") as out:
+                yield out
+            return
+        with replace.beside(output) as part:
+            with open(part.file, "wb") as out:
+                yield out
+            part.put()
+    except OSError as error:
+        raise CassetteError(f"cannot write {output}: {error.strerror}") from None
 
 
 def _sessions(cassette: Cassette, which: int | str | None, kept: Filter) -> list[Session]:
@@ -81,8 +124,9 @@ def _frames(cassette: Cassette, session: int, side: str | None, kept: Filter) ->
             yield frame
 
 
-def _write(cassette: Cassette, session: Session, frames: Iterable[Frame], form: str, whole: bool) -> None:
-    out = sys.stdout.buffer
+def _write(
+    out: BinaryIO, cassette: Cassette, session: Session, frames: Iterable[Frame], form: str, whole: bool
+) -> None:
     if form == "md":
         from ...formats import markdown
 

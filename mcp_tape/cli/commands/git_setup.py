@@ -15,7 +15,7 @@ import click
 from ...compare.project import read_file
 from ...compare.review import ENDING
 from ...errors import TapeError
-from .. import say
+from ...start.outcome import say
 from ..output import echo_json
 
 _DRIVER = "diff=mcp-tape"

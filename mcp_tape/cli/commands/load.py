@@ -14,8 +14,8 @@ from ... import __version__
 from ...cassette import build, replace, schema
 from ...errors import CassetteError, count
 from ...formats import jsonl
+from ...start.outcome import say
 from ...transports.signals import tidied_up
-from .. import say
 from ..click_options import files
 from ..output import echo_json
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from typing import Any
 
 import click
 
-from ...cassette import schema
+from ...cassette.query.sessions import cassettes_in, facts, server
 from ...cassette.reader import Cassette, Counts, EmptyError, Session
 from ...errors import CassetteError, count
-from ...wire import jsontext
-from .. import say
+from ...formats.lines import duration
+from ...start.names import data_cassettes
+from ...start.outcome import say
 from ..click_options import files, json_option
-from ..lines import duration
 from ..output import columns, echo, echo_json, echo_one_of_many, fit, pad, wrap, writable
 
 _WIDTH_OF_A_PIPE = 400  # a note may be long
@@ -25,19 +23,22 @@ _WIDTH_OF_A_PIPE = 400  # a note may be long
     "ls",
     epilog="\b\nExamples:\n  mcp-tape ls\n  mcp-tape ls cassettes/\n  mcp-tape ls cassettes/mcp-server-time.db --json",
 )
-@click.argument("file", metavar="[FILE|DIR]", default=".", shell_complete=files)
+@click.argument("file", metavar="[FILE|DIR]", required=False, shell_complete=files)
 @json_option
 @click.pass_context
-def command(ctx: click.Context, file: str, as_json: bool) -> None:
+def command(ctx: click.Context, file: str | None, as_json: bool) -> None:
     """List the sessions on a cassette: when, what, how much, how long, and whether it is whole.
 
-    Of a directory (default: the current one), the sessions on all cassettes in it and below, except in
-    hidden directories. Files that are no cassettes are passed over; cassettes that cannot be read are
-    told on stderr, and the exit code is 3.
+    Of a directory, the sessions on all cassettes in it and below, except in hidden directories. Default:
+    the current one, or your data directory, where clients record, if there is none in it. Files that are
+    no cassettes are passed over; cassettes that cannot be read are told on stderr, and the exit code is 3.
 
     A session is one client's conversation: on stdio from the server's start to its end, over HTTP one
     Mcp-Session-Id, and one session a recording for all clients that have none.
     """
+    if file is None:
+        here = next(cassettes_in("."), None)
+        file = "." if here or not os.path.isdir(data_cassettes()) else data_cassettes()
     if os.path.isdir(file):
         ctx.exit(_list_all(file, as_json))
     _list(file, as_json)
@@ -60,25 +61,6 @@ def _list_all(directory: str, as_json: bool) -> int:
     return CassetteError.exit_code if failed else 0
 
 
-def cassettes_in(directory: str) -> Iterator[str]:
-    """The cassettes in a directory and below, in the order of their names; also those that cannot be read."""
-    for place, inner, names in os.walk(directory):
-        inner[:] = sorted(name for name in inner if not name.startswith("."))
-        for name in sorted(names):
-            path = os.path.normpath(os.path.join(place, name))
-            if os.path.isfile(path) and _may_be_cassette(path):
-                yield path
-
-
-def _may_be_cassette(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            head = file.read(100)
-    except OSError:
-        return path.endswith(".db")  # it may be one, as its name says
-    return head.startswith(b"SQLite format 3\0") and int.from_bytes(head[68:72], "big") == schema.APPLICATION_ID
-
-
 def _list(path: str, as_json: bool, heading: bool = False) -> None:
     with Cassette(path) as cassette:
         if heading and not as_json:
@@ -96,17 +78,16 @@ def _list(path: str, as_json: bool, heading: bool = False) -> None:
 
 def _print(path: str, session: Session, counts: Counts, as_json: bool) -> None:
     if as_json:
-        echo_json({"file": path} | session._asdict() | {"target": _target(session)} | counts._asdict())
+        echo_json(facts(path, session, counts))
     else:
         echo_one_of_many(writable(_line(session, counts)), fg="red" if session.incomplete else None)
 
 
 def _line(session: Session, counts: Counts) -> str:
-    server = " ".join(filter(None, (session.server_name, session.server_version))) or _command(session)
     parts = [
         f"{session.id:>3}",
         str(session.started_at)[:19].replace("T", " "),
-        pad(fit(server, 40), 24),
+        pad(fit(f"{session.label}: {server(session)}" if session.label else server(session), 40), 24),
         session.protocol_version or "-",
         session.transport,
         count(counts.frames, "frame"),
@@ -120,18 +101,3 @@ def _line(session: Session, counts: Counts) -> str:
     ]
     width = columns() if sys.stdout.isatty() else _WIDTH_OF_A_PIPE
     return wrap([part for part in parts if part], width, indent=5)
-
-
-def _target(session: Session) -> Any:
-    try:
-        return jsontext.loads(session.target)
-    except (ValueError, RecursionError):
-        return session.target  # not ours, but somebody's
-
-
-def _command(session: Session) -> str:
-    target = _target(session)
-    if not isinstance(target, dict):
-        return str(session.target)
-    words = target.get("command")
-    return " ".join(map(str, words)) if isinstance(words, list) else str(target.get("url", session.target))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from ...errors import count, harmless
+from ...start.outcome import say
 from ...transports.signals import tidied_up
-from .. import say
 from ..click_options import files, json_option
 from ..output import echo_json
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from ...start.outcome import say
 from ...transports.signals import tidied_up
-from .. import say
 from ..click_options import cassette_argument, json_option
 from ..output import echo_json
 

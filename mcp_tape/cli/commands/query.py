@@ -131,30 +131,11 @@ def _as_json(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[st
 
 
 def _as_lines(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
+    from ...cassette.query.sql import objects
     from ...formats.pretty import json_line
 
-    names = _distinct(columns)
-    for row in rows:
-        yield json_line(dict(zip(names, map(_value, row), strict=True))).decode().rstrip("\n")
-
-
-def _distinct(columns: list[str]) -> list[str]:
-    """Names of columns, made distinct: two of one name become `id` and `id_2`."""
-    names: list[str] = []
-    for column in columns:
-        name, n = column, 2
-        while name in names:
-            name, n = f"{column}_{n}", n + 1
-        names.append(name)
-    return names
-
-
-def _value(value: Any) -> Any:
-    if isinstance(value, bytes):
-        from base64 import b64encode
-
-        return {"$base64": True, "encoded": b64encode(value).decode()}
-    return value
+    for each in objects(columns, rows):
+        yield json_line(each).decode().rstrip("\n")
 
 
 _FORMS: dict[str | None, Callable[[list[str], Iterator[tuple[Any, ...]]], Iterator[str]]] = {

@@ -14,10 +14,11 @@ from ...errors import count, harmless
 from ...options import KNOWN, REDACT
 from ...redaction import diagnostics
 from ...redaction.redactor import Redactor
+from ...start.outcome import say
+from ...start.values import rules_from
 from ...transports.signals import tidied_up
 from ...wire.secret_names import placeholder
-from .. import say
-from ..click_options import cassette_argument, given_as, json_option, rules_from
+from ..click_options import cassette_argument, given_as, json_option
 from ..output import Progress, echo_json, frames_of
 
 

@@ -22,7 +22,9 @@ from ..output import clip, echo, echo_json, shows_colours
 
 F = TypeVar("F", bound=Callable[..., Any])
 _KEYS: dict[str, Decision] = {"a": "accept", "r": "reject", "i": "ignore"}
-_ASK = "(a)ccept (r)eject (s)kip (i)gnore this path from now on (q)uit "
+_ASK = "(a)ccept (r)eject (s)kip (i)gnore this path from now on (v)iew all of it (b)ack (q)uit "
+_ASK_LAST = "That was the last one. (c)arry it out (b)ack (q)uit and change nothing "
+_BLIND = "From now on every change of this text is silent, whatever it says; to see the next one: (b)ack, and accept it"
 _ASK_WHOLE = "Some of it is unknown. (a)ccept the new recording all the same (s)kip (q)uit "
 _FLAGS: dict[str, Decision] = {"accept": "accept", "reject": "reject", "ignore_path": "ignore"}
 _HOW = "Decide: mcp-tape review --accept FINGERPRINT, --reject FINGERPRINT, --ignore-path FINGERPRINT, or for all "
@@ -53,11 +55,12 @@ def _fingerprints(name: str, what: str) -> Callable[[F], F]:
 def command(ctx: click.Context, /, cassettes: tuple[str, ...], only_list: bool, as_json: bool, **given: Any) -> None:
     """Decide on the changes that verify has found, one by one.
 
-    verify keeps the new recording beside the cassette, as CASSETTE.new. Without CASSETTE, all of them at or below this
-    directory are shown. When all changes are accepted or ignored, the new recording takes the place of the sessions
-    that were verified. When one is rejected, the cassette stays; the accepted ones are then written to
-    .mcp-tape-ignore. What is skipped stays pending. Without a terminal, the options do the same. Exit code 1: something
-    is pending or rejected, or the cassette is no longer what was verified.
+    verify keeps the new recording beside the cassette, as CASSETTE.new. Without CASSETTE, all of them at or below
+    this directory are shown. When all changes are accepted or ignored, the new recording takes the place of the
+    sessions that were verified; accepted errors are written to .mcp-tape-ignore, for mcp-tape breaking. When one is
+    rejected, the cassette stays; all accepted ones are then written there. What is skipped stays pending. Without a
+    terminal, the options do the same. Exit code 1: something is pending or rejected, or the cassette is no longer
+    what was verified.
     """
     _check(given)
     project = load(here(), category=given["category"])
@@ -139,17 +142,34 @@ def _asked(pending: list[Pending], ignore_path: str, view: View) -> list[Settled
 
 def _ask_each(changes: tuple[Change, ...], decisions: Decisions, view: View) -> tuple[Decisions, bool]:
     """Ask on each change. Return all decisions, and whether the person has left."""
-    for number, change in enumerate(changes, 1):
+    known, at = decisions, 0
+    past: list[tuple[int, Decisions]] = []  # what was asked, and what had been decided by then
+    while at < len(changes) or past:
+        if at == len(changes):
+            key = _key(_ASK_LAST, "cbq")
+            if key != "b":
+                break
+            at, decisions = past.pop()
+        change = changes[at]
         decisions = spread(changes, decisions)
         if change.fingerprint in decisions or change not in remaining(changes, decisions):
+            at += 1
             continue
-        _print(["", f"{number} of {len(changes)}", *text.block(change, view)])
-        key = _key(_ASK, "arsiq")
+        _print(["", f"{at + 1} of {len(changes)}", *text.block(change, view)])
+        while (key := _key(_ASK, "arsivbq")) == "v":
+            click.echo_via_pager("\n".join(text.block(change, view._replace(colour=False, full=True))) + "\n")
         if key == "q":
             return decisions, True
+        if key == "b":
+            at, decisions = past.pop() if past else (at, decisions)
+            continue
+        past.append((at, decisions))
         if key in _KEYS:
             decisions = {**decisions, change.fingerprint: _KEYS[key]}
-    return spread(changes, decisions), False
+        if key == "i" and change.subject.kind != "call":
+            _print([_BLIND])
+        at += 1
+    return (known, True) if past and key == "q" else (spread(changes, decisions), False)
 
 
 def _all_accepted(one: Pending, decisions: Decisions) -> bool:
@@ -171,11 +191,11 @@ def _said(one: Settled, view: View) -> str:
     cassette = clip(one.cassette, view.width)
     numbers = {"accepted": one.accepted, "rejected": one.rejected, "ignored": one.ignored, "undecided": one.undecided}
     counted = ", ".join(f"{number} {what}" for what, number in numbers.items() if number) or "nothing left to decide"
+    noted = f"; {count(one.noted, 'accepted change')} noted in {view.ignore_file}" if one.noted else ""
     if one.outcome == "replaced":
-        return f"{cassette}: the new recording takes its place ({counted})"
+        return f"{cassette}: the new recording takes its place ({counted}){noted}"
     if one.outcome == "rejected":
-        kept = f"; {count(one.accepted, 'accepted change')} noted in {view.ignore_file}" if one.accepted else ""
-        return f"{cassette}: stays as it was ({counted}){kept}"
+        return f"{cassette}: stays as it was ({counted}){noted}"
     unknown = one.grave and not one.undecided
     why = "some of it is unknown; to accept that too: --accept-all" if unknown else "not complete"
     return f"{cassette}: still pending ({counted}): {why}"

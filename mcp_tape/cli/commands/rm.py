@@ -6,8 +6,8 @@ import os
 
 import click
 
+from ...start.outcome import say
 from ...transports.signals import tidied_up
-from .. import say
 from ..click_options import cassette_argument, json_option
 from ..output import echo_json
 

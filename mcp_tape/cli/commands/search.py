@@ -10,12 +10,12 @@ from itertools import islice
 import click
 
 from ...cassette.query import search as searching
-from ...cassette.query.rows import Row, frame_rows, whole_text
+from ...cassette.query.sessions import all_or_one
 from ...cassette.reader import Cassette
-from ...errors import CassetteError
-from .. import say
+from ...formats.lines import line_of
+from ...start.outcome import say
 from ..click_options import cassette_argument, json_option
-from ..lines import line_of, text_of
+from ..lines import text_of
 from ..output import Progress, can_write, columns, echo, echo_json, fit, frames_of, shows_colours, wide, writable
 
 _NO_LIMIT = 1_000
@@ -45,7 +45,7 @@ def command(file: str, words: tuple[str, ...], session: int | None, limit: int |
     """
     terms = searching.parse(" ".join(words))
     with Cassette(file) as cassette:
-        sessions = [s.id for s in cassette.each_session()] if session is None else [cassette.session(session).id]
+        sessions = all_or_one(cassette, session)
         with Progress(f"searching {file}", frames_of(cassette, sessions)) as progress:
             found = 0
             with closing(searching.search(cassette, terms, sessions, progress)) as hits:
@@ -58,7 +58,7 @@ def command(file: str, words: tuple[str, ...], session: int | None, limit: int |
 
 
 def _print(cassette: Cassette, hit: searching.Hit, terms: list[searching.Term], as_json: bool) -> None:
-    line = line_of(cassette, _row(cassette, hit, terms))
+    line = line_of(cassette, searching.row_of(cassette, hit, terms))
     if as_json:
         echo_json(line.as_json() | {"excerpt": hit.excerpt, "hits": [list(span) for span in hit.spans]})
         return
@@ -68,16 +68,6 @@ def _print(cassette: Cassette, hit: searching.Hit, terms: list[searching.Term], 
         echo(writable(fit(left, columns())))
         left, room = "  ", columns() - 4
     echo(f"{writable(left)}  {_marked(_in_sight(hit, room), room)}")
-
-
-def _row(cassette: Cassette, hit: searching.Hit, terms: list[searching.Term]) -> Row:
-    """Row of a hit; in a batch, of the message that has the words, if only one has them."""
-    rows = frame_rows(cassette, hit.session, hit.seq)
-    if not rows:
-        raise CassetteError(f"cannot read {cassette.path}: its index does not know frame {hit.seq}, which it has")
-    if len(rows) > 1:
-        return next((row for row in rows if searching.fits(whole_text(cassette, row), terms)), rows[0])
-    return rows[0]
 
 
 def _in_sight(hit: searching.Hit, room: int) -> searching.Hit:

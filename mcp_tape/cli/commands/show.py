@@ -12,16 +12,20 @@ from ...cassette.query import filters
 from ...cassette.query.filters import EVERYTHING, Filter
 from ...cassette.query.rows import Row, session_rows
 from ...cassette.reader import Cassette
-from .. import say
-from ..click_options import cassette_argument, json_option, session_option
+from ...errors import harmless
+from ...formats.lines import goes_without_saying, line_of
+from ...start.outcome import say
+from ..click_options import json_option, session_option
 from ..filter import filter_option
-from ..lines import echo_line, goes_without_saying, is_narrow, line_of
-from ..output import columns, echo, echo_json
+from ..lines import echo_line, is_narrow
+from ..newest import cassette_or_newest_argument
+from ..output import columns, echo, echo_json, writable
 
 
 @click.command(
     "show",
     epilog="\b\nExamples:\n"
+    "  mcp-tape show\n"
     "  mcp-tape show tape.db\n"
     "  mcp-tape show tape.db 12\n"
     "  mcp-tape show tape.db -f\n"
@@ -37,7 +41,7 @@ from ..output import columns, echo, echo_json
     "  id:7 session:2                the id of the call; the session\n"
     '  Bern "no such"                the text itself, in any case',
 )
-@cassette_argument
+@cassette_or_newest_argument
 @click.argument("seq", required=False, type=click.IntRange(min=0))
 @session_option
 @filter_option
@@ -53,6 +57,8 @@ def command(
     what needs a look: errors, calls without an answer, noise, stderr), id, what it is, size in bytes,
     content. An answer also says how it ended and how long it took. Lines are cut to the width of the
     terminal; --json and mcp-tape export have everything.
+
+    Without a file, the newest cassettes are offered: of this project, and of the clients that record.
 
     SEQ is the number of a line. It shows that exchange whole: the request, its answer, and what belongs
     to it in between; or one frame, where it belongs to none.
@@ -80,8 +86,10 @@ def show(file: str, session: int | None, as_json: bool, kept: Filter = EVERYTHIN
             if as_json:
                 echo_json(line_of(cassette, row, full=True).as_json())
                 continue
-            if several and row.session != last:
-                echo(f"session {row.session}", bold=True)
+            if row.session != last:
+                label = cassette.session(row.session).label
+                if several or label:
+                    echo(f"session {row.session}" + (f": {writable(harmless(label))}" if label else ""), bold=True)
             last = row.session
             if everything or not goes_without_saying(row):
                 echo_line(line_of(cassette, row, brief=is_narrow(width)), width)

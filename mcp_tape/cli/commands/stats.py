@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from ...cassette.query import stats
 from ...cassette.query.filters import Filter
+from ...cassette.query.sessions import all_or_one
 from ...cassette.query.stats import Figures
 from ...cassette.reader import Cassette
 from ...errors import count, harmless
+from ...formats.lines import duration
+from ...start.outcome import say
 from ...values import size_text
-from .. import say
 from ..click_options import cassette_argument, json_option
 from ..filter import filter_option
-from ..lines import duration
 from ..output import can_write, columns, echo, echo_json, fit, wide, writable
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _LONGEST_BAR = 40
+_ORDERS = ("tokens", "definition", "results", "calls", "name")  # of --context
 _HEAD = f"{'calls':>7}  {'errors':>6}  {'open':>5}  {'p50':>8}  {'p95':>8}  {'max':>8}  {'bytes':>7}     what"
 
 
@@ -28,27 +28,43 @@ _HEAD = f"{'calls':>7}  {'errors':>6}  {'open':>5}  {'p50':>8}  {'p95':>8}  {'ma
     epilog="\b\nExamples:\n"
     "  mcp-tape stats tape.db\n"
     "  mcp-tape stats tape.db --filter 'tool:* from:client'\n"
-    "  mcp-tape stats tape.db --session 2 --json",
+    "  mcp-tape stats tape.db --session 2 --json\n"
+    "  mcp-tape stats tape.db --context --sort results",
 )
 @cassette_argument
 @click.option("--session", type=int, metavar="N", help="Which session; default: all of them.")
 @filter_option
+@click.option("--context", is_flag=True, help="What each tool costs a model: its definition, its results.")
+@click.option("--sort", type=click.Choice(_ORDERS), help="Of --context, by what; default: tokens.")
 @json_option
-def command(file: str, session: int | None, kept: Filter, as_json: bool) -> None:
+def command(file: str, session: int | None, kept: Filter, context: bool, sort: str | None, as_json: bool) -> None:
     """How often each tool and method was called, and how long that took.
 
     A line is: calls, errors, calls without an answer, how long the answers took (half of them at most
     p50, 95 of 100 at most p95), bytes of requests and answers, and what was called: → by the client,
     ← by the server. Below it, how many answers took how long. A filter picks the calls by what `mcp-tape
     show` says of their requests.
+
+    With --context a line is one tool: calls, bytes and tokens of its definition, those of all its results, the
+    largest result, and its name. Tokens are an estimate: one for four ASCII characters, for two
+    letters of near alphabets, for one character of others.
     """
+    if context:
+        if kept.terms:
+            raise click.UsageError("--context counts every call: leave out --filter")
+        from ..context import show_context  # only where it is used
+
+        show_context(file, session, sort or _ORDERS[0], as_json)
+        return
+    if sort:
+        raise click.UsageError("--sort is for --context")
     with Cassette(file) as cassette:
-        sessions = [s.id for s in cassette.each_session()] if session is None else [cassette.session(session).id]
+        sessions = all_or_one(cassette, session)
         found = stats.tallies(cassette, sessions, kept)
     rows = stats.figures(found)
     if as_json:
         for row in rows:
-            echo_json(_as_json(row))
+            echo_json(row.as_json())
         return
     if not rows:
         kind = "calls that the filter keeps" if kept.terms else "calls"
@@ -59,11 +75,6 @@ def command(file: str, session: int | None, kept: Filter, as_json: bool) -> None
     for row in rows:
         echo(writable(fit(_line(row, width), width)), fg="red" if row.errors or row.unanswered else None)
     _echo_bars(stats.histogram(found), max(1, min(_LONGEST_BAR, width - 30)))
-
-
-def _as_json(row: Figures) -> dict[str, Any]:
-    times = {f"{name}_microseconds": getattr(row, name) for name in ("p50", "p95", "max")}
-    return {name: value for name, value in row._asdict().items() if name not in ("p50", "p95", "max")} | times
 
 
 def _line(row: Figures, width: int) -> str:

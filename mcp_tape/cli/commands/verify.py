@@ -13,11 +13,11 @@ import click
 from ...compare.judging import Comparison
 from ...errors import TapeError, count, pasted
 from ...options import RECORDING, WEB, words_for
+from ...start.outcome import say
 from ...values import check_session
-from .. import say
 from ..click_options import files as of_files
 from ..click_options import given_as
-from ..compare import AfterDashes, diff_options, fails, is_text, project_from, show
+from ..compare import AfterDashes, diff_options, fails, is_text, project_from, show, unused_in_all
 from .diff import _TIMEOUT
 
 if TYPE_CHECKING:
@@ -71,12 +71,15 @@ def command(ctx: click.Context, /, files: tuple[str, ...], quiet: bool, **given:
     codes, comparisons = [], list[Comparison]()
     with tidied_up(), tempfile.TemporaryDirectory(prefix="mcp-tape-verify-") as directory:
         for together in _by_file(found):
-            done = [_verified(plan, server, options, directory, project, given, quiet) for plan in together]
+            alone = len(found) == 1
+            done = [_verified(plan, server, options, directory, project, given, quiet, alone) for plan in together]
             codes += [_code(verified, comparison, project) for verified, comparison in done]
             codes.append(_after(together[0].path, done, given, quiet))
             comparisons += [comparison for _, comparison in done]
     if not is_text(given):
         show(comparisons, project, given)
+    elif len(comparisons) > 1 and (lines := unused_in_all(comparisons)):
+        say(f"unused in {os.path.relpath(project.ignore_path)}, by all of these: {', '.join(lines)}")
     ctx.exit(max(codes))
 
 
@@ -89,13 +92,20 @@ def _by_file(found: Sequence[Plan]) -> list[list[Plan]]:
 
 
 def _verified(
-    plan: Plan, server: Server, options: Options, directory: str, project: Project, given: dict[str, Any], quiet: bool
+    plan: Plan,
+    server: Server,
+    options: Options,
+    directory: str,
+    project: Project,
+    given: dict[str, Any],
+    quiet: bool,
+    alone: bool,
 ) -> tuple[Verified, Comparison]:
-    """Play a session and compare; for people, print the result at once."""
+    """Play a session and compare; for people, print the result at once. `alone`: there are no others."""
     verified = _play(plan, server, options, directory)
     comparison = _compared(verified, project, given)
     if is_text(given):
-        show(comparison, project, given)
+        show(comparison if alone else comparison._replace(unused=()), project, given)
     _report(verified, quiet)
     return verified, comparison
 
@@ -147,8 +157,8 @@ def _play(plan: Plan, server: Server, options: Options, directory: str) -> Verif
 
 def _code(verified: Verified, comparison: Comparison, project: Project) -> int:
     """Exit code of one session: 1 if something was found, or nothing was verified."""
-    if verified.failures or verified.said_nothing:
-        return 1
+    if project.fail_on == "never":
+        return int(bool(verified.said_nothing) or not any(comparison.compared.values()))
     # The same client saw it of the old server.
     return int(fails(comparison, project) or any(entry.grave and entry.is_new for entry in comparison.unknown))
 
@@ -179,19 +189,21 @@ def _report(verified: Verified, quiet: bool) -> None:
         say(f"{name}: left out: {skipped.request}, as {skipped.why}")
     if verified.said_nothing:
         say(f"{name}: {verified.said_nothing}")
-    if not quiet and not any(failure.kind != "unanswered" for failure in verified.failures):
+    if not quiet and all(failure.kind == "unanswered" or failure.is_late for failure in verified.failures):
         played = verified.requests - len(verified.skipped)
         say(f"{name}: {count(played, 'request')} played, {len(verified.skipped)} left out")
 
 
 def _named(file: str, options: Options) -> tuple[str, Options]:
-    """A cassette, perhaps with the session that is meant: `tape.db#3`."""
+    """A cassette, perhaps with the session or the server that is meant: `tape.db#3`, `tape.db#git`."""
     from ...compare.sources import parse
 
     place = parse(file)
     if place.revision is not None:
         raise click.UsageError(f"{file}: only a cassette on disk can be verified")
-    return place.path, options if place.path == file else options._replace(session=place.session)
+    if place.path == file:
+        return file, options
+    return place.path, options._replace(session=place.session, label=place.label)
 
 
 def _server(given: dict[str, Any]) -> Server:

@@ -5,6 +5,9 @@ Owns what counts as a difference. Knows neither levels of a project nor what it 
     server              protocol versions, capabilities, extensions, instructions, the version number
     tools               tools: their schemas, hints and texts
     resources_prompts   resources, resource templates and prompts
+    skills              skills: their frontmatter, and their files by digest
+    wording             what a model reads: new text that tries to steer it, definitions that grew
+    evidence            what the recorded calls say about a difference of the surface
     calls               the calls of two recordings, in pairs, and what came beside them
     answers             the two answers of a pair: success, kind, content
     server_requests     the requests that a server makes of its client: sampling, elicitation, roots

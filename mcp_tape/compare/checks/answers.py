@@ -10,10 +10,11 @@ from ...wire import jsontext, protocol
 from ...wire.jsontext import Path
 from ...wire.match import differences
 from ..changes import ABSENT, Difference, Found, Subject, of
-from ..minted.binding import general
+from ..minted.binding import general, without_made_up
 from ..minted.uses import same_inputs
 from ..rules import Level
 from .json_values import Same, compare_shapes, compare_values, kind_of, under_old_names
+from .skills import compare_skill
 
 _MADE_UP = ("string", "number")
 _NOT_FOUND = (protocol.RESOURCE_NOT_FOUND, protocol.INVALID_PARAMS)  # a resource, in both eras
@@ -40,6 +41,9 @@ def compare_answers(method: str, name: str | None, old: Any, new: Any, same: Sam
         messages = before.get("messages"), after.get("messages")
         found = compare_values(*messages, ("result", "messages"), same, "prompt-messages-changed")
         yield from of(Subject("prompt", name or ""), found)
+    elif method == protocol.SKILL:
+        entries = (entry if isinstance(entry := result.get("skill"), dict) else {} for result in (before, after))
+        yield from of(Subject("skill", name or ""), compare_skill(*entries))
     elif method == protocol.READ:
         yield from _read(call, Subject("resource", name or ""), before, after, same)
     else:
@@ -203,7 +207,8 @@ def _content(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[D
     elif len(before) != len(after):
         text, another = (_words(blocks) for blocks in (before, after))
         if not same(path, text, another):
-            yield Difference("call-text-changed", path, text, another, f"{len(before)} → {len(after)} blocks")
+            note, marks = f"{len(before)} → {len(after)} blocks", without_made_up(text, another)
+            yield Difference("call-text-changed", path, text, another, note, marks=marks)
     else:
         for at, (one, other) in enumerate(zip(before, after, strict=True)):
             if one != other and not (_repeats(one, old) and _repeats(other, new)):
@@ -241,7 +246,7 @@ def _block(old: Any, new: Any, path: Path, same: Same) -> Iterator[Difference]:
     one, other = (protocol.member(block, "text") for block in (old, new))
     if isinstance(one, str) and isinstance(other, str):
         if one != other and not _same_text((*path, "text"), one, other, same):
-            yield Difference("call-text-changed", (*path, "text"), one, other)
+            yield Difference("call-text-changed", (*path, "text"), one, other, marks=without_made_up(one, other))
     elif old != new:
         yield from compare_values(_without_data(old), _without_data(new), path, same)
 

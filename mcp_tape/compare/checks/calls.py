@@ -20,6 +20,7 @@ from ..rules import Level
 from ..surface import LISTS, SURFACE, Surface
 from .answers import compare_answers, compare_caching, compare_envelopes
 from .server_requests import compare_questions
+from .wording import compare_results
 
 _NOT_MISSED = SURFACE | {protocol.PING, protocol.SET_LEVEL, protocol.LISTEN, protocol.TASK}
 _FINE = ("ok", "input-required")
@@ -94,6 +95,7 @@ class Calls:
         if method not in SURFACE:
             found = compare_answers(method, pair.old.name, old, new, partial(self._bound.same, title))
             yield from self._promised(pair, found, new)
+            yield from of(Subject("call", title), compare_results(old, new))
         elif method in LISTS:
             yield from of(Subject("call", title), compare_caching(old, new))
 
@@ -112,15 +114,19 @@ class Calls:
                 yield general(path)
 
     def _promised(self, pair: Pair, found: Iterator[Found], new: Any) -> Iterator[Found]:
-        """Lower the level where a member went that the old output schema calls optional: nobody may rely on it."""
+        """Lower the level where a member went that the old output schema calls optional, or leaves out: nobody may rely
+        on it."""
         schema = _output_schema(self._surfaces[0], pair.old.name) if pair.old.method == protocol.CALL else None
         fits: bool | None = None
         for subject, one in found:
             if schema is not None and one.rule == "call-structured-shape-changed" and one.level != "info":
-                from .output_schema import covers, violations
+                from .output_schema import covers, leaves_out, violations
 
                 fits = not any(violations(schema, new)) if fits is None else fits
-                one = one._replace(level="info") if fits and covers(schema, one.path[2:]) else one
+                if one.after is ABSENT and leaves_out(schema, one.path[2:]):
+                    one = one._replace(level="info", note=f"{one.note}; the old output schema does not have it")
+                elif fits and covers(schema, one.path[2:]):
+                    one = one._replace(level="info")
             yield subject, one
 
     def _violations(self, pair: Pair, differ: bool) -> Iterator[Difference]:
@@ -182,7 +188,8 @@ class Calls:
         for method in sorted(set(had) ^ set(has)):
             rule = "notification-missing" if method in had else "notification-added"
             if method != protocol.PROGRESS:
-                yield SERVER, _comes(rule, method, had, has)
+                found = _comes(rule, method, had, has)
+                yield SERVER, found._replace(level="info" if method == protocol.LOGGED else None)  # no contract
 
     def _progress(self, pair: Pair, old: Counter[str], new: Counter[str]) -> Iterator[Found]:
         before, after = old[protocol.PROGRESS], new[protocol.PROGRESS]

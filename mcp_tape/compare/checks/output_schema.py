@@ -55,10 +55,26 @@ def _wrong(error: exceptions.ValidationError) -> Any:
 
 def covers(schema: Any, path: Path) -> bool:
     """Return whether a schema constrains a place, and does not leave it open."""
-    document, schemas = Document(schema), [schema]
+    return any(isinstance(one, dict) and one for one in _at(Document(schema), schema, path))
+
+
+def leaves_out(schema: Any, path: Path) -> bool:
+    """Return whether a schema names the members of an object, and not this one: it was never promised, or forbidden."""
+    if not path:
+        return False
+    document = Document(schema)
+    holders = [every for one in _at(document, schema, path[:-1]) for every in _every(document, one)]
+    named = any(isinstance(holder.get("properties"), dict) and holder["properties"] for holder in holders)
+    known = any(True for holder in holders for _ in _below(holder, path[-1]))
+    return named and not known and not any("patternProperties" in holder for holder in holders)
+
+
+def _at(document: Document, schema: Any, path: Path) -> list[Any]:
+    """The schemas that hold at a path of a value."""
+    schemas = [schema]
     for step in path:
         schemas = [below for one in schemas for every in _every(document, one) for below in _below(every, step)]
-    return any(isinstance(one, dict) and one for one in schemas)
+    return schemas
 
 
 def _every(document: Document, schema: Any, left: int = _DEEPEST) -> Iterator[dict[str, Any]]:

@@ -6,42 +6,47 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ..changes import ABSENT, Difference, Found, Subject, of
+from ..changes import ABSENT, NOTHING, Difference, Found, Subject, of
 from ..rules import Level
-from .tools import differing
+from .tools import differing, stated
 
 Item = dict[str, Any]
 Items = dict[str, Item]
 Compare = Callable[[Item, Item], Iterable[Difference]]
+_WITH_RULES = {"mimeType", "arguments"}
 _VARIABLE = re.compile(r"\{[+#./;?&]?([^{}]*)\}")
 _QUERY = re.compile(r"\{[?&][^{}]*\}")
 
 
 def compare_resources(old: Items, new: Items) -> Iterator[Found]:
-    return _compare("resource", ("resource-removed", "resource-added"), old, new, _resource)
+    return compare_items("resource", ("resource-removed", "resource-added"), old, new, _resource)
 
 
 def compare_templates(old: Items, new: Items) -> Iterator[Found]:
     """Compare templates by their URI; one whose URI changed is known by its name."""
     moved = {uri: other for uri in old if uri not in new for other in new if _is_moved(old[uri], new[other], old)}
-    return _compare("template", ("resource-template-removed", "resource-template-added"), old, new, _template, moved)
+    return compare_items(
+        "template", ("resource-template-removed", "resource-template-added"), old, new, _template, moved
+    )
 
 
 def compare_prompts(old: Items, new: Items) -> Iterator[Found]:
-    return _compare("prompt", ("prompt-removed", "prompt-added"), old, new, _prompt)
+    return compare_items("prompt", ("prompt-removed", "prompt-added"), old, new, _prompt)
 
 
-def _compare(
+def compare_items(
     kind: str, rules: tuple[str, str], old: Items, new: Items, differences: Compare, moved: Mapping[str, str] = {}
 ) -> Iterator[Found]:
     """Compare two lists, item by item. `moved`: old keys of items that have another one now."""
     for key, item in old.items():
         other = key if key in new else moved.get(key)
-        found = [Difference(rules[0])] if other is None else differences(item, new[other])
-        yield from of(Subject(kind, key), found)
+        if other is None:
+            yield Subject(kind, key), Difference(rules[0], (), stated(item), marks=NOTHING)
+        else:
+            yield from of(Subject(kind, key), differences(item, new[other]))
     for key in new:
         if key not in old and key not in moved.values():
-            yield Subject(kind, key), Difference(rules[1])
+            yield Subject(kind, key), Difference(rules[1], (), ABSENT, stated(new[key]))
 
 
 def _resource(old: Item, new: Item) -> Iterator[Difference]:
@@ -106,10 +111,14 @@ def _argument(old: Item, new: Item, path: tuple[str, str]) -> Iterator[Differenc
     if before != after:
         rule = "prompt-argument-became-required" if after else "prompt-argument-relaxed"
         yield Difference(rule, (*path, "required"), before, after)
-    for member in ("title", "description"):
-        yield from differing("prompt-description-changed", old, new, member, path)
+    for member in dict.fromkeys([*old, *new]):
+        if member not in ("name", "required"):
+            yield from differing("prompt-description-changed", old, new, member, path)
 
 
 def _texts(rule: str, old: Item, new: Item) -> Iterator[Difference]:
-    for member in ("name", "title", "description"):
-        yield from differing(rule, old, new, member)
+    yield from differing(rule, old, new, "name")
+    before, after = stated(old), stated(new)
+    for member in dict.fromkeys([*before, *after]):
+        if member not in _WITH_RULES:
+            yield from differing(rule, before, after, member)

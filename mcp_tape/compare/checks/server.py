@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ...wire import protocol
 from ...wire.jsontext import Path
 from ..changes import ABSENT, Difference
 from ..rules import Level
-from ..surface import Surface
+from ..surface import NO_METHOD, Surface
 
 _EXTENSIONS = "extensions"
+_NEVER_WORKED = "it never worked: the server knew no list of it"
 _KNOWN = {"experimental", "logging", "completions", "prompts", "resources", "tools", "tasks"}
 # Promises below a capability that have a rule of their own.
 _PROMISES = {"listChanged": "capability-list-changed-removed", "subscribe": "capability-subscribe-removed"}
@@ -20,13 +22,21 @@ _PROMISES = {"listChanged": "capability-list-changed-removed", "subscribe": "cap
 def compare_server(old: Surface, new: Surface) -> Iterator[Difference]:
     yield from _versions(old, new)
     if old.capabilities is not None and new.capabilities is not None:
-        yield from _capabilities(old.capabilities, new.capabilities, ("capabilities",))
+        for found in _capabilities(old.capabilities, new.capabilities, ("capabilities",)):
+            yield found._replace(level="info", note=_NEVER_WORKED) if _never_worked(found, old) else found
         yield from _extensions(old.capabilities.get(_EXTENSIONS), new.capabilities.get(_EXTENSIONS))
         yield from _instructions(old.instructions, new.instructions)
     if old.name and new.name and old.name != new.name:
         yield Difference("server-name-changed", ("serverInfo", "name"), old.name, new.name)
     if new.unsteady and not old.unsteady:
         yield Difference("tool-list-nondeterministic", ("tools",))
+
+
+def _never_worked(found: Difference, old: Surface) -> bool:
+    """True for a capability that was promised, and of which no list could be had."""
+    kinds = [kind for kind in protocol.KINDS if found.path == ("capabilities", kind.capability)]
+    asked = [kind for kind in kinds if old.lists[kind.method].pages or old.lists[kind.method].why == NO_METHOD]
+    return found.rule == "capability-removed" and bool(asked) and all(map(old.has_none, asked))
 
 
 def _versions(old: Surface, new: Surface) -> Iterator[Difference]:

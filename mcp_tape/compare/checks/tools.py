@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ...model.characters import spelled
 from ...wire import jsontext, protocol
-from ..changes import ABSENT, SERVER, Difference, Found, Subject, of
+from ..changes import ABSENT, NOTHING, SERVER, Difference, Found, Subject, of
 from ..rules import Level
 from ..schemas import compare_input, compare_output
+from .wording import compare_texts
 
 Tools = dict[str, dict[str, Any]]
 # The defaults of the hints, which are the worse values, and the rules for becoming so:
@@ -20,6 +22,7 @@ _HINTS = {
     "idempotentHint": (False, "tool-lost-idempotent"),
     "openWorldHint": (True, "tool-became-open-world"),
 }
+_KEYS = {"name", "uri", "uriTemplate"}
 _WITH_RULES = {"name", "description", "title", "icons", "inputSchema", "outputSchema", "annotations", "execution"}
 
 
@@ -30,12 +33,13 @@ def compare_tools(old: Tools, new: Tools) -> Iterator[Found]:
         if name in new:
             yield from of(subject, _compare(tool, new[name]))
         elif name in renamed:
-            yield subject, Difference("tool-renamed", (), name, renamed[name], f"probably {renamed[name]} now")
+            yield subject, Difference("tool-renamed", (), name, renamed[name], f"probably {spelled(renamed[name])} now")
+            yield from of(subject, _compare(tool, new[renamed[name]]))
         else:
-            yield subject, Difference("tool-removed")
+            yield subject, Difference("tool-removed", (), stated(tool), marks=NOTHING)
     for name in new:
         if name not in old and name not in renamed.values():
-            yield Subject("tool", name), Difference("tool-added")
+            yield Subject("tool", name), Difference("tool-added", (), ABSENT, stated(new[name]))
     before, after = ([name for name in tools if name in old and name in new] for tools in (old, new))
     if before != after:
         yield SERVER, Difference("tool-order-changed", ("tools",), before, after)
@@ -69,7 +73,9 @@ def _compare(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
     yield from _texts(old, new)
     yield from _hints(old.get("annotations"), new.get("annotations"))
     yield from _task_support(old, new)
-    yield from _prefixed("inputSchema", compare_input(*(_arguments(tool.get("inputSchema")) for tool in (old, new))))
+    found = list(compare_input(*(_arguments(tool.get("inputSchema")) for tool in (old, new))))
+    yield from _prefixed("inputSchema", found)
+    yield from _prefixed("inputSchema", compare_texts(old.get("inputSchema"), new.get("inputSchema"), found))
     yield from _output(old.get("outputSchema"), new.get("outputSchema"))
 
 
@@ -85,10 +91,21 @@ def _texts(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
     for name in dict.fromkeys([*old, *new]):
         if name not in _WITH_RULES:
             yield from differing("tool-meta-changed", old, new, name)
-    before, after = (_object(tool.get("annotations")) for tool in (old, new))
-    for name in dict.fromkeys([*before, *after]):
-        if name not in _HINTS and name != "title":
-            yield from differing("tool-meta-changed", before, after, name, ("annotations",))
+    # A title among the annotations is the tool's where it has no other.
+    second = {"title"} if old.get("title") and new.get("title") else set()
+    for member, known in (("annotations", {*_HINTS, "title"} - second), ("execution", {"taskSupport"})):
+        before, after = (_object(tool.get(member)) for tool in (old, new))
+        for name in dict.fromkeys([*before, *after]):
+            if name not in known:
+                yield from differing("tool-meta-changed", before, after, name, (member,))
+
+
+def stated(item: dict[str, Any]) -> dict[str, Any]:
+    """What is told about an item, but for its name, and for the size and time of its content, which is data."""
+    told = {member: value for member, value in item.items() if member not in _KEYS and member != "size"}
+    annotations = _object(told.pop("annotations", None))
+    annotations = {member: value for member, value in annotations.items() if member != "lastModified"}
+    return told | ({"annotations": annotations} if annotations else {})
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -137,8 +154,10 @@ def _output(old: Any, new: Any) -> Iterator[Difference]:
     elif old is not None and new is None:
         yield Difference("output-schema-removed", ("outputSchema",), old, ABSENT)
     elif old is not None:
-        yield from _prefixed("outputSchema", compare_output(old, new))
+        found = list(compare_output(old, new))
+        yield from _prefixed("outputSchema", found)
+        yield from _prefixed("outputSchema", compare_texts(old, new, found))
 
 
-def _prefixed(member: str, found: Iterator[Difference]) -> Iterator[Difference]:
+def _prefixed(member: str, found: Iterable[Difference]) -> Iterator[Difference]:
     return (difference._replace(path=(member, *difference.path)) for difference in found)

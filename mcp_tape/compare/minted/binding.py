@@ -62,6 +62,13 @@ def is_made_up(value: Any) -> bool:
     return isinstance(value, str) and masked(value, made_up(value), ("", "")) == "" != value
 
 
+def without_made_up(old: str, new: str) -> tuple[str, str]:
+    """Two texts with signs for what was made up in one of them and is not in the other."""
+    one, other = made_up_in_both(old, new)
+    before, after = ([made for made in one if made.text not in new], [made for made in other if made.text not in old])
+    return masked(old, before, _SIGNS), masked(new, after, _SIGNS)
+
+
 def made_up_in(text: str) -> list[str]:
     return [found.text for found in made_up(text)]
 

@@ -1,12 +1,13 @@
 """Reports: a comparison as text for people, pull requests, browsers and CI.
 
 Equal comparisons give equal text. A cassette may be a stranger's: each form shows what it says, and none acts on it.
-Every form ends with a line break, and all but JSON cut long values.
+Every form ends with a line break. Only text cuts long values, in the middle, and Markdown what no comment can hold.
 
     text           for a terminal
     markdown       for a comment on a pull request
     html           one page, for a browser
     junit          XML, for CI
+    sarif          for code scanning
     github         workflow commands, for GitHub Actions
     before_after   the two values of a change, as few lines
     wording        the words that all forms share
@@ -19,8 +20,8 @@ from collections.abc import Callable, Iterable, Sequence
 from ...formats.pretty import json_line
 from ..judging import Comparison
 from ..rules import Level
-from . import github, html, junit, markdown, text
-from .wording import View
+from . import github, html, junit, markdown, sarif, text
+from .wording import View, file_of
 
 _Lines = Iterable[str]
 _FORMS: dict[str, Callable[[Comparison, View], _Lines]] = {
@@ -30,7 +31,11 @@ _FORMS: dict[str, Callable[[Comparison, View], _Lines]] = {
     "github": github.report,
 }
 # Forms of which there can be only one in a file.
-_WHOLE: dict[str, Callable[[Sequence[Comparison], View], _Lines]] = {"html": html.report, "junit": junit.report}
+_WHOLE: dict[str, Callable[[Sequence[Comparison], View], _Lines]] = {
+    "html": html.report,
+    "junit": junit.report,
+    "sarif": sarif.report,
+}
 _BETWEEN = {"text": "\n", "markdown": "\n"}
 FORMATS = (*_FORMS, *_WHOLE)
 
@@ -44,22 +49,26 @@ def render(
     fail_on: Level | None = "error",
     file: str | None = None,
     ignore_file: str = ".mcp-tape-ignore",
+    full: bool = False,
+    level: Level = "info",
+    verdict: Callable[[Comparison], str] = lambda comparison: "",
 ) -> str:
     """Render a comparison, or several, in one of FORMATS.
 
     `colour` and `width` are for text, `fail_on` for JUnit (None: never). `file`: the cassette that annotations point
-    at. `ignore_file`: the file that the text names for accepting changes.
+    at. `ignore_file`: the file that the text names for accepting changes. `full`: the text cuts nothing,
+    `level`: it shows no lesser changes, `verdict`: its last line.
     """
     comparisons = [comparison] if isinstance(comparison, Comparison) else comparison
-    view = View(colour, width, fail_on, file, ignore_file)
+    view = View(colour, width, fail_on, file, ignore_file, full, level)
     if format in _WHOLE:
         return _joined(_WHOLE[format](comparisons, view))
-    return _BETWEEN.get(format, "").join(_joined(_FORMS[format](one, _at(one, view))) for one in comparisons)
+    return _BETWEEN.get(format, "").join(_joined(_FORMS[format](one, _at(one, view, verdict))) for one in comparisons)
 
 
 def _joined(lines: _Lines) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _at(comparison: Comparison, view: View) -> View:
-    return view._replace(file=comparison.cassette.rpartition("#")[0]) if comparison.cassette else view
+def _at(comparison: Comparison, view: View, verdict: Callable[[Comparison], str]) -> View:
+    return view._replace(verdict=verdict(comparison), file=file_of(comparison, view))

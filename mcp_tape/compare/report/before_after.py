@@ -22,6 +22,10 @@ class Cut(NamedTuple):
     width: int
 
 
+WHOLE = Cut(1 << 30, 1 << 30)
+PLENTY = Cut(10_000, 100_000)  # more than anybody writes, and less than endless
+
+
 class Row(NamedTuple):
     """One line: of the old, of the new, of both, or a word about what is left out."""
 
@@ -50,13 +54,28 @@ def rows(change: Change, cut: Cut) -> list[Row]:
     text = is_text(change)
     old, new = _trimmed(_lines(change.before, text), _lines(change.after, text))
     found = list(_rows(old[:_MOST], new[:_MOST], cut))
-    more = sum(row.sign != "…" for row in found[cut.lines :])
-    more += max(0, len(old) - _MOST) + max(0, len(new) - _MOST)
-    return [*found[: cut.lines], Row("…", count(more, "more line"))] if more else found[: cut.lines]
+    found += [Row("-", clip(line, cut.width)) for line in old[_MOST:]]
+    found += [Row("+", clip(line, cut.width)) for line in new[_MOST:]]
+    return found if len(found) <= cut.lines + 1 else _without_middle(found, cut.lines)
+
+
+def _without_middle(found: list[Row], lines: int) -> list[Row]:
+    """The first and the last of many lines: what comes last may be what matters."""
+    last = lines // 3
+    more = sum(row.sign != "…" for row in found[lines - last : len(found) - last])
+    return [*found[: lines - last], Row("…", count(more, "more line")), *found[len(found) - last :]]
 
 
 def _lines(side: Any, text: bool) -> list[str]:
-    return [] if side is ABSENT else side.split("\n") if text else [jsontext.compact(side)]
+    if side is ABSENT:
+        return []
+    if isinstance(side, dict) and side:  # what came, went or changed as a whole: member by member
+        return [line for name, value in side.items() for line in _member(name, value)]
+    return side.split("\n") if text else [jsontext.compact(side)]
+
+
+def _member(name: str, value: Any) -> list[str]:
+    return f"{name}: {value if isinstance(value, str) else jsontext.compact(value)}".split("\n")
 
 
 def _alike(old: Sequence[str], new: Sequence[str]) -> int:

@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from ..changes import Change
 from ..judging import Comparison, Unknown
 from . import wording
-from .before_after import Cut, rows
+from .before_after import PLENTY, rows
 from .wording import View, clip
 
 _COMMANDS = {"error": "error", "warn": "warning", "info": "notice"}
 _ORDER = ("::err", "::war", "::not")
-_CUT = Cut(12, 200)
-_LONGEST = 400
+_LONGEST = PLENTY.width  # a cut value cannot be judged
 
 
 def report(comparison: Comparison, view: View) -> list[str]:
@@ -36,7 +35,7 @@ def _annotation(change: Change, view: View) -> str:
     title = f"{change.rule}: {wording.subject(change)}{wording.times(change)}"
     where = ": ".join(filter(None, (wording.place(change, _LONGEST), clip(change.note, _LONGEST))))
     accept = f"Accept it: echo {change.fingerprint} >> {view.ignore_file}" if wording.may_be_accepted(change) else ""
-    said = [where, *map(str, rows(change, _CUT)), accept]
+    said = [where, *map(str, rows(change, PLENTY)), accept]
     return _command(_COMMANDS[change.level], title, "\n".join(filter(None, said)), view)
 
 

@@ -11,11 +11,10 @@ from ..changes import ABSENT, Change
 from ..judging import Comparison
 from ..rules import LEVELS, RULES, Level
 from . import wording
-from .before_after import Cut, Row, rows
+from .before_after import PLENTY, Row, rows
 from .wording import View, clip
 
-_CUT = Cut(200, 1000)
-_LONGEST = 1000
+_LONGEST = PLENTY.width  # a cut value cannot be judged
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _PLURALS: dict[Level, str] = {"error": "Errors", "warn": "Warnings", "info": "Compatible changes"}
 
@@ -99,7 +98,7 @@ def _change(change: Change) -> Iterator[str]:
 
 def _pair(change: Change) -> Iterator[str]:
     """Side by side, or one below the other where there is no room; only what is there."""
-    found = rows(change, _CUT)
+    found = rows(change, PLENTY)
     yield '<div class="pair">'
     yield from _side("Before", "-", found) if change.before is not ABSENT else ()
     yield from _side("After", "+", found) if change.after is not ABSENT else ()

@@ -10,11 +10,10 @@ from typing import NamedTuple
 from ..changes import Change
 from ..judging import Comparison, LeftOut, Unknown
 from . import wording
-from .before_after import Cut, rows
+from .before_after import PLENTY, rows
 from .wording import View, clip
 
-_CUT = Cut(40, 400)
-_LONGEST = 1000
+_LONGEST = PLENTY.width  # a cut value cannot be judged
 
 
 class _Case(NamedTuple):
@@ -99,7 +98,7 @@ def _failure(change: Change) -> str:
 def _body(change: Change) -> str:
     head = f"{change.level} [{change.rule}]  {wording.subject(change)}  {change.fingerprint}{wording.times(change)}"
     where = "   ".join(filter(None, (wording.place(change, _LONGEST), clip(change.note, _LONGEST))))
-    return "\n".join(filter(None, (head, where, *map(str, rows(change, _CUT)))))
+    return "\n".join(filter(None, (head, where, *map(str, rows(change, PLENTY)))))
 
 
 def _summary(comparison: Comparison) -> Iterator[str]:

@@ -9,15 +9,16 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 
-from ..changes import ABSENT, Change
+from ..changes import Change, canonical
 from ..judging import Comparison
 from ..rules import Level
 from . import wording
-from .before_after import Cut, one_line, rows
+from .before_after import WHOLE, Cut, one_line, rows
 from .wording import View, clip
 
-_CUT = Cut(40, 300)
-_LONGEST = 300
+_CUT = Cut(40, 300)  # of what is too long for a comment
+_LONGEST = 1000
+_LARGEST = 20_000  # characters of one change
 _SHORT = 80
 _ROOM = 60_000  # GitHub takes 65,536 characters
 _HEADINGS: dict[Level, str] = {"error": "❌ {}", "warn": "⚠️ {}", "info": "ℹ️ {}"}
@@ -66,12 +67,14 @@ def _block(change: Change) -> Iterator[str]:
     where = " — ".join(filter(None, [*said, _code(wording.visible(value)) if short and value else ""]))
     if where:
         yield f"  <br>{where}"
-    if not short and (change.before is not ABSENT or change.after is not ABSENT):
+    if not short and canonical(change.before) != canonical(change.after):
         yield from (f"  {line}".rstrip() for line in _folded(change))
 
 
 def _folded(change: Change) -> Iterator[str]:
-    lines = [str(row) for row in rows(change, _CUT)]
+    lines = [str(row) for row in rows(change, WHOLE)]
+    if sum(map(len, lines)) > _LARGEST:
+        lines = [str(row) for row in rows(change, _CUT)]
     fence = "`" * max(3, 1 + _longest_run("\n".join(lines)))
     yield from ("<details><summary>before and after</summary>", "", f"{fence}diff")
     yield from (*lines, fence, "", "</details>")

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from itertools import groupby
 
 from ...wire.jsontext import compact
-from ..changes import ABSENT, Change
+from ..changes import ABSENT, Change, canonical
 from ..judging import Comparison
+from ..rules import LEVELS
 from . import wording
-from .before_after import Cut, is_text, one_line, rows
+from .before_after import WHOLE, Cut, is_text, one_line, rows
 from .wording import View, clip
 
 _INDENT = " " * 8
 _NARROWEST = 40
 _MOST_LINES = 12
+_SEVERAL = 3  # from which on equal changes are one group
+_MOST_NAMED = 3
+_SHORT = 200  # characters of two values on one line
 _MOST_ALIKE = 50  # of a tool that always fails, one need not read a thousand calls
+_WORDS = re.compile(r"[\W_]")
 _COLOURS = {"error": "31", "warn": "33", "info": "36", "loud": "1;31", "-": "31", "+": "32", "dim": "2"}
 
 
@@ -43,13 +49,38 @@ def listing(comparison: Comparison, view: View) -> Iterator[str]:
     """The changes, without what can be done about them."""
     view = view._replace(width=max(_NARROWEST, view.width))
     yield from top(comparison, view)
-    columns = _columns(comparison.changes, view.width)
-    for _, group in groupby(comparison.changes, key=lambda change: (change.level, change.rule, change.subject)):
+    changes = comparison.at_least(view.level)
+    columns = _columns(changes, view.width)
+    several = {} if view.full else _of_several(changes)
+    told = [change for change in changes if several.get(change.fingerprint, [change])[0] is change]
+    for _, group in groupby(told, key=lambda change: (change.level, change.rule, change.subject)):
         alike = list(group)
         for change in alike[:_MOST_ALIKE]:
             yield from block(change, view, columns)
+            yield from _others(several.get(change.fingerprint, []), view)
         if len(alike) > _MOST_ALIKE:
             yield f"{_INDENT}and {len(alike) - _MOST_ALIKE} more like these; to see all: --format json"
+
+
+def _of_several(changes: tuple[Change, ...]) -> dict[str, list[Change]]:
+    """Changes that are the same in several subjects, by the fingerprint of each; calls are each of their own."""
+    groups: dict[tuple[str | bytes, ...], list[Change]] = {}
+    for change in changes:
+        if change.subject.kind not in ("call", "server") and change.path != "$":
+            keyword = change.path.rpartition(".")[2]
+            key = (change.level, change.rule, keyword, change.note, canonical(change.before), canonical(change.after))
+            groups.setdefault(key, []).append(change)
+    several = [group for group in groups.values() if len(group) >= _SEVERAL]
+    return {change.fingerprint: group for group in several for change in group}
+
+
+def _others(group: list[Change], view: View) -> Iterator[str]:
+    """The other subjects of the same change, each with its fingerprint."""
+    names = [f"{wording.subject(change)} {change.fingerprint}" for change in group[1:]]
+    shown = ", ".join(names[:_MOST_NAMED])
+    if names:
+        more = f" and {len(names) - _MOST_NAMED} more; to see all: --full" if len(names) > _MOST_NAMED else ""
+        yield f"{_INDENT}the same in {shown}{more}"
 
 
 def _columns(changes: tuple[Change, ...], width: int) -> tuple[int, int]:
@@ -60,7 +91,8 @@ def _columns(changes: tuple[Change, ...], width: int) -> tuple[int, int]:
 
 
 def _details(change: Change, view: View) -> Iterator[str]:
-    room = view.width - len(_INDENT)
+    cut = WHOLE if view.full else Cut(_MOST_LINES, view.width - len(_INDENT) - 2)
+    room = cut.width if view.full else view.width - len(_INDENT)
     place, note = wording.place(change, room), clip(change.note, room)
     value = _short(change, room)
     joined = "   ".join(filter(None, (place, note or value)))
@@ -70,10 +102,28 @@ def _details(change: Change, view: View) -> Iterator[str]:
         yield from filter(None, (place, note or value))
     if value:
         yield from [value] if note and not _says_all(change) else ()
-    elif not note or is_text(change) or ABSENT not in (change.before, change.after):
-        # What a note says of a value that came or went is enough.
-        for row in rows(change, Cut(_MOST_LINES, room - 2)):
+    elif not note or is_text(change) or ABSENT not in (change.before, change.after) or _says_more(change):
+        # What a note says of a value that came or went may be enough.
+        for row in rows(change if view.full else _brief(change), cut):
             yield _styled(str(row), row.sign if row.sign in _COLOURS else "", view)
+
+
+def _brief(change: Change) -> Change:
+    """A change; of a subject that is gone only how it was described."""
+    if change.path != "$" or change.after is not ABSENT or not isinstance(change.before, dict):
+        return change
+    known = {"description": change.before["description"]} if "description" in change.before else ABSENT
+    return change._replace(before=known)
+
+
+def _says_more(change: Change) -> bool:
+    """True if a schema that came or went has more than its type and a title like its name."""
+    schema = change.before if change.after is ABSENT else change.after
+    if not isinstance(schema, dict):
+        return False
+    name = _WORDS.sub("", change.path.rpartition(".")[2]).lower()
+    titled = _WORDS.sub("", str(schema.get("title", ""))).lower() == name
+    return not schema.keys() <= ({"type", "title"} if titled else {"type"})
 
 
 def _says_all(change: Change) -> bool:
@@ -84,17 +134,23 @@ def _says_all(change: Change) -> bool:
 
 def _short(change: Change, room: int) -> str | None:
     value = one_line(change)
-    return clip(value, room) if value is not None and len(value) <= room else None
+    return clip(value, room) if value is not None and len(value) <= min(room, _SHORT) else None
 
 
 def report(comparison: Comparison, view: View) -> Iterator[str]:
     yield from listing(comparison, view)
     if comparison.ignored:
         yield f"{view.ignore_file}: {wording.count(len(comparison.ignored), 'change')} ignored"
-    for line in comparison.unused:
-        yield _styled(wording.unused(line), "warn", view)
+    if comparison.unused:
+        yield _styled(wording.unused_lines(comparison, view), "warn", view)
     if worst := wording.to_accept(comparison):
         yield f"Accept one:  echo {worst.fingerprint} >> {shlex.quote(view.ignore_file)}"
+    left_out = comparison.changes[len(comparison.at_least(view.level)) :]
+    if left_out:
+        levels = ", ".join(f"{number} {one}" for one in LEVELS if (number := sum(c.level == one for c in left_out)))
+        yield f"Not shown: {levels}; to see them: --level info"
+    if view.verdict:
+        yield view.verdict
 
 
 def _styled(text: str, style: str, view: View) -> str:

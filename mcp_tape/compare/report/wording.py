@@ -7,11 +7,22 @@ from typing import NamedTuple
 
 from ...errors import count as count
 from ...errors import harmless
+from ...model.characters import spelled
 from ..changes import Change
 from ..judging import Comparison
 from ..rules import LEVELS, Level
 
 _LONGEST_NAME = 120
+_MOST_UNUSED = 3
+_NARROWEST = 30  # room for a beginning, an end and what is between
+_WORTH_READING = 20  # times as long as can be shown
+# What counts as printable, and is not seen: selectors of variants, but for the one that gives an emoji its colours, and
+# letters without a shape. https://www.unicode.org/reports/tr44/#Default_Ignorable_Code_Point
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]"
+    "|(?<![#*0-9\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])\ufe0f"
+)
+_STEP = re.compile(r"[^.\[\]'\"$ ]+")
 _TRAILING = re.compile(r" $")
 # What GitHub's runner takes for a command: the one at the start of a line, behind blanks, too, the other anywhere.
 # https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs
@@ -26,12 +37,23 @@ class View(NamedTuple):
     fail_on: Level | None = "error"  # None: nothing fails
     file: str | None = None
     ignore_file: str = ".mcp-tape-ignore"
+    full: bool = False  # nothing is cut
+    level: Level = "info"  # of the least change that text shows
+    verdict: str = ""  # the last line of a text
 
 
 def visible(text: str) -> str:
     """One line on which nothing acts and nothing hides: control, direction and zero-width characters as escapes."""
-    escaped = harmless(text, lambda char: char.encode("unicode_escape").decode())
+    escaped = _UNSEEN.sub(_escaped, harmless(text, _escape))
     return _COMMAND.sub(_tame, _TRAILING.sub(r"\\x20", escaped))
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "".join(map(_escape, found[0]))
 
 
 def _tame(found: re.Match[str]) -> str:
@@ -39,9 +61,23 @@ def _tame(found: re.Match[str]) -> str:
 
 
 def clip(text: str, width: int) -> str:
-    """One visible line, cut to a width."""
-    shown = visible(text[: width + 1])
-    return shown if len(shown) <= width else shown[: max(0, width - 1)] + "…"
+    """One visible line. Of a longer one the middle is left out, and it says how much: its end may be what matters."""
+    whole = len(text) <= _WORTH_READING * width
+    shown = visible(text) if whole else visible(text[:width])[:width] + visible(text[-width:])[-width:]
+    if len(shown) <= width:
+        return shown
+    if width < _NARROWEST:
+        return shown[: max(0, width - 1)] + "…"
+    length = len(shown) if whole else len(text)
+    room = width - len(f"…({length} more)…")
+    last = room // 3
+    return f"{shown[: room - last]}…({length - room} more)…{shown[len(shown) - last :]}"
+
+
+def file_of(comparison: Comparison, view: View) -> str:
+    """The cassette that is to blame, without its session; empty where there is none."""
+    name, _, session = comparison.cassette.rpartition("#")
+    return (name if session.isdigit() else comparison.cassette) or view.file or ""
 
 
 def headline(comparison: Comparison) -> str:
@@ -74,12 +110,12 @@ def compared(comparison: Comparison) -> str:
 
 
 def subject(change: Change) -> str:
-    return clip(str(change.subject), _LONGEST_NAME)
+    return clip(f"{change.subject.kind} {spelled(change.subject.name)}".rstrip(), _LONGEST_NAME)
 
 
 def place(change: Change, width: int) -> str:
     """The path of a change; empty for the subject as a whole."""
-    return "" if change.path == "$" else clip(change.path, width)
+    return "" if change.path == "$" else clip(_STEP.sub(lambda step: spelled(step[0]), change.path), width)
 
 
 def times(change: Change) -> str:
@@ -96,6 +132,16 @@ def to_accept(comparison: Comparison) -> Change | None:
 def may_be_accepted(change: Change) -> bool:
     """Return whether accepting a change makes a difference: a run in which the server failed is never fine."""
     return change.rule != "server-crashed"
+
+
+def unused_lines(comparison: Comparison, view: View) -> str:
+    """All unused lines of the ignore file, in one."""
+    number = len(comparison.unused)
+    if number == 1 or view.full:
+        return "\n".join(map(unused, comparison.unused))
+    shown = ", ".join(clip(line, _LONGEST_NAME // 2) for line in comparison.unused[:_MOST_UNUSED])
+    more = f" and {number - _MOST_UNUSED} more" if number > _MOST_UNUSED else ""
+    return f"{count(number, 'line')} of {view.ignore_file} unused here: {shown}{more} — other cassettes may need them"
 
 
 def unused(line: str) -> str:

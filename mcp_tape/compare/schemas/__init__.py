@@ -36,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ...model.texts import subschemas
 from ..changes import ABSENT, Difference
 from .alternatives import choose
 from .assertions import conditions, differ, multiples, opaques, patterns, ranges, types, values, words
@@ -44,6 +45,21 @@ from .members import dependencies, items, members, others
 from .walk import TooLargeError, Walk
 
 CHECKS = (types, values, ranges, multiples, patterns, members, others, dependencies, items, conditions, opaques, words)
+_OF_DIALECTS = frozenset(
+    """prefixItems additionalItems dependencies dependentRequired dependentSchemas unevaluatedItems
+    unevaluatedProperties minContains maxContains $dynamicRef $dynamicAnchor $recursiveRef $recursiveAnchor""".split()
+)
+_BESIDE_REFERENCES = {
+    "$ref",
+    "$schema",
+    "$defs",
+    "definitions",
+    "title",
+    "description",
+    "default",
+    "examples",
+    "$comment",
+}
 _DIALECT = "json-schema.org/draft/2020-12/schema"  # what a schema is written in that does not say
 
 
@@ -74,7 +90,22 @@ def _facts(old: Any, new: Any) -> list[Fact]:
 def _dialects(old: Any, new: Any) -> Iterator[Fact]:
     before, after = (schema.get("$schema", ABSENT) if isinstance(schema, dict) else ABSENT for schema in (old, new))
     if _dialect(before) != _dialect(after):
-        yield Fact("dialect-changed", "words", ("$schema",), before, after, "another dialect of JSON Schema")
+        matters = any(map(_depends_on_dialect, (old, new)))
+        note = "another dialect of JSON Schema" + (", which changes what it means" if matters else "")
+        yield Fact("dialect-changed", "words", ("$schema",), before, after, note, doubt=matters)
+
+
+def _depends_on_dialect(schema: Any) -> bool:
+    """Return whether a schema has keywords that mean something else, or nothing, in another dialect:
+    https://json-schema.org/draft/2020-12/release-notes, and those before
+    """
+    return any(
+        one.keys() & _OF_DIALECTS
+        or isinstance(one.get("items"), list)
+        or any(isinstance(one.get(keyword), bool) for keyword in ("exclusiveMinimum", "exclusiveMaximum"))
+        or ("$ref" in one and one.keys() - _BESIDE_REFERENCES)  # which older dialects do not look at
+        for _, one in subschemas(schema)
+    )
 
 
 def _dialect(uri: Any) -> str:

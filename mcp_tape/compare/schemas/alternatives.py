@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ...wire.jsontext import Path
+from ..changes import canonical
 from .assertions import differ, nulls, words
-from .facts import Fact, Way, narrows, way, widens
-from .nodes import NULL, NUMBER, TYPES, Alternative, Choice, Group, Node, both, describe, type_names
-from .overlaps import overlapping, overlaps, tagged_apart, tags
+from .facts import Fact, Spared, Way, narrows, spare, way, widens
+from .nodes import NULL, NUMBER, TYPES, Alternative, Choice, Group, Node, Schema, both, describe, type_names
+from .overlaps import divided, overlapping, overlaps, tagged_apart, tags
+from .reader import only_choice
 from .walk import Walk, refer
 
 _Fits = Callable[[Group, Group], bool]
+_NARROWER: Spared = ("narrower",)
+_WIDER: Spared = ("wider",)
 _KINDS = {"anyOf": "any-of", "oneOf": "one-of"}
 
 
@@ -125,6 +129,34 @@ def _split(node: Node) -> Choice:
 
 
 def _alternatives(walk: Walk, old: Choice, new: Choice, path: Path) -> Iterator[Fact]:
+    old, new = _unfolded(old, walk.old_node), _unfolded(new, walk.new_node)
+    old, new = divided(old, new, walk.old_node, walk.new_node), divided(new, old, walk.new_node, walk.old_node)
+    yield from _once(_compared(walk, old, new, path))
+
+
+def _once(facts: Iterable[Fact]) -> Iterator[Fact]:
+    """Each fact once, as it is worst: the parts of an alternative that was divided have much in common."""
+    found: dict[tuple[str, Path, bytes, bytes], Fact] = {}
+    for fact in facts:
+        key = fact.kind, fact.path, canonical(fact.before), canonical(fact.after)
+        found[key] = min(found.get(key, fact), fact, key=lambda one: len(one.spared))
+    return iter(found.values())
+
+
+def _unfolded(choice: Choice, read: Callable[[Schema], Node]) -> Choice:
+    """Put alternatives of an alternative in its place, where no two of them take the same."""
+    found: list[Alternative] = []
+    for one in choice.alternatives:
+        inner = only_choice(one.node._replace(types=TYPES))
+        if inner is None or choice.keyword != "anyOf" or overlapping(_choice(one.node, inner), read):
+            found.append(one)
+        else:
+            parts = _choice(one.node, inner).alternatives
+            found += [part._replace(path=(*one.path, *part.path)) for part in parts]
+    return choice._replace(alternatives=tuple(found))
+
+
+def _compared(walk: Walk, old: Choice, new: Choice, path: Path) -> Iterator[Fact]:
     mine, yours = old.alternatives, new.alternatives
     walk.spend(len(mine) * len(yours) // 4)  # to look at two is less than to read one
     tried: dict[tuple[int, int], list[Fact]] = {}
@@ -135,9 +167,14 @@ def _alternatives(walk: Walk, old: Choice, new: Choice, path: Path) -> Iterator[
         return tried[i, j]
 
     pairs = _pairs(walk, mine, yours, facts)
-    found = {
-        i: walk.nodes(mine[i].node, yours[j].node, (*path, *(yours[j].path or mine[i].path))) for i, j in pairs.items()
-    }
+    found = {}
+    for i, j in pairs.items():
+        found[i] = walk.nodes(mine[i].node, yours[j].node, (*path, *(yours[j].path or mine[i].path)))
+        # What one alternative does not take any more, or takes as well, another may take still, or have taken before.
+        taken = narrows(found[i]) and any(not narrows(facts(i, k)) for k in range(len(yours)) if k != j)
+        known = widens(found[i]) and any(not widens(facts(k, j)) for k in range(len(mine)) if k != i)
+        spared: Spared = (*(_NARROWER if taken else ()), *(_WIDER if known else ()))
+        found[i] = [spare(fact, spared) for fact in found[i]]
     yield from (fact for each in found.values() for fact in each)
     for i in (i for i in range(len(mine)) if i not in pairs):
         tries = [facts(i, j) for j in range(len(yours))]

@@ -66,9 +66,9 @@ def values(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
     if mine is not None and yours is not None:
         at = (*path, "enum")
         for key in (key for key in mine if key not in yours):
-            yield Fact("value-lost", "narrower", at, before=mine[key], note=f"{_short(mine[key])} is gone")
+            yield Fact("value-lost", "narrower", at, before=mine[key], note=f"{short(mine[key])} is gone")
         for key in (key for key in yours if key not in mine):
-            yield Fact("value-gained", "wider", at, after=yours[key], note=f"{_short(yours[key])} is new")
+            yield Fact("value-gained", "wider", at, after=yours[key], note=f"{short(yours[key])} is new")
     elif (old.types & new.types) - NULL and not _every(old.types & new.types, mine or yours or {}):
         yield from _choice(mine, yours, path)
 
@@ -82,10 +82,10 @@ def _choice(mine: Mapping[bytes, Any] | None, yours: Mapping[bytes, Any] | None,
     """A node that has become an enum, or is none any more."""
     if yours is not None and len(yours) == 1:
         value = next(iter(yours.values()))
-        yield Fact("became-const", "narrower", (*path, "const"), after=value, note=f"must be {_short(value)}")
+        yield Fact("became-const", "narrower", (*path, "const"), after=value, note=f"must be {short(value)}")
     elif yours is not None:
         listed = list(yours.values())
-        yield Fact("became-enum", "narrower", (*path, "enum"), after=listed, note=f"must be one of {_short(listed)}")
+        yield Fact("became-enum", "narrower", (*path, "enum"), after=listed, note=f"must be one of {short(listed)}")
     elif mine is not None:
         listed = list(mine.values())
         yield Fact("values-dropped", "wider", (*path, "enum"), before=listed, note="may be any value")
@@ -108,11 +108,12 @@ def _limit(node: Node, name: str, common: frozenset[str]) -> Limit | None:
 
 def _limited(mine: Limit | None, yours: Limit | None, path: Path) -> Fact:
     if mine is None and yours is not None:
-        note, doubt = f"{yours.keyword} {yours.value}", is_of_numbers(yours)
-        return Fact("limit-set", "narrower", (*path, yours.keyword), after=yours.value, note=note, doubt=doubt)
+        note, kind = f"{yours.keyword} {yours.value}", "exact-limit-set" if is_of_numbers(yours) else "limit-set"
+        return Fact(kind, "narrower", (*path, yours.keyword), after=yours.value, note=note)
     if mine is not None and yours is None:
-        note, doubt = f"{mine.keyword} {mine.value} is gone", is_of_numbers(mine)
-        return Fact("limit-loosened", "wider", (*path, mine.keyword), before=mine.value, note=note, doubt=doubt)
+        kind = "exact-limit-loosened" if is_of_numbers(mine) else "limit-loosened"
+        note = f"{mine.keyword} {mine.value} is gone"
+        return Fact(kind, "wider", (*path, mine.keyword), before=mine.value, note=note)
     assert mine is not None and yours is not None
     tight = yours.rank > mine.rank
     kind = "limit-tightened" if tight else "limit-loosened"
@@ -150,13 +151,13 @@ def _texts(keyword: str, old: frozenset[str], new: frozenset[str], path: Path) -
     lost, gained = sorted(old - new), sorted(new - old)
     doubt = keyword == "format" and not FORMATS.issuperset(lost + gained)
     for before, after in zip(lost, gained, strict=False):
-        note = _arrow(keyword, _short(before), _short(after))
+        note = _arrow(keyword, short(before), short(after))
         yield Fact("pattern-changed", "other", (*path, keyword), before, after, note, doubt)
     for after in gained[len(lost) :]:
-        note = f"{keyword} {_short(after)}"
+        note = f"{keyword} {short(after)}"
         yield Fact("pattern-added", "narrower", (*path, keyword), after=after, note=note, doubt=doubt)
     for before in lost[len(gained) :]:
-        note = f"{keyword} {_short(before)} is gone"
+        note = f"{keyword} {short(before)} is gone"
         yield Fact("pattern-removed", "wider", (*path, keyword), before=before, note=note, doubt=doubt)
 
 
@@ -232,6 +233,6 @@ def _arrow(keyword: str, before: Any, after: Any) -> str:
     return f"{keyword} {before} → {after}"
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
     text = jsontext.compact(value)
     return text if len(text) <= 60 else text[:57] + "..."

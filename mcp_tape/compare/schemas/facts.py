@@ -16,6 +16,7 @@ from ..rules import RULES, Level
 # narrower: something that fitted may not fit now. wider: the reverse. other: both, or unknown. neutral: neither, as
 # long as only members are sent that the schema knows. words: an annotation, which no validator looks at.
 Way = Literal["narrower", "wider", "other", "neutral", "words"]
+Spared = tuple[Literal["narrower", "wider"], ...]
 
 
 def way(narrows: bool, widens: bool) -> Way:
@@ -34,6 +35,7 @@ class Fact(NamedTuple):
     after: Any = ABSENT
     note: str = ""
     doubt: bool = False  # it may break nothing, though its rule says so
+    spared: Spared = ()  # the ways in which another alternative makes up for it
 
 
 def narrows(facts: Iterable[Fact]) -> bool:
@@ -42,6 +44,15 @@ def narrows(facts: Iterable[Fact]) -> bool:
 
 def widens(facts: Iterable[Fact]) -> bool:
     return any(fact.way in ("wider", "other") for fact in facts)
+
+
+def spare(fact: Fact, spared: Spared) -> Fact:
+    """A fact for which another alternative makes up, in some ways."""
+    left = way(narrows([fact]) and "narrower" not in spared, widens([fact]) and "wider" not in spared)
+    if fact.way in ("neutral", "words") or left == fact.way:
+        return fact
+    note = f"{fact.note}; another alternative takes it" if "narrower" in spared else fact.note
+    return fact._replace(way=left, note=note, spared=tuple({*fact.spared, *spared}))
 
 
 # By kind of fact: the rule for the schema of arguments, and that for the schema of results. No model reads the
@@ -66,6 +77,8 @@ _RULES: dict[str, tuple[str, str | None]] = {
     "limit-tightened": ("input-constraint-tightened", "output-constraint-tightened"),
     "limit-changed": ("input-constraint-tightened", "output-constraint-loosened"),
     "limit-set": ("input-constraint-set", "output-constraint-tightened"),
+    "exact-limit-set": ("input-constraint-set", "output-constraint-tightened"),
+    "exact-limit-loosened": ("input-constraint-loosened", "output-constraint-loosened"),
     "limit-loosened": ("input-constraint-loosened", "output-constraint-loosened"),
     "pattern-added": ("input-pattern-added", "output-constraint-tightened"),
     "pattern-changed": ("input-pattern-changed", "output-schema-changed"),
@@ -84,6 +97,7 @@ _RULES: dict[str, tuple[str, str | None]] = {
     "dependency-removed": ("input-constraint-loosened", "output-constraint-loosened"),
     "changed": ("input-schema-changed", "output-schema-changed"),
     "default-changed": ("input-default-changed", None),
+    "default-reordered": ("input-default-changed", None),
     "header-changed": ("input-header-mapping-changed", None),
     "dialect-changed": ("schema-dialect-changed", "schema-dialect-changed"),
     "description-changed": ("input-property-description-changed", None),
@@ -95,15 +109,21 @@ def under_rules(facts: Iterable[Fact], *, of_results: bool) -> Iterator[Differen
     for fact in facts:
         rule = _RULES[fact.kind][of_results]
         if rule is not None:
-            yield Difference(rule, fact.path, fact.before, fact.after, fact.note, _level(rule, fact))
+            level = "info" if ("wider" if of_results else "narrower") in fact.spared else _level(rule, fact)
+            yield Difference(rule, fact.path, fact.before, fact.after, fact.note, level)
 
 
 def _level(rule: str, fact: Fact) -> Level | None:
     """The level of a fact, where it is not its rule's."""
+    if fact.kind == "default-reordered":
+        return "info"
     if fact.doubt and RULES[rule].level == "error":
         return "warn"
-    if fact.kind == "dialect-changed" and ABSENT in (fact.before, fact.after):
-        return "info"  # to name what was meant, or not to name it any more
-    ignored = rule == "input-property-removed" and not narrows([fact])
+    if fact.kind == "dialect-changed" and (ABSENT in (fact.before, fact.after) or not fact.doubt):
+        return "info"  # to name what was meant, or not to name it any more; or what means the same in both
+    if fact.kind.startswith("exact-limit"):
+        return "info"
+    # What had to be given means something, and may be refused though the schema does not say so.
+    ignored = rule == "input-property-removed" and not narrows([fact]) and fact.kind.startswith("optional")
     unheard_of = rule == "output-property-added" and widens([fact])
     return "warn" if ignored or unheard_of else None

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ...wire import jsontext
 from ...wire.jsontext import Path
 from ..changes import ABSENT
-from .assertions import differ
+from .assertions import differ, short
 from .facts import Fact, narrows, way
 from .nodes import Node, Schema, describe, is_open, together
 from .walk import Walk
@@ -29,7 +30,8 @@ def members(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
 
 def _kept(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[Fact]:
     if name in new.required - old.required:
-        yield Fact("became-required", "narrower", at, False, True, "optional → required")
+        note, doubt = _required(walk, new, name)
+        yield Fact("became-required", "narrower", at, False, True, f"optional → required{note}", doubt)
     elif name in old.required - new.required:
         yield Fact("became-optional", "wider", at, True, False, "required → optional")
     was, now = old.at(name), new.at(name)
@@ -37,6 +39,15 @@ def _kept(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[Fac
         yield from walk.compare(was, now, at)
         as_needed = (name in old.required) == (name in new.required)
         yield from _said(walk.old_node(was).notes, walk.new_node(now).notes, as_needed, at)
+
+
+def _required(walk: Walk, new: Node, name: str) -> tuple[str, bool]:
+    """A note on a member that is required now, and whether that is in doubt.
+
+    Some libraries list what has a default as required, and do not ask for it.
+    """
+    default = walk.new_node(new.at(name)).notes.get("default", ABSENT)
+    return ("", False) if default is ABSENT else (f", with the default {short(default)}", True)
 
 
 def _said(mine: Mapping[str, Any], yours: Mapping[str, Any], as_needed: bool, at: Path) -> Iterator[Fact]:
@@ -48,10 +59,25 @@ def _said(mine: Mapping[str, Any], yours: Mapping[str, Any], as_needed: bool, at
     before, after = (None if notes.get("default") is None else notes["default"] for notes in (mine, yours))
     if as_needed and differ(before, after):
         ends = mine.get("default", ABSENT), yours.get("default", ABSENT)
-        yield Fact("default-changed", "words", (*at, "default"), *ends, "another default")
+        moved = _members(before) is not None and _members(before) == _members(after)
+        kind, note = ("reordered", "the same, in another order") if moved else ("changed", _default_note(*ends))
+        yield Fact(f"default-{kind}", "words", (*at, "default"), *ends, note)
     before, after = mine.get("title", ABSENT), yours.get("title", ABSENT)
     if before is not ABSENT and after is not ABSENT and differ(before, after):
         yield Fact("description-changed", "words", (*at, "title"), before, after, "the title differs")
+
+
+def _default_note(before: Any, after: Any) -> str:
+    """Both values, as a report may show none that came or went."""
+    if before is ABSENT or after is ABSENT:
+        return f"new default {short(after)}" if before is ABSENT else f"the default {short(before)} is gone"
+    return "another default"
+
+
+def _members(default: Any) -> list[bytes] | None:
+    """The members of a list, or of a text that lists them with commas, whatever their order."""
+    listed = [word.strip() for word in default.split(",")] if isinstance(default, str) else default
+    return sorted(map(jsontext.canonical, listed)) if isinstance(listed, list) and len(listed) > 1 else None
 
 
 def _added(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[Fact]:
@@ -59,8 +85,9 @@ def _added(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[Fa
     inner = [] if was is False or is_open(was) else walk.whole(was, now, at)
     required = name in new.required
     kind = "required" if required else "optional"
-    note = f"new {kind} property ({describe(walk.new_node(now))})"
-    yield Fact(f"{kind}-property-added", way(narrows=required, widens=was is False), at, after=now, note=note)
+    more, doubt = _required(walk, new, name) if required else ("", False)
+    note = f"new {kind} property ({describe(walk.new_node(now))}){more}"
+    yield Fact(f"{kind}-property-added", way(narrows=required, widens=was is False), at, ABSENT, now, note, doubt)
     yield from inner
 
 

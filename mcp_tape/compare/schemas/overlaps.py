@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
+from typing import Any
 
+from ...wire import jsontext
 from ...wire.jsontext import Path
 from ..changes import ABSENT
 from .facts import Fact, narrows, widens
 from .limits import LIMITS, is_above
-from .nodes import Choice, Node, Schema
+from .nodes import Alternative, Choice, Node, Schema, together
 from .walk import Walk
 
 _DEEPEST = 3  # members within members that may distinguish two objects
@@ -97,6 +99,44 @@ def _members_apart(one: Node, other: Node, read: _Read, left: int) -> bool:
         _apart(read(one.at(name)), read(other.at(name)), read, left - 1)
         for name in sorted(one.required | other.required)
     )
+
+
+def divided(choice: Choice, other: Choice, read: _Read, read_other: _Read) -> Choice:
+    """Divide alternatives by the values of a member by which the other side distinguishes its own.
+
+    `{kind: cat or dog}` is `{kind: cat}` or `{kind: dog}`.
+    """
+    listed = [_listed(one.node, read_other) for one in other.alternatives]
+    found: list[Alternative] = []
+    for one in choice.alternatives:
+        found += next(
+            (parts for name in sorted(_listed(one.node, read)) if len(parts := _parts(one, name, listed, read)) > 1),
+            [one],
+        )
+    return choice._replace(alternatives=tuple(found))
+
+
+def _parts(one: Alternative, name: str, others: list[dict[str, Mapping[bytes, Any]]], read: _Read) -> list[Alternative]:
+    """The parts of an alternative by the values of a member, as the others have them together; what is left is one."""
+    left = dict(_listed(one.node, read)[name])
+    found: list[Alternative] = []
+    apart = [other[name] for other in others if name in other and left.keys() & other[name].keys()]
+    if len(apart) < 2:
+        return [one]
+    for values in (*apart, left):
+        mine = [left.pop(key) for key in list(left) if key in values]
+        if mine:
+            schema = together(one.node.properties[name], {"enum": mine})
+            notes = {"name": f"{name} {jsontext.compact(mine)[1:-1]}", **one.node.notes}
+            node = one.node._replace(properties={**one.node.properties, name: schema}, notes=notes)
+            found.append(Alternative(one.path, {"properties": {name: {"enum": mine}}}, node))
+    return found
+
+
+def _listed(node: Node, read: _Read) -> dict[str, Mapping[bytes, Any]]:
+    """Members with a list of values, required or not."""
+    found = {name: read(schema).values for name, schema in node.properties.items()}
+    return {name: values for name, values in found.items() if values}
 
 
 def tags(node: Node, read: _Read) -> Tags:

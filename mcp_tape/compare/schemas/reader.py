@@ -83,7 +83,7 @@ class Reader:
         found: list[Alternative] = []
         for index, one in enumerate(written):
             node = self._node(one, (*within, ""))
-            inner = _only_choice(node)
+            inner = only_choice(node)
             if keyword == "anyOf" and inner is not None and inner.keyword == "anyOf":
                 self._spend(len(inner.alternatives) // 4)
                 nested = [part._replace(path=(keyword, index, *part.path)) for part in inner.alternatives]
@@ -237,7 +237,7 @@ def _bare(node: Node) -> Node:
     return node._replace(notes={})
 
 
-def _only_choice(node: Node) -> Group | None:
+def only_choice(node: Node) -> Group | None:
     """The group of a node that consists of it."""
     return node.groups[0] if len(node.groups) == 1 and _bare(node) == Node(groups=node.groups) else None
 

@@ -38,6 +38,15 @@ def check_url(text: str) -> None:
         raise ValueError(f"{hidden(text)!r} is no http or https URL, as in https://host/mcp")
 
 
+def is_of_old(url: str) -> bool:
+    """Return whether a URL is that of a server of HTTP+SSE, by custom: nothing else is known before it is asked."""
+    from urllib.parse import urlsplit
+
+    from ...wire.protocol import SSE_PATH
+
+    return urlsplit(url).path.rstrip("/").endswith(SSE_PATH)
+
+
 def _is_url(text: str) -> bool:
     from urllib.parse import urlsplit
 

@@ -18,7 +18,10 @@ TRANSPORT = "mcp_tape.transport"  # in a scope: the connection of the request
 
 def header(headers: Headers, name: bytes) -> str | None:
     """The value of the first header of this name; names are in lower case, as ASGI has them."""
-    return next((value.decode("latin-1") for key, value in headers if key == name), None)
+    for key, value in headers:
+        if key == name:
+            return value.decode("latin-1")
+    return None
 
 
 async def answer(

@@ -6,12 +6,11 @@ An event loop in a thread of its own does the HTTP; to callers it looks like a p
 from __future__ import annotations
 
 import asyncio
-import base64
 import concurrent.futures
 import contextlib
 import queue
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -22,6 +21,7 @@ from ...wire import frames, protocol, rewrite
 from ...wire.frames import Message
 from ...wire.framing import EVENT_STREAM
 from ...wire.jsontext import Path
+from ..headers import headers_of_message, tool_headers
 from ..stdio.connect import Ended
 from .addresses import is_loopback
 from .upstream import Incoming, Mark, origin_of, trust, why, within
@@ -33,13 +33,13 @@ _LEAVING = 5.0
 _MOST_RESUMED = 100  # times that a stream is resumed
 _MOST_REDIRECTS = 20
 _ACCEPTS = {"POST": "application/json, text/event-stream", "GET": EVENT_STREAM, "DELETE": EVENT_STREAM}
-_NAMED = (protocol.CALL, protocol.GET_PROMPT, protocol.READ)  # requests that name what they are about in a header
 
 
 class Http:
     """A server at a URL. `sse`: over HTTP+SSE; `listen`: open a GET stream for messages that belong to no request.
 
-    `late`: open it only after `notifications/initialized`, and so miss what is sent right then.
+    `late`: open it only after `notifications/initialized`, and so miss what is sent right then. `again`: open it again
+    whenever the server closes it.
     """
 
     def __init__(
@@ -51,16 +51,20 @@ class Http:
         sse: bool = False,
         listen: bool = True,
         late: bool = False,
+        again: bool = False,
     ) -> None:
         self._url = self._posts_to = url
         self._sse = sse
         self._listens = listen and not sse
         self._late = late
+        self._again = again
         self._session: str | None = None
         self._version: str | None = None
         self._params: dict[str, dict[Path, str]] = {}
         self._inbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._posts: dict[str, asyncio.Task[None] | None] = {}  # requests of the modern era without an answer, by id
+        self._unanswered: set[str] = set()  # the ids of requests
         self._gone: Ended | None = None
         self._heard = threading.Event()  # the GET stream is open, or refused
         self.made_up: dict[str, str] = {}
@@ -90,15 +94,18 @@ class Http:
         """Send a message. One that is no request is accepted when this returns. `headers`: defaults for its own."""
         text = text.rstrip(b"\r\n")
         messages = frames.parse(text)[1]
+        if self._cancels(messages):
+            return
         body = messages[0].body if len(messages) == 1 else {}
         params = self._params.get(messages[0].name or "", {}) if body else {}
         own = dict(headers) | headers_of_message(body, params)
         is_legacy = any(message.method in protocol.INITIALIZED_NAMES for message in messages)
         if is_legacy and self._listens and not self._late:
             self._open_stream()  # first: some servers send something at once
+        self._unanswered |= {message.rpc_id for message in messages if message.kind == "request" and message.rpc_id}
         posting = self._post(text, messages, own)
         if any(message.kind == "request" for message in messages) and not self._sse:
-            self._start(posting)
+            self._start(posting, messages[0].rpc_id if protocol.is_modern(body) else None)
         else:
             self._run(posting, _POSTED)
         if is_legacy and self._listens and self._late:
@@ -110,6 +117,15 @@ class Http:
             return self._inbox.get(timeout=max(0.0, timeout))
         except queue.Empty:
             return None
+
+    def wake(self) -> None:
+        """End the wait for a message."""
+        self._inbox.put(None)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request is without its answer."""
+        return bool(self._unanswered)
 
     @property
     def ended(self) -> Ended | None:
@@ -159,10 +175,17 @@ class Http:
                     return
 
     async def _listen(self) -> None:
-        with contextlib.suppress(httpx2.HTTPError):
-            async with self._request("GET", b"", {}) as response:
-                self._heard.set()
-                await self._hear(response, set())
+        mark = Mark()
+        while True:
+            with contextlib.suppress(httpx2.HTTPError):
+                own = {protocol.RESUME_HEADER: mark.last} if mark.last else {}
+                async with self._request("GET", b"", own) as response:
+                    self._heard.set()
+                    if (await self._hear(response, set(), mark)).is_error:
+                        return
+            if not self._again:
+                return
+            await asyncio.sleep(min(mark.retry, _CONNECT))
 
     async def _open_old(self) -> None:
         """HTTP+SSE: open the stream for all messages, and find out where to post."""
@@ -183,6 +206,7 @@ class Http:
         except httpx2.HTTPError as error:
             reason = f"cannot reach {self._url}: {why(error)}"
         self._gone = Ended(None, (), reason)
+        self.wake()
         if not endpoint.done():
             endpoint.set_exception(ServerError(reason))
 
@@ -228,6 +252,8 @@ class Http:
     ) -> Incoming:
         """Receive each message of a response, as it comes."""
         incoming = Incoming(response.status_code, response.headers.raw, mark)
+        if response.status_code == 202:
+            return incoming  # it is accepted, and a body is none of the conversation
         if response.request.method == "POST" and not incoming.is_error:
             self._session = self._session or incoming.session
         async for piece in response.aiter_raw():
@@ -244,6 +270,7 @@ class Http:
         for message in frames.parse(text)[1]:
             if message.kind == "response":
                 waiting.discard(message.rpc_id or "")
+                self._unanswered.discard(message.rpc_id or "")
                 self._learn(message.body)
         self._inbox.put(text)
 
@@ -264,6 +291,7 @@ class Http:
         if any(message.rpc_id in waiting for message in messages):
             self._put(body, waiting)
             return
+        self._unanswered -= waiting
         for rpc_id in waiting:
             what = f"HTTP status {status}", body[:1000].decode("utf-8", "replace")
             own = rewrite.error_response(rpc_id, protocol.SERVER_ERROR, *what)
@@ -271,6 +299,7 @@ class Http:
 
     def _make_up(self, waiting: set[str], reason: str) -> None:
         """Answer requests that will get no answer with an error."""
+        self._unanswered -= waiting
         for rpc_id in waiting:
             self.made_up[rpc_id] = reason
             self._inbox.put(rewrite.error_response(rpc_id, protocol.SERVER_ERROR, reason))
@@ -291,13 +320,31 @@ class Http:
         self._start(self._listen())
         self._heard.wait(_HEARD)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        self._loop.call_soon_threadsafe(self._begin, work)
+    def _cancels(self, messages: list[Message]) -> bool:
+        """End the POST of a request of the modern era: over HTTP that is the cancel, and no message is.
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        https://modelcontextprotocol.io/specification/draft/basic/utilities/cancellation
+        """
+        params = messages[0].body.get("params") if messages and messages[0].method == protocol.CANCELLED else None
+        rpc_id = frames.id_text(protocol.member(params, "requestId"))
+        self._unanswered.discard(rpc_id or "")
+        if params is None or rpc_id not in self._posts:
+            return False
+        self._loop.call_soon_threadsafe(lambda: (task := self._posts.get(rpc_id)) and task.cancel())
+        return True
+
+    def _start(self, work: Coroutine[Any, Any, None], rpc_id: str | None = None) -> None:
+        if rpc_id is not None:
+            self._posts[rpc_id] = None
+        self._loop.call_soon_threadsafe(self._begin, work, rpc_id)
+
+    def _begin(self, work: Coroutine[Any, Any, None], rpc_id: str | None = None) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        if rpc_id is not None:
+            self._posts[rpc_id] = task
+            task.add_done_callback(lambda _: self._posts.pop(rpc_id, None))
 
     def _run(self, work: Coroutine[Any, Any, None], seconds: float) -> None:
         """Run work in the loop and wait for it, for a while."""
@@ -313,64 +360,3 @@ def _elsewhere(url: str, endpoint: str) -> str:
         return f"another server, {urljoin(url, endpoint)}"
     except ValueError:
         return f"{endpoint!r}, which is no URL"
-
-
-# The headers that go with a message, made from the message itself ----------------------------------------
-
-
-def headers_of_message(body: dict[str, Any], params: Mapping[Path, str]) -> dict[str, str]:
-    """The headers that repeat a message of the modern era.
-
-    Version, method, what the request is about, and the arguments that have a header.
-    """
-    if not protocol.is_modern(body):
-        return {}
-    method, asked = str(body.get("method")), body.get("params")
-    name = protocol.call_name(method, asked)
-    headers = {
-        protocol.VERSION_HEADER: str(protocol.member(protocol.member(asked, "_meta"), protocol.META_VERSION)),
-        protocol.METHOD_HEADER: _encoded(method),
-    }
-    if name is not None and (method in _NAMED or method.startswith(protocol.TASK_PREFIX)):
-        headers[protocol.NAME_HEADER] = _encoded(name)
-    return headers | _of_arguments(protocol.member(asked, "arguments"), params)
-
-
-def tool_headers(body: dict[str, Any]) -> dict[str, dict[Path, str]]:
-    """By tool, the arguments that have a header, according to a result of tools/list."""
-    tools = protocol.member(body.get("result"), "tools")
-    found = {}
-    for tool in tools if isinstance(tools, list) else ():
-        name, schema = protocol.member(tool, "name"), protocol.member(tool, "inputSchema")
-        if isinstance(name, str):
-            found[name] = dict(_marked(schema, ()))
-    return found
-
-
-def _encoded(value: str) -> str:
-    """Encode the value of a header, unless it is plain and does not look like an encoded one."""
-    if value.isascii() and value.isprintable() and value == value.strip() and not value.startswith("=?"):
-        return value
-    return f"=?base64?{base64.b64encode(value.encode('utf-8', 'surrogatepass')).decode()}?="
-
-
-def _marked(schema: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    properties = protocol.member(schema, "properties")
-    for name, inner in properties.items() if isinstance(properties, dict) else ():
-        token = protocol.member(inner, "x-mcp-header")
-        if isinstance(token, str):
-            yield (*path, name), token
-        elif len(path) < 10:
-            yield from _marked(inner, (*path, name))
-
-
-def _of_arguments(arguments: Any, params: Mapping[Path, str]) -> dict[str, str]:
-    headers = {}
-    for path, token in params.items():
-        value = arguments
-        for step in path:
-            value = protocol.member(value, str(step))
-        if isinstance(value, (str, int, float)):
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            headers[protocol.PARAM_HEADER + token.lower()] = _encoded(text)
-    return headers

@@ -25,6 +25,7 @@ from .guard import Guard
 # requirement in pyproject.toml is the same, and tests/transports/http/test_listen.py names what is relied on.
 UVICORN = "uvicorn>=0.30,<1"
 _BACKLOG = 1024
+_READ = 1 << 16  # bytes at once
 _BEHIND = 1 << 16  # bytes of further requests that are kept while one is answered
 HEAD_TIMEOUT = 30.0  # seconds
 _GRACE = 0.3  # seconds that a response may take to end when we stop
@@ -91,7 +92,7 @@ class Site:
 def configured(guard: Guard, head_timeout: float = HEAD_TIMEOUT) -> uvicorn.Config:
     return uvicorn.Config(
         guard,
-        http=partial(_Protocol, head_timeout=head_timeout),  # type: ignore[arg-type]  # called like a class
+        http=partial(_Protocol, head_timeout=head_timeout, buffer=bytearray(_READ)),  # type: ignore[arg-type]  # called like a class
         ws="none",
         loop="asyncio",
         lifespan="off",
@@ -145,14 +146,17 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-class _Protocol(H11Protocol):
+class _Protocol(H11Protocol, asyncio.BufferedProtocol):
     """uvicorn's protocol with a shortcut: a usual request is parsed by us, and answered at once if that can be.
 
     One that cannot is handed over as it was parsed, to a cycle like those that uvicorn makes; h11 never sees it.
     """
 
-    def __init__(self, *arguments: Any, head_timeout: float, **more: Any) -> None:
+    def __init__(self, *arguments: Any, head_timeout: float, buffer: bytearray, **more: Any) -> None:
+        """`buffer`: what all connections of a loop read into. Without one, asyncio makes room for 256 KiB each time."""
         super().__init__(*arguments, **more)
+        self._buffer = buffer
+        self._answered_at = 0.0  # by the loop's clock
         self._head_timeout = head_timeout
         self._head_timer: asyncio.TimerHandle | None = None
         self.logger = _SILENT
@@ -174,6 +178,12 @@ class _Protocol(H11Protocol):
         self._time_head(is_awaited=False)
         super().connection_lost(exc)
 
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(memoryview(self._buffer)[:nbytes]))
+
     def data_received(self, data: bytes) -> None:
         if self._is_handed_over():
             self._held += data
@@ -182,7 +192,6 @@ class _Protocol(H11Protocol):
             return
         if self._quick is not None and self._is_idle():
             data, self._held = self._held + data, b""
-            self._unset_keepalive_if_required()
             if self._is_taken(data, self._quick):
                 self._time_head(is_awaited=False)
                 return
@@ -224,18 +233,30 @@ class _Protocol(H11Protocol):
         found = quick(request) if request is not None else None
         if request is None or (found is None and request.body is None):
             return False
-        if isinstance(found, shortcut.Wait):
-            self._held = data
-            return True
         self.conn.their_http_version = b"1.1"  # as h11 would know by now
         if isinstance(found, bytes):
             self.transport.write(found)
-            self.timeout_keep_alive_task = self.loop.call_later(
-                self.timeout_keep_alive, self.timeout_keep_alive_handler
-            )
+            self._answered_at = self.loop.time()
+            if self.timeout_keep_alive_task is None:
+                self._keep_alive(self.timeout_keep_alive)
+            return True
+        self._unset_keepalive_if_required()
+        if isinstance(found, shortcut.Wait):
+            self._held = data
         else:
             self._hand_over(request, found or self.app)
         return True
+
+    def _keep_alive(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close the connection, unless a response went out since the timer was set: not each sets one of its own."""
+        left = self._answered_at + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self._keep_alive(left)
+        else:
+            super().timeout_keep_alive_handler()
 
     def _hand_over(self, request: shortcut.Request, app: App) -> None:
         """Run an application with a request that was parsed, as `H11Protocol.handle_events` does with one of h11."""

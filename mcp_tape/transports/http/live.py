@@ -12,6 +12,7 @@ from ...replay.sends import Refuse
 from ...wire import frames, protocol, rewrite
 from ...wire.channels import SSE
 from .asgi import Headers, Receive, Scope
+from .relay import UNRECORDED
 from .serve import MAX_BODY, Server
 from .streams import Conversation
 from .upstream import Incoming, path_and_query, within
@@ -62,7 +63,8 @@ class LiveServer(Server):
     ) -> None:
         link = self._links.get(conversation)
         if link is None:
-            link = self._links[conversation] = _Link(Through(self._proxy, self._path), conversation, self._stage.note)
+            through = Through(self._proxy, self._path)
+            link = self._links[conversation] = _Link(through, conversation, self._stage)
         self._heard = link
         left = link.episodes.hear(body, headers, parsed)
         if left is not None:
@@ -73,14 +75,16 @@ class LiveServer(Server):
 class _Link:
     """One client at the live server: each message is an HTTP request, and they run concurrently."""
 
-    def __init__(self, through: Through, conversation: Conversation, note: Callable[[str], None]) -> None:
+    def __init__(self, through: Through, conversation: Conversation, stage: Stage) -> None:
         self._through = through
         self._conversation = conversation
-        self._note = note
-        self.episodes = Episodes(self._begin, note, conversation.deck.overhear, strays=False)
-        self.episodes.attach(conversation.deck)
+        self._note = stage.note
         controls, sessions = conversation.selection.controls, conversation.selection.sessions
         self._is_old = controls.transport(sessions[0]) == SSE
+        # The one stream of HTTP+SSE brings all answers, and is recorded as a whole.
+        prefix = stage.replays_prefix and not self._is_old
+        self.episodes = Episodes(self._begin, stage.note, conversation.deck.overhear, strays=False, prefix=prefix)
+        self.episodes.attach(conversation.deck)
         self._endpoint: asyncio.Future[bytes] | None = None  # of HTTP+SSE, to post to
         self._ready: asyncio.Task[None] | None = None  # has to be through before anything else is sent
         self._listens = False
@@ -101,7 +105,7 @@ class _Link:
 
     def _begin(self, call: Call) -> None:
         if call.message.method != protocol.INITIALIZE:
-            self._note("a miss: asking the live server; only the handshake was replayed to it")
+            self._note(f"a miss: asking the live server; {self.episodes.seen}")
 
     def _left(self, call: Call | None) -> asyncio.Event | None:
         """An event that is set when the client leaves a call, as modern clients do to cancel it."""
@@ -127,15 +131,16 @@ class _Link:
             self._listen_once(headers)
         if call is not None and self._is_old:
             self._posted.append(call)
-        refused = await self._through.ask("POST", headers, message.text, partial(self._heard, call), left)
+        hear = partial(self._heard, call)
+        refused = await self._through.ask("POST", headers, message.text, hear, left, is_recorded=not message.is_earlier)
         if call is not None:
             if refused is not None:
                 self.episodes.refuse(call, refused.status, refused.content_type, refused.body)
             elif not self._is_old:
                 self.episodes.unanswered(call)
             self._listen_once(headers)  # the call may have been the handshake
-        elif message.begins:
-            self.episodes.greeted()  # or it never will be
+        elif message.awaits is not None:
+            self.episodes.passed(message.awaits)  # or it never will be
         self.flush()
 
     def _listen_once(self, headers: Headers) -> None:
@@ -201,12 +206,21 @@ class Through:
         self.session: bytes | None = None
 
     async def ask(
-        self, verb: str, headers: Headers, body: bytes, hear: Hear, left: asyncio.Event | None = None
+        self,
+        verb: str,
+        headers: Headers,
+        body: bytes,
+        hear: Hear,
+        left: asyncio.Event | None = None,
+        *,
+        is_recorded: bool = True,
     ) -> Refused | None:
         """Send one request; `hear` gets each message of the response. `left`: set when the client leaves."""
         path = self.path
         for _ in range(_MOST_REDIRECTS):
-            response = await self._responded(self._scope(verb, path, headers, body), _receive(body, left), hear)
+            scope = self._scope(verb, path, headers, body)
+            scope[UNRECORDED] = not is_recorded
+            response = await self._responded(scope, _receive(body, left), hear)
             if response is None:
                 return None
             if response.is_error:

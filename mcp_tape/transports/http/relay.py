@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 _REMEMBERED = 1 << 16  # bytes of a request that are kept until it is answered, to name it in an error
 
 
+UNRECORDED = "mcp_tape.unrecorded"  # of a request that is passed on, and not recorded
+
+
 class ClientLeftError(Exception):
     """The client has left before its request was through."""
 
@@ -77,7 +80,7 @@ class Proxy:
 
     def _tap(self, scope: Scope) -> Tap:
         verb = scope["method"]
-        if _bare(scope["raw_path"]) not in self._paths:
+        if _bare(scope["raw_path"]) not in self._paths or scope.get(UNRECORDED):
             return Tap(None, "")
         self._numbers[verb] += 1
         return Tap(self._recorder, http_channel(verb, self._numbers[verb]))

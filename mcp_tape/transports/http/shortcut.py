@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ _KEEP_ALIVE = (b"connection", b"keep-alive")
 
 
 class Request(NamedTuple):
-    """A POST. `body` is None if it has not arrived yet."""
+    """A POST. `headers` are shared with requests like it; `body` is None if it has not arrived yet."""
 
     path: str
     headers: Headers
@@ -44,8 +45,16 @@ Quick = Callable[[Request], Found]
 def parsed(data: bytes) -> Request | None:
     """Parse a usual request, whole or without its body; None for all others."""
     head, end, body = data.partition(b"\r\n\r\n")
-    if not end:
+    known = _parsed_head(head) if end else None
+    if known is None or len(body) > known[2]:
         return None
+    path, headers, length = known
+    return Request(path, headers, body if len(body) == length else None)
+
+
+@lru_cache(maxsize=64)  # those of one client differ in the length at the most
+def _parsed_head(head: bytes) -> tuple[str, Headers, int] | None:
+    """Parse the head of a usual request: its path, its headers and the length of its body."""
     first, *lines = head.split(b"\r\n")
     words = first.split(b" ")
     if len(words) != 3 or words[0] != b"POST" or words[2] != b"HTTP/1.1" or not _PATH.fullmatch(words[1]):
@@ -67,11 +76,8 @@ def parsed(data: bytes) -> Request | None:
     length = once.get(b"content-length", b"")
     if len(once) < len(_ONCE) or not _LENGTH.fullmatch(length) or int(length) > _LARGEST:
         return None
-    whole = len(head) + len(end) + int(length)
     path = words[1].decode("latin-1")
-    if len(data) > whole or "%" in path or "?" in path:
-        return None
-    return Request(path, headers, body if len(data) == whole else None)
+    return None if "%" in path or "?" in path else (path, headers, int(length))
 
 
 def whole(status: int, headers: Headers, body: bytes) -> bytes:

@@ -16,7 +16,8 @@ from ...errors import ServerError
 from ...redaction.diagnostics import Discreet, Rules
 from ...wire import frames, jsontext, protocol, rewrite
 from ...wire.framing import Lines
-from .. import process as processes
+from ..process import AS_WE_ARE, Around
+from ..spawn import start
 from . import relay
 
 _PATIENCE = 2.0  # seconds for each step of ending a server, as SDK clients have
@@ -62,9 +63,16 @@ class Stdio:
     The last lines of its stderr are kept, redacted by these rules.
     """
 
-    def __init__(self, command: Sequence[str], *, storing: float = 0.0, rules: Rules | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        storing: float = 0.0,
+        rules: Rules | None = None,
+        around: Around = AS_WE_ARE,
+    ) -> None:
         self._discreet = Discreet(rules or Rules(environ=os.environ))
-        self._process = processes.start(command)
+        self._process = start(command, around)
         self._storing = storing
         self._inbox: queue.Queue[bytes | None] = queue.Queue(_UNREAD)
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()

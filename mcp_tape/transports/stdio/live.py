@@ -14,7 +14,8 @@ from ...replay.live import Episodes
 from ...wire import frames
 from ...wire.channels import STDERR, STDIO
 from ...wire.framing import Lines
-from .. import process as processes
+from ..process import Around
+from ..spawn import start
 from . import relay
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from ...replay.stage import Stage
 
 _PATIENCE = 2.0  # seconds for each step of ending it, as SDK clients have
-_STARTED = "a miss: starting the live server; only the handshake was replayed to it; earlier calls never reached it"
 _ANSWER = 10.0  # seconds for the answers to a client that has sent its last
 
 
@@ -33,11 +33,12 @@ class Live:
     Each line is recorded before it is seen.
     """
 
-    def __init__(self, command: Sequence[str], recorder: Recorder, stage: Stage) -> None:
+    def __init__(self, command: Sequence[str], around: Around, recorder: Recorder, stage: Stage) -> None:
         self._command = command
+        self._around = around
         self._stage = stage
         self._recorder = recorder
-        self.episodes = Episodes(self._start, stage.note, stage.overhear)
+        self.episodes = Episodes(self._start, stage.note, stage.overhear, prefix=stage.replays_prefix)
         self._player, deck = stage.player(self.episodes.pass_on)
         self.episodes.attach(deck)
         self._process: subprocess.Popen[bytes] | None = None
@@ -54,13 +55,13 @@ class Live:
 
     def _start(self, call: Call) -> None:
         try:
-            process = self._process = processes.start(self._command)
+            process = self._process = start(self._command, self._around)
         except ServerError as error:
             self._stage.fail(error)
             raise
-        self._stage.note(_STARTED)
+        self._stage.note(f"a miss: starting the live server; {self.episodes.seen}")
         assert process.stdin and process.stdout and process.stderr
-        self._input = _Outlet(process.stdin.fileno(), self.unsent, self._to_server)
+        self._input = _Outlet(process.stdin.fileno(), self.unsent)
         self.watched[process.stdout.fileno()] = self._read_output
         self.watched[process.stderr.fileno()] = self._read_stderr
 
@@ -68,7 +69,7 @@ class Live:
         for message in self.episodes.to_live():
             assert self._input and self._process and self._process.stdin
             if not self._process.stdin.closed:  # what comes too late goes nowhere
-                self._input.put(message.text + b"\n")
+                self._input.put(message.text + b"\n", None if message.is_earlier else self._to_server)
 
     # -- what serve plays to
 
@@ -141,7 +142,8 @@ class Live:
     def _read_output(self) -> None:
         assert self._process and self._process.stdout
         data = os.read(self._process.stdout.fileno(), relay.CHUNK)
-        self._from_server(data)
+        if not (data and self.episodes.is_catching_up):
+            self._from_server(data)
         for text, eol in self._lines.feed(data) if data else self._lines.close():
             self.episodes.from_live(text, eol)
         if not data:
@@ -171,18 +173,12 @@ def _nothing() -> None: ...
 
 
 class _Outlet:
-    """A descriptor that is written to as there is room: its reader may be waiting for us to read.
+    """A descriptor that is written to as there is room: its reader may be waiting for us to read."""
 
-    `record` is given each piece before it is written.
-    """
-
-    def __init__(
-        self, descriptor: int, unsent: dict[int, Callable[[], None]], record: Callable[[bytes], None] | None = None
-    ) -> None:
+    def __init__(self, descriptor: int, unsent: dict[int, Callable[[], None]]) -> None:
         self._descriptor = descriptor
         self._unsent = unsent
-        self._record = record
-        self._pieces: deque[bytes] = deque()
+        self._pieces: deque[tuple[bytes, Callable[[bytes], None] | None]] = deque()
         self._rest = memoryview(b"")  # of the piece that is being written
         self._room = select.poll()
         self._room.register(descriptor, select.POLLOUT)
@@ -192,8 +188,9 @@ class _Outlet:
     def is_waiting(self) -> bool:
         return bool(self._rest or self._pieces)
 
-    def put(self, data: bytes) -> None:
-        self._pieces.append(data)
+    def put(self, data: bytes, record: Callable[[bytes], None] | None = None) -> None:
+        """Write a piece, which `record` is given before."""
+        self._pieces.append((data, record))
         self._write()
 
     def forget(self) -> None:
@@ -218,7 +215,7 @@ class _Outlet:
 
     def _begin(self) -> None:
         if not self._rest:
-            piece = self._pieces.popleft()
-            if self._record:
-                self._record(piece)
+            piece, record = self._pieces.popleft()
+            if record:
+                record(piece)
             self._rest = memoryview(piece)

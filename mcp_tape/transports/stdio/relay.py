@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import os
 import select
-import signal
-import subprocess
 import threading
-from collections.abc import Callable
-from queue import Empty, Queue
+from collections import deque
 from time import monotonic, sleep
-from typing import TYPE_CHECKING
 
 from ...wire.channels import STDERR, STDIO
-from ..process import SIGNALS, GroupWatch, Server, point_at_null
+from ..process import Child, GroupWatch, Server, point_at_null
+from ..signals import SIGNALS, signal
 
+TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ...record.recorder import Recorder
 
+_LOOK_AGAIN = 0.5  # seconds
 # Larger reads are mmapped by the allocator, which costs more than a second read.
 CHUNK = 1 << 16
 SIGNAL_GRACE = 0.2  # the group may have been signalled with us, and a second TERM often means "force"
@@ -36,19 +37,17 @@ def relay(server: Server, recorder: Recorder) -> int:
 
 
 class _Relay:
-    def __init__(self, server: subprocess.Popen[bytes], group: GroupWatch, recorder: Recorder) -> None:
+    def __init__(self, server: Child, group: GroupWatch, recorder: Recorder) -> None:
         self._server = server
         self._group = group
         self._recorder = recorder
-        # Not a SimpleQueue: its get() may miss a short timeout and then wait for ever.
-        self._events: Queue[int | _Pump | None] = Queue()
-        assert server.stdin and server.stdout and server.stderr
-        to_server, from_server = server.stdin.fileno(), server.stdout.fileno()
+        self._events = _Events()
+        from_client, to_server = recorder.stream("client", STDIO), server.stdin
         self._outputs = {
-            _Pump(from_server, 1, recorder.stream("server", STDIO), lambda: point_at_null(1), self._events),
-            _Pump(server.stderr.fileno(), 2, recorder.stream("server", STDERR), None, self._events),
+            _Pump(server.stdout, 1, recorder.stream("server", STDIO), lambda: point_at_null(1), self._events),
+            _Pump(server.stderr, 2, recorder.stream("server", STDERR), None, self._events),
         }
-        self._input = _Pump(0, to_server, recorder.stream("client", STDIO), server.stdin.close, self._events)
+        self._input = _Pump(0, to_server, from_client, lambda: os.close(to_server), self._events)
         self._code: int | None = None
         self._is_stopping = False
         self._signalled: list[int] = []  # received, not yet passed on
@@ -65,7 +64,7 @@ class _Relay:
         for pump in self._outputs:
             pump.stop()
         self._group.close()
-        code: int = self._server.returncode
+        code = self._server.returncode or 0
         code = code if code >= 0 else 128 - code
         self._recorder.control("server", STDIO, event="exit", code=code)
         self._code = code
@@ -88,11 +87,10 @@ class _Relay:
     def _until_exit(self) -> None:
         while True:
             due = min((at for at in (self._forward_at, self._kill_at) if at is not None), default=None)
-            try:
-                event = self._events.get(timeout=None if due is None else max(0.0, due - monotonic()))
-            except Empty:
+            if not self._events.wait(None if due is None else due - monotonic()):
                 self._act()
                 continue
+            event = self._events.take()
             if event is None:
                 return
             if isinstance(event, _Pump):
@@ -122,12 +120,11 @@ class _Relay:
         """Pass on what the server wrote before it ended, until end of file or silence."""
         ended = monotonic()
         while self._outputs:
-            try:
-                event = self._events.get(timeout=max(0.0, self._drained_at(ended) - monotonic()))
-            except Empty:
+            if not self._events.wait(self._drained_at(ended) - monotonic()):
                 if self._drained_at(ended) <= monotonic():
                     return
                 continue
+            event = self._events.take()
             if isinstance(event, _Pump):
                 self._outputs.discard(event)
             elif event is not None:
@@ -139,6 +136,36 @@ class _Relay:
         return max(ended, *(pump.quiet_since() for pump in self._outputs)) + SILENCE
 
 
+class _Events:
+    """What happens to a server, in order: a signal for it, the end of one of its streams, None at its own end."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[int | _Pump | None] = deque()
+        self._some = threading.Condition()
+
+    def put(self, event: int | _Pump | None) -> None:
+        with self._some:
+            self._waiting.append(event)
+            self._some.notify()
+
+    def wait(self, seconds: float | None) -> bool:
+        """Wait for one, as long as that; return whether there is one.
+
+        A signal may put one between our look and our sleep, where nothing wakes us: so we look again now and then.
+        """
+        end = None if seconds is None else monotonic() + seconds
+        with self._some:
+            while not self._waiting:
+                left = _LOOK_AGAIN if end is None else min(end - monotonic(), _LOOK_AGAIN)
+                if left <= 0:
+                    return False
+                self._some.wait(left)
+            return True
+
+    def take(self) -> int | _Pump | None:
+        return self._waiting.popleft()
+
+
 class _Pump(threading.Thread):
     """One stream, moved one way."""
 
@@ -148,7 +175,7 @@ class _Pump(threading.Thread):
         target: int,
         record: Callable[[bytes], None],
         at_end: Callable[[], None] | None,
-        events: Queue[int | _Pump | None],
+        events: _Events,
     ) -> None:
         super().__init__(daemon=True)
         self._source, self._target = source, target

@@ -11,13 +11,13 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from ...replay.sends import Action, Hangup, Send
 from ...wire.channels import STDIO
 from ...wire.framing import Lines
 from ...wire.rewrite import single_line
 
+TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from ...cassette.lookup.messages import Recorded
     from ...replay.sends import Call, Player
@@ -56,6 +56,7 @@ class _Session:
         self._reads = True  # the client takes what we write, as far as we know
         self._begun: set[Call] = set()  # unanswered calls that something was sent for
         self._open: Recorded | None = None  # noise that was sent last and has no line end
+        self._room = 0  # bytes that can be written without blocking, however many writes they take
         self._writable = select.poll()
         self._writable.register(target, select.POLLOUT)
 
@@ -72,25 +73,23 @@ class _Session:
 
     def _answer_plainly(self) -> None:
         """Take the short way, as long as whole lines come and nothing but an answer belongs to each of them."""
-        quick, arrived = self._player.quick, self._arrived
-        while not (arrived or self._also or self._lines.pending or self._ended) and self._player.next_at() is None:
-            self._read()
-            if not arrived:
-                continue
-            texts = arrived[0].split(b"\n")
-            answers: list[bytes] = []
+        if self._arrived or self._also or self._lines.pending or self._ended or self._player.next_at() is not None:
+            return
+        quick = self._player.quick
+        while not self._arrived:
+            data = self._receive()
+            texts = data.split(b"\n")
+            answers = []
             for text in texts[:-1]:
                 answer = quick(text)
                 if answer is None:
                     break
                 answers.append(answer)
+            if not answers or texts[-1] or len(answers) < len(texts) - 1:
+                # For the long way, and before we write: meanwhile more may arrive, and stands behind it.
+                self._take(b"\n".join(texts[len(answers) :]))
             if answers:
                 self._write(self._line_end() + b"".join(answers))
-            rest = b"\n".join(texts[len(answers) :])
-            if rest or not answers:
-                arrived[0] = rest  # for the long way
-            else:
-                arrived.popleft()
 
     def _play(self, now: float) -> Sequence[Action]:
         actions: list[Action] = [] if self._arrived else [*self._player.due(now)]
@@ -110,28 +109,31 @@ class _Session:
             return
         due = self._player.next_at()
         if due is None and not self._also and not self._unsent and not self._ended:
-            self._read()
+            self._take(self._receive())
             return
         sources = [*self._also, *([] if self._ended else [self._source])]
         timeout = None if due is None else max(0.0, due - monotonic())
         arrived, room, _ = select.select(sources, [*self._unsent], [], timeout)
         for ready in arrived:
             if ready == self._source:
-                self._read()
+                self._take(self._receive())
             else:
                 self._also[ready]()
         for ready in room:
             if ready in self._unsent:
                 self._unsent[ready]()
 
-    def _read(self) -> None:
-        try:
-            data = os.read(self._source, CHUNK)
-        except BlockingIOError:
-            select.select([self._source], [], [])
-            return
-        except OSError:
-            data = b""
+    def _receive(self) -> bytes:
+        """Wait for what the client sends next; nothing, if it has left."""
+        while True:
+            try:
+                return os.read(self._source, CHUNK)
+            except BlockingIOError:
+                select.select([self._source], [], [])
+            except OSError:
+                return b""
+
+    def _take(self, data: bytes) -> None:
         self._arrived.append(data)
         self._ended = not data
 
@@ -182,12 +184,16 @@ class _Session:
             pause = min(2 * pause, _LOOK_SELDOM)
 
     def _write(self, data: bytes) -> None:
-        if len(data) <= _PIPE_BUF and self._writable.poll(0):
+        if len(data) > self._room and len(data) <= _PIPE_BUF and self._writable.poll(0):
+            self._room = _PIPE_BUF
+        if len(data) <= self._room:
+            self._room -= len(data)
             os.write(self._target, data)
         elif data:
             self._send_slowly(memoryview(data))
 
     def _send_slowly(self, rest: memoryview) -> None:
+        self._room = 0
         both = select.poll()
         both.register(self._target, select.POLLOUT)
         if not self._ended:
@@ -197,7 +203,7 @@ class _Session:
                 if descriptor == self._target:
                     rest = rest[os.write(self._target, rest[:_PIPE_BUF]) :]
                 else:
-                    self._read()
+                    self._take(self._receive())
                     if self._ended:
                         both.unregister(self._source)
 

@@ -14,7 +14,6 @@ import pytest
 from mcp_tape.cassette.change.redact import hide
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.redaction.redactor import Redactor
-from mcp_tape.wire.frames import Frame
 from tests.support.decks import alter
 from tests.support.derived import rebuild_cassette
 from tests.support.reading import Frames, Recording, call, invoke, make, message, said
@@ -32,7 +31,8 @@ def talk() -> Frames:
     talked.client(message(id=2, method="resources/read", params={"uri": f"https://x.example/?token={TOKEN}"}))
     talked.server(message(id=2, error={"code": -1, "message": "no"}))
     talked.client(b"[" + message(id=3, method="ping") + b"," + call(4, "again", api_key=TOKEN) + b"]", kind="batch")
-    talked.append(Frame(7, 7000, "server", "post-1", "message", said(4, "x"), b"\n", b": " + TOKEN.encode() + b"\n"))
+    talked.server(said(4, "x"), channel="post-1")
+    talked[-1] = talked[-1]._replace(head=b": " + TOKEN.encode() + b"\n")
     return talked.client(call(5, "plain", text="nothing to hide"))
 
 
@@ -142,18 +142,18 @@ def told_in_places() -> Frames:
 
 
 def test_keys_of_an_older_version_are_not_mixed_with_ours(tape: Path) -> None:
-    alter(tape, "UPDATE sessions SET key_version = 0", "UPDATE messages SET key = x'00' WHERE key IS NOT NULL")
+    alter(tape, "UPDATE sessions SET key_version = 0", "UPDATE derived SET key = x'00' WHERE key IS NOT NULL")
     redact(tape)
     assert invoke("check", tape).exit_code == 0
     assert not [row for row in table(tape, "messages") if b"\0" in row]
 
 
 def test_a_key_no_longer_tells_the_secret_and_requests_still_match(tape: Path) -> None:
-    before = {row[3]: row for row in table(tape, "messages", session=1)}
+    before = {row[4]: row for row in table(tape, "messages", session=1)}
     redact(tape)
     with Cassette(tape) as cassette:
         keys = dict(cassette.rows("SELECT seq, key FROM messages WHERE session = 1 AND key IS NOT NULL"))
-    assert keys[8] in before[8]  # nothing was hidden there
+    assert keys[9] in before[9]  # nothing was hidden there
     assert keys[2] in before[2]  # values under secret keys never count
     assert keys[4] not in before[4]
     asked = b"".join(frame.text + b"\n" for frame in talk()[1:4:2])
@@ -229,7 +229,7 @@ def test_a_link_stays_one_and_the_mode_is_kept(tape: Path) -> None:
 
 def test_what_was_deleted_before_is_gone_too(tape: Path) -> None:
     shutil.copy(tape, tape.parent / "copy.db")
-    alter(tape, "PRAGMA secure_delete = OFF", "DELETE FROM frames WHERE session = 1 AND seq = 8")
+    alter(tape, "PRAGMA secure_delete = OFF", "DELETE FROM facts WHERE id = (1 << 32) + 9")
     hide(str(tape), Redactor({}))
     assert tape.read_bytes().count(b"nothing to hide") == 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import string
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -18,6 +18,7 @@ from tests.support.diffs import (
     Step,
     Talk,
     call,
+    changes,
     compared,
     exchange,
     expect,
@@ -288,3 +289,22 @@ def test_a_failure_that_was_accepted_hides_no_other(bad: Step) -> None:
     found = compared(old, [worse[0], bad, worse[1]], settings)
     assert {change.note for change in found.at_least("error")} == {'ok; asked with {"n":1}', 'ok; asked with {"n":3}'}
     assert [change.fingerprint for change in found.ignored] == [one.fingerprint]
+
+
+def test_what_is_made_up_in_a_text_is_no_part_of_its_fingerprint() -> None:
+    def total(number: int) -> list[Step]:
+        return [wrote(f"job {uuid4()}: total {number}")]
+
+    prints = {change.fingerprint for _ in range(3) for change in changes(total(14), total(16), "call-text-changed")}
+    assert len(prints) == 1
+    assert prints.isdisjoint(change.fingerprint for change in changes(total(14), total(17), "call-text-changed"))
+
+
+def test_an_id_that_stays_is_data_and_part_of_the_fingerprint() -> None:
+    one, other = (f"job {UUID(int=number, version=4)}: total" for number in (2**100 + 7, 2**101 + 9))
+    prints = {
+        change.fingerprint
+        for job in (one, other)
+        for change in changes([wrote(f"{job} 14")], [wrote(f"{job} 16")], "call-text-changed")
+    }
+    assert len(prints) == 2

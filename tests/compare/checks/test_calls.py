@@ -36,6 +36,7 @@ FAILED = {"content": [{"type": "text", "text": "no"}], "isError": True}
 PICTURE = {"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]}
 SLOWER = Settings(slower_than=2.0)
 LOGGED: Said = ("server", told("notifications/message", data="a"))
+RELISTED: Said = ("server", told("notifications/tools/list_changed"))
 
 
 def blocks(*texts: str) -> Step:
@@ -258,6 +259,8 @@ def test_a_rule_finds_what_it_is_for_and_nothing_else(case: Case) -> None:
         ("call-error-code-changed", refused(-32002), refused(-32603), "warn"),
         ("call-result-type-changed", typed("complete"), typed("input_required"), "error"),
         ("call-result-type-changed", typed("input_required"), typed("complete"), "info"),
+        ("notification-missing", call(beside=[LOGGED]), call(), "info"),
+        ("notification-missing", call(beside=[RELISTED]), call(), "warn"),
         ("call-structured-shape-changed", gave({"a": 1}), gave({"a": 1, "b": 2}), "info"),
         ("call-structured-shape-changed", gave({"a": 1}), gave({"a": None}), "warn"),
         ("call-structured-shape-changed", gave({"a": 1}), gave({"a": "b"}), "error"),

@@ -22,7 +22,15 @@ from mcp_tape.compare.report.wording import visible
 from mcp_tape.compare.rules import Level
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "diff"
-ENDINGS = {"text": "txt", "json": "json", "markdown": "md", "html": "html", "junit": "xml", "github": "github.txt"}
+ENDINGS = {
+    "text": "txt",
+    "json": "json",
+    "markdown": "md",
+    "html": "html",
+    "junit": "xml",
+    "github": "github.txt",
+    "sarif": "sarif",
+}
 HOSTILE = "<script>alert(1)</script> ]]> \x1b[31mred\x07\r `a``b` | @octocat ::error::no \u202e日本語 \ud800 --> </pre>"
 LINES = [f"Line {number} of the instructions." for number in range(30)]
 
@@ -94,10 +102,11 @@ def test_no_form_holds_what_a_terminal_would_act_on(form: str) -> None:
 
 @pytest.mark.parametrize("form", sorted({*FORMATS} - {"json"}))
 def test_endless_values_are_cut(form: str) -> None:
-    long = "a very long text " * 6000
+    long = "a very long text " * 20_000
     huge = found("tool x", "tool-description-changed", ("description",), long, "\n".join([long] * 50))
     more = [huge, found("tool y", "input-default-changed", ("x" * 100_000,), [long], {long: long}, note=long)]
-    assert len(render(RICH._replace(changes=tuple(more), old=long), form)) < 150_000
+    most = {"text": 150_000, "markdown": 150_000}.get(form, 10_000_000)  # nothing that anybody writes is cut in CI
+    assert len(render(RICH._replace(changes=tuple(more), old=long), form)) < most
 
 
 def test_a_difference_far_inside_a_long_line_is_seen() -> None:
@@ -108,8 +117,8 @@ def test_a_difference_far_inside_a_long_line_is_seen() -> None:
 def test_many_lines_show_some_of_both_sides_and_say_how_many_more() -> None:
     old, new = ("\n".join(f"{word} {n}" for n in range(500)) for word in ("old", "new"))
     row = rows(found("tool x", "tool-description-changed", (), old, new), Cut(12, 60))
-    assert [one.sign for one in row] == ["-"] * 6 + ["+"] * 6 + ["…"]
-    assert row[-1].text == "988 more lines"
+    assert [one.sign for one in row] == ["-"] * 6 + ["+"] * 2 + ["…"] + ["+"] * 4
+    assert (row[8].text, row[-1].text) == ("988 more lines", "new 499")
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,10 @@ def closed(properties: dict[str, Schema], *required: str) -> Schema:
     return an(properties, *required, additionalProperties=False)
 
 
+OLDER, NEWER = "http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"
+PAIR: Schema = {"type": "array", "prefixItems": [STRING]}
+REFERS: Schema = {"$ref": "#/$defs/x", "maxLength": 3}
+NAMED: Schema = an({"prefixItems": STRING, "dependencies": STRING})  # names, and no keywords
 THEN: Schema = {"if": {"required": ["a"]}, "then": {"required": ["b"]}}
 ELSE: Schema = {"if": {"required": ["b"]}, "then": {"required": ["a"]}}
 
@@ -207,7 +211,12 @@ def test_every_rule_of_schemas_has_a_case(expected: bool) -> None:
 @pytest.mark.parametrize(
     ("rule", "old", "new", "level"),
     [
+        ("input-required-property-added", an({}), an({"a": STRING}, "a"), None),
+        ("input-required-property-added", an({}), an({"a": {**STRING, "default": "css"}}, "a"), "warn"),
+        ("input-property-became-required", of(STRING), an({"a": STRING}, "a"), None),
+        ("input-property-became-required", of(STRING), an({"a": {**STRING, "default": "css"}}, "a"), "warn"),
         ("input-property-removed", an(AB), of(STRING), "warn"),
+        ("input-property-removed", an(AB, "a", "b"), an({"a": STRING}, "a"), None),
         ("input-property-removed", closed(AB), closed({"a": STRING}), None),
         ("input-property-removed", an(AB), an({"a": STRING}, additionalProperties=INTEGER), None),
         ("input-property-removed", an(AB), an({"a": STRING}, additionalProperties=STRING), "warn"),
@@ -215,10 +224,18 @@ def test_every_rule_of_schemas_has_a_case(expected: bool) -> None:
         ("input-any-of-removed", of({"anyOf": [CAT, DOG]}), of({"anyOf": [CAT]}), None),
         ("input-pattern-added", of(STRING), of({**STRING, "format": "email"}), None),
         ("input-pattern-added", of(STRING), of({**STRING, "format": "phone"}), "warn"),
-        ("input-constraint-set", of(INTEGER), of({**INTEGER, "maximum": 2**53 - 1}), "warn"),
-        ("input-constraint-set", of(INTEGER), of({**INTEGER, "minimum": 1 - 2**53}), "warn"),
+        ("input-constraint-set", of(INTEGER), of({**INTEGER, "maximum": 2**53 - 1}), "info"),
+        ("input-constraint-set", of(INTEGER), of({**INTEGER, "minimum": 1 - 2**53}), "info"),
         ("input-constraint-set", of(INTEGER), of({**INTEGER, "maximum": 2**31 - 1}), None),
-        ("output-constraint-loosened", of({**INTEGER, "maximum": 2**53 - 1}), of(INTEGER), "warn"),
+        ("input-default-changed", of({**STRING, "default": "a,b"}), of({**STRING, "default": "b, a"}), "info"),
+        ("input-default-changed", of({"default": ["a", "b"]}), of({"default": ["b", "a"]}), "info"),
+        ("input-default-changed", of({**STRING, "default": "a,b"}), of({**STRING, "default": "a,c"}), None),
+        ("input-default-changed", of({"default": ["a", "a"]}), of({"default": ["a"]}), None),
+        ("output-constraint-loosened", of({**INTEGER, "maximum": 2**53 - 1}), of(INTEGER), "info"),
+        ("schema-dialect-changed", {"$schema": OLDER, **of(STRING)}, {"$schema": NEWER, **of(STRING)}, "info"),
+        ("schema-dialect-changed", {"$schema": OLDER, **of(PAIR)}, {"$schema": NEWER, **of(PAIR)}, None),
+        ("schema-dialect-changed", {"$schema": OLDER, **of(REFERS)}, {"$schema": NEWER, **of(REFERS)}, None),
+        ("schema-dialect-changed", {"$schema": OLDER, **NAMED}, {"$schema": NEWER, **NAMED}, "info"),
         ("output-property-added", of(STRING), an(AB), None),
         ("output-property-added", closed({"a": STRING}), closed(AB), "warn"),
         ("output-property-added", closed({"a": STRING}), of(STRING), "warn"),

@@ -25,7 +25,15 @@ from tests.support.running import MCP_TAPE, WAIT, receive_line, record, run, sen
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = Path(__file__).parents[2] / "golden" / "versions"
-ENDINGS = {"text": "txt", "json": "json", "markdown": "md", "html": "html", "junit": "xml", "github": "github"}
+ENDINGS = {
+    "text": "txt",
+    "json": "json",
+    "markdown": "md",
+    "html": "html",
+    "junit": "xml",
+    "github": "github",
+    "sarif": "sarif",
+}
 
 # A client -----------------------------------------------------------------------------------------------
 
@@ -167,6 +175,7 @@ def test_the_gate_stops_what_breaks_and_lets_the_same_server_pass(desk: Path, fa
     assert mcp_tape(desk / family, "breaking", "1.db", "again.db").exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_version_recorded_twice_has_no_changes(desk: Path, family: str) -> None:
     assert changes(desk / family, "1.db", "again.db") == []

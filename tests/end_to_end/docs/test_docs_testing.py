@@ -84,6 +84,16 @@ def test_the_story_of_the_guide_from_an_empty_directory_to_a_miss(tmp_path: Path
     assert all(line in missed for line in block("docs/testing.md", "missed")), missed
 
 
+@pytest.mark.slow
+def test_the_agent_of_two_servers_is_recorded_and_replayed(tmp_path: Path) -> None:
+    example("docs/testing.md", "test_agent_of_two.py", tmp_path)
+    recorded = pytest_run(tmp_path, "--mcp-record=once")
+    assert b"1 passed" in recorded.stdout, recorded.stdout
+    assert list(cassettes(tmp_path)) == ["test_agent_of_two/test_two_servers.db"]
+    replayed = pytest_run(tmp_path, "--mcp-unplayed=error", offline=True)
+    assert b"1 passed" in replayed.stdout, replayed.stdout
+
+
 def unmarked(directory: Path) -> None:
     """The same test and tape under another name, without the marker: the server is in mcp_tape_config."""
     mark = "@pytest.mark.mcp_tape(server=SERVER)\n"
@@ -115,6 +125,25 @@ def test_every_example_is_in_the_guide() -> None:
     guide = (ROOT / "docs" / "testing.md").read_text("utf-8")
     listed = re.findall(r"^\| \[(\w+\.py)\]\(examples/\1\)", guide, re.M)
     assert sorted(listed) == sorted(path.name for path in (ROOT / "docs" / "examples").glob("test_*.py"))
+
+
+@pytest.mark.slow
+def test_the_contract_of_a_test_is_kept_when_it_is_recorded_and_when_it_is_replayed(tmp_path: Path) -> None:
+    example("docs/contracts.md", "test_contract.py", tmp_path)
+    for options in (["--mcp-record=once"], []):
+        assert b"1 passed" in pytest_run(tmp_path, *options).stdout
+    example(
+        "docs/contracts.md",
+        "test_contract.py",
+        tmp_path,
+        lambda text: text.replace('"tools/call": 3', '"tools/call": 0'),
+    )
+    failed = pytest_run(tmp_path).stdout.decode()
+    assert re.search(
+        r"E +AssertionError: .*test_contract/test_the_agent_keeps_to_its_tools.db: the contract is broken", failed
+    )
+    assert "max 'tools/call<=0': call 2, tools/call get_current_time is number 1 of 1" in failed
+    assert "contracts/calls.py" not in failed and "testing/used.py" not in failed
 
 
 @pytest.mark.slow

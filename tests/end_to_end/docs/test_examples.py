@@ -35,7 +35,9 @@ MOST_BYTES = 100_000
 
 def copy_to(place: Path) -> Path:
     """A copy of the examples, to run and to change."""
-    return shutil.copytree(EXAMPLES, place / "examples", ignore=shutil.ignore_patterns("__pycache__", "pairs"))
+    return shutil.copytree(
+        EXAMPLES, place / "examples", ignore=shutil.ignore_patterns("__pycache__", "pairs", "frameworks")
+    )
 
 
 @pytest.fixture
@@ -64,9 +66,8 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def tried(place: Path, *arguments: str, env: dict[str, str]) -> tuple[int, str]:
     """The exit code of a pytest run of some files, with options, and what it printed."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-    if arguments[0] == FASTMCP:
-        command[0] = provision.fastmcp()
+    program = [provision.fastmcp(), "-m", "pytest"] if arguments[0] == FASTMCP else provision.pytest_command()
+    command = [*program, "-p", "no:cacheprovider", *arguments]
     # Other plugins happen to be installed, and take longer to load than the tests.
     env = env | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)}
     command += ["-p", "mcp_tape.pytest_plugin", "-p", "pytest_asyncio.plugin"]

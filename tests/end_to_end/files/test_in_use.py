@@ -155,6 +155,7 @@ def test_nothing_is_lost_of_what_is_recorded_meanwhile(path: Path) -> None:
         talk.client(call(number, "login", password=PASSWORD)).server(said(number, "welcome"))
     make(path, talk)
     with recording(path, 2) as live:
+        until(lambda: len(sessions(path)) == 2, "the recorder to have the cassette open")
         asked = [call(number, "count") + b"\n" for number in range(1, 1000)]
         with in_background(lambda: send(live.process.stdin, b"".join(asked))):
             assert live.process.stdout

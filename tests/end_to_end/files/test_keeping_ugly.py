@@ -114,7 +114,7 @@ def test_a_cassette_that_was_replaced_meanwhile_is_not_remade(tape: Path) -> Non
 def test_a_file_that_took_its_place_meanwhile_is_not_replaced(tape: Path) -> None:
     def late() -> None:
         with replace.changed(str(tape)) as db:
-            db.execute("DELETE FROM frames")
+            db.execute("DELETE FROM facts")
             another(tape)
 
     with pytest.raises(CassetteError, match="in use"):
@@ -193,8 +193,9 @@ def test_load_keeps_a_link_and_who_may_read_what_it_leads_to(tape: Path) -> None
 
 def test_markdown_of_a_stranger_moves_no_cursor_and_leaves_no_heading(tape: Path) -> None:
     escape = "char(27) || '[2J' || char(10) || '# no'"
-    alter(tape, f"UPDATE messages SET status = {escape}, kind = {escape} WHERE answers IS NOT NULL")
-    alter(tape, f"UPDATE frames SET sender = {escape}", f"UPDATE messages SET sender = {escape} WHERE answers IS NULL")
+    alter(tape, f"UPDATE derived SET status = {escape} WHERE status IS NOT NULL")
+    alter(tape, f"UPDATE facts SET sender = {escape}, kind = {escape}")
+    alter(tape, f"UPDATE derived SET method = {escape}, name = {escape} WHERE method IS NOT NULL")
     text = invoke("export", tape, "--format", "md").stdout
     assert "\x1b" not in text and "\n# no" not in text
 

@@ -286,7 +286,7 @@ def test_what_is_no_cassette_is_never_replaced(pair: tuple[Path, Path], tmp_path
     assert (tmp_path / "notes.txt").read_text() == "dear diary"
 
 
-@pytest.mark.parametrize(("version", "hint"), [(99, "newer mcp-tape (schema 99"), (0, "mcp-tape migrate")])
+@pytest.mark.parametrize(("version", "hint"), [(99, "newer mcp-tape (schema 99"), (0, "which no mcp-tape has made")])
 def test_a_cassette_of_another_schema_is_called_what_it_is(
     pair: tuple[Path, Path], tmp_path: Path, version: int, hint: str
 ) -> None:

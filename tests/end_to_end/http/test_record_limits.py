@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.forked import SCRIPT
 from tests.support.http import LAST, Client, CutOffError, Message, Upstream, Wire, answer, ask, begin, chunk
 from tests.support.http_running import Running, all_frames, call, event, facts, recording, result, said, texts
 from tests.support.running import WAIT, is_one_file, sessions, until, writer_of
@@ -53,7 +54,7 @@ def test_a_hundred_megabytes_pass_without_being_collected(tmp_path: Path) -> Non
     tape, body = tmp_path / "tape.db", call(1, text="x" * (100 * MiB))
     with (
         Upstream(lambda request, wire: wire.send(answer(result(1)))) as upstream,
-        recording(tape, upstream.url) as recorder,
+        recording(tape, upstream.url, program=SCRIPT) as recorder,
     ):
         ask(recorder.url, call(1))
         before = recorder.memory()
@@ -72,7 +73,7 @@ def test_an_event_of_fifty_megabytes_passes_without_being_collected(tmp_path: Pa
     def script(request: Message, wire: Wire) -> None:
         wire.send(begin() + chunk(NOTE) + chunk(event(big)) + LAST)
 
-    with Upstream(script) as upstream, recording(tape, upstream.url) as recorder:
+    with Upstream(script) as upstream, recording(tape, upstream.url, program=SCRIPT) as recorder:
         before = recorder.memory()
         assert ask(recorder.url, call(1)).body == NOTE + event(big)
         assert recorder.memory() - before < 32 * MiB
@@ -96,7 +97,7 @@ def test_a_fast_stream_waits_for_a_slow_reader(tmp_path: Path) -> None:
         wire.send(LAST)
         stalled.set()
 
-    with Upstream(script) as upstream, recording(tmp_path / "tape.db", upstream.url) as recorder:
+    with Upstream(script) as upstream, recording(tmp_path / "tape.db", upstream.url, program=SCRIPT) as recorder:
         with Client(recorder.url) as client:
             client.ask(call(1))
             assert stalled.wait(WAIT)  # however much it was, nothing of it has been read
@@ -170,6 +171,7 @@ def test_traffic_goes_on_without_the_writer(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
     with Upstream(echo) as upstream, recording(tape, upstream.url) as recorder:
         assert ask(recorder.url, call(1)).body == result(1)
+        until(lambda: facts(all_frames(tape)), "what was asked to be on the cassette")
         os.kill(writer_of(recorder.process.pid, tape), signal.SIGKILL)
         until(lambda: "no longer recorded" in recorder.said, "the loss to be told")
         assert ask(recorder.url, call(2)).body == result(2)

@@ -165,6 +165,7 @@ LEAKS: list[Callable[[str], dict[str, str]]] = [
     lambda value: {"authorization": f"Bearer {value}"},
     lambda value: {"authorization": f"Basic {encoded('user:' + value)}"},
     lambda value: {"cookie": f"theme=dark; session={value}"},
+    lambda value: {"authorization": f"DPoP {value}", "dpop": f"e30.e30.{value}"},
     lambda value: {"x_api_key": value},
     lambda value: {"x_own": value},
     lambda value: {"mcp_param_api_key": value},

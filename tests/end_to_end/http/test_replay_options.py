@@ -248,7 +248,7 @@ def test_the_recorded_order_is_kept(tmp_path: Path) -> None:
 def test_a_replay_in_time_waits_as_long_as_the_server_did(tmp_path: Path) -> None:
     tape = concurrent_tape(tmp_path / "tape.db")
     # A minute on the tape: nothing that anybody waits for, unless it is sped up.
-    alter(tape, "UPDATE frames SET at = at + 60000000 WHERE text = '" + result(1).decode() + "'")
+    alter(tape, "UPDATE facts SET elapsed = elapsed + 60000000 WHERE text = '" + result(1).decode() + "'")
     with replaying(tape, "--speed", "1") as replay, Client(replay.url) as client:
         client.ask(modern(1, name="first"))
         assert ask(replay.url, modern(2, name="second")).body == result(2)

@@ -195,29 +195,29 @@ def test_an_answer_of_a_batch_does_not_wait_for_one_that_never_comes(tmp_path: P
 # Tapes of strangers ------------------------------------------------------------------------------------
 
 ODD = {
-    "no json": "UPDATE frames SET text = '{' WHERE kind = 'control'",
-    "no object": "UPDATE frames SET text = '[1]' WHERE kind = 'control'",
-    "bytes": "UPDATE frames SET text = x'ff00' WHERE kind = 'control'",
-    "nothing": "UPDATE frames SET text = '{}' WHERE kind = 'control'",
-    "null": "UPDATE frames SET text = NULL WHERE kind = 'control'",
-    "number": "UPDATE frames SET text = 7 WHERE kind = 'control'",
-    "deep": "UPDATE frames SET text = replace(hex(zeroblob(50000)), '00', '[') WHERE kind = 'control'",
-    "status": """UPDATE frames SET text = '{"event":"response","status":99999,"headers":{}}' WHERE sender = 'server'
+    "no json": "UPDATE facts SET text = '{' WHERE kind = 'control'",
+    "no object": "UPDATE facts SET text = '[1]' WHERE kind = 'control'",
+    "bytes": "UPDATE facts SET text = x'ff00' WHERE kind = 'control'",
+    "nothing": "UPDATE facts SET text = '{}' WHERE kind = 'control'",
+    "null": "UPDATE facts SET text = NULL WHERE kind = 'control'",
+    "number": "UPDATE facts SET text = 7 WHERE kind = 'control'",
+    "deep": "UPDATE facts SET text = replace(hex(zeroblob(50000)), '00', '[') WHERE kind = 'control'",
+    "status": """UPDATE facts SET text = '{"event":"response","status":99999,"headers":{}}' WHERE sender = 'server'
                  AND kind = 'control'""",
-    "status text": """UPDATE frames SET text = '{"event":"response","status":"x","headers":{"content-type":[]}}'
+    "status text": """UPDATE facts SET text = '{"event":"response","status":"x","headers":{"content-type":[]}}'
                       WHERE sender = 'server' AND kind = 'control'""",
-    "type": """UPDATE frames SET text = '{"event":"response","status":400,"headers":{"content-type":"a\\r\\nb: c"}}'
+    "type": """UPDATE facts SET text = '{"event":"response","status":400,"headers":{"content-type":"a\\r\\nb: c"}}'
                WHERE sender = 'server' AND kind = 'control'""",
-    "session": """UPDATE frames SET text = '{"event":"response","status":200,"headers":{"mcp-session-id":" x "}}'
+    "session": """UPDATE facts SET text = '{"event":"response","status":200,"headers":{"mcp-session-id":" x "}}'
                   WHERE sender = 'server' AND kind = 'control'""",
-    "session list": """UPDATE frames SET text = '{"event":"response","status":200,"headers":{"mcp-session-id":[1]}}'
+    "session list": """UPDATE facts SET text = '{"event":"response","status":200,"headers":{"mcp-session-id":[1]}}'
                        WHERE sender = 'server' AND kind = 'control'""",
-    "resumed": """UPDATE frames SET text = '{"event":"request","headers":{"last-event-id":[{}]}}'
+    "resumed": """UPDATE facts SET text = '{"event":"request","headers":{"last-event-id":[{}]}}'
                   WHERE sender = 'client' AND kind = 'control'""",
-    "head": "UPDATE frames SET head = CAST(head AS TEXT)",
-    "long head": "UPDATE frames SET head = x'0a0a' WHERE head IS NOT NULL",
-    "eol": "UPDATE frames SET eol = 'xyz' WHERE kind <> 'control'",
-    "no channel": "UPDATE frames SET channel = ''",
+    "head": "UPDATE facts SET head = CAST(head AS TEXT)",
+    "long head": "UPDATE facts SET head = x'0a0a' WHERE head IS NOT NULL",
+    "eol": "UPDATE facts SET eol = 'xyz' WHERE kind <> 'control'",
+    "no channel": "UPDATE facts SET channel = ''",
     "transport": "UPDATE sessions SET transport = 'carrier pigeon'",
 }
 

@@ -65,6 +65,7 @@ def test_a_probe_and_its_fallback_share_a_session(tmp_path: Path, sdk_client: Sd
     assert len(sessions(tape)) == 1 and seen["server/discover"] == seen["initialize"] == 1
 
 
+@pytest.mark.slow
 def test_schemas_on_the_tape_are_the_bytes_that_the_server_sends(tmp_path: Path, sdk_client: SdkClient) -> None:
     program, command, tape = sdk_client("mcp2-legacy", "everything"), provision.SERVERS["everything"], tmp_path / "t.db"
     play(program, record(tape, command), tmp_path / "run")

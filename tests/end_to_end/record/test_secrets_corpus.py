@@ -162,7 +162,9 @@ def everything(directory: Path) -> bytes:
 
 def stored(tape: Path) -> tuple[list[bytes], list[str], str]:
     with contextlib.closing(sqlite3.connect(tape)) as database:
-        rows = database.execute("SELECT text FROM frames WHERE kind != 'control' ORDER BY seq").fetchall()
+        rows = database.execute(
+            "SELECT coalesce(text, data) FROM frames WHERE kind != 'control' ORDER BY seq"
+        ).fetchall()
         texts = [text if isinstance(text, bytes) else text.encode() for (text,) in rows]
         (target,) = database.execute("SELECT target FROM sessions").fetchone()
         return texts, json.loads(target)["command"], "\n".join(database.iterdump())

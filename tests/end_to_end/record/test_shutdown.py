@@ -220,7 +220,7 @@ for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
 os.write(1, b"ready\\n")
 never = threading.Event()
 while not counted: never.wait(0.05)
-never.wait(0.6)
+never.wait(0.4)
 os.write(1, b"bye\\n")
 os._exit(7)
 """

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.decks import Said, Visit, make_cassette
 from tests.support.http_running import replaying
-from tests.support.live import DISCOVER, INITIALIZE, INITIALIZED, Client, modern
-from tests.support.messages import call, lines, request, result
+from tests.support.live import DISCOVER, INITIALIZE, INITIALIZED, META, Client, modern
+from tests.support.messages import call, lines, request, result, tell
 from tests.support.running import MCP_TAPE, run
 
 NOT_FOUND = json.dumps({"jsonrpc": "2.0", "id": "d", "error": {"code": -32601, "message": "Method not found"}})
@@ -56,11 +57,6 @@ def test_what_only_the_other_era_has_is_a_miss_that_says_so(tmp_path: Path, whic
     assert "--session all" not in miss
 
 
-def test_a_handshake_is_never_taken_from_the_other_era(tmp_path: Path) -> None:
-    visit = Visit(made(tmp_path, LEGACY, MODERN), "2")
-    assert "the modern era" in visit.say(INITIALIZE)["message"]
-
-
 def test_a_client_of_both_eras_is_told_what_it_was_told_last(tmp_path: Path) -> None:
     """It asks for the modern one first: the server of the newer recording had it no more, or not yet."""
     refused: list[Said] = [("client", DISCOVER), ("server", NOT_FOUND), *LEGACY]
@@ -93,3 +89,88 @@ def test_a_batch_shows_the_era_by_what_is_no_probe(tmp_path: Path) -> None:
     visit.player.receive(f"[{request(7, 'ping')}, {INITIALIZE}]".encode(), "stdio", 0.0)
     texts = [json.loads(send.text) for send in visit.player.due(0.0)]  # type: ignore[union-attr]
     assert {body["id"]: body["result"] for body in texts} == {7: {}, 0: {"value": "legacy"}}
+
+
+# A client that is older than the tape ------------------------------------------------------------------
+
+ABOUT = {
+    "resultType": "complete", "supportedVersions": ["2026-07-28"], "instructions": "Be kind.", "value": "modern",
+    "capabilities": {"tools": {"listChanged": True}, "resources": {"subscribe": True}, "logging": {}, "prompts": {}},
+    "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "shop", "version": "2"}},
+}  # fmt: skip
+DISCOVERED = json.dumps({"jsonrpc": "2.0", "id": "d", "result": ABOUT})
+
+
+def asked_for(number: int, method: str, **params: Any) -> list[Said]:
+    """A request of the modern era, and its answer."""
+    return [("client", request(number, method, **params, _meta=META)), ("server", result(number, method))]
+
+
+def test_an_older_client_is_greeted_with_what_the_tape_knows(tmp_path: Path) -> None:
+    known = [*asked_for(2, "resources/read", uri="a:b"), *asked_for(3, "completion/complete")]
+    visit = Visit(made(tmp_path, LEGACY, [MODERN[0], ("server", DISCOVERED), *MODERN[2:], *known]), "2")
+    (greeted,) = visit.hear(INITIALIZE)
+    assert greeted["result"] == {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {
+            "tools": {"listChanged": True},
+            "resources": {"subscribe": False},  # what there is no answer to is not declared
+            "completions": {},
+        },
+        "serverInfo": {"name": "shop", "version": "2"},
+        "instructions": "Be kind.",
+    }
+    assert visit.hear(INITIALIZED) == [] and visit.say(call(1, "a")) == "modern"
+    assert [fact.what for fact in visit.facts] == ["note", "played"]
+    assert "older than the tape" in visit.facts[0].text
+
+
+def test_an_older_client_is_greeted_where_the_server_said_nothing_of_itself(tmp_path: Path) -> None:
+    visit = Visit(made(tmp_path, MODERN[2:]))
+    (greeted,) = visit.hear(INITIALIZE.replace("2025-11-25", "1999-01-01"))
+    assert greeted["result"] == {
+        "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "", "version": ""},
+    }  # fmt: skip
+    assert visit.say(call(7, "a")) == "modern"
+
+
+@pytest.mark.parametrize("kind", ["input_required", "task"])
+def test_what_an_older_client_has_no_words_for_is_a_miss_that_says_so(tmp_path: Path, kind: str) -> None:
+    asks = json.dumps({"jsonrpc": "2.0", "id": 2, "result": {"resultType": kind, "requestState": "s"}})
+    tape = made(tmp_path, [*MODERN, ("client", modern(2, "b")), ("server", asks)])
+    visit = Visit(tape)
+    visit.hear(INITIALIZE)
+    error = visit.say(call(2, "b"))
+    assert error["code"] == -32010 and f"of the kind {kind}, which the client's older revision" in error["message"]
+    (miss,) = [fact.text for fact in visit.facts if fact.what == "miss"]
+    assert "#5 of session 1" in miss and "--mode rewrite" in miss
+    assert visit.say(call(1, "a")) == "modern"
+    assert Visit(tape).hear(modern(2, "b"))[0]["result"]["resultType"] == kind
+
+
+def test_an_older_client_hears_of_changes_without_listening(tmp_path: Path) -> None:
+    of = {"_meta": {"io.modelcontextprotocol/subscriptionId": "l"}}
+    listen = request("l", "subscriptions/listen", notifications={"toolsListChanged": True}, _meta=META)
+    tape: list[Said] = [
+        ("client", listen), ("server", tell("notifications/subscriptions/acknowledged", **of)),
+        *asked_for(2, "tools/list"), *MODERN[2:], ("server", tell("notifications/tools/list_changed", **of)),
+        ("client", request(3, "tools/list", _meta=META)), ("server", result(3, "after")),
+    ]  # fmt: skip
+    visit = Visit(made(tmp_path, tape))
+    visit.hear(INITIALIZE)
+    asked = request(1, "tools/list"), request(2, "tools/list"), call(3, "a"), request(4, "tools/list")
+    heard = [message for text in asked for message in visit.hear(text)]
+    values = [message["method"] if "method" in message else message["result"]["value"] for message in heard]
+    assert values == ["tools/list", "tools/list", "modern", "notifications/tools/list_changed", "after"]
+
+
+def test_an_older_client_over_http_has_a_session_and_the_statuses_of_its_era(tmp_path: Path) -> None:
+    refused = json.dumps({"jsonrpc": "2.0", "id": 2, "error": {"code": -32601, "message": "no"}})
+    path = made(tmp_path, [*MODERN, ("client", modern(2, "b")), ("server", refused)])
+    with replaying(path) as replay:
+        client = Client(replay.url)
+        (greeted,) = client.told(INITIALIZE)
+        assert greeted["result"]["protocolVersion"] == "2025-11-25" and client.session == "tape-1"
+        assert list(client.told(INITIALIZED)) == [] and client.ask(call(1, "a")) == "modern"
+        with client.send("POST", call(2, "b")) as response:
+            assert response.status == 200 and json.load(response)["error"]["code"] == -32601

@@ -87,7 +87,7 @@ PARTING: list[Any] = [
 )
 def test_noise_without_a_line_end_is_the_last_or_gets_one(tmp_path: Path, asked: list[str], written: list[str]) -> None:
     tape = make_cassette(tmp_path / "tape.db", PARTING)
-    alter(tape, "UPDATE frames SET eol = '' WHERE seq = 5")
+    alter(tape, "UPDATE facts SET eol = '' WHERE id & 4294967295 = 5")
     expected = "\n".join(written) + ("" if written[-1] == "bye" else "\n")
     assert run(replay(tape), lines(*asked)).stdout.decode() == expected
     with started(replay(tape)) as process:  # the second is asked for when the first was answered
@@ -102,7 +102,7 @@ def test_noise_without_a_line_end_is_the_last_or_gets_one(tmp_path: Path, asked:
 def test_a_line_that_was_recorded_in_pieces_is_written_as_one(tmp_path: Path) -> None:
     said: list[Any] = [("client", call(1)), *[("server", piece) for piece in ("no ", "message ", "at all")]]
     tape = make_cassette(tmp_path / "tape.db", [*said, ("server", result(1))])
-    alter(tape, "UPDATE frames SET eol = '' WHERE seq IN (2, 3)")
+    alter(tape, "UPDATE facts SET eol = '' WHERE id & 4294967295 IN (2, 3)")
     assert run(replay(tape), lines(call(1))).stdout == lines("no message at all", result(1))
 
 

@@ -110,6 +110,7 @@ def test_every_progress_callback_fires_however_fast_the_answer_is(
     assert heard(json.loads(again.output))[-20:] == [4] * 20
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a large pipe")
 def test_a_client_that_reads_nothing_is_not_waited_for_each_time(recorded: Recorded) -> None:
     tape = recorded("mcp1", "everything").tape
@@ -131,7 +132,7 @@ def test_what_plays_alone_cannot_start_a_server(tmp_path: Path) -> None:
 # Another client ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow(quick=1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("server", "before", "now"),
     [
@@ -170,6 +171,18 @@ def test_a_newer_client_learns_at_once_that_the_tape_is_older(
     assert first[0] == "client" and first[1]["method"] == "server/discover"
     assert answer == {"jsonrpc": "2.0", "id": first[1]["id"], "error": {"code": -32601, "message": "Method not found"}}
     assert others[1][1]["method"] == "initialize" and protocol(document) == "2025-11-25"
+
+
+@pytest.mark.slow(quick=1)
+@pytest.mark.parametrize("client", ["mcp1", "ts1", "mcp2-legacy"])
+def test_a_tape_of_a_newer_client_plays_to_an_older_one(client: str, recorded: Recorded, play: Play) -> None:
+    recording = recorded("mcp2-auto", "time")
+    again = play(client, recording.tape)
+    then, document = json.loads(recording.output), json.loads(again.output)
+    assert protocol(then) == "2026-07-28" and protocol(document) == "2025-11-25"
+    assert outcomes(document) == outcomes(then)
+    (note,) = [fact["text"] for fact in again.facts if fact["what"] == "note"]
+    assert "the client is older than the tape" in note
 
 
 @pytest.mark.slow(quick=1)

@@ -157,6 +157,21 @@ def test_new_episodes_goes_to_the_tape_first_even_after_a_miss(vcr: Vcr) -> None
     assert b"grew by 1 call; 1 answer after a live call is from the old tape; to record all anew" in done.stderr
 
 
+def test_replay_prefix_makes_the_live_server_the_calls_before_the_miss(vcr: Vcr) -> None:
+    before, listed = lines(call(1, "a"), call(2, "b")), lines(request(3, "tools/list"))
+    vcr.run("once", HELLO + before + listed)
+    vcr.log.unlink()
+    script = HELLO + before + listed + lines(call(4, "c"), call(5, "d"))
+    done = vcr.run("new_episodes", script, "--replay-prefix")
+    assert [values(done)[number] for number in (4, 5)] == [["tools/call", 4], ["tools/call", 5]]
+    heard = [json.loads(line) for line in vcr.heard()]
+    assert [message.get("params", {}).get("name") for message in heard] == [None, None, "a", "b", "c", "d"]
+    assert b"the handshake and 2 earlier calls are replayed to it first" in done.stderr
+    added = [frame.text for frame in frames(vcr.tape, 2) if b"tools/call" in frame.text and frame.sender == "client"]
+    assert added == [call(4, "c").encode(), call(5, "d").encode()]  # and not what the tape has already
+    assert vcr.run("none", script, "--strict").stdout == done.stdout
+
+
 def test_new_episodes_keeps_the_ids_of_both_servers_apart(vcr: Vcr) -> None:
     """The tape's server and the live one both ask with id 1 while neither is answered."""
     taped = [
@@ -211,13 +226,13 @@ def test_a_live_server_may_say_much_while_the_client_asks_much(vcr: Vcr) -> None
     vcr.server = SERVER.replace("calls += 1", """calls += 1
     for number in range(200):
         print(json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x" * 1000}}))
-        print("y" * 1000, file=sys.stderr)""")  # fmt: skip
+        print("Y" * 1000, file=sys.stderr)""")  # fmt: skip
     asked = [call(number, "much", text="z" * 100_000) for number in range(1, 5)]
     done = vcr.run("new_episodes", HELLO + lines(*asked))
     assert {number: value[0] for number, value in values(done).items() if number} == dict.fromkeys(
         range(1, 5), "tools/call"
     )
-    assert done.stderr.count(b"y" * 1000) == 200 * 5
+    assert done.stderr.count(b"Y") == 200 * 5 * 1000  # a note of ours may stand within a line
     assert sessions(vcr.tape)[1].incomplete is None
 
 

@@ -129,6 +129,16 @@ def test_new_episodes_asks_the_live_server_only_for_what_misses_and_once(vcr: Vc
     assert [(session.extends, session.incomplete) for session in sessions(vcr.tape)] == [(None, None), (1, None)]
 
 
+def test_replay_prefix_makes_the_live_server_the_calls_before_the_miss(vcr: Vcr) -> None:
+    cassette(vcr.tape, taped(call(1, "a"), call(2, "b")))
+    asked = call(1, "a"), call(2, "b"), call(3, "c"), call(4, "d")
+    heard = vcr.run("new_episodes", *asked, options=["--replay-prefix"])
+    assert heard == ["taped", "taped", ["c", 4], ["d", 5]]
+    assert vcr.live.methods() == ["initialize", "notifications/initialized", "a", "b", "c", "d"]
+    assert "the handshake and 2 earlier calls are replayed to it first" in vcr.stderr
+    assert vcr.run("none", *asked, options=["--strict"]) == heard and vcr.code == 0
+
+
 @pytest.mark.slow
 def test_new_episodes_are_on_the_tape_the_next_time(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "a")))

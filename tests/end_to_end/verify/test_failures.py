@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mcp_tape.errors import ServerError
 from tests.servers.moody import BIG
 from tests.support.decks import alter
-from tests.support.running import alive, python
+from tests.support.running import MCP_TAPE, alive, python, run
 from tests.support.verifying import command, exchanges, moody, moody_tape, play, words
 
 
@@ -53,9 +54,55 @@ BADLY = python("import sys; from tests.servers.moody import main; main('good'); 
 
 def test_a_server_that_ends_badly_after_its_last_answer_is_told(tape: Path, tmp_path: Path) -> None:
     (failure,) = play(tape, tmp_path / "new", BADLY).failures
-    assert failure.kind == "crashed"
+    assert failure.kind == "exit code"
     assert failure.message.startswith("the server ended with exit code 1 after its last answer")
     assert failure.stderr == ("kaboom",)
+
+
+def accepting(place: Path, *words: str) -> tuple[int, dict[str, Any]]:
+    """Verify once, accept all, and verify again: the exit code and the report."""
+    seen = json.loads(command("tape.db", "--json", *words)[1])
+    (place / ".mcp-tape-ignore").write_text("\n".join(change["fingerprint"] for change in seen["changes"]))
+    code, out, _ = command("tape.db", "--json", *words)
+    return code, json.loads(out)
+
+
+def test_an_exit_code_after_the_last_answer_is_a_warning_and_can_be_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    monkeypatch.chdir(tmp_path)
+    tape = moody_tape(tmp_path / "tape.db", "one")
+    code, out, _ = command(str(tape), "--json", "--", *BADLY)
+    assert code == 0
+    assert [(one["rule"], one["level"], one["after"]) for one in json.loads(out)["changes"]] == [
+        ("server-exit-code-changed", "warn", 1)
+    ]
+    assert (tmp_path / "tape.db.new").exists()
+    pending = json.loads(run([*MCP_TAPE, "review", "--json"], cwd=tmp_path).stdout)  # the same, and to be decided
+    assert [one["fingerprint"] for one in pending["changes"]] == [json.loads(out)["changes"][0]["fingerprint"]]
+    code, report = accepting(tmp_path, "--fail-on", "warn", "--", *BADLY)
+    assert (code, report["changes"], report["unknown"]) == (0, [], [])
+
+
+def test_an_accepted_crash_stays_red_and_the_report_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    monkeypatch.chdir(tmp_path)
+    moody_tape(tmp_path / "tape.db", "one", "two", "three")
+    code, report = accepting(tmp_path, "--", *moody("crash"))
+    assert (code, report["changes"]) == (1, [])
+    assert [entry["why"] for entry in report["unknown"] if entry["grave"]] == [
+        "NEW: the server ended with exit code 3 before it answered tools/call say; "
+        "what it should have answered was not verified"
+    ]
+
+
+def test_each_kind_of_crash_has_its_own_fingerprint(tape: Path) -> None:
+    prints = set()
+    for mood in ("crash", "exit"):
+        _, out, _ = command(str(tape), "--json", "--", *moody(mood))
+        prints |= {one["fingerprint"] for one in json.loads(out)["changes"] if one["rule"] == "server-crashed"}
+    assert len(prints) == 2
 
 
 @pytest.mark.slow(quick=2)

@@ -43,7 +43,7 @@ def said(path: Path, session: int) -> list[str]:
 
 def rows(path: Path, session: int) -> list[Any]:
     with contextlib.closing(sqlite3.connect(path)) as db:
-        names = "seq, at, sender, channel, kind, head, eol, redactions, text"
+        names = "seq, elapsed, sender, channel, kind, head, eol, redactions, text, data"
         return db.execute(f"SELECT {names} FROM frames WHERE session = ? ORDER BY seq", (session,)).fetchall()
 
 

@@ -278,7 +278,7 @@ def test_a_secret_of_the_environment_is_taken_from_its_variable(tmp_path: Path) 
         tmp_path / "tape.db",
         [("client", request(1, "login", auth="Basic [redacted:env:THE_TOKEN]")), ("server", result(1, {}))],
     )
-    alter(tape, "UPDATE frames SET redactions = 1 WHERE sender = 'client'")
+    alter(tape, "UPDATE facts SET redactions = 1 WHERE sender = 'client'")
     with pytest.raises(NotReadyError, match=r"THE_TOKEN  for \[redacted:env:THE_TOKEN\]"):
         play(tape, tmp_path / "new", moody())
     done = play(tape, tmp_path / "new", moody(), environ={"THE_TOKEN": "sesame"})

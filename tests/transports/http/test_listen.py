@@ -182,3 +182,48 @@ def test_a_client_that_leaves_is_noticed() -> None:
         return await left
 
     assert asyncio.run(asyncio.wait_for(talk(), WAIT)) == "http.disconnect"
+
+
+def test_a_connection_stays_open_for_a_while_after_each_answer() -> None:
+    async def talk() -> tuple[bool, bytes]:
+        loop, (ours, theirs) = asyncio.get_running_loop(), socket.socketpair()
+        ours.setblocking(False)
+        make = partial(made, Echo(), lambda request: ended("at once"))
+        transport, protocol = await loop.connect_accepted_socket(make, theirs)
+        quiet: Any = protocol
+        with contextlib.closing(ours):
+            for _ in range(2):
+                await loop.sock_sendall(ours, posted("/quick", ""))
+                await loop.sock_recv(ours, 1 << 16)
+            quiet.timeout_keep_alive_handler()  # the timer of the first answer
+            stayed = not transport.is_closing()
+            quiet.timeout_keep_alive = 0
+            quiet.timeout_keep_alive_handler()
+            return stayed, await loop.sock_recv(ours, 1 << 16)
+
+    assert asyncio.run(asyncio.wait_for(talk(), WAIT)) == (True, b"")
+
+
+def test_a_request_larger_than_what_is_read_at_once_arrives_whole() -> None:
+    body = "x" * 300_000
+
+    async def talk() -> bytes:
+        loop, echo, got = asyncio.get_running_loop(), Whole(), b""
+        async with connected(echo, lambda request: None) as ours:
+            await loop.sock_sendall(ours, posted("/mcp", body))
+            while not got.endswith(b"300000"):
+                got += await loop.sock_recv(ours, 1 << 16)
+        return got
+
+    assert asyncio.run(asyncio.wait_for(talk(), WAIT)) == ended("300000")
+
+
+class Whole:
+    """Answers with the length of the body."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        length, more = 0, True
+        while more:
+            message = await receive()
+            length, more = length + len(message["body"]), message["more_body"]
+        await answer(send, 200, str(length))

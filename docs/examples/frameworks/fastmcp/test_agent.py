@@ -1,0 +1,10 @@
+import asyncio
+
+import pytest
+from agent import SERVERS, ask
+
+
+@pytest.mark.mcp_tape(servers=SERVERS)
+def test_noon_and_the_weather(mcp_tape):
+    said = asyncio.run(ask(mcp_tape.config()))
+    assert "21:00" in said and "Sunny in Tokyo" in said

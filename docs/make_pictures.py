@@ -1,0 +1,50 @@
+"""Make the pictures of the manual, from a real recording in a real browser: `python docs/make_pictures.py`."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from shutil import which
+from urllib.parse import urlencode
+
+from mcp_tape.cassette.query.filters import EVERYTHING
+from mcp_tape.cassette.reader import Cassette
+from mcp_tape.viewer.page import export
+
+DOCS = Path(__file__).parent
+TAPE = DOCS.parent / "cassettes" / "everything.db"
+WIDE, NARROW = (1280, 720), (360, 720)
+# A name, the size of the window, the colours, and the state of the page.
+PICTURES = (
+    ("viewer", WIDE, "light", {"at": "1.32"}),
+    ("viewer-errors", WIDE, "dark", {"q": "status:error", "at": "1.26"}),
+    ("viewer-tools", WIDE, "light", {"tab": "tools"}),
+    ("viewer-narrow", NARROW, "dark", {"at": "1.16"}),
+)
+# Every picture is there, and so is the content of every line that has one.
+SETTLED = """() => [...document.images].every((image) => image.complete)
+  && (document.querySelector('#messages').hidden || document.querySelector('#rows .line:not(:empty)'))"""
+
+
+def main() -> None:
+    from playwright.sync_api import sync_playwright
+
+    program = which("chromium") or which("chromium-browser") or which("google-chrome")
+    with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
+        file = Path(place) / "tape.html"
+        with Cassette(TAPE) as cassette:
+            file.write_bytes(b"".join(export(cassette, [1], EVERYTHING, TAPE.name)))
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        for name, (width, height), scheme, state in PICTURES:
+            page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
+            page.goto(f"{file.as_uri()}#{urlencode(state)}")
+            page.wait_for_selector("html[data-ready]")
+            page.locator("#details article, #other tbody").first.wait_for()
+            page.wait_for_function(SETTLED)
+            page.screenshot(path=DOCS / "pictures" / f"{name}.png")
+            page.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

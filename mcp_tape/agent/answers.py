@@ -1,0 +1,113 @@
+"""Answers of a bounded size. What does not fit follows behind a cursor: nothing is cut without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from ..errors import TapeError
+from ..formats.pretty import harmless, json_line
+
+ROOM = 20_000  # bytes of an answer's text; structured content has as many
+SHORT = 300  # characters
+CURSOR, NEXT = "cursor", "next_cursor"  # the argument, and the member of structured content
+
+
+class ToolError(TapeError):
+    """Arguments that a tool cannot work with, in words for a model."""
+
+
+class Answer(NamedTuple):
+    """The result of a tool: text for reading, and the same as values where the tool has an output schema."""
+
+    text: str
+    structured: dict[str, Any] | None = None
+
+
+class Item(NamedTuple):
+    """A part of an answer that is not divided. `cursor`: the place behind it."""
+
+    text: str
+    value: dict[str, Any]
+    cursor: str
+
+
+def page(name: str, items: Iterable[Item], head: str, nothing: str, too_large: str = "") -> Answer:
+    """As many items as there is room for. `too_large`: what to do about an item that never fits."""
+    lines, values = [harmless(head)], list[dict[str, Any]]()
+    written, sized, last, following = _size(lines[0]), 0, "", None
+    for item in items:
+        text, value = harmless(item.text), clean(item.value)
+        written += _size(text) + 1
+        sized += len(json_line(value))
+        if max(written, sized) > ROOM:
+            if not values:
+                raise ToolError(f"the next of the {name} has more than the {ROOM} bytes of an answer. {too_large}")
+            following = last
+            break
+        lines.append(text)
+        values.append(value)
+        last = item.cursor
+    lines += [] if values else [harmless(nothing)]
+    return Answer("\n".join(lines + more(following)), {name: values, NEXT: following})
+
+
+def window(pieces: Iterable[str], start: int, call: str = "call again with", place: str = "") -> str:
+    """A part of a long text, from behind so many characters on. `place`: what the cursor begins with."""
+    position, left = 0, ROOM
+    parts = []
+    for piece in map(harmless, pieces):
+        kept = piece[max(0, start - position) :]
+        position += len(piece)
+        part = kept if _size(kept) <= left else kept.encode()[:left].decode("utf-8", "ignore")
+        parts.append(part)
+        start += len(part)
+        left -= _size(part)
+        if part != kept:
+            return "".join([*parts, "\n", *more(f"{place}{start}", call)])
+    if start > position:
+        raise ToolError(f"the cursor is behind the end, at {start} of {position}; leave it out to begin again")
+    return "".join(parts)
+
+
+def more(cursor: str | None, call: str = "call again with") -> list[str]:
+    """The line that ends an answer which is not all."""
+    return [] if cursor is None else [f'[There is more: {call} "{CURSOR}": "{cursor}"]']
+
+
+def number(cursor: str | None) -> int:
+    """The number that a cursor is."""
+    return numbers(cursor or "0", 1)[0]
+
+
+def numbers(cursor: str, *sizes: int) -> list[int]:
+    """The numbers of a cursor such as `2.15`, which has so many of them."""
+    words = cursor.split(".")
+    if len(words) not in sizes or not all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
+        raise ToolError(f'cursor {cursor!r} is not one that this tool gave; give "{NEXT}" of its last answer, or none')
+    return [int(word) for word in words]
+
+
+def short(text: str | None, most: int = SHORT) -> str:
+    """A text on one line; a longer one ends with how much is left out."""
+    line = " ".join((text or "")[: 8 * most].split())
+    left = max(len(line) - most, 0) + max(len(text or "") - 8 * most, 0)
+    return f"{line[:most]}… [{left} more characters]" if left else line
+
+
+def brief(value: dict[str, Any]) -> dict[str, Any]:
+    """Values with their texts cut: a stranger's id, name or version may have any length."""
+    return {name: short(member) if isinstance(member, str) else member for name, member in value.items()}
+
+
+def clean(value: Any) -> Any:
+    """A value with nothing in its strings that nobody sees, or that UTF-8 cannot hold: a model would read it."""
+    if isinstance(value, str):
+        return harmless(value)
+    if isinstance(value, dict):
+        return {harmless(str(name)): clean(member) for name, member in value.items()}
+    return [clean(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))

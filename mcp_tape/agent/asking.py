@@ -1,0 +1,81 @@
+"""Tools that work something out: what changed between two recordings, and questions in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import islice
+from typing import Any
+
+from ..cassette.query import sql as querying
+from ..formats.pretty import json_line
+from .answers import Answer, Item, ToolError, clean, number, page, window
+from .places import Call
+
+_LONGEST = 2_000  # characters of a value
+
+SQL_EXAMPLE = "SELECT tool, count(*) FROM tool_calls GROUP BY tool"
+TABLES = (  # with the columns that most questions need
+    "tool_calls(session, seq, elapsed, tool, arguments, status, microseconds, result, error)",
+    "exchanges(session, seq, elapsed, sender, method, name, answer_seq, status, microseconds, request, response)",
+    "notifications(session, seq, elapsed, sender, method, params)",
+    "stderr(session, seq, elapsed, text)",
+    "sessions(id, started_at, ended_at, server_name, server_version, client_name, protocol_version, incomplete, note)",
+)
+
+
+def diff(
+    call: Call,
+    old: str,
+    new: str,
+    part: str | None = None,
+    format: str = "text",  # noqa: A002 - as the option of diff is called
+    cursor: str | None = None,
+) -> Answer:
+    """What changed between two recordings, judged as in this project."""
+    from ..compare.project import here, load  # takes a while
+    from ..compare.report import render
+    from ..compare.sources import parse
+    from ..compare.versions import PARTS, Version, compare, recorded
+
+    settings = load(here()).settings()
+    with ExitStack() as stack:
+
+        def version(reference: str) -> Version:
+            place = parse(reference)
+            if place.revision is not None:
+                raise ToolError(f"only cassettes can be compared here, and not git revisions: {reference!r}")
+            cassette = stack.enter_context(call.opened(place.path, place.label))
+            return recorded(cassette, place.session, settings.ignore_paths)
+
+        parts = [each for each in PARTS if part in (each, None)]
+        comparison = compare(version(old), version(new), settings, parts)
+    return Answer(window([render(comparison, format)], number(cursor)))
+
+
+def query(
+    call: Call, sql: str, file: str | None = None, params: dict[str, str] | None = None, cursor: str | None = None
+) -> Answer:
+    """The rows of one statement that only reads."""
+    with call.opened(file) as cassette:
+        answer = querying.ask(cassette, sql, params, call.is_stopped)
+        skipped = number(cursor)
+        items = _items(answer.columns, islice(answer.rows, skipped, None), skipped)
+        hint = "Ask for fewer columns, or for parts of long values: substr(column, 1, 1000)."
+        return page("rows", items, " · ".join(map(str, clean(answer.columns))), "There are no rows.", hint)
+
+
+def _items(columns: list[str], rows: Iterator[tuple[Any, ...]], skipped: int) -> Iterator[Item]:
+    bounded = (tuple(map(_cut, columns, row)) for row in rows)
+    for place, value in enumerate(querying.objects(columns, bounded), skipped + 1):
+        yield Item(json_line(value).decode().rstrip("\n"), value, str(place))
+
+
+def _cut(column: str, value: Any) -> Any:
+    """A value, or the beginning of a long one and how to read on."""
+    if not isinstance(value, (str, bytes)) or len(value) <= _LONGEST:
+        return value
+    if isinstance(value, bytes):
+        return f"[{len(value)} bytes; read parts: hex(substr({column}, 1, 1000))]"
+    rest = f"substr({column}, {_LONGEST + 1}, {_LONGEST})"
+    return f"{value[:_LONGEST]}… [{len(value)} characters in all; the next: {rest}]"

@@ -1,0 +1,99 @@
+"""The cassettes that a model may read: those at or below the files and directories that the server was given."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+
+from ..cassette.query.sessions import cassettes_in
+from ..cassette.query.sql import STEPS
+from ..cassette.reader import Cassette
+from ..errors import CassetteError, pasted
+from .answers import ToolError, short
+
+_NAMED = 5  # files in an error
+
+
+class Places:
+    """Files and directories, by the names that their user gave."""
+
+    def __init__(self, given: Sequence[str]) -> None:
+        self.given = tuple(given)
+        self._roots = [os.path.realpath(path) for path in given]
+
+    def cassettes(self) -> Iterator[str]:
+        """Every cassette, once, by a name that `path_of` takes."""
+        seen = set()
+        for place in self.given:
+            for path in cassettes_in(place) if os.path.isdir(place) else [place]:
+                real = os.path.realpath(path)
+                if real not in seen and os.path.isfile(path) and self._is_inside(real):
+                    seen.add(real)
+                    yield path
+
+    def path_of(self, file: str | None) -> str:
+        """The cassette that a model names; without a name the only one there is."""
+        if file is None:
+            return self._only_one()
+        try:
+            real = os.path.realpath(file)
+        except ValueError:  # a NUL in it
+            raise ToolError("that is no file's name; list_cassettes has the names") from None
+        # Nothing is said of files elsewhere, not even whether they are there.
+        if not self._is_inside(real):
+            raise ToolError(
+                f"refused: {short(file)} is not among the cassettes that may be read here, which are at or below: "
+                f"{self._shown()}. list_cassettes has their names."
+            )
+        if not os.path.isfile(real):
+            raise ToolError(f"there is no cassette {short(file)}; list_cassettes has the names of those there are")
+        return file
+
+    def _is_inside(self, real: str) -> bool:
+        """Return whether a path without links is one of the places, or below one."""
+        return any(real == root or real.startswith(os.path.join(root, "")) for root in self._roots)
+
+    def _only_one(self) -> str:
+        few = list(islice(self.cassettes(), _NAMED + 1))
+        if len(few) == 1:
+            return few[0]
+        if not few:
+            raise ToolError(f"there is no cassette at or below {self._shown()}. {HOW_TO_RECORD}")
+        named = ", ".join(few[:_NAMED]) + (", …" if len(few) > _NAMED else "")
+        raise ToolError(f'there are several cassettes: name one as "file", such as {few[0]!r}. There are: {named}')
+
+    def _shown(self) -> str:
+        return ", ".join(os.path.abspath(path) for path in self.given)
+
+
+HOW_TO_RECORD = "Record one with: mcp-tape record -- SERVER"
+
+
+def given(files: Sequence[str]) -> Places:
+    """The places of a command line. Each must be there."""
+    for file in files:
+        if not os.path.exists(file):
+            raise CassetteError(
+                f"there is no cassette at {file}; record one with: mcp-tape record -o {pasted(file)} -- SERVER"
+            )
+    return Places(files)
+
+
+class Call:
+    """One call of a tool: what it may read, and whether anybody still waits for it."""
+
+    def __init__(self, places: Places, is_stopped: Callable[[], bool] = lambda: False) -> None:
+        self.places, self.is_stopped = places, is_stopped
+
+    @contextmanager
+    def opened(self, file: str | None, label: str | None = None) -> Iterator[Cassette]:
+        with Cassette(self.places.path_of(file), label) as cassette:
+            cassette.connection.set_progress_handler(self.is_stopped, STEPS)
+            yield cassette
+
+    def check(self, *_: object) -> None:
+        """End a call that nobody waits for."""
+        if self.is_stopped():
+            raise ToolError("stopped")

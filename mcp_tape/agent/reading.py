@@ -1,0 +1,181 @@
+"""Tools that read one cassette: its messages line by line, one exchange whole, words, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import chain, islice
+
+from ..cassette.query import filters, search, stats
+from ..cassette.query.exchange import belonging
+from ..cassette.query.filters import EVERYTHING, Filter, FilterError
+from ..cassette.query.rows import Row, session_rows, whole_text
+from ..cassette.query.sessions import all_or_one
+from ..cassette.reader import Cassette
+from ..contracts import why
+from ..errors import count
+from ..formats import pretty
+from ..formats.lines import Line, duration, goes_without_saying, line_of
+from ..values import size_text
+from ..wire import protocol
+from .answers import SHORT, Answer, Item, ToolError, brief, number, numbers, page, short, window
+from .places import Call
+
+_OF_MESSAGE = "session seq seconds sender kind id what status size odd exchange".split()
+_EXCERPT = 200  # characters around a hit
+_MORE_STDERR = "[There is more on stderr: call show_session with filter kind:stderr]\n"
+_HEAD = "session.seq · seconds · → client, ← server, ! needs a look · what · bytes · content"
+
+
+def show_session(
+    call: Call,
+    file: str | None = None,
+    session: int | None = None,
+    filter: str = "",  # noqa: A002 - as the option of show is called
+    all: bool = False,  # noqa: A002 - the same
+    cursor: str | None = None,
+) -> Answer:
+    """The messages of a session, one line each."""
+    kept = _parsed(filter)
+    with call.opened(file) as cassette:
+        place = numbers(cursor, 2, 3) if cursor else []
+        if place and session is None and not kept.names_sessions:
+            session = place[0]  # the newest, when reading it began
+        rows = _rows(cassette, filters.sessions(cassette, kept, session), kept, place)
+        items = (_message(line_of(cassette, row)) for row in rows if all or not goes_without_saying(row))
+        nothing = "Nothing fits the filter." if kept.terms else "There is nothing on it yet."
+        return page("messages", items, f"{cassette.path}: {_HEAD}", nothing)
+
+
+def _parsed(text: str) -> Filter:
+    try:
+        return filters.parse(text) if text else EVERYTHING
+    except FilterError as error:
+        raise ToolError(f"filter, at {short(text[error.position :], 40)!r}: {error}. Example: status:error") from None
+
+
+def _rows(cassette: Cassette, sessions: list[int], kept: Filter, place: list[int]) -> Iterator[Row]:
+    """Rows behind a place: a session, a frame of it, and a part of that where it is a batch."""
+    if not place:
+        return chain.from_iterable(session_rows(cassette, each, kept) for each in sessions)
+    first, *behind = place
+    later = (session_rows(cassette, each, kept) for each in sessions if each > first)
+    return chain(session_rows(cassette, first, kept, *behind) if first in sessions else (), chain.from_iterable(later))
+
+
+def _message(line: Line, excerpt: str | None = None) -> Item:
+    row = line.row
+    found = line.as_json() | {"seconds": row.at / 1e6}
+    value = brief({name: found[name] for name in _OF_MESSAGE})
+    detail = value["detail"] = _detail(line.detail, row.is_cut) if excerpt is None else excerpt
+    arrow = "→" if row.sender == "client" else "←"
+    parts = [
+        f"{row.session}.{row.seq}",
+        f"{row.at / 1e6:.3f}",
+        f"{'!' * line.odd}{arrow}",
+        value["what"],
+        "" if row.frame_kind == "control" else str(row.size),
+        detail,
+    ]
+    part = "" if row.part is None else f".{row.part}"
+    return Item(" · ".join(filter(None, parts)), value, f"{row.session}.{row.seq}{part}")
+
+
+def _detail(text: str, is_cut: bool = False, most: int = SHORT) -> str:
+    """The beginning of a content, on one line. How much there is in all, its size says."""
+    line = " ".join(text[: 8 * most].split())
+    is_whole = not is_cut and len(line) <= most and len(text) <= 8 * most
+    return line if is_whole else f"{line[:most]}… [show_exchange has all]"
+
+
+def show_exchange(
+    call: Call, seq: int, file: str | None = None, session: int | None = None, cursor: str | None = None
+) -> Answer:
+    """One exchange whole: the request, its answer, what belongs to it, and what was said on stderr meanwhile."""
+    with call.opened(file) as cassette:
+        asked, start = numbers(cursor or "0.0", 2)
+        which = cassette.session(asked or session).id
+        notes: list[str] = []
+        found = belonging(cassette, which, seq, lambda: notes.append(_MORE_STDERR))
+        return Answer(window(chain(_pieces(cassette, found), notes), start, place=f"{which}."))
+
+
+def _pieces(cassette: Cassette, rows: Iterator[Row]) -> Iterator[str]:
+    for row in rows:
+        line = line_of(cassette, row)
+        is_small = row.frame_kind == "control" or row.method == protocol.PROGRESS  # and there may be thousands
+        if is_small and len(line.detail) <= SHORT:
+            yield f"{_message(line).text}\n"
+            continue
+        yield f"{_message(line, '').text}\n"
+        text = whole_text(cassette, row)
+        yield from pretty.pieces(text) if row.is_message and row.frame_kind != "noise" else pretty.in_pieces([text])
+        yield "\n"
+
+
+def search_words(
+    call: Call, words: str, file: str | None = None, session: int | None = None, cursor: str | None = None
+) -> Answer:
+    """The messages that have all of some words."""
+    terms = search.parse(words)
+    with call.opened(file) as cassette:
+        first, after = numbers(cursor or "0.0", 2)
+        sessions = [each for each in all_or_one(cassette, session) if each >= first]
+        with closing(search.search(cassette, terms, sessions, call.check, (first, after))) as hits:
+            items = (_hit(cassette, hit, terms) for hit in hits)
+            return page("messages", items, f"{cassette.path}: {_HEAD}", f"Nothing has: {short(words)}")
+
+
+def _hit(cassette: Cassette, hit: search.Hit, terms: list[search.Term]) -> Item:
+    line = line_of(cassette, search.row_of(cassette, hit, terms))
+    found = _message(line, _detail(hit.excerpt, most=_EXCERPT))
+    return found._replace(cursor=f"{hit.session}.{hit.seq}")
+
+
+def show_stats(
+    call: Call,
+    file: str | None = None,
+    session: int | None = None,
+    filter: str = "",  # noqa: A002 - as the option of stats is called
+    cursor: str | None = None,
+) -> Answer:
+    """Calls, errors, durations and bytes of each tool and method."""
+    kept = _parsed(filter)
+    skipped = number(cursor)
+    with call.opened(file) as cassette:
+        sessions = all_or_one(cassette, session)
+        rows = stats.figures(stats.tallies(cassette, sessions, kept))
+        items = (_figures(row, place) for place, row in enumerate(islice(rows, skipped, None), skipped + 1))
+        head = f"{cassette.path}, {count(len(sessions), 'session')}:"
+        return page("calls", items, head, "There are no such calls.")
+
+
+def _figures(row: stats.Figures, place: int) -> Item:
+    value = brief(row.as_json())
+    what = " ".join(filter(None, (value["method"], value["name"])))
+    times = [f"{name} {duration(took)}" for name, took in (("p50", row.p50), ("p95", row.p95), ("max", row.max))]
+    parts = [
+        f"{what} by the {row.sender}",
+        count(row.calls, "call"),
+        count(row.errors, "error") if row.errors else "",
+        f"{row.unanswered} without an answer" if row.unanswered else "",
+        *(times if row.max is not None else ()),
+        f"{size_text(row.bytes)} bytes",
+    ]
+    return Item(" · ".join(filter(None, parts)), value, str(place))
+
+
+def show_reasons(call: Call, file: str | None = None, session: int | None = None, cursor: str | None = None) -> Answer:
+    """What explains a hang."""
+    skipped = number(cursor)
+    with call.opened(file) as cassette:
+        found = why.reasons(cassette, all_or_one(cassette, session))
+        items = (_reason(one, place) for place, one in enumerate(islice(found, skipped, None), skipped + 1))
+        return page("reasons", items, f"{cassette.path}:", "All calls were answered, and nothing else is odd.")
+
+
+def _reason(one: why.Reason, place: int) -> Item:
+    value = brief(one._asdict()) | {"evidence": [short(line) for line in one.evidence]}
+    where = f"{one.session}.{one.seq}" if one.seq is not None else str(one.session)
+    lines = [f"{where} · {one.rule} · {value['what']}", *(f"    {line}" for line in value["evidence"])]
+    return Item("\n".join(lines), value, str(place))

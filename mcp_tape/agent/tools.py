@@ -1,0 +1,147 @@
+"""The table of tools: name, words for a model, an example, what each takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from . import asking, listing, reading, schemas
+from .answers import Answer, ToolError
+from .places import Call
+from .schemas import (
+    FILE,
+    FILTER,
+    FLAG,
+    NUMBER,
+    OPTIONAL_NUMBER,
+    OPTIONAL_TEXT,
+    OPTIONAL_WHOLE,
+    SESSION,
+    TEXT,
+    WHOLE,
+    Schema,
+    gives,
+    takes,
+)
+
+_MESSAGES = gives(
+    "messages",
+    session=WHOLE, seq=WHOLE, seconds=NUMBER, sender=TEXT, kind=OPTIONAL_TEXT, id=OPTIONAL_TEXT, what=TEXT,
+    status=OPTIONAL_TEXT, size=WHOLE, odd=FLAG, exchange=OPTIONAL_WHOLE, detail=TEXT,
+)  # fmt: skip
+
+
+class Tool(NamedTuple):
+    name: str
+    title: str
+    says: str
+    example: str
+    takes: Schema
+    gives: Schema | None
+    run: Callable[..., Answer]
+
+    @property
+    def description(self) -> str:
+        return f"{self.says}\nExample: {self.example}"
+
+    def call(self, call: Call, arguments: dict[str, Any]) -> Answer:
+        return self.run(call, **schemas.checked(arguments, self.takes, self.example))
+
+
+_ALL = (
+    Tool(
+        "list_cassettes", "List cassettes",
+        "The cassettes (recordings of MCP sessions) that can be read here, and the newest session on each.",
+        "{}", takes(),
+        gives("cassettes", file=TEXT, bytes=WHOLE, sessions=WHOLE, newest=OPTIONAL_TEXT, problem=OPTIONAL_TEXT),
+        listing.list_cassettes,
+    ),
+    Tool(
+        "list_sessions", "List the sessions on a cassette",
+        "The sessions on a cassette, oldest first: when, which server and client, how many exchanges and errors, "
+        "whether it is whole.",
+        '{"file": "cassettes/time.db"}', takes(file=FILE),
+        gives(
+            "sessions", id=WHOLE, started_at=TEXT, ended_at=OPTIONAL_TEXT, server=TEXT, client=TEXT,
+            label=OPTIONAL_TEXT, protocol_version=OPTIONAL_TEXT, transport=TEXT, exchanges=WHOLE, open=WHOLE,
+            errors=WHOLE, seconds=OPTIONAL_NUMBER, exit_code=OPTIONAL_WHOLE, incomplete=OPTIONAL_TEXT,
+            note=OPTIONAL_TEXT,
+        ),
+        listing.list_sessions,
+    ),
+    Tool(
+        "show_session", "Show the messages of a session",
+        "The messages of a session, one line each, perhaps only those that a filter keeps. Without a session: the "
+        "newest. Begin here to see why a call failed: status:error finds it, and show_exchange with its seq shows all "
+        "of it. Content is cut to 300 characters. `all` adds what HTTP does around each message.",
+        '{"file": "cassettes/time.db", "filter": "status:error"}',
+        takes(file=FILE, session=SESSION, filter=FILTER, all=FLAG), _MESSAGES, reading.show_session,
+    ),
+    Tool(
+        "show_exchange", "Show one exchange whole",
+        "One exchange in full: the request, its answer, the messages that belong to it, and what the server wrote to "
+        "stderr meanwhile. seq is the number of any of its messages, as show_session and search give it.",
+        '{"file": "cassettes/time.db", "session": 1, "seq": 12}',
+        takes(("seq",), file=FILE, session=SESSION, seq=WHOLE | {"minimum": 0}), None, reading.show_exchange,
+    ),
+    Tool(
+        "search", "Find messages by their words",
+        "Messages that have all of some words, in params, results, errors, noise and stderr, in any case. "
+        '"two words" in quotes must follow each other; tool* is any word that begins so. Without a session: all.',
+        '{"file": "cassettes/time.db", "words": "timeout \\"no such\\""}',
+        takes(("words",), file=FILE, session=SESSION, words=TEXT | {"minLength": 1}), _MESSAGES, reading.search_words,
+    ),
+    Tool(
+        "stats", "Count calls, errors and durations",
+        "How often each tool and method was called, how often it failed or had no answer, how long answers took "
+        "(microseconds), and bytes. Without a session: all.",
+        '{"file": "cassettes/time.db", "filter": "tool:* from:client"}',
+        takes(file=FILE, session=SESSION, filter=FILTER),
+        gives(
+            "calls", sender=TEXT, method=OPTIONAL_TEXT, name=OPTIONAL_TEXT, calls=WHOLE, errors=WHOLE,
+            unanswered=WHOLE, bytes=WHOLE, p50_microseconds=OPTIONAL_NUMBER, p95_microseconds=OPTIONAL_NUMBER,
+            max_microseconds=OPTIONAL_NUMBER,
+        ),
+        reading.show_stats,
+    ),
+    Tool(
+        "why", "Find out why it hung",
+        "Why a run hung or failed: calls that were never answered, or after the client had given up, a server that "
+        "died (exit code, last stderr), wrote something else on stdout or was slow to start, a client that left first; "
+        "each with its seq and the evidence. Without a session: all.",
+        '{"file": "cassettes/time.db"}', takes(file=FILE, session=SESSION),
+        gives(
+            "reasons", rule=TEXT, what=TEXT, session=WHOLE, seq=OPTIONAL_WHOLE,
+            evidence={"type": "array", "items": TEXT},
+        ),
+        reading.show_reasons,
+    ),
+    Tool(
+        "diff", "Compare two recordings of a server",
+        "What changed between two recordings of a server, and what of it breaks clients. FILE#N is one session of a "
+        "cassette, else its newest. part: surface (what the server offers) or calls. format json cuts nothing.",
+        '{"old": "cassettes/time.db#1", "new": "cassettes/time.db#2"}',
+        takes(
+            ("old", "new"), old=TEXT, new=TEXT, part=TEXT | {"enum": ["surface", "calls"]},
+            format=TEXT | {"enum": ["text", "json"]},
+        ),
+        None, asking.diff,
+    ),
+    Tool(
+        "query", "Ask a cassette in SQL",
+        f"The rows of one SQL statement (SQLite) that only reads. {'; '.join(asking.TABLES)}.",
+        f'{{"file": "cassettes/time.db", "sql": "{asking.SQL_EXAMPLE}"}}',
+        takes(
+            ("sql",), file=FILE, sql=TEXT | {"minLength": 1},
+            params={"type": "object", "additionalProperties": TEXT, "description": "Values of :name in the query."},
+        ),
+        gives("rows"), asking.query,
+    ),
+)  # fmt: skip
+TOOLS = {tool.name: tool for tool in _ALL}
+
+
+def named(name: str) -> Tool:
+    if name not in TOOLS:
+        raise ToolError(f"there is no tool {name!r}; there are: {', '.join(TOOLS)}")
+    return TOOLS[name]

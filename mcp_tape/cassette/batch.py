@@ -1,0 +1,167 @@
+"""Rows of a cassette, made of frames and of the messages in them, and inserted many at once."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from functools import cache
+from itertools import chain, groupby, islice
+from typing import Any
+
+from ..wire import match
+from ..wire.channels import STDIO
+from ..wire.frames import Entry, Frame, UsualLine, usual_frame
+from . import file, schema
+
+Row = tuple[Any, ...]
+Entered = tuple[int, Frame, list[Entry]]  # with the session that it belongs to
+
+# By the length of a row: most rows need few values, and what need not be bound takes less time, NULL above all.
+_FRAMES = {
+    4: f"""INSERT INTO facts (id, elapsed, sender, text, channel, eol, redactions)
+        VALUES (?, ?, ?, ?, '{STDIO}', '\n', 0)""",
+    5: f"""INSERT INTO facts (id, elapsed, sender, text, kind, channel, eol, redactions)
+        VALUES (?, ?, ?, ?, ?, '{STDIO}', '\n', 0)""",
+    10: """INSERT INTO facts (id, elapsed, sender, channel, kind, eol, redactions, head, text, data)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+}
+_MESSAGES = {
+    2: "INSERT INTO derived (id, cue, part) VALUES (?, ?, 0)",
+    3: "INSERT INTO derived (id, rpc_id, cue, part, status) VALUES (?, ?, ?, 0, 'ok')",
+    5: "INSERT INTO derived (id, method, rpc_id, name, key, part) VALUES (?, ?, ?, ?, ?, 0)",
+    10: """INSERT INTO derived (id, part, method, rpc_id, name, status, answers, exchange, cue, key)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+}
+_AT_ONCE = 32  # rows by one statement, a power of two: one by one takes twice as long
+
+
+class Batch:
+    """Frames to be stored and the messages in them, as rows, each with the session that it belongs to."""
+
+    def __init__(self, entered: Iterable[Entered] = ()) -> None:
+        self.frames: list[Row] = []
+        self.messages: list[Row] = []
+        self.first: dict[int, int] = {}  # by session, the number of its first frame
+        self.again: list[tuple[int, int]] = []  # session and number of requests that were made again: see `forget`
+        self.loses_keys = False  # of messages that are derived later
+        self.size = 0  # bytes of all texts
+        for each in entered:
+            self.add(*each)
+
+    def add(self, session: int, frame: Frame, entries: list[Entry]) -> None:
+        self.frames.append(frame_row(session, frame))
+        self.messages += message_rows(session, frame, entries)
+        self.first.setdefault(session, frame.seq)
+        self.again += [(session, seq) for seq in to_be_retried(entries)]
+        self.loses_keys = self.loses_keys or (frame.redactions > 0 and _loses_key(frame, entries))
+        self.size += len(frame.text)
+
+    def add_lines(self, session: int, lines: list[UsualLine]) -> None:
+        """Add calls and their results, which are rows already but for the session."""
+        first = session << schema.BITS
+        try:
+            self.frames += [(first + seq, at, sender, text.decode()) for seq, at, sender, text, _ in lines]
+        except UnicodeDecodeError:
+            self.frames += [frame_row(session, usual_frame(line)) for line in lines]
+        self.messages += [(first + line[0], *line[4]) for line in lines]
+        self.first.setdefault(session, lines[0][0])
+        self.size += sum([len(line[3]) for line in lines])
+
+    def without(self, session: int) -> Batch:
+        rest = Batch()
+        rest.frames = [row for row in self.frames if row[0] >> schema.BITS != session]
+        rest.messages = [row for row in self.messages if row[0] >> schema.BITS != session]
+        rest.first = {other: seq for other, seq in self.first.items() if other != session}
+        rest.again = [(other, seq) for other, seq in self.again if other != session]
+        rest.loses_keys = self.loses_keys
+        return rest
+
+
+def insert_frames(db: sqlite3.Connection, rows: Iterable[Row]) -> None:
+    _insert_rows(db, _FRAMES, rows)
+
+
+def insert_messages(db: sqlite3.Connection, rows: Iterable[Row]) -> None:
+    _insert_rows(db, _MESSAGES, rows)
+
+
+def _insert_rows(db: sqlite3.Connection, statements: dict[int, str], rows: Iterable[Row]) -> None:
+    """Insert rows in their order, each by the statement for its length, several of a length at once."""
+    for length, run in groupby(rows, len):
+        step = _AT_ONCE
+        while block := list(islice(run, _AT_ONCE)):
+            while block:
+                while step > len(block):
+                    step //= 2
+                db.execute(_for_many(statements[length], step), list(chain.from_iterable(block[:step])))
+                del block[:step]
+
+
+@cache
+def _for_many(insert: str, rows: int) -> str:
+    """The statement that inserts so many rows as another inserts one."""
+    head, values, one = insert.partition("VALUES ")
+    return head + values + ", ".join([one] * rows)
+
+
+def frame_row(session: int, frame: Frame) -> Row:
+    """The row of a frame, for one of the statements `_FRAMES`. What nearly all have is left out."""
+    seq, at, sender, channel, kind, text, eol, head, redactions = frame
+    written, data = text_columns(text)
+    number, named = (session << schema.BITS) + seq, None if kind == "message" else kind
+    if channel == STDIO and eol == b"\n" and not redactions and head is data is None:
+        return (number, at, sender, written, named) if named else (number, at, sender, written)
+    return number, at, sender, channel, named, eol.decode("latin-1"), redactions, head, written, data
+
+
+def _loses_key(frame: Frame, entries: list[Entry]) -> bool:
+    """True if the key of a request in a frame cannot be made of that again: it was made before something was hidden."""
+    return any(
+        entry.key is not None and match.message_key(entry.message, frame.text, part) != entry.key
+        for part, entry in enumerate(entries)
+    )
+
+
+def message_rows(session: int, frame: Frame, entries: list[Entry]) -> list[Row]:
+    """Rows of the messages in one frame, each for one of the statements `_MESSAGES`. What the schema implies is left
+    out."""
+    seq, sender = frame.seq, frame.sender
+    number = (session << schema.BITS) + seq
+    rows: list[Row] = []
+    for part, ((kind, method, rpc_id, name, status, _), answers, key, exchange, cue) in enumerate(entries):
+        method, name = method and file.storable(method), name and file.storable(name)
+        if sender == "client":
+            exchange = None if kind == "request" and exchange == seq else exchange
+        elif cue is None:
+            cue = -1
+        else:
+            answers = None if answers == exchange == cue else answers
+            exchange = None if exchange == cue else exchange or 0
+        plain = part == 0 and answers is None and exchange is None
+        if plain and name and key and sender == "client":
+            rows.append((number, method, rpc_id, name, key))
+        elif plain and status == "ok" and rpc_id and cue:
+            rows.append((number, rpc_id, cue))
+        elif plain and cue and kind == "noise" and status is None:
+            rows.append((number, cue))
+        elif status != "retry":  # which says something of another message: see `forget`
+            rows.append((number + part, part, method, rpc_id, name, status, answers, exchange, cue, key))
+    return rows
+
+
+def to_be_retried(entries: list[Entry]) -> list[int]:
+    """Requests that the client had to make again: only the last try is ever found. See `forget`."""
+    if not entries or entries[0].message.status != "retry":
+        return []  # those of a frame are retries, or none is
+    # All requests of a batch have one number, which is enough to say once.
+    return list(dict.fromkeys(e.answers for e in entries if e.message.status == "retry" and e.answers is not None))
+
+
+def text_columns(text: bytes) -> tuple[str | None, bytes | None]:
+    """A text where SQLite can hold it without loss, else bytes."""
+    if b"\0" in text:
+        return None, text
+    try:
+        return text.decode(), None
+    except UnicodeDecodeError:
+        return None, text

@@ -1,0 +1,176 @@
+"""A cassette checked: the file, its schema, its sessions, its derived rows, and its secrets."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from ...errors import CassetteError
+from ...redaction.redactor import Redactor
+from ...wire import match
+from ...wire.frames import Entry, Frame
+from ...wire.ledger import Ledger
+from .. import file, schema
+from ..change import secrets
+from ..functions import BEFORE_NEXT
+from ..reader import OF_SESSION, Cassette, MessageRow, Session, columns
+from .rows import frame_count
+
+_MOST = 20  # of one kind in one session: whoever has so many wants to know how many, not which
+
+Progress = Callable[[int], None]
+
+_BELONGING = (
+    ("frames", "sessions", f"id >> {schema.BITS} NOT IN (SELECT id FROM sessions)"),
+    ("messages", "frames", "frame NOT IN (SELECT id FROM facts)"),
+    ("sessions", "sessions", "extends NOT IN (SELECT id FROM sessions)"),
+)  # rows, what they belong to, and the condition of those that do not
+
+
+class Finding(NamedTuple):
+    """Something that is not as it should be. `what`: file, schema, session, messages or secret."""
+
+    what: str
+    message: str
+    session: int | None = None
+    seq: int | None = None
+    path: str | None = None
+
+
+def check(cassette: Cassette, redactor: Redactor, progress: Progress = lambda done: None) -> Iterator[Finding]:
+    """Report everything that there is to find. A damaged file is looked at no further."""
+    damage = list(_file(cassette))
+    yield from damage
+    if damage:
+        return
+    yield from _schema(cassette)
+    seen = 0
+    for session in cassette.sessions():
+        yield from _session(session)
+        for done, found in _messages(cassette, session):
+            progress(seen + done)
+            yield from found
+        seen += frame_count(cassette, [session.id])
+    yield from _rows_of_nobody(cassette)
+    yield from _secrets(cassette, redactor, lambda done: progress(seen + done))
+
+
+def _file(cassette: Cassette) -> Iterator[Finding]:
+    """Report what SQLite finds wrong with it, and whether it was cut off."""
+    if cassette.is_older:
+        yield from _older_file(cassette.path)
+    size, pages = (cassette.rows(f"PRAGMA {name}")[0][0] for name in ("page_size", "page_count"))
+    there = os.path.getsize(cassette.source)
+    if there < size * pages and not file.may_be_recorded(cassette.connection):  # else the newest pages are beside it
+        yield Finding("file", f"{there} bytes of {size * pages} are there: it was cut off")
+    for (said,) in cassette.rows("PRAGMA integrity_check(20)"):
+        if said != "ok":
+            yield Finding("file", " ".join(str(said).split()))
+
+
+def _older_file(path: str) -> Iterator[Finding]:
+    """Report what SQLite finds wrong with a file that is read through a copy."""
+    try:
+        with closing(file.connect_to_read(path)) as db:
+            file.guard(db)
+            said = db.execute("PRAGMA integrity_check(20)").fetchall()
+    except sqlite3.Error as error:
+        raise CassetteError(file.unreadable(path, error)) from None
+    yield from (Finding("file", " ".join(str(line).split())) for (line,) in said if line != "ok")
+
+
+def _schema(cassette: Cassette) -> Iterator[Finding]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(schema.SCHEMA)
+        wanted = _objects(db.execute)
+    found = _objects(lambda sql: cassette.rows(sql))
+    for kind, name in sorted(wanted.keys() | found.keys(), key=str):
+        if (kind, name) not in found:
+            yield Finding("schema", f"the {kind} {name} is not there")
+        elif (kind, name) not in wanted:
+            yield Finding("schema", f"the {kind} {name} is none of a cassette's")
+        elif found[kind, name] != wanted[kind, name]:
+            yield Finding("schema", f"the {kind} {name} is not as it should be")
+
+
+def _objects(rows: Callable[[str], Any]) -> dict[tuple[str, str], Any]:
+    """Objects of a schema: tables by their columns, all else by its text."""
+    found: dict[tuple[str, str], Any] = {}
+    for kind, name, sql in list(rows("SELECT type, name, sql FROM sqlite_master")):
+        if str(name).startswith("sqlite_"):  # its own
+            continue
+        quoted = str(name).replace('"', '""')
+        columns = list(rows(f'PRAGMA table_info("{quoted}")')) if kind == "table" else None
+        found[kind, name] = columns or re.sub(r"\s+", " ", str(sql)).strip()
+    return found
+
+
+def _session(session: Session) -> Iterator[Finding]:
+    if session.incomplete or session.ended_at is None:
+        why = session.incomplete or "never closed"
+        yield Finding("session", f"is {'open' if session.ended_at is None else 'incomplete'}: {why}", session.id)
+
+
+def _messages(cassette: Cassette, session: Session) -> Iterator[tuple[int, list[Finding]]]:
+    """Number of frames looked at, and findings in their messages."""
+    sql = f"SELECT seq FROM messages WHERE {OF_SESSION} AND kind = 'request' AND status = 'retry'"
+    forgotten = {seq for (seq,) in cassette.rows(sql, schema.row_ids(session.id))}  # made again: the last try counts
+    ledger, wrong = Ledger(), 0
+    for done, frame in enumerate(cassette.frames(session.id)):
+        stored = _stored(cassette, session.id, frame.seq)
+        if stored == _derived(session, frame, ledger.derive(frame), stored, forgotten):
+            yield done, []
+            continue
+        wrong += 1
+        said = "its rows in messages do not fit it"
+        yield done, [Finding("messages", said, session.id, frame.seq)] if wrong <= _MOST else []
+    if wrong > _MOST:
+        yield 0, [Finding("messages", f"and {wrong - _MOST} more frames with such rows", session.id)]
+
+
+def _stored(cassette: Cassette, session: int, seq: int) -> list[MessageRow]:
+    where = f"id >= ? AND {BEFORE_NEXT.format('messages')} ORDER BY id"
+    sql = f"SELECT {columns(MessageRow._fields)} FROM messages WHERE {where}"
+    frame = schema.row_id(session, seq)
+    return [MessageRow._make(row) for row in cassette.rows(sql, (frame, frame))]
+
+
+def _derived(
+    session: Session, frame: Frame, entries: list[Entry], stored: list[MessageRow], forgotten: set[int]
+) -> list[MessageRow]:
+    """Rows as they should be. A key that cannot be made anew from the frame counts as right."""
+    number = schema.row_id(session.id, frame.seq)
+    rows = [
+        MessageRow(
+            number + part, number, part, session.id, frame.seq, frame.sender, m.kind, file.storable(m.method), m.rpc_id,
+            file.storable(m.name), m.status, answers, key, exchange, cue,
+        )
+        for part, (m, answers, key, exchange, cue) in enumerate(entries)
+        if m.status != "retry"
+    ]  # fmt: skip
+    if frame.sender == "client" and frame.seq in forgotten:
+        return [row._replace(key=None, status="retry") if row.kind == "request" else row for row in rows]
+    if frame.redactions or session.key_version != match.KEY_VERSION:
+        kept = [row.key for row in stored] + [row.key for row in rows[len(stored) :]]
+        return [row._replace(key=key) for row, key in zip(rows, kept, strict=False)]
+    return rows
+
+
+def _rows_of_nobody(cassette: Cassette) -> Iterator[Finding]:
+    for rows, parent, condition in _BELONGING:
+        count = cassette.rows(f"SELECT count(*) FROM {rows} WHERE {condition}")[0][0]
+        if count:
+            yield Finding("schema", f"{count} rows of {rows} belong to none of {parent}")
+
+
+def _secrets(cassette: Cassette, redactor: Redactor, progress: Progress) -> Iterator[Finding]:
+    try:
+        for place in secrets.secrets(cassette.connection, redactor, progress):
+            path = redactor.text(place.path)  # what stands on the way to a secret may be one, too
+            yield Finding("secret", f"looks like a secret ({place.kind})", place.session, place.seq, path)
+    except sqlite3.Error as error:
+        raise CassetteError(file.unreadable(cassette.path, error)) from None

@@ -1,0 +1,65 @@
+"""Cassettes below a directory, and the facts of their sessions, as `ls` and agents list them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from ...wire import jsontext
+from .. import schema
+from ..reader import Cassette, Counts, Session
+
+
+def cassettes_in(directory: str) -> Iterator[str]:
+    """The cassettes in a directory and below, in the order of their names; also those that cannot be read."""
+    for place, inner, names in os.walk(directory):
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        for name in sorted(names):
+            path = os.path.normpath(os.path.join(place, name))
+            if os.path.isfile(path) and may_be_cassette(path):
+                yield path
+
+
+def may_be_cassette(path: str) -> bool:
+    """Return whether a file is a cassette, by its first bytes, or by its name where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(100)
+    except OSError:
+        return path.endswith(".db")  # it may be one, as its name says
+    return head.startswith(b"SQLite format 3\0") and int.from_bytes(head[68:72], "big") == schema.APPLICATION_ID
+
+
+def all_or_one(cassette: Cassette, number: int | None) -> list[int]:
+    """The sessions to read: the one asked for, else all."""
+    return [s.id for s in cassette.each_session()] if number is None else [cassette.session(number).id]
+
+
+def is_open(session: Session) -> bool:
+    """Return whether a session may go on: it has neither an end nor a reason for having none."""
+    return session.ended_at is None and (session.incomplete or "").startswith("never closed")
+
+
+def facts(path: str, session: Session, counts: Counts) -> dict[str, Any]:
+    """A session of a file, with its size."""
+    return {"file": path} | session._asdict() | {"target": target(session)} | counts._asdict()
+
+
+def target(session: Session) -> Any:
+    try:
+        return jsontext.loads(session.target)
+    except (ValueError, RecursionError):
+        return session.target  # not ours, but somebody's
+
+
+def server(session: Session) -> str:
+    """Name and version of the server; the command or URL where it has none."""
+    named = " ".join(filter(None, (session.server_name, session.server_version)))
+    if named:
+        return named
+    found = target(session)
+    if not isinstance(found, dict):
+        return str(session.target)
+    words = found.get("command")
+    return " ".join(map(str, words)) if isinstance(words, list) else str(found.get("url", session.target))

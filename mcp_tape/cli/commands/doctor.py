@@ -1,0 +1,212 @@
+"""mcp-tape doctor"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import click
+
+from ...api import check_writable
+from ...cassette import file as cassettes
+from ...cassette.reader import Cassette
+from ...clients.config import Server
+from ...clients.entry import PROGRAM, Tape
+from ...clients.finding import Found, find, is_shared
+from ...clients.remote import RemoteTape
+from ...clients.spans import Pairs
+from ...clients.table import BY_NAME
+from ...contracts.why import reasons
+from ...errors import CassetteError, count, harmless
+from ...redaction.diagnostics import hidden
+from ...start.names import data_cassettes
+from ...start.outcome import say
+from ...testing.servers.entries import expanded
+from ...transports.process import Around
+from ...verify.probe import probe
+from ..click_options import json_option
+from ..output import echo, echo_json, writable
+
+_SLOW = 5.0  # seconds; clients begin to give up at ten
+
+
+class Seen(NamedTuple):
+    """Something that was looked at: whether it is well, and what to do if not."""
+
+    what: str
+    ok: bool
+    found: str
+    advice: str = ""
+
+
+@click.command(
+    "doctor",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape doctor\n"
+    "  mcp-tape doctor cursor\n"
+    "  mcp-tape doctor cassettes/time.db\n"
+    "  mcp-tape doctor cursor --timeout 30 --json",
+)
+@click.argument("about", metavar="[CLIENT|CASSETTE]", required=False)
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=15.0, show_default=True,
+              metavar="SECONDS", help="How long a server may take to start and answer.")  # fmt: skip
+@json_option
+def command(about: str | None, timeout: float, as_json: bool) -> None:
+    """Find out why a client or a recording does not work, and what to do about it.
+
+    Without a name: can recordings be written, can each client's file be read, does what it starts exist.
+    Of one client, each of its servers is also started and asked who it is: does it answer, how long does
+    that take, and does it write anything else on stdout. Of a cassette: can it be written and read, can its
+    file system hold it, and what mcp-tape why finds. The exit code is 1 if something is wrong.
+    """
+    if about in BY_NAME:
+        seen = _of_clients(about, timeout)
+    elif about is not None:
+        if not os.path.exists(about):
+            raise click.UsageError(f"{about} is neither a client (mcp-tape clients lists them) nor a cassette")
+        seen = _of_cassette(about)
+    else:
+        seen = _of_all()
+    wrong = 0
+    for one in seen:
+        wrong += not one.ok
+        _print(one, as_json)
+    if not as_json:
+        say(f"{count(wrong, 'problem')} found" if wrong else "all is well")
+    raise SystemExit(1 if wrong else 0)
+
+
+def _print(one: Seen, as_json: bool) -> None:
+    if as_json:
+        echo_json(one._asdict() | {"found": hidden(one.found)})
+        return
+    line = f"{'ok ' if one.ok else 'BAD'} {one.what}: {one.found}"
+    echo(writable(harmless(hidden(line))), fg=None if one.ok else "red")
+    if one.advice:
+        echo(writable(harmless(f"    {one.advice}")))
+
+
+def _of_all() -> Iterator[Seen]:
+    yield _of_place(data_cassettes())
+    yield _of_program()
+    yield from _of_clients(None, None)
+
+
+def _of_place(directory: str) -> Seen:
+    """Can SQLite write there?"""
+    there = directory
+    while not os.path.exists(there):
+        there = os.path.dirname(there)
+    what = f"recordings in {directory}"
+    if not os.access(there, os.W_OK):
+        return Seen(what, False, f"{there} may not be written", "record elsewhere: mcp-tape wrap -o FILE")
+    if not cassettes.can_hold_wal(there):
+        return Seen(
+            what, False, "its file system cannot hold a write-ahead log", "record onto a local disk with -o FILE"
+        )
+    return Seen(what, True, "can be written")
+
+
+def _of_program() -> Seen:
+    found = shutil.which(PROGRAM)
+    if found is None:
+        advice = "install it with pipx or uv tool; files of projects name it without a directory"
+        return Seen(PROGRAM, False, "is not on the PATH", advice)
+    return Seen(PROGRAM, True, f"is {found}")
+
+
+def _of_clients(name: str | None, timeout: float | None) -> Iterator[Seen]:
+    there = list(find(os.getcwd(), os.environ, name))
+    if name and not there:
+        paths = ", ".join(BY_NAME[name].user)
+        yield Seen(name, False, "has no file here", f"it would be at {paths}; see mcp-tape clients")
+    for found in there:
+        what = f"{found.place.client.name} ({found.place.path})"
+        yield Seen(what, not found.problem, found.problem or f"has {count(len(found.servers()), 'server')}")
+        for server in found.servers():
+            if server.parts is not None:
+                yield from _of_server(found, server, timeout)
+
+
+def _of_server(found: Found, server: Server, timeout: float | None) -> Iterator[Seen]:
+    assert server.parts and found.config
+    what = f"{found.place.client.name}: {server.name}"
+    words = server.parts.words
+    missing = _missing(found, words[0])
+    if missing is None and isinstance(server.tape, RemoteTape):
+        yield Seen(what, True, "is wrapped, and speaks to a URL")
+        return
+    if missing is None and isinstance(server.tape, Tape):
+        words = words[server.tape.words + 1 :]
+        missing = _missing(found, words[0])
+    if missing:
+        yield missing._replace(what=what)
+        return
+    if timeout is None:
+        yield Seen(what, True, f"{'is wrapped, and ' * server.is_wrapped}starts {words[0]}, which is there")
+        return
+    entry = found.config.value.at((*found.config.way, server.name))
+    env = _env(entry)
+    if env is None or any("${" in word for word in words):
+        yield Seen(what, True, "was not started: only the client knows all of its variables")
+        return
+    yield from _of_started(what, words, timeout, Around(env, None, ()))
+
+
+def _of_started(what: str, words: list[str], timeout: float, around: Around) -> Iterator[Seen]:
+    done = probe(words, timeout, around)
+    said = f"; its stderr ends with: {done.stderr[-1]}" if done.stderr else ""
+    if done.why:
+        yield Seen(what, False, f"{done.why}{said}", "run its command in a terminal: it should wait for input")
+    elif done.seconds > _SLOW:
+        advice = "install it instead of downloading it at each start (npx, uvx), or give the client a longer timeout"
+        yield Seen(what, False, f"answers after {done.seconds:.1f} s", advice)
+    else:
+        yield Seen(what, True, f"{done.server or 'it'} answers after {done.seconds:.1f} s, in {done.version}")
+    if done.noise:
+        advice = "stdout is for messages alone: let it log to stderr"
+        yield Seen(what, False, f"writes something else on stdout: {done.noise[0]!r}", advice)
+
+
+def _missing(found: Found, program: str) -> Seen | None:
+    """What is wrong with a program that a client is to start; None if it is there."""
+    if "${" in program:
+        return None
+    if os.path.dirname(program):
+        path = os.path.expanduser(program)
+        is_there = os.access(path, os.X_OK) or not os.path.isabs(path)
+        return (
+            None if is_there else Seen("", False, f"{program} is not there", "install it, or mcp-tape unwrap and wrap")
+        )
+    if shutil.which(program) is None:
+        advice = "install it, or give its full path: a desktop client does not have your shell's PATH"
+        return Seen("", False, f"{program} is not on the PATH", advice)
+    if program == PROGRAM and not is_shared(found.place):
+        return Seen("", False, "mcp-tape has no directory there, and desktop clients have another PATH",
+                    "mcp-tape unwrap and wrap put the full path in")  # fmt: skip
+    return None
+
+
+def _env(entry: Pairs) -> tuple[tuple[str, str], ...] | None:
+    """The variables of an entry; None where one of them is known to the client alone."""
+    given = entry.get("env") or entry.get("environment") or ()
+    pairs = [(key, expanded(value, os.environ)) for key, value in given]
+    return None if any(not isinstance(value, str) for _, value in pairs) else tuple(pairs)
+
+
+def _of_cassette(path: str) -> Iterator[Seen]:
+    yield _of_place(os.path.dirname(os.path.abspath(path)))
+    try:
+        check_writable(os.path.abspath(path))
+        with Cassette(path) as cassette:
+            sessions = [session.id for session in cassette.sessions()]
+            yield Seen(path, True, f"has {count(len(sessions), 'session')}")
+            found = list(reasons(cassette, sessions))
+    except CassetteError as error:
+        yield Seen(path, False, str(error).removeprefix(f"{path} "), "mcp-tape check says more")
+        return
+    if found:
+        yield Seen(path, False, f"{found[0].what}, and {len(found) - 1} more" if found[1:] else found[0].what,
+                   "mcp-tape why has each, with the evidence")  # fmt: skip

@@ -1,0 +1,42 @@
+"""mcp-tape mcp"""
+
+from __future__ import annotations
+
+import click
+
+from ...errors import pasted
+from ..click_options import files
+
+
+@click.command(
+    "mcp",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape mcp\n"
+    "  mcp-tape mcp cassettes/\n"
+    "  claude mcp add tapes -- mcp-tape mcp cassettes/",
+)
+@click.argument("places", metavar="[FILE|DIR]...", nargs=-1, shell_complete=files)
+def command(places: tuple[str, ...]) -> None:
+    """Let agents read recordings: an MCP server on stdio, with tools that only read.
+
+    A coding agent can then find out by itself why a call failed: list_cassettes, list_sessions, show_session,
+    show_exchange, search, stats, diff and query are as the commands of that name, and each session is a
+    resource. Long answers come in parts.
+
+    It reads the cassettes at or below FILE and DIR, and no other file; by default those below the current
+    directory, as mcp-tape ls lists them, or outside of a project those that record keeps for you. Nothing
+    is run, and what was redacted stays so.
+
+    It needs the MCP SDK: pip install 'mcp-tape[mcp]'
+    """
+    from ...agent.places import Places, given
+    from ...start.names import default_directory
+
+    try:
+        from ...agent.server import run
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "anyio"):
+            raise
+        install = f"pip install {pasted('mcp-tape[mcp]')}"
+        raise click.UsageError(f"this command needs the MCP SDK, 2.2 or newer ({error}); try: {install}") from None
+    run(given(places) if places else Places([default_directory()]))

@@ -1,0 +1,44 @@
+"""mcp-tape view"""
+
+from __future__ import annotations
+
+import click
+
+from ...cassette.reader import Cassette
+from ...start.outcome import say
+from ..click_options import cassette_argument
+
+
+@click.command(
+    "view",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape view tape.db\n"
+    "  mcp-tape view tape.db --no-open",
+)  # fmt: skip
+@cassette_argument
+@click.option("--no-open", is_flag=True, help="Do not open a browser: only print the address.")
+def command(file: str, no_open: bool) -> None:
+    """Look through a recording in the browser, also while it is being recorded.
+
+    Prints the address of a page on this machine, opens it, and serves it until Ctrl-C. The page follows what is
+    recorded into the cassette; it can pause, and save what its filter keeps as a cassette. Only this machine
+    can reach it, and only who knows the address.
+
+    To get the page as a file that needs no server: mcp-tape export tape.db --format html -o tape.html
+    """
+    from ...viewer.serve import Viewer  # only where it is used
+
+    with Cassette(file):
+        pass  # errors now, and not in the browser
+    with Viewer(file, say) as viewer:
+        click.echo(viewer.url)
+        if not no_open:
+            import webbrowser
+
+            if not webbrowser.open(viewer.url):
+                say("no browser could be opened: open the address above in one")
+        say("serving the page; Ctrl-C to stop")
+        try:
+            viewer.serve_forever()
+        except KeyboardInterrupt:
+            pass  # that is how to stop it

@@ -1,0 +1,67 @@
+"""mcp-tape why"""
+
+from __future__ import annotations
+
+import click
+
+from ...cassette.reader import Cassette
+from ...contracts.run import sessions_of
+from ...contracts.why import SLOW, Reason, reasons
+from ...errors import count, harmless
+from ...start.outcome import say
+from ...values import check_session, parse_duration
+from .. import has_found
+from ..click_options import json_option, read_by
+from ..newest import cassette_or_newest_argument
+from ..output import columns, echo, echo_json, fit, writable
+
+
+def _session(text: str) -> str:
+    check_session(text)
+    return text
+
+
+@click.command(
+    "why",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape why tape.db\n"
+    "  mcp-tape why tape.db --session latest\n"
+    "  mcp-tape why tape.db --json",
+)
+@cassette_or_newest_argument
+@click.option("--session", metavar="N|latest|all", default="all", show_default=True, callback=read_by(_session),
+              help="Which sessions.")  # fmt: skip
+@click.option("--slow", metavar="TIME", callback=read_by(parse_duration),
+              help="How long the first answer may take: 500ms, 10s.  [default: 5s]")  # fmt: skip
+@json_option
+def command(file: str, session: str, slow: int | None, as_json: bool) -> None:
+    """Why did it hang? Calls that were never answered, or too late; a server that died, or never came up.
+
+    Each finding has its line on the tape (mcp-tape show FILE SEQ shows it whole), and the evidence: the
+    server's exit code and last words on stderr, what it wrote on stdout that is no message, when the client
+    gave up, and who left first. Without a file, the newest cassettes are offered. The exit code is 1 if
+    something was found.
+    """
+    found = 0
+    with Cassette(file) as cassette:
+        for reason in reasons(cassette, sessions_of(cassette, session), slow or SLOW):
+            found += 1
+            has_found(1)
+            _print(file, reason, as_json)
+    if not as_json:
+        say(
+            f"{file}: {count(found, 'finding')}"
+            if found
+            else f"{file}: all calls were answered, and nothing else is odd"
+        )
+    raise SystemExit(1 if found else 0)
+
+
+def _print(file: str, reason: Reason, as_json: bool) -> None:
+    if as_json:
+        echo_json({"file": file} | reason._asdict())
+        return
+    place = f"{reason.session}" + (f" #{reason.seq}" if reason.seq is not None else "")
+    echo(writable(harmless(f"session {place}: {reason.what} [{reason.rule}]")), fg="red")
+    for line in reason.evidence:
+        echo(writable(fit(f"    {line}", columns())))

@@ -1,0 +1,122 @@
+"""A server's entry as a value: what it starts, whether a tape is in it, and what it is with a tape and without.
+
+A tape is put before the server's command: `npx -y x` becomes `mcp-tape record --for NAME -- npx -y x`. So all that is
+needed to take it out stands in the entry itself. Where there were no arguments, an option of ours is one word with its
+value, `--for=NAME`: then their list is ours too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..errors import TapeError
+from .spans import Pairs
+
+PROGRAM = "mcp-tape"
+_COMMANDS = ("record", "use")
+END = "--"
+# What else stands before a server's command to record it. Two of them in a row would record each other.
+_OTHERS = ("mcp-rec", "mcp-recorder", "mcp-record", "mcp-cassette", "mcp-trace", "mcp-tee", "mcp-spy", "mcp-snoop")
+_PACKAGE = re.compile(r"(?:.*/)?([^@/=\[]+)(?:[@=\[].*)?")
+
+
+class Parts(NamedTuple):
+    """What an entry starts, and where it says so."""
+
+    owner: tuple[str, ...]  # the way to the object of the two keys, within the entry
+    command_key: str
+    args_key: str
+    command: str | list[str]
+    args: list[str] | None
+
+    @property
+    def words(self) -> list[str]:
+        """The whole command."""
+        return self.command if isinstance(self.command, list) else [self.command, *(self.args or [])]
+
+
+class Tape(NamedTuple):
+    """A tape in an entry: how many words of it are ours behind the program, and whether their list is."""
+
+    words: int
+    is_list_ours: bool
+
+
+def parts_of(entry: Any, keys: tuple[str, str]) -> Parts:
+    """Return what an entry starts; TapeError where it is nothing that can be wrapped."""
+    if not isinstance(entry, Pairs):
+        raise TapeError("its entry is no object")
+    owner: tuple[str, ...] = ()
+    command_key, args_key = keys
+    if isinstance(entry.get(command_key), Pairs):  # as Zed had it once
+        owner, command_key = (command_key,), "path"
+    within = entry.at(owner)
+    command, args = within.get(command_key), within.get(args_key)
+    if command is None:
+        raise TapeError(f"its entry has no {command_key}")
+    if isinstance(command, list) and command and _are_words(command):
+        return Parts(owner, command_key, args_key, command, None)
+    if not isinstance(command, str) or not (args_key not in dict(within) or _are_words(args)):
+        raise TapeError(f"its {command_key} or {args_key} is not made of texts")
+    return Parts(owner, command_key, args_key, command, args)
+
+
+def _are_words(value: Any) -> bool:
+    return type(value) is list and all(isinstance(word, str) for word in value)
+
+
+def tape_in(parts: Parts) -> Tape | None:
+    """Return the tape in an entry, unless there is none that we can take out."""
+    program, *words = parts.words
+    if os.path.basename(program) != PROGRAM or not words or words[0] not in _COMMANDS or END not in words:
+        return None
+    ours = words[: words.index(END) + 1]
+    if len(words) == len(ours):
+        return None  # no command follows
+    return Tape(len(ours), any(re.match("--[^=]+=", word) for word in ours))
+
+
+def stranger_in(parts: Parts) -> str | None:
+    """Return the recorder of somebody else, or ours put in by hand, that an entry starts."""
+    for word in parts.words[: parts.words.index(END) if END in parts.words else 4]:
+        found = _PACKAGE.fullmatch(word)
+        if found and (found[1] in _OTHERS or found[1] in (PROGRAM, "mcp_tape")):
+            return found[1]
+    return None
+
+
+def wrapped(entry: Pairs, parts: Parts, program: str, words: Sequence[str]) -> Pairs:
+    """Return an entry with a tape: `words` are ours behind the program, without the last `--`."""
+    ours = [*words, END]
+    if isinstance(parts.command, list):
+        return _with_words(entry, parts, [program, *ours, *parts.command], None)
+    return _with_words(entry, parts, program, [*ours, parts.command, *(parts.args or [])])
+
+
+def unwrapped(entry: Pairs, parts: Parts, tape: Tape) -> Pairs:
+    """Return an entry without its tape."""
+    if isinstance(parts.command, list):
+        return _with_words(entry, parts, parts.command[tape.words + 1 :], None)
+    args = (parts.args or [])[tape.words :]
+    return _with_words(entry, parts, args[0], None if tape.is_list_ours and not args[1:] else args[1:])
+
+
+def _with_words(entry: Pairs, parts: Parts, command: str | list[str], args: list[str] | None) -> Pairs:
+    within: Pairs = entry.at(parts.owner)
+    had = [key for key, _ in within]
+    last = len(had) - 1 - had[::-1].index(parts.command_key)
+    made: list[tuple[str, Any]] = []
+    last_args = max((index for index, key in enumerate(had) if key == parts.args_key), default=None)
+    for index, (key, value) in enumerate(within):
+        if index == last:
+            made.append((key, command))
+            if last_args is None and args is not None:
+                made.append((parts.args_key, args))
+        elif index == last_args and not isinstance(command, list):
+            made += [(key, args)] if args is not None else []
+        else:
+            made.append((key, value))
+    return entry.with_(parts.owner, Pairs(made)) if parts.owner else Pairs(made)

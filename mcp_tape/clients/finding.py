@@ -1,0 +1,120 @@
+"""The clients that are here, and the servers that are asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ..errors import TapeError
+from .config import Config, Server, read, servers
+from .entry import Parts
+from .table import BY_NAME, CLIENTS, JSON, LOCAL, PROJECT, TOML, USER, YAML, Place, places
+
+_ENDINGS = {".toml": TOML, ".yaml": YAML, ".yml": YAML}
+
+
+class Found(NamedTuple):
+    """A file that is there: read, or why it cannot be."""
+
+    place: Place
+    config: Config | None
+    problem: str | None = None
+
+    def servers(self) -> list[Server]:
+        return list(servers(self.config)) if self.config else []
+
+
+class Choice(NamedTuple):
+    """A server of a file."""
+
+    found: Found
+    server: Server
+
+
+def find(
+    project: str, environ: Mapping[str, str], client: str | None = None, scope: str | None = None
+) -> Iterator[Found]:
+    """Yield the files of clients that are there."""
+    for place in places(project, environ):
+        wanted = scope is None or place.scope == scope or (scope == USER and place.scope == LOCAL)
+        if wanted and client in (None, place.client.name) and os.path.isfile(place.path):
+            found = _found(place)
+            if place.scope != LOCAL or found.servers():
+                yield found
+
+
+def find_file(path: str, project: str, environ: Mapping[str, str], client: str | None = None) -> Found:
+    """Return a file that is named: of a client's, or in the form of one."""
+    if not os.path.isfile(path):
+        raise TapeError(f"there is no file {path}; mcp-tape clients lists those that are there")
+    same = [place for place in places(project, environ) if _is_same(place.path, path) and place.scope != LOCAL]
+    if client:
+        row = BY_NAME[client]
+        scope = same[0].scope if same else USER
+        return _found(Place(row, scope, path, row.keys))
+    if same:
+        return _found(same[0]._replace(path=path))
+    kind = _ENDINGS.get(os.path.splitext(path)[1].lower(), JSON)
+    like = next(row for row in CLIENTS if row.kind == kind)
+    keys = tuple(dict.fromkeys(way for row in CLIENTS if row.kind == kind for way in row.keys))
+    return _found(Place(like._replace(name="config", title=path), USER, path, keys))
+
+
+def _is_same(path: str, other: str) -> bool:
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return False
+
+
+def _found(place: Place) -> Found:
+    try:
+        return Found(place, read(place))
+    except OSError as error:
+        return Found(place, None, f"{place.path} cannot be read: {error.strerror}")
+    except TapeError as error:
+        return Found(place, None, str(error))
+
+
+def choose(found: Iterable[Found], names: Sequence[str], *, several: bool) -> list[Choice]:
+    """Return the servers of these names, or all; TapeError for one that is nowhere, or in several places."""
+    there = [Choice(one, server) for one in found for server in one.servers()]
+    if not names:
+        return there
+    chosen = []
+    for name in dict.fromkeys(names):
+        same = [choice for choice in there if choice.server.name == name]
+        if not same:
+            known = ", ".join(dict.fromkeys(choice.server.name for choice in there)) or "none"
+            raise TapeError(f"no client has a server {name}; there are: {known}")
+        if len(same) > 1 and not several:
+            where = ", ".join(f"{choice.found.place.client.name} ({choice.found.place.path})" for choice in same)
+            raise TapeError(f"{name} is in several places: {where}; say which with --client or --config, or add --all")
+        chosen += same
+    return chosen
+
+
+def words_for(parts: Parts | None, name: str, mode: str, cassette: str | None) -> list[str]:
+    """Return our words for a server: `name` says whose it is, unless there is a cassette.
+
+    The last option and its value are one word where a list of arguments has to be made (see entry.py). `parts`: None of
+    a server with a URL.
+    """
+    if mode == "use":
+        words, option = ["use", cassette or ""], ("--mode", "once")
+    else:
+        words, option = ["record"], ("--output", cassette) if cassette else ("--for", name)
+    return [
+        *words,
+        *(
+            option
+            if parts is None or parts.args is not None or isinstance(parts.command, list)
+            else ("=".join(option),)
+        ),
+    ]
+
+
+def is_shared(place: Place) -> bool:
+    """Return whether a file is a project's, which others may have too."""
+    return place.scope == PROJECT

@@ -1,0 +1,86 @@
+"""Values of a text with the places where they stand: what jsonc and toml find, and splice changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+Splice = tuple[int, int, str]
+MARK = "\ufeff"  # the byte order mark, which some editors put at the start of a file
+
+
+class UnreadableError(ValueError):
+    """The text is not what it should be; says why."""
+
+
+class Pairs(list[tuple[str, Any]]):
+    """The members of an object in their order, so that no key hides another."""
+
+    def get(self, key: str) -> Any:
+        """Return what a key means: of equal ones the last counts, as with all clients."""
+        return dict(self).get(key)
+
+    def at(self, path: Iterable[str]) -> Any:
+        """Return the value at the end of a way of keys, or None."""
+        value: Any = self
+        for key in path:
+            value = value.get(key) if isinstance(value, Pairs) else None
+        return value
+
+    def with_(self, path: tuple[str, ...], new: Any) -> Pairs:
+        """Return the same with another value at the end of a way of keys that is there."""
+        last = max(index for index, (key, _) in enumerate(self) if key == path[0])
+        value = self[last][1].with_(path[1:], new) if path[1:] else new
+        return Pairs([*self[:last], (path[0], value), *self[last + 1 :]])
+
+
+@dataclass(slots=True)
+class Member:
+    """A key with its value. `prefix`: what stands before the key's last part; `inline`: commas part it from others."""
+
+    start: int
+    value: Node
+    key_end: int
+    prefix: str = ""
+    inline: bool = True
+
+
+@dataclass(slots=True)
+class Node:
+    """A value: `members` of an object, `items` of an array."""
+
+    start: int
+    end: int
+    members: dict[str, Member] | None = None
+    items: list[Node] | None = None
+    commas: list[int] = field(default_factory=list)  # where those between items or members stand
+
+    def at(self, path: Iterable[str]) -> Node:
+        """Return the value at the end of a way of keys that is there."""
+        node = self
+        for key in path:
+            node = (node.members or {})[key].value
+        return node
+
+
+def spliced(text: str, splices: Iterable[Splice]) -> str:
+    """Return a text with some spans replaced."""
+    parts, at = [], 0
+    for start, end, new in sorted(splices):
+        parts += [text[at:start], new]
+        at = end
+    return "".join([*parts, text[at:]])
+
+
+def without(text: str, owner: Node, member: Member) -> list[Splice]:
+    """Return the splices that take a member out, with one of the commas around it."""
+    start, end = member.start, member.value.end
+    before = [comma for comma in owner.commas if comma < start]
+    behind = [comma for comma in owner.commas if comma >= end]
+    if before:
+        alone = not text[before[-1] + 1 : start].strip()
+        return [(before[-1], end, "")] if alone else [(before[-1], before[-1] + 1, ""), (start, end, "")]
+    if behind:
+        return [(start, end, ""), (behind[0], behind[0] + 1, "")]
+    return [(start, end, "")]

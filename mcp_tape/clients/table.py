@@ -1,0 +1,109 @@
+"""The clients: files, the key of their servers, and what an entry calls its parts.
+
+Paths begin with ~ (home), {config} (`$XDG_CONFIG_HOME` or ~/.config on Linux, ~/Library/Application Support on macOS),
+{xdg} (~/.config on both) or {codex}. Those of a project begin with none of these.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+JSON, TOML, YAML = "json", "toml", "yaml"
+USER, PROJECT, LOCAL = "user", "project", "local"
+_SERVERS = (("mcpServers",),)
+_CODE = "{config}/Code/User"
+_STORAGE = f"{_CODE}/globalStorage"
+
+
+class Client(NamedTuple):
+    """A row.
+
+    name      as it is given to --client
+    title     for people
+    user      files of the user, all of which count
+    project   files of a project, below its directory
+    keys      ways to the object of servers; the first that is there counts
+    kind      of its files
+    words     names that an entry gives the command and its arguments
+    """
+
+    name: str
+    title: str
+    user: tuple[str, ...]
+    project: tuple[str, ...] = ()
+    keys: tuple[tuple[str, ...], ...] = _SERVERS
+    kind: str = JSON
+    words: tuple[str, str] = ("command", "args")
+
+
+CLIENTS = (
+    Client("claude-desktop", "Claude Desktop", ("{config}/Claude/claude_desktop_config.json",)),
+    Client("claude-code", "Claude Code", ("~/.claude.json",), (".mcp.json",)),
+    Client("cursor", "Cursor", ("~/.cursor/mcp.json",), (".cursor/mcp.json",)),
+    Client("vscode", "VS Code", (f"{_CODE}/mcp.json",), (".vscode/mcp.json",), (("servers",),)),
+    Client("copilot", "Copilot CLI", ("~/.copilot/mcp-config.json",), (".github/mcp.json",)),
+    Client("windsurf", "Windsurf", ("~/.codeium/windsurf/mcp_config.json",)),
+    Client("zed", "Zed", ("{xdg}/zed/settings.json",), (".zed/settings.json",), (("context_servers",),)),
+    Client("cline", "Cline", (f"{_STORAGE}/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+                              "~/.cline/data/settings/cline_mcp_settings.json")),
+    Client("roo", "Roo Code", (f"{_STORAGE}/rooveterinaryinc.roo-cline/settings/mcp_settings.json",),
+           (".roo/mcp.json",)),
+    Client("kilo", "Kilo Code", ("{xdg}/kilo/kilo.jsonc", "{xdg}/kilo/kilo.json"), (".kilo/kilo.jsonc", "kilo.jsonc"),
+           (("mcp", "servers"), ("mcp",))),
+    Client("opencode", "opencode", ("{xdg}/opencode/opencode.jsonc", "{xdg}/opencode/opencode.json"),
+           ("opencode.jsonc", "opencode.json"), (("mcp", "servers"), ("mcp",))),
+    Client("gemini", "Gemini CLI", ("~/.gemini/settings.json",), (".gemini/settings.json",)),
+    Client("antigravity", "Antigravity", ("~/.gemini/config/mcp_config.json", "~/.gemini/antigravity/mcp_config.json")),
+    Client("codex", "Codex", ("{codex}/config.toml",), (".codex/config.toml",), (("mcp_servers",),), TOML),
+    Client("grok", "Grok Build", ("~/.grok/config.toml",), keys=(("mcp_servers",),), kind=TOML),
+    Client("goose", "Goose", ("{xdg}/goose/config.yaml",), keys=(("extensions",),), kind=YAML, words=("cmd", "args")),
+    Client("continue", "Continue", ("~/.continue/config.yaml",), kind=YAML),
+    Client("kiro", "Kiro", ("~/.kiro/settings/mcp.json",), (".kiro/settings/mcp.json",)),
+    Client("amazon-q", "Amazon Q", ("~/.aws/amazonq/mcp.json",)),
+    Client("lmstudio", "LM Studio", ("~/.lmstudio/mcp.json",)),
+    Client("kimi", "Kimi", ("~/.kimi-code/mcp.json",)),
+    Client("pi", "Pi", ("~/.pi/agent/mcp.json",)),
+    Client("mcporter", "mcporter", ("~/.mcporter/mcporter.json",), ("config/mcporter.json",)),
+    Client("amp", "Amp", ("{xdg}/amp/settings.json",), keys=(("amp.mcpServers",), ("mcpServers",))),
+    Client("trae", "Trae", ("{config}/Trae/User/mcp.json",)),
+    Client("fx", "fx", ("~/.fx/mcp.json",), keys=(("mcp",),)),
+)  # fmt: skip
+BY_NAME = {client.name: client for client in CLIENTS}
+
+
+class Place(NamedTuple):
+    """A file in which a client may have servers, and the way to them."""
+
+    client: Client
+    scope: str  # user, project, or local: the user's, for one project
+    path: str
+    keys: tuple[tuple[str, ...], ...]
+
+
+def places(project: str, environ: Mapping[str, str], platform: str = sys.platform) -> Iterator[Place]:
+    """Yield every file that a client of the table may have, whether it is there or not."""
+    for client in CLIENTS:
+        for pattern in client.user:
+            yield Place(client, USER, path_of(pattern, environ, platform), client.keys)
+        if client.name == "claude-code":  # the same file has servers of the user for one project alone
+            path = path_of(client.user[0], environ, platform)
+            yield Place(client, LOCAL, path, (("projects", project, "mcpServers"),))
+        for pattern in client.project:
+            yield Place(client, PROJECT, os.path.join(project, pattern), client.keys)
+
+
+def path_of(pattern: str, environ: Mapping[str, str], platform: str = sys.platform) -> str:
+    """Return the path that a pattern of the table means."""
+    home = environ.get("HOME") or os.path.expanduser("~")
+    xdg = os.path.join(home, ".config")
+    if platform == "darwin":
+        config = os.path.join(home, "Library", "Application Support")
+    else:
+        given = environ.get("XDG_CONFIG_HOME") or ""
+        config = xdg = given if os.path.isabs(given) else xdg  # as its specification says
+    codex = environ.get("CODEX_HOME") or os.path.join(home, ".codex")
+    filled = pattern.format(config=config, xdg=xdg, codex=codex)
+    return home + filled[1:] if filled.startswith("~/") else filled

@@ -1,0 +1,88 @@
+"""Cassettes against those of a revision of git: which are in both, and which are new, gone or renamed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from ..errors import CassetteError, pasted
+from .sources import git
+
+_ENDING = ".db"
+
+
+class Found(NamedTuple):
+    """Cassettes by their paths: pairs of the old and the new one, those without an old one, those without a new one."""
+
+    pairs: tuple[tuple[str, str], ...]
+    new: tuple[str, ...]
+    gone: tuple[str, ...]
+
+
+def find(revision: str, paths: Iterable[str]) -> Found:
+    """Find the cassettes at paths, files or directories, in a revision and in the working tree."""
+    _check(revision)
+    then, now = dict[str, str](), dict[str, str]()
+    for path in paths:
+        before, after = dict(_at(revision, path)), {name: _hash(name) for name in _here(path)}
+        if not before and not after:
+            raise CassetteError(f"there is no cassette at {path}, neither here nor at {revision}")
+        then, now = then | before, now | after
+    gone = {name: blob for name, blob in then.items() if name not in now}
+    new = {name: blob for name, blob in now.items() if name not in then}
+    moved = list(_moved(gone, new))  # which takes them from both
+    pairs = [(name, name) for name in then if name in now]
+    return Found(tuple(sorted([*pairs, *moved])), tuple(sorted(new)), tuple(sorted(gone)))
+
+
+def reference(revision: str, path: str) -> str:
+    """A cassette at a revision, by its path from the working directory."""
+    return f"git:{revision}:./{path}"
+
+
+def _check(revision: str) -> None:
+    if revision.startswith("-") or git("rev-parse", "--verify", "-q", f"{revision}^{{commit}}").returncode:
+        raise CassetteError(
+            f"git has no revision {revision} here, so there is nothing to compare with\n"
+            f"Try: git fetch origin; in GitHub Actions, actions/checkout needs fetch-depth: 0"
+        )
+
+
+def _at(revision: str, path: str) -> Iterator[tuple[str, str]]:
+    """Cassettes of a revision below a path, each with its blob."""
+    done = git("ls-tree", "-r", "-z", revision, "--", path)
+    if done.returncode:
+        why = done.stderr.decode("utf-8", "replace").strip()
+        raise CassetteError(f"git cannot list {pasted(path)} at {revision}: {why}")
+    for line in done.stdout.decode("utf-8", "surrogateescape").split("\0"):
+        facts, _, name = line.partition("\t")
+        if name.endswith(_ENDING):
+            yield os.path.normpath(name), facts.split()[2]
+
+
+def _here(path: str) -> Iterator[str]:
+    """Cassettes of the working tree at or below a path."""
+    if os.path.isfile(path):
+        yield os.path.normpath(path)
+    for place, directories, files in os.walk(path):
+        directories[:] = sorted(name for name in directories if name[0] != "." and name != "node_modules")
+        yield from (os.path.normpath(os.path.join(place, name)) for name in sorted(files) if name.endswith(_ENDING))
+
+
+def _hash(path: str) -> str:
+    return git("hash-object", "--", path).stdout.decode("ascii", "replace").strip()
+
+
+def _moved(gone: dict[str, str], new: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Pairs of cassettes with the same content, or with the same name in another directory, where there is no doubt."""
+    for by_content in (True, False):
+        before, after = (
+            {name: blob if by_content else os.path.basename(name) for name, blob in side.items()}
+            for side in (gone, new)
+        )
+        for name, known in before.items():
+            alike = [other for other, its in after.items() if its == known]
+            if len(alike) == 1 and list(before.values()).count(known) == 1:
+                del gone[name], new[alike[0]]
+                yield name, alike[0]

@@ -1,0 +1,100 @@
+"""Checks of what a model reads: text that tries to steer it where there was none, texts that no other rule tells of,
+and definitions that grew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+from ...model import steering
+from ...model.characters import alike
+from ...model.cost import Cost, cost, definition, definitions
+from ...model.steering import Suspicion
+from ...model.texts import texts
+from ...wire.jsontext import Path
+from ..changes import ABSENT, SERVER, Difference, Found, Subject, canonical, of
+from ..surface import Surface
+
+_Key = tuple[str, bytes]
+Items = dict[str, dict[str, Any]]
+# Definitions grow a little with every version: worth a line are these bytes, and this share of what there was.
+ALL_TOOLS, ONE_TOOL = (1000, 0.1), (400, 0.25)
+
+
+def compare_wording(kind: str, old: Items, new: Items) -> Iterator[Found]:
+    """Compare what is said of the items of a list. Only what is new can be suspicious."""
+    for key, item in new.items():
+        before = old.get(key)
+        if item != before:
+            yield from of(Subject(kind, key), _suspected(steering.in_item(before), steering.in_item(item)))
+    for first, name in sorted(set(alike(_names(new))) - set(alike(_names(old)))):
+        key = next(key for key, item in new.items() if item.get("name") == name)
+        why = f"{name!r} looks like {first!r}"
+        yield Subject(kind, key), Difference(steering.DISGUISED, ("name",), ABSENT, why)
+
+
+def compare_texts(old: Any, new: Any, told: Sequence[Difference]) -> Iterator[Difference]:
+    """Compare the texts of two schemas, but for those that other differences tell of. A text that was moved, as into a
+    definition, is the same text."""
+    before, after = dict(texts(old)), dict(texts(new))
+    told_before, told_after = set(_texts_told(told, "before")), set(_texts_told(told, "after"))
+    had, has = (set(map(_key, side.items())) for side in (before, after))
+    for path in dict.fromkeys([*before, *after]):
+        one, other = before.get(path, ABSENT), after.get(path, ABSENT)
+        in_place = ABSENT not in (one, other) and not any(isinstance(step, int) for step in path)
+        lost = one is not ABSENT and _key((path, one)) not in (told_before if in_place else told_before | has)
+        come = other is not ABSENT and _key((path, other)) not in (told_after if in_place else told_after | had)
+        if (lost or come) and canonical(one) != canonical(other):
+            yield Difference("schema-text-changed", path, one, other)
+
+
+def _texts_told(told: Iterable[Difference], side: Literal["before", "after"]) -> Iterator[_Key]:
+    """The texts that differences have as their values, or within schemas that are their values."""
+    for one in told:
+        value = getattr(one, side)
+        if value is not ABSENT:
+            yield _key((one.path, value))
+            for schema in value if isinstance(value, list) else [value]:
+                yield from map(_key, texts(schema))
+
+
+def _key(found: tuple[Path, Any]) -> _Key:
+    """A text by its keyword and value, wherever it stands."""
+    return str(found[0][-1]) if found[0] else "", canonical(found[1])
+
+
+def compare_instructions(old: Surface, new: Surface) -> Iterator[Difference]:
+    before, after = ({"instructions": side.instructions} for side in (old, new))
+    return _suspected(steering.in_item(before), steering.in_item(after))
+
+
+def compare_results(old: Any, new: Any) -> Iterator[Difference]:
+    """Compare two answers to one call."""
+    return _suspected(steering.in_result(old, ()), steering.in_result(new, ()))
+
+
+def _names(items: Items) -> list[str]:
+    return [item["name"] for item in items.values() if isinstance(item.get("name"), str)]
+
+
+def _suspected(old: Iterable[Suspicion], new: Iterable[Suspicion]) -> Iterator[Difference]:
+    known = {(one.rule, one.why) for one in old}
+    for one in new:
+        if (one.rule, one.why) not in known:
+            yield Difference(one.rule, one.path, ABSENT, one.why)
+
+
+def compare_sizes(old: Items, new: Items) -> Iterator[Found]:
+    """Report definitions of tools that cost a model notably more than before."""
+    if old:
+        yield from of(SERVER, _grown(definitions(old.values()), definitions(new.values()), *ALL_TOOLS))
+    for name, tool in new.items():
+        if name in old and old[name] != tool:
+            before, after = (cost(definition(one)) for one in (old[name], tool))
+            yield from of(Subject("tool", name), _grown(before, after, *ONE_TOOL))
+
+
+def _grown(old: Cost, new: Cost, least: int, share: float) -> Iterator[Difference]:
+    if new.bytes - old.bytes >= max(least, share * old.bytes):
+        note = f"{old.bytes} → {new.bytes} bytes, about {old.tokens} → {new.tokens} tokens"
+        yield Difference("definitions-grew", (), old.bytes, new.bytes, note)

@@ -1,0 +1,72 @@
+"""The report as SARIF, for code scanning: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from ..changes import Change
+from ..judging import Comparison, Unknown
+from ..rules import RULES
+from . import wording
+from .before_after import PLENTY, rows
+from .wording import View, clip
+
+_LEVELS = {"error": "error", "warn": "warning", "info": "note"}
+_UNKNOWN = {"id": "unknown", "shortDescription": {"text": "Something could not be compared."}}
+_PRINT = "mcpTape/v1"
+
+
+def report(comparisons: Sequence[Comparison], view: View) -> Iterator[str]:
+    """One run for all. What was accepted is there too, and suppressed."""
+    results = [result for one in comparisons for result in _results(one, view)]
+    used = {result["ruleId"] for result in results}
+    rules = [_rule(name) for name in RULES if name in used] + [_UNKNOWN] * ("unknown" in used)
+    run = {
+        "tool": {"driver": {"name": "mcp-tape", "rules": rules}},
+        "columnKind": "unicodeCodePoints",
+        "results": results,
+    }
+    schema = "https://json.schemastore.org/sarif-2.1.0.json"
+    yield from json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=1).split("\n")
+
+
+def _rule(name: str) -> dict[str, Any]:
+    rule = RULES[name]
+    level = {"level": _LEVELS[rule.level]}
+    return {"id": name, "shortDescription": {"text": rule.says}, "defaultConfiguration": level}
+
+
+def _results(comparison: Comparison, view: View) -> Iterator[dict[str, Any]]:
+    file = wording.file_of(comparison, view)
+    yield from (_unknown(entry, file) for entry in comparison.unknown)
+    yield from (_result(change, file) for change in comparison.changes)
+    for change in comparison.ignored:
+        yield _result(change, file) | {"suppressions": [{"kind": "external"}]}
+
+
+def _unknown(entry: Unknown, file: str) -> dict[str, Any]:
+    said = clip(f"{entry.what}: {entry.why}", PLENTY.width)
+    level = "error" if entry.grave else "warning"
+    return {"ruleId": "unknown", "level": level, "message": {"text": said}, "locations": _locations(file, entry.what)}
+
+
+def _result(change: Change, file: str) -> dict[str, Any]:
+    place = wording.place(change, PLENTY.width)
+    head = " ".join(filter(None, (wording.subject(change), place, clip(change.note, PLENTY.width))))
+    said = "\n".join([head, *map(str, rows(change, PLENTY))])
+    return {
+        "ruleId": change.rule,
+        "level": _LEVELS[change.level],
+        "message": {"text": said},
+        "locations": _locations(file, f"{wording.subject(change)} {place}".rstrip()),
+        "partialFingerprints": {_PRINT: change.fingerprint},
+    }
+
+
+def _locations(file: str, name: str) -> list[dict[str, Any]]:
+    logical = {"logicalLocations": [{"fullyQualifiedName": clip(name, PLENTY.width)}]}
+    physical = {"physicalLocation": {"artifactLocation": {"uri": quote(wording.visible(file))}}} if file else {}
+    return [physical | logical]

@@ -1,0 +1,50 @@
+"""What a server told the model in a run, searched for text that tries to steer it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from ..cassette.reader import Cassette
+from ..compare.recording import Recording
+from ..compare.surface import SURFACE
+from ..model import steering
+from ..model.steering import Suspicion
+from ..wire import jsonpath, protocol
+
+_DEFINES = SURFACE | {protocol.SKILL}
+
+
+class Suspect(NamedTuple):
+    """A suspicion, and the frame and place of its text."""
+
+    rule: str
+    why: str
+    session: int
+    seq: int
+    path: str
+
+
+def audit(cassette: Cassette, sessions: Sequence[int]) -> Iterator[Suspect]:
+    """Report each suspicious text once, however often it was sent."""
+    seen: set[tuple[str, Suspicion]] = set()
+    for session, seq, title, found in _suspicions(Recording(cassette, sessions)):
+        if (title, found) not in seen:
+            seen.add((title, found))
+            yield Suspect(found.rule, found.why, session, seq, jsonpath.path_text(found.path))
+
+
+def _suspicions(recording: Recording) -> Iterator[tuple[int, int, str, Suspicion]]:
+    for asked in recording.asked():
+        body = recording.answer(asked)
+        for found in _in_answer(asked.method, body):
+            yield asked.session, asked.answer_seq or asked.seq, asked.title, found
+    for question in recording.questions():
+        for found in steering.in_result(recording.question(question), ("params",)):
+            yield question.session, question.seq, question.method, found
+
+
+def _in_answer(method: str, body: Any) -> Iterator[Suspicion]:
+    result, error = (protocol.member(body, name) for name in ("result", "error"))
+    yield from steering.in_definitions(result) if method in _DEFINES else steering.in_result(result)
+    yield from steering.in_result(error, ("error",))

@@ -1,0 +1,117 @@
+"""The sessions of a cassette against a contract: together they are one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from ..cassette.query.filters import EVERYTHING, Filter, parse, seqs
+from ..cassette.query.rows import Row, session_rows
+from ..cassette.reader import Cassette
+from ..compare.recording import Recording
+from ..compare.surface import walks
+from ..errors import count
+from ..formats.lines import duration
+from ..model.cost import definitions
+from ..replay.selection import choose
+from ..values import size_text
+from ..wire import protocol
+from .terms import Limit, Term, Terms
+
+_MOST = 20  # frames of one term: whoever has so many wants to know how many, not which
+_CALLS = parse("kind:request from:client -status:retry").terms  # of a call that was made again, the last try counts
+_AT_ONCE = parse(f"-method:{protocol.LISTEN}").terms  # a stream is open for as long as its client likes
+(_TOOLS,) = (kind for kind in protocol.KINDS if kind.method == protocol.TOOLS)
+
+
+class Broken(NamedTuple):
+    """A broken term, why, and the frame that breaks it; none where something is missing."""
+
+    term: str
+    why: str
+    session: int | None = None
+    seq: int | None = None
+
+
+def sessions_of(cassette: Cassette, which: str) -> list[int]:
+    """The sessions of a run, in order: `all`, or what `latest` or a number mean to a replay."""
+    if which == "all":
+        return [session.id for session in cassette.sessions()]
+    return sorted(choose(cassette, which))
+
+
+def check(cassette: Cassette, sessions: Sequence[int], terms: Terms) -> Iterator[Broken]:
+    """Report every frame that breaks a term, and every term that nothing fulfils."""
+    for term in terms.expect:
+        if not any(True for session in sessions for _ in seqs(cassette, session, term.kept)):
+            yield Broken(f"expect {term.text!r}", "nothing fits")
+    for term in terms.forbid:
+        yield from _few(f"forbid {term.text!r}", _forbidden(cassette, sessions, term))
+    for limit in terms.limits:
+        yield from _few(f"max '{limit.term.text}<={limit.most}'", _beyond(cassette, sessions, limit))
+    if terms.duration is not None:
+        name = f"max-duration {duration(terms.duration)}"
+        yield from _few(name, _slow(cassette, sessions, terms.duration))
+    if terms.definitions is not None:
+        name = f"max-definition-bytes {size_text(terms.definitions)}"
+        yield from (broken._replace(term=name) for broken in _large(cassette, sessions, terms.definitions))
+
+
+def _few(term: str, found: Iterable[tuple[Row, str]]) -> Iterator[Broken]:
+    found = iter(found)
+    for row, why in islice(found, _MOST):
+        yield Broken(term, why, row.session, row.seq)
+    more = sum(1 for _ in found)
+    if more:
+        yield Broken(term, f"and {more} more")
+
+
+def _forbidden(cassette: Cassette, sessions: Sequence[int], term: Term) -> Iterator[tuple[Row, str]]:
+    """What fits; of a call that fits with its answer, the request."""
+    for session in sessions:
+        asked: set[int] = set()
+        for row in session_rows(cassette, session, term.kept):
+            if row.kind == "request":
+                asked.add(row.seq)
+            if row.answers not in asked:
+                yield row, _title(row)
+
+
+def _beyond(cassette: Cassette, sessions: Sequence[int], limit: Limit) -> Iterator[tuple[Row, str]]:
+    kept = limit.term.kept
+    rows = [row for session in sessions for row in session_rows(cassette, session, _calls(kept))]
+    for number, row in enumerate(rows[limit.most :], limit.most + 1):
+        yield row, f"{_title(row)} is number {number} of {len(rows)}"
+
+
+def _slow(cassette: Cassette, sessions: Sequence[int], most: int) -> Iterator[tuple[Row, str]]:
+    kept = _calls(EVERYTHING, *_AT_ONCE, *parse(f"dur:>{most}us").terms)
+    for session in sessions:
+        for row in session_rows(cassette, session, kept):
+            yield row, f"{_title(row)} took {duration(row.microseconds)}"
+
+
+def _calls(kept: Filter, *terms: tuple[str, tuple[object, ...]]) -> Filter:
+    return kept._replace(terms=(*kept.terms, *_CALLS, *terms))
+
+
+def _large(cassette: Cassette, sessions: Sequence[int], most: int) -> Iterator[Broken]:
+    """Lists of tools that are too large, each where it was read first."""
+    recording = Recording(cassette, sessions)
+    asked = [recording.about(one) for one in recording.asked() if one.method == protocol.TOOLS]
+    if not asked:
+        yield Broken("", f"nothing to measure: there is no {protocol.TOOLS}")
+    seen: set[int] = set()
+    for walk in walks(_TOOLS, asked):
+        size = definitions(walk.items).bytes
+        if size > most and size not in seen:
+            seen.add(size)
+            why = f"{count(len(walk.items), 'definition')} of {size_text(size)} bytes"
+            yield Broken("", why, *walk.last)
+
+
+def _title(row: Row) -> str:
+    if row.kind == "response":
+        return f"answer to {protocol.call_title(row.method or '', row.name)}".rstrip()
+    return protocol.call_title(row.method or "", row.name) or row.frame_kind

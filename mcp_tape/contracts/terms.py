@@ -1,0 +1,76 @@
+"""The terms of a contract, as people write them: `tool:search`, `tools/call<=20`, `2s`, `40k`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
+
+from ..cassette.query.filters import Filter, FilterError, parse
+from ..values import parse_duration, parse_size
+
+_LIMITED = re.compile(r"(?P<filter>.*\S)\s*<=\s*(?P<most>[0-9]{1,12})\s*", re.S)
+T = TypeVar("T")
+
+
+class Term(NamedTuple):
+    """A filter, with the text that it was made from."""
+
+    text: str
+    kept: Filter
+
+
+class Limit(NamedTuple):
+    """A filter, and how many calls it may keep."""
+
+    term: Term
+    most: int
+
+
+class Terms(NamedTuple):
+    """All terms of a contract. `duration`: microseconds that a call may take. `definitions`: bytes of all tools'."""
+
+    expect: tuple[Term, ...] = ()
+    forbid: tuple[Term, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    duration: int | None = None
+    definitions: int | None = None
+
+
+def term(text: str) -> Term:
+    """A filter in which a bare word with a slash is a method; FilterError where it is none."""
+    if not text.strip():
+        raise FilterError("this keeps everything; write e.g. tool:search or tools/call", 0)
+    return Term(text, parse(text, methods=True))
+
+
+def limit(text: str) -> Limit:
+    """A filter and a number: `tools/call<=20`."""
+    found = _LIMITED.fullmatch(text)
+    if found is None:
+        raise FilterError("there is no limit; write e.g. tools/call<=20 or tool:search<=3", len(text))
+    return Limit(term(found["filter"]), int(found["most"]))
+
+
+def made(
+    expect: Iterable[str],
+    forbid: str | Iterable[str],
+    limits: Iterable[tuple[str, int]],
+    duration: str | float | None,
+    definitions: str | int | None,
+) -> Terms:
+    """The terms that a test gives. Numbers are seconds and bytes; ValueError for what is not understood."""
+    return Terms(
+        tuple(_understood(term, text) for text in expect),
+        tuple(_understood(term, text) for text in ([forbid] if isinstance(forbid, str) else forbid)),
+        tuple(Limit(_understood(term, text), most) for text, most in limits),
+        parse_duration(duration) if isinstance(duration, str) else None if duration is None else round(duration * 1e6),
+        parse_size(definitions) if isinstance(definitions, str) else definitions,
+    )
+
+
+def _understood(make: Callable[[str], T], text: str) -> T:
+    try:
+        return make(text)
+    except FilterError as error:
+        raise ValueError(f"{text!r} is no filter: {error}, at character {error.position + 1}") from None

@@ -1,0 +1,116 @@
+"""What start-up needs of `typing`, `re`, `contextlib` and `sqlite3`, which take longer to load than all of ours.
+
+Written as elsewhere; type checkers see the originals.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    import re
+    import sqlite3 as sqlite3
+    from contextlib import closing as closing
+    from contextlib import suppress as suppress
+    from typing import AnyStr
+    from typing import NamedTuple as NamedTuple
+
+    def pattern(source: AnyStr) -> re.Pattern[AnyStr]: ...
+
+else:
+    from collections import _tuplegetter  # with a stand-in where the interpreter has none
+
+    class _Tuple(tuple):
+        """What named tuples have in common; see collections.namedtuple."""
+
+        __slots__ = ()
+
+        def __new__(cls, /, *given, **named):
+            """Compile the `__new__` of a class when its first value is made: most are never needed."""
+            owner = next(one for one in cls.__mro__ if "_fields" in vars(one))
+            fields, defaults = ", ".join(owner._fields), owner._field_defaults
+            made = eval(f"lambda _cls, {fields}: _new(_cls, ({fields},))", {"_new": tuple.__new__, "__builtins__": {}})
+            made.__defaults__ = tuple(defaults.values())
+            made.__name__ = "__new__"
+            owner.__new__ = staticmethod(made)
+            return made(cls, *given, **named)
+
+        @classmethod
+        def _make(cls, values):
+            made = tuple.__new__(cls, values)
+            if len(made) != len(cls._fields):
+                raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(made)}")
+            return made
+
+        def _replace(self, /, **values):
+            made = self._make(map(values.pop, self._fields, self))
+            if values:
+                raise ValueError(f"Got unexpected field names: {list(values)!r}")
+            return made
+
+        def _asdict(self):
+            return dict(zip(self._fields, self, strict=True))
+
+        def __repr__(self):
+            return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._asdict().items())})"
+
+        def __getnewargs__(self):
+            return tuple(self)
+
+    class _Tuples(type):
+        """Makes a named tuple of each class that has `NamedTuple` as its base."""
+
+        def __new__(cls, name, bases, space):
+            if not bases:
+                return super().__new__(cls, name, bases, space)
+            fields = tuple(space["__annotations__"])
+            space["_field_defaults"] = {field: space[field] for field in fields if field in space}
+            space["_fields"] = space["__match_args__"] = fields
+            for place, field in enumerate(fields):
+                space[field] = _tuplegetter(place, None)
+            return type(name, (_Tuple,), {"__slots__": (), **space})
+
+    class NamedTuple(metaclass=_Tuples):
+        """The base to write; the class that is made is a tuple, and no child of this."""
+
+    class pattern:  # noqa: N801 - as re.compile is written
+        """A regular expression that is compiled when it is first used; flags stand in it, as `(?s)`."""
+
+        def __init__(self, source):
+            self._source = source
+
+        def __getattr__(self, name):
+            import re
+
+            found = getattr(re.compile(self._source), name)  # kept by `re`, for other names
+            setattr(self, name, found)  # from now on without us
+            return found
+
+    class closing:  # noqa: N801 - as contextlib has it
+        def __init__(self, thing):
+            self._thing = thing
+
+        def __enter__(self):
+            return self._thing
+
+        def __exit__(self, *_):
+            self._thing.close()
+
+    class suppress:  # noqa: N801 - as contextlib has it
+        def __init__(self, *errors):
+            self._errors = errors
+
+        def __enter__(self):
+            pass
+
+        def __exit__(self, kind, *_):
+            return kind is not None and issubclass(kind, self._errors)
+
+    def __getattr__(name):
+        """Load SQLite when somebody asks for it: the module of the interpreter, without adapters for dates."""
+        if name != "sqlite3":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        try:
+            import _sqlite3 as found
+        except ImportError:  # another Python
+            import sqlite3 as found
+        return found

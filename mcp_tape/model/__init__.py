@@ -1,0 +1,9 @@
+"""What a model reads: which texts of a server those are, what they cost, and whether they try to steer it.
+
+Pure: values in, values out. Knows nothing of cassettes, nor of how findings are reported.
+
+    cost.py         definitions and results as models get them; bytes, and tokens by a rule of thumb
+    texts.py        what a schema says beside what it asserts
+    steering.py     texts that give a model orders, or make it carry data out
+    characters.py   characters that nobody sees, and names that look like others
+"""

@@ -1,0 +1,96 @@
+"""Characters that a model reads and nobody sees, and names that look like others.
+
+Lookalikes are found without a library: by compatibility forms (NFKC), by scripts that are mixed within one name, and by
+a short table of letters that look the same. https://www.unicode.org/reports/tr39/ has all of it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+
+_ZERO = "\u200b\u2060-\u2064\ufeff\u180e\u115f\u1160\u3164\uffa0"  # zero width, and letters without a shape
+_JOINERS = "\u200c\u200d"  # needed within Persian, Indic scripts and emoji
+_SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_DIRECTIONS = "\u202a-\u202e\u2066-\u2069"
+_TAGS = "\U000e0000-\U000e007f"
+_ANY = re.compile(f"[{_ZERO}{_JOINERS}{_SELECTORS}{_DIRECTIONS}{_TAGS}]")
+_FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e007a]{3,6}\U000e007f")  # of Scotland and the like
+_TAGGED = re.compile(f"[{_TAGS}]+")
+_OVERRIDE = re.compile("[\u202d\u202e]")
+_RUN = re.compile(f"[{_SELECTORS}]{{2,}}|[{_ZERO}{_JOINERS}]{{4,}}")
+# In what describes a tool, where there is no reason for any of them.
+_ODD_SELECTOR = re.compile(f"(?:\\A|(?<=[\\x00-\\x22\\x24-\\x29\\x2b-\\x2f\\x3a-\\x7f]))[{_SELECTORS}]")
+_ODD_ZERO = re.compile(f"(?!\\A)[{_ZERO}]|(?<=[A-Za-z0-9])[{_JOINERS}]|[{_JOINERS}](?=[A-Za-z0-9])")
+_DIRECTION = re.compile(f"[{_DIRECTIONS}]")
+_MOST_SHOWN = 60
+
+# Scripts that are written together, and with Latin: https://www.unicode.org/reports/tr39/#Restriction_Level_Detection
+_TOGETHER = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"})
+_SHAPES = str.maketrans(
+    "аеорсухіјѕһԁԛԝвкмнтАВЕКМНОРСТУХІЈЅαοντυρΑΒΕΖΗΙΚΜΝΟΡΤΥΧ01|Iɡı",
+    "aeopcyxijshdqwbkmhtABEKMHOPCTYXIJSaovtupABEZHIKMNOPTYXOlllgi",
+)
+
+
+def visible(text: str) -> str:
+    """A text in plain letters: without what nobody sees, and in compatibility form."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", _ANY.sub("", text))
+
+
+def hidden(text: str, *, strict: bool) -> Iterator[str]:
+    """What a text hides, in words. `strict`: for a definition; in results many odd characters are somebody's data."""
+    if text.isascii() or not _ANY.search(text):
+        return
+    tagged = "".join(_TAGGED.findall(_FLAG.sub("", text)))
+    if tagged:
+        said = "".join(chr(ord(character) - 0xE0000) for character in tagged)
+        shown = "".join(character for character in said if character.isprintable())[:_MOST_SHOWN]
+        yield f"has {len(tagged)} invisible tag characters, which spell {shown!r}"
+    if found := _OVERRIDE.search(text):
+        yield f"changes the order in which it is shown ({_name(found[0])})"
+    if found := _RUN.search(text):
+        yield f"has {len(found[0])} invisible characters in a row ({_name(found[0][0])}), which may encode something"
+    elif strict and (found := _ODD_ZERO.search(text) or _ODD_SELECTOR.search(text)):
+        yield f"has an invisible character ({_name(found[0])})"
+    if strict and not _OVERRIDE.search(text) and (found := _DIRECTION.search(text)) and not _is_right_to_left(text):
+        yield f"has an invisible character ({_name(found[0])}), and nothing to direct"
+
+
+def _name(character: str) -> str:
+    return f"U+{ord(character):04X} {unicodedata.name(character, '')}".rstrip()
+
+
+def _is_right_to_left(text: str) -> bool:
+    return any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text)
+
+
+# -- names
+
+
+def disguised(name: str) -> str | None:
+    """Why a name looks like another, in words; None where it does not."""
+    if name.isascii():
+        return None
+    plain = unicodedata.normalize("NFKC", name)
+    if plain != unicodedata.normalize("NFC", name):
+        return f"looks like {plain!r}, in other characters"
+    scripts = {unicodedata.name(letter, "").partition(" ")[0] for letter in name if letter.isalpha()} - _TOGETHER
+    if len(scripts) > 1:
+        return f"mixes the scripts {' and '.join(sorted(script.capitalize() for script in scripts))}"
+    return None
+
+
+def spelled(name: str) -> str:
+    """A name, with what is not ASCII as escapes where it looks like another one."""
+    return name.encode("ascii", "backslashreplace").decode() if disguised(name) else name
+
+
+def alike(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Pairs of different names of one list that look the same, the second being the later one."""
+    seen: dict[str, str] = {}
+    for name in names:
+        first = seen.setdefault(visible(name).translate(_SHAPES), name)
+        if first != name:
+            yield first, name

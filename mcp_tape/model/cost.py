@@ -1,0 +1,67 @@
+"""Definitions and results as a model gets them, and what they cost: bytes, and tokens by a rule of thumb."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from ..wire import jsontext, protocol
+
+# Hosts hand these to a model; annotations, icons and output schemas are for the host.
+_HANDED_OVER = ("name", "description", "inputSchema")
+
+
+class Cost(NamedTuple):
+    """The size of texts in UTF-8, and an estimate of their tokens."""
+
+    bytes: int
+    tokens: int
+
+
+def cost(text: str) -> Cost:
+    return Cost(len(text.encode("utf-8", "surrogatepass")), tokens(text))
+
+
+def tokens(text: str) -> int:
+    """Estimate how many tokens a text is: one for four characters of ASCII, for two of the alphabets next to it (up to
+    U+07FF: Greek, Cyrillic, Arabic …), and for each one beyond (Chinese, Japanese, emoji …)."""
+    if text.isascii():
+        return -(-len(text) // 4)
+    ascii_ = sum(character < "\x80" for character in text)
+    near = sum("\x80" <= character <= "\u07ff" for character in text)
+    return -(-(ascii_ + 2 * near + 4 * (len(text) - ascii_ - near)) // 4)
+
+
+def definition(tool: Any) -> str:
+    """A tool's definition as a model gets it: name, description and input schema, as compact JSON."""
+    members = tool if isinstance(tool, dict) else {}
+    return jsontext.compact({name: members[name] for name in _HANDED_OVER if name in members})
+
+
+def definitions(tools: Iterable[Any]) -> Cost:
+    """The cost of all definitions together."""
+    each = [cost(definition(tool)) for tool in tools]
+    return Cost(sum(one.bytes for one in each), sum(one.tokens for one in each))
+
+
+def result_texts(result: Any) -> Iterator[str]:
+    """The texts of a tool's result. Structured content counts only without content, which should say the same:
+    https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content
+    """
+    content = protocol.member(result, "content")
+    if not content and protocol.member(result, "structuredContent") is not None:
+        yield jsontext.compact(result["structuredContent"])
+    for block in content if isinstance(content, list) else ():
+        text = protocol.member(block, "text") or protocol.member(protocol.member(block, "resource"), "text")
+        if isinstance(text, str):
+            yield text
+        elif protocol.member(block, "uri") is not None:  # a link is read as what it says of itself
+            yield jsontext.compact(block)
+
+
+def media(result: Any) -> int:
+    """Number of images, sounds and other files in a result: what these cost, their bytes do not say."""
+    content = protocol.member(result, "content")
+    blocks = content if isinstance(content, list) else ()
+    files = ((protocol.member(block, "data"), protocol.member(block, "resource")) for block in blocks)
+    return sum(data is not None or protocol.member(file, "blob") is not None for data, file in files)

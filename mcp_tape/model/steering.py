@@ -1,0 +1,172 @@
+"""Texts of a server that try to steer a model: orders, hidden characters, names in disguise, links that carry data out.
+
+A suspicion is no proof. What a description may say without one is what tools of real servers say: what they do, when
+to use them, which other tool comes first. Orders to a model about its other instructions, about its user or about
+secrets have no place there, nor in a result. The patterns are English.
+https://owasp.org/www-project-top-10-for-large-language-model-applications/ (LLM01) describes the attacks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ..wire import protocol
+from ..wire.jsontext import Path
+from .characters import alike, disguised, hidden, visible
+
+ORDERS, HIDDEN, DISGUISED, LEAKS = (
+    "text-steers-model", "text-has-hidden-characters", "name-looks-like-another", "text-carries-data-out",
+)  # fmt: skip
+_NOT_READ = {"_meta", "icons", "data", "blob", "mimeType", "digest", "type", "$ref", "$schema"}
+_MOST_SHOWN = 80
+_NOT = r"(?:do\s+not|don[’']t|must\s+not|never|without|avoid|refrain\s+from)"
+_OLD = r"(?:previous|prior|above|earlier|preceding|former|existing|original|system|safety)"
+_FILES = (
+    r"(?:~/\.(?:ssh|aws|gnupg|cursor|claude)\b|\bid_(?:rsa|ed25519)\b(?!\.pub)|\.aws/credentials|/etc/(?:passwd|shadow)\b"
+    r"|claude_desktop_config|\.cursor/mcp\.json)"
+)
+_OWN = (
+    r"(?:(?:full|entire|whole|complete|previous)\s+(?:conversation|chat)(?:\s+(?:history|log|transcript))?"
+    r"|(?:your|the)\s+system\s+prompt|(?:all|any|the\s+user[’']?s)\s+(?:secrets|credentials|passwords|(?:api|private)\s+keys))"
+)
+_PASS_ON = r"(?:send|include|pass|attach|append|copy|paste|upload|forward|exfiltrate|leak)"
+# What an order says, lower-case words of which each such order has one, so that most texts are spared the pattern, and
+# the pattern.
+_ORDERS = tuple(
+    (what, signs.split(), re.compile(pattern, flags))
+    for what, signs, pattern, flags in (
+        (
+            "tells a model to ignore its instructions",
+            "ignore disregard forget",
+            rf"\b(?:ignore|disregard|forget)\s+(?:(?:all|any|every|of|the|your|my|these|those|other)\s+){{0,4}}{_OLD}"
+            r"\s+(?:[\w-]+\s+){0,2}?(?:instructions?|prompts?|rules|directions|guidelines)\b",
+            re.I,
+        ),
+        (
+            "tells a model to keep something from its user",
+            "user human",
+            rf"\b{_NOT}\s+(?:ever\s+)?(?:tell|inform|mention|reveal|disclos|let)(?:e|ing|ting)?\s+(?:[\w’']+\s+){{0,4}}?"
+            r"(?:to\s+)?(?:the\s+|your\s+)?(?:user|human)s?\b",
+            re.I,
+        ),
+        (
+            "tells a model not to ask for consent",
+            "confirmation permission approval consent",
+            r"\b(?:do\s+not|don[’']t|never|no\s+need\s+to)\s+ask\s+(?:(?:the\s+)?(?:user|human|them)\s+)?(?:for\s+)?"
+            r"(?:(?:any|their|explicit|further)\s+)?(?:confirmation|permission|approval|consent)\b",
+            re.I,
+        ),
+        (
+            "pretends to be the system's",
+            "< [inst] [/inst]",
+            r"<IMPORTANT>|<(SYSTEM|CRITICAL|INSTRUCTIONS?|HIDDEN|SECRET|OVERRIDE|ADMIN)>[\s\S]{1,2000}?</\1>"
+            r"|<\|(?:im_start|im_end|system|start_header_id)\|>|<<SYS>>|\[/?INST\]|</?system[-_](?:reminder|prompt|override)>",
+            0,
+        ),
+        (
+            "gives a model another role",
+            "now instructions",
+            r"\byou\s+are\s+now\s+(?:in\s+)?(?:an?\s+)?(?:developer|debug|god|admin|root|jailbroken|dan|unrestricted"
+            r"|unfiltered)\b|\b(?:new|real)\s+(?:system\s+)?instructions\s*:",
+            re.I,
+        ),
+        (
+            "asks for secret files",
+            "~/. id_ .aws/ /etc/ claude_ .cursor/",
+            rf"\b(?:read|{_PASS_ON})\b[^\n]{{0,120}}?{_FILES}",
+            re.I,
+        ),
+        (
+            "asks for what a model knows",
+            "chat conversation prompt secrets credentials passwords keys",
+            rf"\b{_PASS_ON}\b[^.\n]{{0,80}}?\b{_OWN}",
+            re.I,
+        ),
+    )
+)
+_COMMENT = re.compile(r"<!--[\s\S]{0,2000}?-->")
+_LINK = re.compile(r"\]\(\s*<?(https?://[^\s)>]{1,2000})|<img[^>]{0,200}?\ssrc=[\"']?(https?://[^\"'\s]{1,2000})", re.I)
+_FILLED_IN = re.compile(
+    r"[?&][\w.-]{1,40}=(?:\{|%7B|<|%3C|\[|%5B|\$|%s|(?:[A-Z]{3,20}_)?(?:DATA|SECRET|CONTENT|TEXT|HISTORY|PROMPT)\b)"
+)
+_COLLECTS = re.compile(
+    r"https?://(?:[\w-]{1,63}\.){0,4}(?:webhook\.site|requestbin\.(?:com|net)|m\.pipedream\.net|requestcatcher\.com|hookbin\.com"
+    r"|beeceptor\.com|burpcollaborator\.net|oastify\.com|interact\.sh|oast\.(?:fun|pro|live|site|online|me)|dnslog\.cn)\b",
+    re.I,
+)  # fmt: skip
+
+
+class Suspicion(NamedTuple):
+    """A text that may try to steer a model: the rule, the place, and why."""
+
+    rule: str
+    path: Path
+    why: str
+
+
+def in_definitions(result: Any, path: Path = ("result",)) -> Iterator[Suspicion]:
+    """Suspicions in the answer to a list: in all that it says of its items, and in their names."""
+    yield from _in_value(result, path, strict=True)
+    for kind in protocol.KINDS:
+        items = protocol.member(result, kind.member)
+        names = [protocol.member(item, "name") for item in (items if isinstance(items, list) else ())]
+        places: dict[str, Path] = {}
+        for at, name in enumerate(names):
+            if isinstance(name, str):
+                places.setdefault(name, (*path, kind.member, at, "name"))
+        for first, name in alike(places):
+            yield Suspicion(DISGUISED, places[name], f"{name!r} looks like {first!r}")
+
+
+def in_item(item: Any) -> Iterator[Suspicion]:
+    """Suspicions in what a server says of one thing that it lists."""
+    return _in_value(item, (), strict=True)
+
+
+def in_result(result: Any, path: Path = ("result",)) -> Iterator[Suspicion]:
+    """Suspicions in what a call gives."""
+    return _in_value(result, path, strict=False)
+
+
+def _in_value(value: Any, path: Path, *, strict: bool) -> Iterator[Suspicion]:
+    """Look at every string, and in definitions at every name; without recursion, as a stranger may nest deeply."""
+    waiting = [(path, value)]
+    while waiting:
+        at, value = waiting.pop()
+        if isinstance(value, str):
+            yield from _in_text(value, at, strict)
+            if strict and at[-1:] == ("name",) and (why := disguised(value)):
+                yield Suspicion(DISGUISED, at, f"{value!r} {why}")
+        elif isinstance(value, list):
+            waiting += [((*at, number), inner) for number, inner in reversed([*enumerate(value)])]
+        elif isinstance(value, dict):
+            if strict and at[-1:] == ("properties",):
+                reasons = ((name, disguised(name)) for name in value)
+                yield from (Suspicion(DISGUISED, (*at, name), f"{name!r} {why}") for name, why in reasons if why)
+            waiting += [((*at, name), inner) for name, inner in reversed(value.items()) if name not in _NOT_READ]
+
+
+def _in_text(text: str, path: Path, strict: bool) -> Iterator[Suspicion]:
+    yield from (Suspicion(HIDDEN, path, why) for why in hidden(text, strict=strict))
+    plain = visible(text)
+    lowered = plain.lower()
+    for what, signs, pattern in _ORDERS:
+        if any(sign in lowered for sign in signs) and (found := pattern.search(plain)):
+            yield Suspicion(ORDERS, path, f"{what}: {_shown(found[0])}")
+    if strict and (found := _COMMENT.search(plain)):
+        yield Suspicion(ORDERS, path, f"has a comment, which people do not see: {_shown(found[0])}")
+    if "://" not in lowered:
+        return
+    for found in _LINK.finditer(plain):
+        if _FILLED_IN.search(found[1] or found[2]):
+            yield Suspicion(LEAKS, path, f"has a link to be filled in with data: {_shown(found[1] or found[2])}")
+            break
+    if found := _COLLECTS.search(plain):
+        yield Suspicion(LEAKS, path, f"has a link to a service that collects requests: {_shown(found[0])}")
+
+
+def _shown(text: str) -> str:
+    text = " ".join(text.split())
+    return repr(text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…")

@@ -1,0 +1,30 @@
+"""How to record: what a writer is told. Without the writer and the relay, as most uses of a cassette record nothing."""
+
+from __future__ import annotations
+
+from ..light import NamedTuple
+from ..options import MAX_DECODED
+from ..wire.channels import STDIO
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Options(NamedTuple):
+    target: dict[str, Any]
+    transport: str = STDIO
+    note: str | None = None
+    run: str | None = None
+    label: str | None = None  # of the server, where a cassette has several
+    extends: int | None = None  # the session that this one adds to
+    extends_modern: int | None = None  # another, for clients of the modern era
+    when_needed: bool = False  # no session before there is something to record
+    redact: bool = True
+    redact_keys: tuple[str, ...] = ()
+    redact_paths: tuple[str, ...] = ()
+    redact_values: tuple[str, ...] = ()
+    redact_with: tuple[str, ...] = ()  # functions, as module:function
+    max_decoded: int = MAX_DECODED  # bytes that a compressed body may have when it is not compressed
+    headers: tuple[tuple[str, str], ...] = ()  # that we send ourselves: what they say is a secret
+    known: tuple[tuple[str, str], ...] = ()  # variables that are not in our environment, to be hidden as ours are

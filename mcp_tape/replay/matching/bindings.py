@@ -1,0 +1,113 @@
+"""Which live value stands for which recorded one, and the text that goes out with the live one put back.
+
+Both ways one to one, for all that one client asks: what was one directory stays one, and two stay two. So two tests, or
+two files of one, never get each other's answers. What was recorded later, as it was missing, had directories of its
+own: there a live one may stand for another one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from ...wire import jsontext
+from .normal import HOSTS, Pair
+
+_STRING = re.compile(jsontext.STRING, re.S)
+_PRIVATE = "/private"  # where macOS keeps what it shows without it
+_MAC = re.compile(r"(?:/private)?/var/folders/")
+_PATHS = ("run", "temporary", "home")
+# Whatever a path of another name would go on with: /tmp/tmpab is not part of /tmp/tmpabc, nor of /tmp/tmpab.txt.
+_BEFORE, _BEHIND = r"(?<![\w.~-])", r"(?![\w~+@%-]|\.\w)"
+
+
+class Bindings:
+    """The values that were paired so far."""
+
+    def __init__(self) -> None:
+        self._live: dict[tuple[str, str], str] = {}  # by kind and recorded value
+        self._recorded: dict[tuple[int, str, str], str] = {}  # by addition, kind and live value
+
+    def allow(self, pairs: Iterable[Pair], addition: int = 0) -> bool:
+        """Return whether pairs contradict neither each other nor what is bound.
+
+        `addition`: the session that was recorded later and has the recorded ones.
+        """
+        live, recorded = dict[tuple[str, str], str](), dict[tuple[str, str], str]()
+        for one, other in pairs:
+            if one.kind == "number":
+                continue
+            kind = _space(one.kind)
+            bound = self._live.get((kind, one.text)) or live.setdefault((kind, one.text), other.text)
+            of = self._recorded.get((addition, kind, other.text)) or recorded.setdefault((kind, other.text), one.text)
+            if bound != other.text or of != one.text:
+                return False
+        return True
+
+    def add(self, pairs: Iterable[Pair], addition: int = 0) -> None:
+        """Bind values, unless they are bound already."""
+        for one, other in pairs:
+            here, there = (_space(one.kind), one.text), (addition, _space(one.kind), other.text)
+            is_free = self._live.get(here, other.text) == other.text and self._recorded.get(there, one.text) == one.text
+            if one.kind != "number" and is_free:
+                self._live[here], self._recorded[there] = other.text, one.text
+
+    @property
+    def are_needed(self) -> bool:
+        """True if a live value is another than the recorded one."""
+        return any(text != live for (_, text), live in self._live.items())
+
+    def put_back(self, text: bytes, asked: bytes = b"") -> bytes:
+        """Return a recorded JSON text with the live values. `asked` is the live request: what that names itself stays.
+
+        Strings are read and written as such, so that escapes are right; all else stays as it is.
+        """
+        source = text.decode("utf-8", "surrogateescape")
+        said = source
+        if "\\/" in source or "\\u" in source:  # perhaps in other words
+            said = "\n".join(jsontext.unquote(token[0]) for token in _STRING.finditer(source))
+        there = [(kind, value) for kind, value in self._live if value in said]
+        if all(self._live[bound] == bound[1] for bound in there):
+            return text
+        pattern = _compiled(there)
+        named = {self._bare(hit[0]) for hit in pattern.finditer(asked.decode("utf-8", "replace"))}
+        splices = []
+        for token in _STRING.finditer(source):
+            value = jsontext.unquote(token[0])
+            new = pattern.sub(lambda hit: hit[0] if self._bare(hit[0]) in named else self._put(hit[0]), value)
+            if new != value:
+                splices.append((*token.span(), jsontext.quote(new)))
+        return jsontext.splice(source, splices).encode("utf-8", "surrogateescape") if splices else text
+
+    def _bare(self, hit: str) -> str:
+        """What was found, as it is bound: a path without what macOS puts before it."""
+        return hit if ("path", hit) in self._live else hit.removeprefix(_PRIVATE)
+
+    def _put(self, hit: str) -> str:
+        if hit.startswith("/"):
+            bare = self._bare(hit)
+            live = self._live["path", bare]
+            is_real = len(bare) < len(hit) and _MAC.match(live) and not live.startswith(_PRIVATE)
+            return _PRIVATE + live if is_real else live
+        host, colon, port = hit.rpartition(":")
+        return f"{host}:{self._live['port', port]}" if colon else self._live["uuid", hit]
+
+
+def _compiled(bound: Sequence[tuple[str, str]]) -> re.Pattern[str]:
+    """Of several values at one place, the longest counts. Those that stay as they are count too."""
+    of = {kind: _one_of(value for space, value in bound if space == kind) for kind in ("path", "uuid", "port")}
+    return re.compile(
+        f"{_BEFORE}(?:{_PRIVATE})?{of['path']}{_BEHIND}"
+        f"|(?<![0-9A-Za-z-]){of['uuid']}(?![0-9A-Za-z-])"
+        rf"|{HOSTS}:{of['port']}(?!\d)"
+    )
+
+
+def _space(kind: str) -> str:
+    """The kind within which values are one to one."""
+    return "path" if kind in _PATHS else kind
+
+
+def _one_of(values: Iterable[str]) -> str:
+    found = sorted(values, key=len, reverse=True)
+    return f"(?:{'|'.join(map(re.escape, found))})" if found else r"(?!)"

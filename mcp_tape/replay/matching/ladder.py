@@ -1,0 +1,254 @@
+"""The rungs below exact matching, and the recorded requests that each finds for a live one.
+
+Each rung is looser than those before it, as what was asked for adds up: what is ignored does not count when values are
+normalized, and what is the same then is so when similarities are compared. A rung has its say only when none before it
+has an answer, be it one that is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...wire import jsontext, match, protocol
+from ...wire.match import Rule
+from ..state import Bent, Found, State
+from . import targets
+from .bindings import Bindings
+from .nearness import arguments, similarity
+from .normal import Form, Pair, Varying
+from .targets import Normalizer, Target
+
+if TYPE_CHECKING:
+    from ...cassette.lookup.messages import Position, Recorded
+    from ...wire.frames import Message
+    from ..selection import Selection
+
+_READ = 32 << 20  # bytes of recordings that are compared with one request to find the nearest
+_KEPT = 8 << 20  # bytes of them that are kept parsed
+
+Choose = Callable[[str, "list[Recorded]"], Found]  # of equal requests, in recorded order: takes whose turn it is
+
+
+class Asked(NamedTuple):
+    """Options of matching."""
+
+    ignore: tuple[str, ...] = ()
+    match_on: tuple[str, ...] = ()
+    normalize: tuple[str, ...] = ()
+    normalizers: tuple[Callable[[Any], Any], ...] = ()
+    match: tuple[str, ...] = ()
+
+
+class Plan(NamedTuple):
+    """The rungs of some requests: what counts, what is normalized, and how near is near enough."""
+
+    number: int
+    counts: Rule | None
+    by: str  # which option that comes of
+    form: Form | None
+    least: float | None
+
+
+class _Row(NamedTuple):
+    """A recorded request in an index: its place in the order of playing, and what of it varies."""
+
+    order: int
+    recorded: Recorded
+    varying: list[Varying]
+
+
+class _Index(NamedTuple):
+    """The recorded requests that a live one may be: by what is equal in them, and those with hidden parts."""
+
+    rows: dict[bytes, list[_Row]]
+    hidden: list[_Row]
+
+
+class Ladder:
+    """The rungs that were asked for, for one client."""
+
+    def __init__(self, selection: Selection, state: State, asked: Asked) -> None:
+        self._selection = selection
+        self._state = state
+        self._ignored = [targets.path(source) for source in asked.ignore]
+        self._named = [targets.path(source) for source in asked.match_on]
+        functions = [(Target(), Normalizer(function=function)) for function in asked.normalizers]
+        self._normalizers = [*map(targets.normalizer, asked.normalize), *functions]
+        self._manners = [targets.manner(source) for source in asked.match]
+        self._plans: dict[tuple[tuple[int, ...], float | None], Plan] = {}  # by the options that make it
+        self._indexes: dict[tuple[int, str, str | None, bool], _Index] = {}
+        self._rows: dict[str, list[Recorded]] = {}  # by method
+        self._parsed: dict[Position, tuple[Any, int]] = {}
+        self._parsed_bytes = 0
+        self._known: set[Position] = set()  # exact ones whose values stand for themselves
+        self.bindings = Bindings()
+
+    def find(self, message: Message, params: Any, choose: Choose) -> Found | None:
+        """Return the recorded request that a live one is by the first rung that has one, and take its turn."""
+        method, name = message.method or "", message.name
+        plan = self.plan(method, name)
+        live = self._counted(plan, match.asked(method, params))
+        if plan.counts is not None:
+            found = choose(method, self._equal(plan, None, method, name, live))
+            if found.recorded is not None:
+                self._bind(plan, found.recorded, live)
+                return found._replace(bent=Bent(plan.by))
+        if plan.form is not None:
+            found = choose(method, self._equal(plan, plan.form, method, name, live))
+            if found.recorded is not None:
+                self._bind(plan, found.recorded, live)
+                return found._replace(bent=Bent("normalize"))
+        return self._nearest(plan, method, name, live, choose) if plan.least is not None else None
+
+    def plan(self, method: str, name: str | None) -> Plan:
+        """Return the rungs of the requests with a method and a name."""
+        options = [*self._ignored, *self._named, *self._normalizers]
+        fitting = tuple(at for at, (target, _) in enumerate(options) if target.fits(method, name))
+        least = targets.nearest(self._manners, method, name)
+        plan = self._plans.get((fitting, least))
+        if plan is None:
+            fits = partial(_fitting, method=method, name=name)
+            ignored, named, normalizers = fits(self._ignored), fits(self._named), fits(self._normalizers)
+            form = Form(normalizers) if normalizers else None
+            counts = match.rule(ignored, named)
+            plan = Plan(len(self._plans), counts, "ignore" if ignored else "match_on", form, least)
+            self._plans[fitting, least] = plan
+        return plan
+
+    # -- what is equal
+
+    def _equal(self, plan: Plan, form: Form | None, method: str, name: str | None, live: Any) -> list[Recorded]:
+        """Return the requests that are equal to a live one, in recorded order, and contradict nothing that is bound."""
+        index = self._index(plan, form, method, name if self._is_of_one_name(plan, method) else None)
+        shape, varying = form.read(live) if form else (live, [])
+        rows = index.rows.get(jsontext.canonical(shape), [])
+        if form is not None:
+            self._learn()
+            rows = [row for row in rows if self._may_be(form.paired(row.varying, varying), row.recorded.session)]
+        hidden = [row for row in index.hidden if self._fits(plan, form, row.recorded, live, shape)]
+        return [row.recorded for row in (sorted([*rows, *hidden]) if hidden else rows)]
+
+    def _fits(self, plan: Plan, form: Form | None, row: Recorded, live: Any, shape: Any) -> bool:
+        """Return whether a recording with hidden parts may be a live request."""
+        recorded = self._asked(plan, row)
+        if form is None:
+            return match.fits_redacted(recorded, live)
+        are_equal = match.fits_redacted(form.read(recorded)[0], shape)
+        return are_equal and self._may_be(list(form.pairs(recorded, live)), row.session)
+
+    def _may_be(self, pairs: Iterable[Pair] | None, session: int) -> bool:
+        return pairs is not None and self.bindings.allow(pairs, self._selection.addition(session))
+
+    def _index(self, plan: Plan, form: Form | None, method: str, name: str | None) -> _Index:
+        key = plan.number, method, name, form is not None
+        index = self._indexes.get(key)
+        if index is None:
+            index = self._indexes[key] = _Index({}, [])
+            hidden = {row.place for row in self._selection.requests(method, redacted=True)}
+            for order, row in enumerate(self._candidates(method, name)):
+                asked = self._asked(plan, row)
+                shape, varying = form.read(asked) if form else (asked, [])
+                entry = _Row(order, row, varying)
+                if row.place in hidden:
+                    index.hidden.append(entry)
+                else:
+                    index.rows.setdefault(jsontext.canonical(shape), []).append(entry)
+        return index
+
+    def _is_of_one_name(self, plan: Plan, method: str) -> bool:
+        """Return whether only the requests of the same tool or prompt can be equal."""
+        return protocol.is_addressed(method) and (plan.counts is None or plan.counts(("params", "name")))
+
+    def _candidates(self, method: str, name: str | None) -> Iterator[Recorded]:
+        if method not in self._rows:
+            self._rows[method] = [row._replace(text=None) for row in self._selection.requests(method)]
+        return (row for row in self._rows[method] if name is None or row.name == name)
+
+    def _asked(self, plan: Plan, row: Recorded) -> Any:
+        return self._counted(plan, match.asked(row.method or "", self._params(row)[0]))
+
+    def _counted(self, plan: Plan, asked: Any) -> Any:
+        return asked if plan.counts is None else match.counted(plan.counts, asked)
+
+    def _params(self, row: Recorded) -> tuple[Any, int]:
+        """Return the params of a recorded request, and the bytes of it; those that were read are kept, up to a size."""
+        found = self._parsed.get(row.place)
+        if found is None:
+            text = self._selection.text(row)
+            found = match.exact_params(self._selection.message(row), text, row.part), len(text)
+            if self._parsed_bytes + len(text) <= _KEPT:
+                self._parsed_bytes += len(text)
+                self._parsed[row.place] = found
+        return found
+
+    # -- what stands for what
+
+    def _bind(self, plan: Plan, recorded: Recorded, live: Any) -> None:
+        """Bind the values of a request that was found to those of the live one."""
+        if plan.form is not None:
+            self._add(plan.form.pairs(self._asked(plan, recorded), live), recorded.session)
+
+    def hear(self, asked: Recorded, recorded: dict[str, Any], live: dict[str, Any]) -> bool:
+        """Bind the values of an answer of the client's, such as its roots; False if it is not the recorded one."""
+        form = self.plan(asked.method or "", None).form
+        one, other = recorded.get("result"), live.get("result")
+        if form is None or one is None or other is None:
+            return False
+        (shape, ours), (live_shape, theirs) = form.read(one), form.read(other)
+        pairs = form.paired(ours, theirs) if jsontext.canonical(shape) == jsontext.canonical(live_shape) else None
+        if pairs is None or not self._may_be(pairs, asked.session):
+            return False
+        self._add(pairs, asked.session)
+        return True
+
+    def _add(self, pairs: Iterable[Pair], session: int) -> None:
+        self.bindings.add(pairs, self._selection.addition(session))
+        if self.bindings.are_needed:
+            self._state.put_back = self.bindings.put_back
+
+    def _learn(self) -> None:
+        """Take note of what was played exactly: its values stand for themselves."""
+        for place in sorted(self._state.taken - self._known - self._state.bent):
+            self._known.add(place)
+            row = self._selection.at(place)
+            plan = self.plan(row.method or "", row.name)
+            varying = plan.form.read(self._asked(plan, row))[1] if plan.form else []
+            self.bindings.add(((one, one) for one in varying), self._selection.addition(row.session))
+
+    # -- what is nearest
+
+    def _nearest(self, plan: Plan, method: str, name: str | None, live: Any, choose: Choose) -> Found | None:
+        if plan.form is not None:
+            self._learn()
+        rows = list(self._candidates(method, name if protocol.is_addressed(method) else None))
+        taken = self._state.taken
+        # What was played is compared only where nothing else is near: it may be repeated.
+        for some in ([row for row in rows if row.place not in taken], [row for row in rows if row.place in taken]):
+            best = self._best(plan, method, some, live)
+            found = choose(method, [best[1]]) if best else None
+            if best and found and found.recorded is not None:
+                self._bind(plan, found.recorded, live)
+                return found._replace(bent=Bent("nearest", round(best[0], 3)))
+        return None
+
+    def _best(self, plan: Plan, method: str, rows: Iterable[Recorded], live: Any) -> tuple[float, Recorded] | None:
+        """Return the first of the most similar requests, if that is similar enough."""
+        form = plan.form or Form(())
+        best: tuple[float, Recorded] | None = None
+        read = 0
+        for row in rows:
+            read += self._params(row)[1]
+            if read > _READ and best is not None:
+                break
+            recorded = self._asked(plan, row)
+            found = similarity(arguments(method, recorded), arguments(method, live), form.compared)
+            is_better = found >= (plan.least or 0.0) and (best is None or found > best[0])
+            if is_better and self._may_be(form.pairs(recorded, live), row.session):
+                best = found, row
+        return best
+
+
+def _fitting(given: Sequence[tuple[Target, Any]], method: str, name: str | None) -> list[Any]:
+    return [value for target, value in given if target.fits(method, name)]

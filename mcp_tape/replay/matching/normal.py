@@ -1,0 +1,277 @@
+"""Values as they are compared: with what varies from run to run made equal, and kept apart.
+
+A text is read once by each normalizer, which puts a mark where it has found something. Marks are not read again, so
+that what was normalized stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from ...errors import TapeError
+from ...redaction.diagnostics import hidden
+from ...wire import match
+from ...wire.secret_names import MARK, PLACEHOLDER
+from .targets import READY, Normalizer
+
+_STOPS = r"""\s"'`<>|;,:?*(){}\[\]\\\0"""
+_PATH = rf"\0[a-z]+\0[^{_STOPS}]*|(?<![\w.~-])/(?!/)[^{_STOPS}]*"
+# What varies of a path is its beginning: pytest's directory of a run, a random name, somebody's home.
+_BASES = r"(?:/var/folders/[^/]+/[^/]+/[A-Z]|/tmp|/var/tmp|/dev/shm)"
+_ROOT = (
+    r"(?P<private>/private)?(?:"
+    r"(?P<run>(?:/[^/]+)*/(?:pytest-of-[^/]+/pytest-\d+(?:/popen-gw\d+)?|popen-gw\d+))"
+    rf"|(?P<temporary>{_BASES}/[^/]+|(?:/[^/]+)*?/tmp[a-z0-9_]{{8}})"
+    r"|(?P<home>/(?:home|Users)/[^/]+|/root)"
+    r")(?=/|\Z)"
+)
+_NAME = re.compile(r"\.?\w{4,}")  # a random part; of mktemp, behind a dot
+_END = ".!"  # that a sentence may put behind a path
+
+_HEX = "[0-9a-fA-F]"
+_UUID = (  # not one beside what was normalized: before that it had none of its ends
+    rf"(?<![0-9A-Za-z\0-])(?:{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"
+    rf"|{_HEX}{{12}}[1-8]{_HEX}{{3}}[89abAB]{_HEX}{{15}})(?![0-9A-Za-z\0-])"
+)
+_ONLY_UUID = re.compile(_UUID)
+HOSTS = r"(?:localhost|127\.0\.0\.1|\[::1\]|0\.0\.0\.0)"
+_PORT = rf"(?<=://)(?P<host>{HOSTS}):(?P<port>\d{{1,5}})(?!\d)"
+
+_MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+_CLOCK = r"(?:[01]\d|2[0-3]):[0-5]\d"
+_DATE = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
+_TIMES = (
+    rf"(?P<time>(?<!\d){_DATE}[T ]{_CLOCK}(?::[0-5]\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?(?!\d)"
+    r"|(?<!\d)\d{8}T\d{6}Z?(?!\d)"
+    rf"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{{1,2}} (?:{_MONTHS}) \d{{4}} {_CLOCK}:[0-5]\d (?:GMT|UTC|[+-]\d{{4}}))"
+    rf"|(?P<date>(?<!\d){_DATE}(?!\d))"
+    rf"|(?P<clock>(?<![\d:]){_CLOCK}:[0-5]\d(?:[.,]\d+)?(?![\d:]))"
+)
+# Seconds since 1970 look like other numbers. Milliseconds and less, of this century, do not.
+_SECONDS = (10**9, 4_102_444_800)
+_TIMELY = re.compile(r"(?i)time|date|(?:^|_)(?:at|ts|now|since|until|after|before|expir\w*)(?:_|$)|[a-z]At$")
+
+
+class Varying(NamedTuple):
+    """Something that varies, and stands in a value: a path's root, an id, a port, a number."""
+
+    kind: str
+    text: Any
+
+
+Pair = tuple[Varying, Varying]  # recorded and live
+
+
+class Form:
+    """What a set of normalizers makes of values."""
+
+    def __init__(self, normalizers: Iterable[Normalizer]) -> None:
+        given = list(normalizers)
+        self.names = names = frozenset(one.name for one in given)
+        self._functions = [one.function for one in given if one.function is not None]
+        self._spaces, self._case, self._times = "space" in names, "case" in names, "times" in names
+        tolerances = [one.tolerance for one in given if one.tolerance is not None]
+        self._tolerance = max(tolerances, key=float) if tolerances else None
+        flags = re.I if self._case else 0
+        self._root = re.compile(_ROOT, flags)
+        readers: dict[str, tuple[str, Callable[[re.Match[str], list[Varying]], str]]] = {
+            "paths": (_PATH, self._path), "uuids": (_UUID, _uuid), "ports": (_PORT, _port), "times": (_TIMES, _time),
+        }  # fmt: skip
+        self._readers = [(re.compile(source, flags), read) for name, (source, read) in readers.items() if name in names]
+
+    def read(self, value: Any) -> tuple[Any, list[Varying]]:
+        """Return a value with what varies replaced by marks, and what varies, in the order of sorted keys.
+
+        Of two values that may be the same, the first are equal, and the second stand for each other one by one.
+        """
+        found: list[Varying] = []
+        return self._read(value, "", found), found
+
+    def _read(self, value: Any, key: str, found: list[Varying]) -> Any:
+        if isinstance(value, dict):
+            return {name: self._read(value[name], name, found) for name in sorted(value)}
+        if isinstance(value, list):
+            return [self._read(item, key, found) for item in value]
+        shape, inner = self.leaf(value, key)
+        found += inner
+        return shape
+
+    def leaf(self, value: Any, key: str = "") -> tuple[Any, list[Varying]]:
+        """Return a value without parts, normalized, and what of it varies, in order. `key` is what it stands under."""
+        found: list[Varying] = []
+        for function in self._functions:
+            value = _made(function, value)
+        if isinstance(value, str):
+            return self._text(value, key, found), found
+        if not _is_number(value):
+            return value, found
+        if self._times and _is_epoch(value, key):
+            return "\0time\0", found
+        if self._tolerance is not None:
+            return "\0number\0", [Varying("number", value)]
+        return value, found
+
+    def same(self, recorded: Any, live: Any, key: str = "") -> list[Pair] | None:
+        """Return what must stand for what if two leaves are to be the same; None if they are not.
+
+        A placeholder in the recorded one stands for any text.
+        """
+        one, ours = self.leaf(recorded, key)
+        other, theirs = self.leaf(live, key)
+        if type(one) is not type(other) or one != other:
+            is_hidden = isinstance(one, str) and MARK in one and match.fits_redacted(one, other)
+            return [] if is_hidden else None
+        return self.paired(ours, theirs)
+
+    def compared(self, recorded: Any, live: Any, key: str = "") -> tuple[Any, Any]:
+        """Return what is to be compared of two leaves: equal values, if they are the same."""
+        if self.same(recorded, live, key) is not None:
+            return live, live
+        one, other = (value if _is_number(value) else self.leaf(value, key)[0] for value in (recorded, live))
+        return (one, other) if one != other else (recorded, live)
+
+    def paired(self, recorded: list[Varying], live: list[Varying]) -> list[Pair] | None:
+        """Return what must stand for what, of two values of one shape; None if it cannot."""
+        if len(recorded) != len(live):  # as a value has held marks of its own
+            return None
+        pairs = list(zip(recorded, live, strict=True))
+        return pairs if all(self._may_pair(*pair) for pair in pairs) else None
+
+    def pairs(self, recorded: Any, live: Any, key: str = "") -> Iterator[Pair]:
+        """Yield what must stand for what, of two values of which some leaves are the same."""
+        if isinstance(recorded, dict) and isinstance(live, dict):
+            for name in sorted(recorded.keys() & live.keys()):
+                yield from self.pairs(recorded[name], live[name], name)
+        elif isinstance(recorded, list) and isinstance(live, list):
+            for one, other in zip(recorded, live, strict=False):
+                yield from self.pairs(one, other, key)
+        elif not isinstance(recorded, dict | list) and not isinstance(live, dict | list):
+            yield from self.same(recorded, live, key) or ()
+
+    def _may_pair(self, recorded: Varying, live: Varying) -> bool:
+        if recorded.kind == "number":
+            return live.kind == "number" and _is_close(recorded.text, live.text, self._tolerance or "0")
+        if recorded.kind != live.kind:
+            return False
+        return recorded.kind != "temporary" or are_random(_last(recorded.text), _last(live.text))
+
+    def _text(self, text: str, key: str, found: list[Varying]) -> str:
+        if self._spaces:
+            text = " ".join(text.split())
+        if self._times and text.isascii() and text.isdecimal() and _is_epoch(int(text[:20]), key):
+            return "\0time\0"
+        for pattern, read in self._readers:
+            text = pattern.sub(lambda hit, read=read: read(hit, found), text)  # type: ignore[misc]
+        if not self._case:
+            return text
+        return _lower_but_placeholders(text) if MARK in text else text.lower()
+
+    def _path(self, hit: re.Match[str], found: list[Varying]) -> str:
+        whole = hit[0]
+        bare = whole.rstrip(_END)
+        root = None if whole.startswith("\0") else self._root.match(bare)
+        if root is None:
+            return whole
+        kind = str(root.lastgroup)
+        found.append(Varying(kind, root[kind]))
+        return f"\0{kind}\0{whole[root.end() :]}"
+
+
+def _uuid(hit: re.Match[str], found: list[Varying]) -> str:
+    found.append(Varying("uuid", hit[0]))
+    return "\0uuid\0"
+
+
+def _port(hit: re.Match[str], found: list[Varying]) -> str:
+    found.append(Varying("port", hit["port"]))
+    return f"{hit['host']}:\0port\0"
+
+
+def _time(hit: re.Match[str], found: list[Varying]) -> str:
+    return f"\0{hit.lastgroup}\0"
+
+
+def _is_epoch(value: Any, key: str) -> bool:
+    first, last = _SECONDS
+    if not abs(value) < last * 10**9:
+        return False
+    whole = int(value)
+    if first <= whole < last:
+        return value != whole or _TIMELY.search(key) is not None
+    return any(first * unit <= whole < last * unit for unit in (10**3, 10**6, 10**9))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_close(one: Any, other: Any, tolerance: str) -> bool:
+    """Compare as people write numbers: 0.3 and 0.2 are 0.1 apart."""
+    from decimal import Decimal
+
+    return one == other or abs(Decimal(str(one)) - Decimal(str(other))) <= Decimal(tolerance)
+
+
+def _last(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def are_random(one: str, other: str) -> bool:
+    """Return whether two names may have come of one call that makes up names: the same but for a random part.
+
+    As of `tempfile`, `mktemp` and `fs.mkdtemp`: https://docs.python.org/3/library/tempfile.html#tempfile.mkdtemp
+    """
+    if one == other or all(map(_ONLY_UUID.fullmatch, (one, other))):
+        return True
+    is_tmp = one.startswith("tmp") and other.startswith("tmp")
+    head = 3 if is_tmp else _common_head(one, other)
+    (one, ending), (other, other_ending) = _without_ending(one[head:]), _without_ending(other[head:])
+    is_made_up = is_tmp or _looks_random(one) or _looks_random(other)
+    are_names = _NAME.fullmatch(one) and _NAME.fullmatch(other)
+    return bool(is_made_up and are_names and len(one) == len(other) and ending == other_ending)
+
+
+def _without_ending(name: str) -> tuple[str, str]:
+    dot = name.find(".", 1)
+    return (name, "") if dot < 0 else (name[:dot], name[dot:])
+
+
+def _common_head(one: str, other: str) -> int:
+    """Return the length of what two names have in common, up to a separator."""
+    same = next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), 0)
+    return max(one.rfind(mark, 0, same) for mark in "-_.") + 1
+
+
+def _looks_random(name: str) -> bool:
+    return any(map(str.isdigit, name)) or (name != name.lower() and name != name.upper())
+
+
+def _lower_but_placeholders(text: str) -> str:
+    done, parts = 0, []
+    for hit in PLACEHOLDER.finditer(text):
+        parts += [text[done : hit.start()].lower(), hit[0]]
+        done = hit.end()
+    return "".join([*parts, text[done:].lower()])
+
+
+def _made(function: Callable[[Any], Any], value: Any) -> Any:
+    """Return what a function makes of a value. What JSON cannot hold may be another each time, so it is refused."""
+    name = getattr(function, "__qualname__", repr(function))
+    try:
+        made = function(value)
+    except Exception as error:
+        raise TapeError(f"the normalizer {name} has failed: {type(error).__name__}: {hidden(str(error))}") from error
+    if made is not None and not isinstance(made, str | int | float | list | dict):
+        what = f"a value of the type {type(made).__name__}"
+        raise TapeError(f"the normalizer {name} has returned {what}; it must be one of JSON: a text, a number, None …")
+    return made
+
+
+def explaining(recorded: Any, live: Any, step: str | int) -> str | None:
+    """Return the first of the ready normalizers that makes two values at the end of a path the same."""
+    if any(isinstance(value, dict | list) or match.is_absent(value) for value in (recorded, live)):
+        return None
+    forms = ((name, Form([Normalizer(name)])) for name in READY)
+    return next((name for name, form in forms if form.same(recorded, live, str(step)) is not None), None)

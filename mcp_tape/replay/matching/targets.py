@@ -1,0 +1,107 @@
+"""`TARGET=VALUE`, as options of matching are written: which requests one is for, and what it asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from ...values import named_function
+from ...wire.jsonpath import JsonPath
+
+TARGET = r"(?P<method>[^=:@]+)(?::(?P<name>[^=@]+))?"  # of faults, too
+_SPEC = re.compile(rf"{TARGET}=(?P<rest>.*)", re.S)
+READY = ("paths", "times", "uuids", "ports", "case", "space")
+_NUMBERS = "numbers"
+NEAREST = 0.7  # how similar a call must be, unless that is given
+
+
+class Target(NamedTuple):
+    """The requests that an option is for: all, those of a method, or those of a tool, prompt or resource."""
+
+    method: str | None = None
+    name: str | None = None
+
+    def fits(self, method: str, name: str | None) -> bool:
+        return self.method in (None, method) and self.name in (None, name)
+
+    @property
+    def detail(self) -> int:
+        return (self.method is not None) + (self.name is not None)
+
+
+class Normalizer(NamedTuple):
+    """One of the ready ones, a tolerance for numbers, or a function of a value."""
+
+    name: str = ""
+    tolerance: str | None = None
+    function: Callable[[Any], Any] | None = None
+
+
+def split(source: str) -> tuple[Target, str]:
+    """Split off the target, if there is one. A JSONPath starts with $, and a target does not."""
+    found = None if source.startswith("$") else _SPEC.fullmatch(source)
+    return (Target(found["method"], found["name"]), found["rest"]) if found else (Target(), source)
+
+
+def written(method: str, name: str | None, value: str) -> str:
+    """Return an option for the requests with a method and a name; for the method alone, if the name cannot stand there.
+
+    Just the value where not even that can.
+    """
+    for target in (f"{method}:{name}", method):
+        if (name is not None or target == method) and split(f"{target}={value}")[1] == value:
+            return f"{target}={value}"
+    return value
+
+
+def path(source: str) -> tuple[Target, JsonPath]:
+    """`[TARGET=]JSONPATH`; ValueError when it is none."""
+    target, rest = split(source)
+    return target, JsonPath(rest)
+
+
+def normalizer(source: str) -> tuple[Target, Normalizer]:
+    """`[TARGET=]NAME`, with the name of a ready normalizer, `numbers:TOLERANCE` or MODULE:FUNCTION; else ValueError."""
+    target, rest = split(source)
+    name, colon, value = rest.partition(":")
+    if name == _NUMBERS:
+        if not re.fullmatch(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", value):
+            raise ValueError(f"{source!r}: numbers takes a tolerance, as in numbers:0.01")
+        return target, Normalizer(name, value)
+    if not colon and name in READY:
+        return target, Normalizer(name)
+    if not colon:
+        known = f"{', '.join(READY)}, numbers:TOLERANCE"
+        raise ValueError(f"there is no normalizer {rest!r}: choose one of {known}, or give MODULE:FUNCTION")
+    return target, Normalizer(function=named_function(rest))
+
+
+def manner(source: str) -> tuple[Target, float | None]:
+    """`[TARGET=]exact` or `[TARGET=]nearest[:SIMILARITY]`: the similarity that is enough, None for exact."""
+    target, rest = split(source)
+    if rest == "exact":
+        return target, None
+    found = re.fullmatch(r"nearest(?::(\d+(?:\.\d+)?|\.\d+))?", rest)
+    least = float(found[1] or NEAREST) if found else -1.0
+    if not 0 <= least <= 1:
+        raise ValueError(f"{source!r} is no way to match: write exact, nearest or nearest:0.7 (from 0 to 1)")
+    return target, least
+
+
+def check_path(source: str) -> None:
+    path(source)
+
+
+def check_normalizer(source: str) -> None:
+    normalizer(source)
+
+
+def check_manner(source: str) -> None:
+    manner(source)
+
+
+def nearest(manners: Iterable[tuple[Target, float | None]], method: str, name: str | None) -> float | None:
+    """Return the similarity that is enough for a request: the most detailed target counts, of several the last."""
+    fitting = [(target.detail, at, least) for at, (target, least) in enumerate(manners) if target.fits(method, name)]
+    return max(fitting)[2] if fitting else None

@@ -1,0 +1,124 @@
+"""mcp-tape use --config: run a program with the servers of its configuration replaced by their tapes."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ..clients import jsonc
+from ..errors import SettingsError, TapeError, count, pasted, unchanged
+from ..options import URL, USE
+from ..testing.servers.entries import KEYS, read
+from ..testing.use import use_cassette
+from ..transports import programs
+from ..values import named_function
+from .outcome import MisuseError, ended_by, say
+from .replay import inexact_text
+
+if TYPE_CHECKING:
+    from ..replay.misses import Advice
+    from ..testing.used import UsedCassette
+
+VARIABLE = "MCP_TAPE_CONFIG"
+_PLACE = "{config}"
+_OURS = {"mode", "config", "strict", "fail_on", "quiet"}  # of the options without a keyword, those that count here
+
+
+def run(file: str, program: Sequence[str], given: dict[str, Any]) -> int:
+    """Run a program, report the misses, and keep what was recorded if all went well. Return the exit code."""
+    _check(program, given)
+    settings, key = _read(given["config"])
+    tape = use_cassette(file, servers=settings[key], **_keywords(given))
+    try:
+        tape.words = lambda advice: _words(advice, file, given["config"])
+        with _written(settings | tape.config(key), given["config"]) as copy:
+            words = [word.replace(_PLACE, copy) for word in program]
+            code = programs.run(words, {VARIABLE: copy})
+    except BaseException:
+        tape.finish(keep=False)
+        raise
+    return _ended(tape, code, given)
+
+
+def _ended(tape: UsedCassette, code: int, given: dict[str, Any]) -> int:
+    """End the tape and say how it went. Return the exit code: the program's, or 1 if only the tape found something."""
+    problems = [*tape.errors, *dict.fromkeys(miss.report for miss in tape.misses)]
+    if given["strict"] and not problems:
+        problems += [f"unplayed: {call.server}: #{call.seq} {call.method} {call.name or ''}" for call in tape.unplayed]
+    if given["fail_on"] and not problems:
+        problems += [f"inexact: {found.title}" for found in tape.inexact]
+    for note in () if given["quiet"] else tape.notes:
+        say(f"note: {note}")
+    for problem in problems:
+        say(problem)
+    is_well = not code and not problems
+    if tape.is_recording and not is_well:
+        why = f"the program ended with {code}" if code else "not all went well"
+        say(f"{unchanged(tape.path)}: {why}")
+    failed = 0
+    try:
+        tape.finish(keep=is_well)
+    except TapeError as error:
+        failed = ended_by(error) if is_well else 0  # else it was said
+    if not given["quiet"] or problems:
+        inexact = inexact_text(Counter(found.rung for found in tape.inexact).items())
+        recorded = f", {count(len(tape.calls()), 'call')} made" if tape.is_recording else ""
+        say(f"{tape.play_count} played, {len(tape.misses)} missed{inexact}{recorded}: {tape.path}")
+    return code or failed or int(not is_well)
+
+
+def _check(program: Sequence[str], given: dict[str, Any]) -> None:
+    if not program:
+        raise MisuseError("which program is to be run? Add -- and its command, with {config} where the file stands")
+    for row in USE:
+        counts = row is not URL and (row.keyword or row.name in _OURS)
+        if not counts and given[row.name] not in (None, (), False, row.default):
+            raise MisuseError(f"{row.flag} does not go with --config, which runs a program with the servers of a file")
+
+
+def _keywords(given: dict[str, Any]) -> dict[str, Any]:
+    """The values of options as keywords of `use_cassette`."""
+    found = {row.keyword: given[row.name] for row in USE if row.keyword == row.name and row.name != "url"}
+    functions = [named_function(name) for name in given["redact_with"]]
+    more = {"env": dict(given["env"]), "headers": dict(given["headers"]), "match_on": given["match_on"] or ()}
+    return found | more | {"redactions": functions, "redact": not given["no_redact"]}
+
+
+def _read(path: str) -> tuple[dict[str, Any], str]:
+    """A configuration, and the name under which its servers are. Comments and last commas are as in VS Code's files."""
+    try:
+        with open(path, encoding="utf-8-sig") as source:
+            text = source.read()
+        settings = json.loads(jsonc.plain(text))
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"cannot read the configuration {path}: {error}") from None
+    keys = [key for key in KEYS if isinstance(settings, dict) and isinstance(settings.get(key), dict)]
+    if len(keys) != 1:
+        raise SettingsError(f"{path} is no configuration: it must be a JSON object with one of {', '.join(KEYS)}")
+    try:
+        read(settings[keys[0]])
+    except TapeError as error:
+        raise SettingsError(f"{path} is no configuration: {error}") from None
+    return settings, keys[0]
+
+
+@contextmanager
+def _written(settings: dict[str, Any], path: str) -> Iterator[str]:
+    """A file of that name with other settings, which only this user can read, and which is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="mcp-tape-") as directory:
+        copy = os.path.join(directory, os.path.basename(path))
+        with open(copy, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as target:
+            json.dump(settings, target, ensure_ascii=False, indent=2)
+        yield copy
+
+
+def _words(advice: Advice, file: str, config: str) -> str:
+    """Advice as a command line."""
+    if not advice.value:
+        return f"mcp-tape show {pasted(file)}"
+    return f"mcp-tape use {pasted(file)} --{advice.what} {pasted(advice.value)} --config {pasted(config)} -- PROGRAM"

@@ -1,0 +1,71 @@
+"""mcp-tape use, with the values of its options."""
+
+from __future__ import annotations
+
+from .. import modes
+from ..api import replay_options
+from ..errors import TapeError, count
+from .outcome import echo, say
+from .record import report, report_stripped, report_summary
+from .replay import report_played
+from .values import around, check_faults, check_server, completed, record_from, rules_from, web_from
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..replay.stage import Played, Replay
+
+
+def use(file: str, command: tuple[str, ...], given: dict[str, Any]) -> int:
+    """Replay, record, or both, as the mode says; return the exit code."""
+    if given["config"]:
+        from .config import run
+
+        return run(file, command, given)
+    mode, quiet = given["mode"], given["quiet"]
+    by_web = bool(given["url"] or given["listen"])
+    if mode != "none":
+        check_server(command, given)
+    given = completed(given)
+    replaying = replay_options(given)
+    check_faults(replaying, by_web)
+    server = modes.Url(web_from(given), echo) if by_web else modes.Command(command, around(given))
+    if not quiet:
+        say(f"mode {mode}: {file}")
+    recording = record_from(command, given)
+    try:
+        outcome = modes.use(file, server, mode, replaying, recording, report)
+    except TapeError as error:
+        _report(error, replaying, given)
+        raise
+    name = replaying.in_place_of or file
+    if outcome.played is not None:
+        report_played(outcome.played, replaying, name, quiet)
+    if outcome.recorded is not None:
+        report_summary(outcome.recorded, name, quiet)
+        report_stripped(recording, quiet)
+        if outcome.goes_on and not quiet:
+            report("this run records: its sessions play in this order from the next run on, or with --mode none")
+        if outcome.played is not None and (outcome.played.stale or not quiet):
+            report(_grown(name, outcome.played))
+    elif outcome.played is None:
+        say(f"nothing was recorded: {name}")
+    return outcome.code
+
+
+def _grown(name: str, played: Played) -> str:
+    """Describe how a cassette grew, and how many answers may be older than that."""
+    grown = f"{name} grew by {count(played.grew, 'call')}"
+    if not played.stale:
+        return grown
+    answers = "1 answer after a live call is" if played.stale == 1 else f"{played.stale} answers after a live call are"
+    return f"{grown}; {answers} from the old tape; to record all anew: --mode rewrite"
+
+
+def _report(error: TapeError, replaying: Replay, given: dict[str, Any]) -> None:
+    """Add an error to the report that a test reads."""
+    from ..redaction.diagnostics import Discreet  # only where something went wrong
+    from ..replay.report import Reporter
+
+    Reporter(say, replaying.report, replaying.run, Discreet(rules_from(given))).fail(str(error))

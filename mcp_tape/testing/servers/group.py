@@ -1,0 +1,131 @@
+"""The tape of several servers: one cassette, with a tape for each of them, and what happened on all."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ...errors import TapeError
+from ...wire.frames import Exchange
+from ..used import Function, Inexact, Miss, Settings, UsedCassette, When
+from .entries import KEYS, Entry
+
+if TYPE_CHECKING:
+    from ..recording import Recording
+
+
+class Group(UsedCassette):
+    """Tapes of several servers in use as one. Those that record share one file, which is kept once, or not at all."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        doors: Mapping[str, UsedCassette],
+        entries: Mapping[str, Entry],
+        file: Recording | None,
+        *,
+        is_owner: bool = True,
+    ) -> None:
+        """`file`: what records the servers, if any does. Only its owner ends it."""
+        super().__init__(settings)
+        self._doors = dict(doors)
+        self._entries = entries
+        self._file = file
+        self._is_owner = is_owner
+
+    @property
+    def servers(self) -> dict[str, UsedCassette]:
+        return dict(self._doors)
+
+    def config(self, key: str = "mcpServers") -> dict[str, Any]:
+        if key not in KEYS:
+            raise TapeError(f"there is no configuration with {key!r}; choose one of {', '.join(KEYS)}")
+        return {key: {name: self._replaced(key, name) for name in self._doors}}
+
+    def _replaced(self, key: str, name: str) -> dict[str, Any]:
+        door, entry = self._doors[name], self._entries[name]
+        if entry.url:
+            return entry.replaced(key, url=door.url, live=door.is_recording)
+        return entry.replaced(key, command=door._command_for(entry.command), live=door.is_recording)
+
+    # -- to connect to
+
+    def _make_streams(self) -> NoReturn:
+        self._refuse("streams()")
+
+    def _make_command(self) -> NoReturn:
+        self._refuse("command")
+
+    def _make_url(self) -> NoReturn:
+        self._refuse("url")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise TapeError(f"{self.path} has several servers: say which, as in tape[{next(iter(self._doors))!r}].{what}")
+
+    # -- what happened
+
+    def _timed(self) -> list[tuple[When, Exchange]]:
+        return list(heapq.merge(*(door._timed() for door in self._doors.values()), key=lambda timed: timed[0]))
+
+    @property
+    def misses(self) -> list[Miss]:
+        for door in self._doors.values():
+            door.words = self.words
+        return [miss for door in self._doors.values() for miss in door.misses]
+
+    @property
+    def unplayed(self) -> list[Exchange]:
+        return [call for door in self._doors.values() for call in door.unplayed]
+
+    @property
+    def play_count(self) -> int:
+        return sum(door.play_count for door in self._doors.values())
+
+    @property
+    def inexact(self) -> list[Inexact]:
+        return [found for door in self._doors.values() for found in door.inexact]
+
+    @property
+    def notes(self) -> list[str]:
+        return [f"{name}: {note}" for name, door in self._doors.items() for note in door.notes]
+
+    @property
+    def errors(self) -> list[str]:
+        return [error for door in self._doors.values() for error in door.errors]
+
+    @property
+    def grew(self) -> int:
+        return sum(door.grew for door in self._doors.values())
+
+    @property
+    def stale(self) -> int:
+        return sum(door.stale for door in self._doors.values())
+
+    def rewind(self) -> None:
+        super().rewind()
+        for door in self._doors.values():
+            door.rewind()
+
+    def on(self, method: str, *, tool: str | None = None, name: str | None = None) -> Callable[[Function], Function]:
+        self._refuse("on(...)")
+
+    # -- its end
+
+    def another(self) -> Group:
+        doors = {name: door.another() for name, door in self._doors.items()}
+        return Group(self._settings, doors, self._entries, self._file, is_owner=False)
+
+    def _end(self, keep: bool) -> None:
+        failed: list[TapeError] = []
+        for door in self._doors.values():
+            try:
+                door.finish(keep=keep)
+            except TapeError as error:
+                failed.append(error)
+        if self._file is not None and self._is_owner:
+            self._file.put = self.put
+            self._file.finish(keep=keep and not failed)
+            self.is_of_nothing = self._file.is_of_nothing
+        if failed:
+            raise type(failed[0])("\n".join(dict.fromkeys(map(str, failed))))

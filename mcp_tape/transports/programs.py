@@ -1,0 +1,50 @@
+"""Run a program beside what it talks to, as if it had been started in our place."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from types import FrameType
+
+from ..errors import TapeError
+from .process import not_started
+from .signals import SIGNALS
+
+
+class ProgramError(TapeError):
+    """The program could not be started."""
+
+    exit_code = 127  # as a shell has it
+
+
+def run(words: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Run a program with our streams to its end; return its exit code, for a signal 128 and its number.
+
+    Signals to us go to the program, which decides what to make of them. Ctrl-C of a terminal reaches it by itself.
+    """
+    program: subprocess.Popen[bytes] | None = None
+    early: list[int] = []  # signals that came before there was a program
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and os.isatty(0):
+            return
+        if program is None:
+            early.append(number)
+        else:
+            program.send_signal(number)
+
+    before = {number: signal.signal(number, pass_on) for number in SIGNALS}
+    try:
+        program = subprocess.Popen(words, env={**os.environ, **environ})
+        for number in early:
+            program.send_signal(number)
+        code = program.wait()
+    except OSError as error:
+        why = not_started(words[0], error.errno or 0).replace("the server", "the program", 1)
+        raise ProgramError(why) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return code if code >= 0 else 128 - code

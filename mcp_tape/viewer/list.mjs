@@ -1,0 +1,111 @@
+// The list: only the rows on the screen are in the document.
+
+import { byId, duration, el, harmless } from "./text.mjs";
+
+const HEIGHT = 24; // pixels of a row, as in app.css
+const AROUND = 8; // rows beyond the edge
+
+export class List {
+  constructor(store, chosen) {
+    Object.assign(this, { store, chosen, rows: [], selected: null, drawn: new Map() });
+    this.box = byId("list");
+    this.inner = byId("rows");
+    this.box.addEventListener("scroll", () => this.draw(), { passive: true });
+    new ResizeObserver(() => this.draw()).observe(this.box);
+    this.inner.addEventListener("click", (event) => {
+      const found = event.target.closest(".row");
+      if (found) this.chosen(Number(found.dataset.row));
+    });
+  }
+
+  show(rows) {
+    this.rows = rows;
+    byId("tall").style.height = `${rows.length * HEIGHT}px`;
+    this.inner.replaceChildren();
+    this.drawn.clear();
+    this.draw();
+  }
+
+  draw() {
+    const first = Math.max(0, Math.floor(this.box.scrollTop / HEIGHT) - AROUND);
+    const last = Math.min(this.rows.length, Math.ceil((this.box.scrollTop + this.box.clientHeight) / HEIGHT) + AROUND);
+    const wanted = new Map();
+    for (let at = first; at < last; at++) wanted.set(this.rows[at], at);
+    for (const [row, element] of this.drawn) {
+      if (!wanted.has(row)) {
+        element.remove();
+        this.drawn.delete(row);
+      }
+    }
+    for (const [row, at] of wanted) {
+      if (this.drawn.has(row)) continue;
+      const element = this.made(row, at);
+      this.drawn.set(row, element);
+      this.inner.append(element);
+    }
+  }
+
+  made(row, at) {
+    const { store } = this;
+    const { session, seq, at: time, client, id, took, size, part } = store.columns;
+    const status = store.status(row);
+    const kind = store.word("kind", row);
+    const says = kind === "response" || (kind === "request" && ["unanswered", "cancelled", "retry"].includes(status));
+    const line = el("span", { class: "line", dir: "ltr" });
+    const classes = ["row", store.odd(row) && "odd", store.is("dim", row) && "dim", kind ?? store.word("frame", row), row === this.selected && "selected"];
+    const arrow = client[row] ? "→" : "←";
+    const element = el(
+      "div",
+      { class: classes.filter(Boolean).join(" "), role: "option", id: `row-${row}`, "data-row": row, "aria-selected": row === this.selected, "aria-posinset": at + 1, "aria-setsize": this.rows.length },
+      el("span", { class: "number" }, `${seq[row]}${part[row] ? `.${part[row]}` : ""}`),
+      el("span", { class: "number" }, (time[row] / 1e6).toFixed(3)),
+      el("span", { class: "arrow", title: client[row] ? "from the client" : "from the server" }, (store.odd(row) ? "!" : "") + arrow),
+      el("span", { class: "id" }, id[row] === null ? "" : harmless(`#${id[row]}`)),
+      el("span", { class: "what", title: harmless(store.what(row)) }, harmless(store.what(row))),
+      el("span", { class: `status ${status ?? ""}` }, says ? harmless(status ?? "") : ""),
+      el("span", { class: "number" }, kind === "response" ? duration(took[row]) : ""),
+      el("span", { class: "number" }, store.word("frame", row) === "control" ? "" : size[row].toLocaleString("en")),
+      line,
+    );
+    element.style.top = `${at * HEIGHT}px`;
+    element.dataset.at = at;
+    element.dataset.place = `${session[row]}.${seq[row]}`;
+    this.fill(row, line);
+    return element;
+  }
+
+  fill(row, line) {
+    const said = this.store.line(row);
+    if (said instanceof Promise) said.then((text) => (line.textContent = text));
+    else line.textContent = said;
+  }
+
+  select(row) {
+    for (const [one, element] of this.drawn) {
+      element.classList.toggle("selected", one === row);
+      element.setAttribute("aria-selected", one === row);
+    }
+    this.selected = row;
+    const at = row === null ? -1 : this.rows.indexOf(row);
+    if (at < 0) return this.box.removeAttribute("aria-activedescendant");
+    const [top, height] = [at * HEIGHT, this.box.clientHeight];
+    if (top < this.box.scrollTop) this.box.scrollTop = top;
+    else if (top + HEIGHT > this.box.scrollTop + height) this.box.scrollTop = top + HEIGHT - height;
+    this.draw();
+    this.box.setAttribute("aria-activedescendant", `row-${row}`);
+  }
+
+  // The row so many steps away; the first one where nothing is selected.
+  near(steps) {
+    const at = this.selected === null ? -1 : this.rows.indexOf(this.selected);
+    if (at < 0) return this.rows[steps < 0 ? this.rows.length - 1 : 0];
+    return this.rows[Math.max(0, Math.min(this.rows.length - 1, at + steps))];
+  }
+
+  // The next row that needs a look, on one side.
+  odd(step) {
+    const at = this.selected === null ? (step > 0 ? -1 : this.rows.length) : this.rows.indexOf(this.selected);
+    for (let i = at + step; i >= 0 && i < this.rows.length; i += step) if (this.store.odd(this.rows[i])) return this.rows[i];
+    return undefined;
+  }
+}

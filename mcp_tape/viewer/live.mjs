@@ -1,0 +1,68 @@
+// A recording that grows: asks its server for updates, can pause without losing any, and saves what is shown.
+
+import { byId, el } from "./text.mjs";
+
+const PAUSE = 500; // milliseconds between two questions
+
+export class Live {
+  constructor(store, grown, say) {
+    Object.assign(this, { store, grown, say, taken: 0, generation: 0, paused: false });
+  }
+
+  // All that is there already.
+  async first() {
+    while (await this.take());
+    if (!this.store.columns.seq) this.store.add({ sessions: [], words: [], rows: { session: [], seq: [], part: [], at: [], answers: [], id: [], flags: [] }, blocks: [] });
+  }
+
+  // Take one update in; return whether there is more already.
+  async take() {
+    const answer = await fetch(`updates?from=${this.taken}&generation=${this.generation}`);
+    if (!answer.ok) throw new Error(await answer.text());
+    const { generation, more, updates } = await answer.json();
+    if (this.generation && generation !== this.generation) return location.reload(), false; // another recording took its place
+    this.generation = generation;
+    this.taken += updates.length;
+    for (const update of updates) this.store.add(update);
+    this.new = updates.length > 0;
+    return more;
+  }
+
+  goOn(shown) {
+    const [pause, save] = [byId("pause"), byId("save")];
+    pause.hidden = save.hidden = false;
+    pause.addEventListener("click", () => {
+      this.paused = !this.paused;
+      pause.setAttribute("aria-pressed", this.paused);
+      pause.textContent = this.paused ? "go on" : "pause";
+    });
+    save.addEventListener("click", () => this.save(shown()));
+    this.ask();
+  }
+
+  async ask() {
+    try {
+      let grown = false;
+      for (let more = !this.paused; more; ) {
+        more = await this.take();
+        grown ||= this.new;
+      }
+      if (grown) await this.grown();
+    } catch (error) {
+      this.say(error instanceof TypeError ? "mcp-tape view has ended" : error.message);
+      if (error instanceof TypeError) return; // nobody answers
+    }
+    setTimeout(() => this.ask(), PAUSE);
+  }
+
+  async save(rows) {
+    const { session, seq } = this.store.columns;
+    const wanted = {};
+    for (const row of rows) (wanted[session[row]] ??= []).push(seq[row]);
+    const answer = await fetch("save", { method: "POST", body: JSON.stringify(wanted) });
+    if (!answer.ok) return this.say(await answer.text());
+    const address = URL.createObjectURL(await answer.blob());
+    el("a", { href: address, download: this.store.file.replace(/(\.\w+)?$/, "-filtered.db") }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 60_000);
+  }
+}

@@ -1,0 +1,103 @@
+"""JSON of small, plain texts, read and written before orjson is loaded: that takes longer than most replays.
+
+Returns exactly what `jsontext` would with orjson, or raises UnsureError: escapes of code points, numbers that are kept
+in different ways, deep nesting, anything malformed and anything long is not for here.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+_LONGEST = 1 << 16  # characters: orjson is several times as fast
+_DEEPEST = 50  # levels
+_SPACE = " \t\r\n"
+_WIDEST = 15  # digits: any double holds them exactly
+
+
+class UnsureError(Exception):
+    """Ask orjson."""
+
+
+def _integer(text: str) -> int:
+    if len(text) > _WIDEST or text == "-0":
+        raise UnsureError
+    return int(text)
+
+
+def _number(text: str) -> float:
+    if len(text) > _WIDEST + 1 or "e" in text or "E" in text:
+        raise UnsureError
+    return float(text)
+
+
+def _refuse(*_: object) -> Any:
+    raise UnsureError
+
+
+class _Reading:
+    """What json.JSONDecoder tells its scanner."""
+
+    strict = True  # no control characters in strings
+    object_hook = object_pairs_hook = array_hook = None
+    parse_int, parse_float = staticmethod(_integer), staticmethod(_number)
+    parse_constant = staticmethod(_refuse)
+
+
+_scan: Any
+_quoted: Any
+try:
+    # What the json module wraps, which itself takes several times as long to load.
+    from _json import encode_basestring, make_scanner
+
+    _quoted, _scan = encode_basestring, make_scanner(_Reading)  # type: ignore[arg-type]
+    if hasattr(sys, "gettotalrefcount"):  # a debug build does not stand the SystemError below
+        _scan = _refuse
+except (ImportError, AttributeError, TypeError):  # another Python
+    _quoted = _scan = _refuse
+
+
+def loads(text: str | bytes) -> Any:
+    """Parse an object."""
+    if len(text) > _LONGEST:
+        raise UnsureError
+    try:
+        source = (text.decode() if isinstance(text, bytes) else text).strip(_SPACE)
+        # A code point that is escaped may be half of one.
+        if source[:1] != "{" or "\\u" in source or source.count("[") + source.count("{") > _DEEPEST:
+            raise UnsureError
+        value, end = _scan(source, 0)
+    # A SystemError: the scanner takes its own error from json.decoder, and fails without one if that is not loaded.
+    except (ValueError, StopIteration, SystemError):
+        raise UnsureError from None
+    if end != len(source):
+        raise UnsureError
+    return value
+
+
+def dumps(value: Any, *, sort_keys: bool = False) -> bytes:
+    """Write a value without white space."""
+    try:
+        return _written(value, sorted if sort_keys else iter, 0).encode()
+    except (ValueError, TypeError):  # half a code point; a key that is no text
+        raise UnsureError from None
+
+
+def _written(value: Any, order: Callable[[dict[str, Any]], Iterable[str]], depth: int) -> str:
+    kind = type(value)
+    if kind is str:
+        return str(_quoted(value))
+    if kind is dict and depth < _DEEPEST:
+        members = [f"{_quoted(key)}:{_written(value[key], order, depth + 1)}" for key in order(value)]
+        return "{" + ",".join(members) + "}"
+    if kind is list and depth < _DEEPEST:
+        return "[" + ",".join([_written(item, order, depth + 1) for item in value]) + "]"
+    if value is None or kind is bool:
+        return "null" if value is None else "true" if value else "false"
+    if kind is int and abs(value) < 10**_WIDEST:
+        return str(value)
+    raise UnsureError

@@ -1,0 +1,131 @@
+"""mcp-tape doctor: what is wrong with clients, their servers and cassettes, with real servers of each kind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.forked import MCP_TAPE
+from tests.support.promises import CASSETTES
+from tests.support.running import python, run
+
+DEMO = [sys.executable, "-m", "mcp_tape.demo.server"]
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9" * 2
+ANSWER = '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","serverInfo":{"name":"n","version":"1"}}}'
+Doctor = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture
+def doctor(tmp_path: Path) -> Doctor:
+    """The facts that the command finds about servers of a client, by their entries."""
+    home = tmp_path / "home"
+    (home / ".cursor").mkdir(parents=True)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "CODEX_"))}
+    environ = kept | {"HOME": str(home), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+    def doctor(*words: str, code: int = 0, servers: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+        if servers is not None:
+            (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": servers}))
+        done = run([*MCP_TAPE, "doctor", *words, "--json"], cwd=tmp_path, env=environ)
+        assert done.returncode == code, done
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    return doctor
+
+
+def entry(command: list[str], **more: Any) -> dict[str, Any]:
+    return {"command": command[0], "args": command[1:]} | more
+
+
+def test_a_server_that_works_is_said_to(doctor: Doctor) -> None:
+    found = doctor("cursor", servers={"demo": entry(DEMO)})
+    assert [one["ok"] for one in found] == [True, True] and "demo-weather 1.0 answers after" in found[1]["found"]
+
+
+def test_a_wrapped_server_is_asked_itself(doctor: Doctor, tmp_path: Path) -> None:
+    tape = shutil.which("mcp-tape", path=str(Path(sys.executable).parent))
+    assert tape
+    found = doctor("cursor", servers={"demo": entry([tape, "record", "--for", "cursor/demo", "--", *DEMO])})
+    assert "demo-weather 1.0 answers after" in found[1]["found"]
+    assert not (tmp_path / "home/.local").exists()  # nothing was recorded
+
+
+@pytest.mark.parametrize(
+    ("command", "found", "advice"),
+    [
+        (["no-such-program-anywhere"], "no-such-program-anywhere is not on the PATH", "full path"),
+        (["/no/such/program"], "/no/such/program is not there", "install it"),
+        (
+            ["mcp-tape", "record", "--for", "cursor/x", "--", *DEMO],
+            "mcp-tape has no directory there",
+            "unwrap and wrap",
+        ),
+        (python("import sys; sys.exit('no token')"), "exit code 1; its stderr ends with: no token", "in a terminal"),
+        (python("print('hello', flush=True); input()"), "ended with exit code 0", "in a terminal"),
+        (python('input(); print(\'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}\')'), "ended", "terminal"),
+    ],
+)
+def test_what_is_wrong_with_a_server_is_said_with_what_to_do(
+    doctor: Doctor, command: list[str], found: str, advice: str
+) -> None:
+    seen = doctor("cursor", code=1, servers={"x": entry(command)})
+    assert found in seen[1]["found"] and advice in seen[1]["advice"] and not seen[1]["ok"]
+
+
+@pytest.mark.slow
+def test_a_server_that_never_answers_is_not_waited_for(doctor: Doctor) -> None:
+    seen = doctor("cursor", "--timeout", "0.5", code=1, servers={"x": entry(["cat", "/dev/stdin", "-"])})
+    assert not seen[1]["ok"]
+    seen = doctor("cursor", "--timeout", "0.5", code=1, servers={"x": entry(["sleep", "60"])})
+    assert "did not answer initialize within 0.5 s" in seen[1]["found"]
+
+
+def test_noise_on_stdout_is_a_problem_of_its_own(doctor: Doctor) -> None:
+    server = python(f"input(); print('Listening'); print('''{ANSWER}''', flush=True); input()")
+    seen = doctor("cursor", code=1, servers={"x": entry(server)})
+    assert [one["ok"] for one in seen] == [True, True, False] and "'Listening'" in seen[2]["found"]
+
+
+def test_variables_are_given_and_those_of_the_client_alone_are_not_guessed(doctor: Doctor) -> None:
+    server = python(f"import os; input(); os.environ['KEY'] == 'v' and print('''{ANSWER}''', flush=True); input()")
+    assert doctor("cursor", servers={"x": entry(server, env={"KEY": "v"})})[1]["ok"]
+    seen = doctor("cursor", servers={"x": entry(server, env={"KEY": "${input:key}"})})
+    assert "was not started" in seen[1]["found"]
+
+
+def test_secrets_that_a_server_says_are_hidden(doctor: Doctor) -> None:
+    server = python(f"print('token {SECRET}', flush=True); import sys; sys.exit('token {SECRET}')")
+    assert SECRET not in json.dumps(doctor("cursor", code=1, servers={"x": entry(server)}))
+
+
+def test_without_a_name_nothing_is_started(doctor: Doctor, tmp_path: Path) -> None:
+    server = python(f"open({str(tmp_path / 'started')!r}, 'w')")
+    seen = doctor(servers={"x": entry(server)})
+    assert all(one["ok"] for one in seen) and not (tmp_path / "started").exists()
+
+
+def test_a_file_that_cannot_be_read_is_a_problem(doctor: Doctor, tmp_path: Path) -> None:
+    (tmp_path / "home/.cursor/mcp.json").write_text("{")
+    assert any("cannot be read" in one["found"] for one in doctor(code=1))
+
+
+def test_a_client_without_a_file_is_one_too(doctor: Doctor) -> None:
+    assert doctor("zed", code=1)[0]["found"] == "has no file here"
+
+
+def test_a_cassette_is_looked_at(doctor: Doctor, tmp_path: Path) -> None:
+    shutil.copy(CASSETTES / "demo.db", tmp_path / "tape.db")
+    assert all(one["ok"] for one in doctor("tape.db"))
+    (tmp_path / "notes.txt").write_text("hello")
+    assert "is not a cassette" in doctor("notes.txt", code=1)[-1]["found"]
+
+
+def test_what_is_neither_is_wrong_usage(doctor: Doctor) -> None:
+    assert doctor("nobody", code=2) == []

@@ -1,0 +1,54 @@
+"""ls, show and why without a file: the newest cassettes, of this project and of the clients."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.promises import CASSETTES
+from tests.support.reading import invoke
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of cassettes of clients; the current one is empty."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    place = tmp_path / ".local/share/mcp-tape/cassettes"
+    (place / "cursor").mkdir(parents=True)
+    return place
+
+
+def put(path: Path, at: int) -> None:
+    shutil.copy(CASSETTES / "demo.db", path)
+    os.utime(path, (at, at))
+
+
+@pytest.mark.parametrize("command", ["show", "why"])
+def test_the_newest_are_offered_newest_first(data: Path, command: str) -> None:
+    put(data / "old.db", 1000)
+    put(data / "cursor/new.db", 2000)
+    put(Path("mine.db"), 1500)
+    Path("pyproject.toml").touch()
+    done = invoke(command)
+    assert done.exit_code == 2
+    named = [Path(line.strip()).name for line in done.stderr.splitlines() if line.endswith(".db")]
+    assert named == ["new.db", "mine.db", "old.db"]
+
+
+def test_where_there_is_none_it_says_how_to_record(data: Path) -> None:
+    done = invoke("show")
+    assert done.exit_code == 2 and "There is none here yet" in done.stderr
+
+
+def test_ls_lists_those_of_the_clients_where_there_are_none_here(data: Path) -> None:
+    put(data / "cursor/it.db", 1000)
+    assert str(data / "cursor/it.db") in invoke("ls").stdout
+    put(Path("mine.db"), 1000)
+    assert invoke("ls").stdout.startswith("mine.db")

@@ -1,0 +1,180 @@
+"""mcp-tape wrap, unwrap and clients: which servers are meant, what is said, and a server that is then recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from mcp_tape.cassette.reader import Cassette
+from tests.support.configs import FILES
+from tests.support.forked import MCP_TAPE
+from tests.support.live import modern, serving
+from tests.support.messages import call
+from tests.support.running import ECHO, run
+
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9" * 2
+Tape = Callable[..., CompletedProcess[bytes]]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "project").mkdir()
+    for path, client in ((".cursor/mcp.json", "cursor.json"), (".codex/config.toml", "codex.toml"),
+                         (".config/goose/config.yaml", "goose.yaml"), ("project/.vscode/mcp.json", "vscode.json"),
+                         (".claude.json", "claude-code.json")):  # fmt: skip
+        place = tmp_path / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes((FILES / client).read_bytes())
+    return tmp_path
+
+
+@pytest.fixture
+def tape(home: Path) -> Tape:
+    bin_directory = home / "bin"
+    bin_directory.mkdir()
+    (bin_directory / "mcp-tape").write_text(f'#!/bin/sh\nexec {sys.executable} -m mcp_tape "$@"\n')
+    (bin_directory / "mcp-tape").chmod(0o755)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "CODEX_"))}
+    environ = kept | {"HOME": str(home), "PATH": f"{bin_directory}:/usr/bin:/bin"}
+
+    def tape(*words: str, code: int = 0) -> CompletedProcess[bytes]:
+        done = run([*MCP_TAPE, *words], cwd=home / "project", env=environ)
+        assert done.returncode == code, done
+        return done
+
+    return tape
+
+
+def contents(home: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in home.rglob("*.*") if path.suffix in (".json", ".toml", ".yaml")}
+
+
+def test_clients_lists_files_and_servers(home: Path, tape: Tape) -> None:
+    found = [json.loads(line) for line in tape("clients", "--json").stdout.splitlines()]
+    assert [(one["client"], one["scope"]) for one in found] == [
+        ("claude-code", "user"), ("cursor", "user"), ("vscode", "project"), ("codex", "user"), ("goose", "user"),
+    ]  # fmt: skip
+    by_name = {server["name"]: server for one in found for server in one["servers"]}
+    assert by_name["perplexity"]["command"] == ["npx", "-y", "server-perplexity-ask"]
+    assert by_name["web"]["url"] == "https://example.com/mcp" and by_name["web"]["problem"] is None
+    assert by_name["GitHub" if "GitHub" in by_name else "github"]["wrapped"] is False
+    text = tape("clients").stdout.decode()
+    assert "VS Code (project)" in text and "context7" in text
+
+
+def test_clients_shows_no_secrets(home: Path, tape: Tape) -> None:
+    entry = {"command": "srv", "args": ["--api-key", SECRET]}
+    (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"a": entry}}))
+    for words in (["clients"], ["clients", "--json"], ["wrap", "a", "--dry-run"]):
+        assert SECRET.encode() not in tape(*words).stdout
+
+
+def test_all_is_wrapped_and_unwrapped_to_the_byte(home: Path, tape: Tape) -> None:
+    before = contents(home)
+    tape("wrap", "--all", code=1)  # that of Goose which is built in is refused
+    wrapped = contents(home)
+    assert {path for path in before if before[path] != wrapped[path]} == {
+        path for path in before if not path.endswith("yaml")
+    }
+    found = [json.loads(line) for line in tape("clients", "--json").stdout.splitlines()]
+    for one in found:
+        for server in one["servers"]:
+            assert server["wrapped"] == (not server["problem"] and one["format"] != "yaml"), server
+            if server["wrapped"]:
+                assert server["command"][0] == ("mcp-tape" if one["scope"] == "project" else f"{home}/bin/mcp-tape")
+    tape("unwrap", "--all")
+    assert contents(home) == before
+
+
+def test_the_edit_of_yaml_is_printed(home: Path, tape: Tape) -> None:
+    done = tape("wrap", "github", "--client", "goose")
+    assert b"cmd: " in done.stdout and b"- 'record'\n      - '--for'\n      - 'goose/github'" in done.stdout
+    assert b"does not change" in done.stderr
+    assert b"it has a URL, in a YAML file" in tape("wrap", "far", code=1).stderr
+
+
+def test_a_dry_run_shows_the_change_and_makes_none(home: Path, tape: Tape) -> None:
+    before = contents(home)
+    done = tape("wrap", "time", "--dry-run")
+    assert b'+      "command": "' in done.stdout and b'-      "command": "uvx"' in done.stdout
+    assert contents(home) == before
+
+
+def test_a_name_that_is_in_several_places_is_not_guessed(home: Path, tape: Tape) -> None:
+    (home / "project/.mcp.json").write_text('{"mcpServers": {"time": {"command": "x"}}}')
+    assert b"in several places" in tape("wrap", "time", code=1).stderr
+    tape("wrap", "time", "--project")
+    assert (home / "project/.mcp.json").read_text() == (
+        '{"mcpServers": {"time": {"command": "mcp-tape", "args": ["record", "--for=claude-code/time", "--", "x"]}}}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["wrap"], 2, b"which servers?"),
+        (["wrap", "nobody"], 1, b"no client has a server nobody; there are: "),
+        (["wrap", "--all", "-o", "x.db"], 2, b"several servers"),
+        (["wrap", "a", "--config", "none.json"], 1, b"there is no file none.json"),
+        (["unwrap", "time"], 0, b"time of Claude Code is not wrapped"),
+        (["unwrap"], 0, b"nothing to unwrap"),
+    ],
+)
+def test_what_is_unclear_is_refused(tape: Tape, words: list[str], code: int, said: bytes) -> None:
+    assert said in tape(*words, code=code).stderr
+
+
+def test_a_file_that_cannot_be_read_is_reported_and_the_others_are_wrapped(home: Path, tape: Tape) -> None:
+    (home / ".cursor/mcp.json").write_text("{")
+    done = tape("wrap", "time", code=1)
+    assert b"cannot be read" in done.stderr and b"time of Claude Code goes through" in done.stderr
+    assert (home / ".cursor/mcp.json").read_text() == "{"
+
+
+def test_any_file_can_be_named(home: Path, tape: Tape) -> None:
+    path = home / "mine.toml"
+    path.write_text('[mcp_servers.a]\ncommand = "x"\n')
+    tape("wrap", "--all", "--config", str(path), "--mode", "use", "-o", "a.db")
+    assert f'args = ["use", "{home}/project/a.db", "--mode=once", "--", "x"]' in path.read_text()
+    tape("unwrap", "a", "--config", str(path))
+    assert path.read_text() == '[mcp_servers.a]\ncommand = "x"\n'
+
+
+def test_a_wrapped_server_is_recorded_into_a_cassette_of_its_own(home: Path, tape: Tape) -> None:
+    entry = {"command": ECHO[0], "args": ECHO[1:]}
+    (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": {"it é": entry}}))
+    tape("wrap", "it é")
+    made = json.loads((home / ".cursor/mcp.json").read_text())["mcpServers"]["it é"]
+    line = call(1, "search").encode() + b"\n"
+    done = run([made["command"], *made["args"]], line, env={"HOME": str(home), "PATH": "/usr/bin:/bin"}, cwd="/")
+    assert done.stdout == line
+    (path,) = (home / ".local/share/mcp-tape/cassettes/cursor").glob("it-*.db")
+    with Cassette(str(path)) as cassette:
+        assert [session.target for session in cassette.sessions()]
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_wrapped_server_with_a_url_is_spoken_to_with_its_headers_and_recorded(
+    home: Path, tape: Tape, old: bool
+) -> None:
+    with serving(old=old) as live:
+        entry = {"type": "sse" if old else "http", "url": f"{live.url}?x=1", "headers": {"X-Api-Key": SECRET}}
+        before = json.dumps({"mcpServers": {"web": entry}})
+        (home / ".cursor/mcp.json").write_text(before)
+        tape("wrap", "web", "--client", "cursor")
+        made = json.loads((home / ".cursor/mcp.json").read_text())["mcpServers"]["web"]
+        assert made["type"] == "stdio" and SECRET not in " ".join(made["args"])
+        environ = {"HOME": str(home), "PATH": "/usr/bin:/bin"} | made["env"]
+        done = run([made["command"], *made["args"]], modern(1, "search").encode() + b"\n", env=environ, cwd="/")
+        assert json.loads(done.stdout)["result"] and done.returncode == 0, done
+    assert live.heard[0]["headers"].get("x-api-key") == SECRET
+    path = home / ".local/share/mcp-tape/cassettes/cursor/web.db"
+    assert SECRET.encode() not in path.read_bytes()
+    tape("unwrap", "web", "--client", "cursor")
+    assert (home / ".cursor/mcp.json").read_text() == before

@@ -1,0 +1,167 @@
+"""Why it hung: real servers that die, stay silent, talk too much or too late, and clients that leave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from mcp_tape.cassette.reader import Cassette
+from mcp_tape.contracts.why import RULES, Reason, reasons
+from tests.support.messages import call, request, result, tell
+from tests.support.reading import GOLDEN, invoke
+from tests.support.running import WAIT, python, receive_line, record, send, started
+
+SERVER = python(
+    """
+import json, os, sys
+def say(**members): print(json.dumps({"jsonrpc": "2.0"} | members), flush=True)
+late = []
+for line in sys.stdin:
+    message = json.loads(line)
+    what = message.get("params", {}).get("name", message.get("method"))
+    if what == "noise": print("Listening on stdio", flush=True)
+    if what == "ask": say(id=7, method="roots/list")
+    if what == "late": late.append(message["id"])
+    if what == "flush": [say(id=number, result={}) for number in late]
+    if what == "die": sys.stderr.write("Traceback\\nKeyError: 'token'\\n"); sys.exit(3)
+    if what == "kill": os.kill(os.getpid(), 9)
+    if what == "end": sys.exit(0)
+    is_request = "id" in message and "method" in message
+    if what not in ("silent", "late", "end") and is_request: say(id=message["id"], result={})
+"""
+)
+
+
+def told(tape: Path, said: Sequence[str], answers: int, *, leave: bool = True) -> list[Reason]:
+    """The reasons of a session in which a client says all of this, hears so many lines, and perhaps leaves then."""
+    with started(record(tape, SERVER, "-q")) as process:
+        assert process.stdin and process.stdout
+        send(process.stdin, "".join(line + "\n" for line in said).encode())
+        for _ in range(answers):
+            receive_line(process.stdout)
+        if leave:
+            process.stdin.close()
+        process.wait(WAIT)
+    return of(tape)
+
+
+def of(tape: Path, **options: int) -> list[Reason]:
+    with Cassette(tape) as cassette:
+        return list(reasons(cassette, [session.id for session in cassette.sessions()], **options))
+
+
+def rules(found: Sequence[Reason]) -> list[tuple[str, int | None]]:
+    return [(reason.rule, reason.seq) for reason in found]
+
+
+@pytest.fixture
+def tape(tmp_path: Path) -> Path:
+    return tmp_path / "tape.db"
+
+
+def test_a_session_that_went_well_has_no_reasons(tape: Path) -> None:
+    assert told(tape, [call(1, "a"), call(2, "b")], 2) == []
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: Path(path).name)
+def test_golden_cassettes_have_none_but_those_that_are_on_them(path: str) -> None:
+    assert {reason.rule for reason in of(Path(path))} <= {"noise", "unanswered", "left-first", "given-up", "late"}
+
+
+def test_a_call_that_was_never_answered_and_a_client_that_left_first(tape: Path) -> None:
+    found = told(tape, [call(1, "a"), call(2, "silent")], 1)
+    assert [rule for rule, _ in rules(found)] == ["unanswered", "left-first"]
+    assert found[0].seq == 2 and found[0].what.startswith("tools/call silent was never answered: ")
+    assert found[0].what.endswith("the client had left") and "with 1 call" in found[1].what
+
+
+def test_a_server_that_dies_leaves_its_code_and_last_words(tape: Path) -> None:
+    found = told(tape, [call(1, "silent"), call(2, "die")], 0, leave=False)
+    assert {rule for rule, _ in rules(found)} == {"unanswered", "died"}
+    died = next(reason for reason in found if reason.rule == "died")
+    assert "exit code 3" in died.what and died.evidence[-1].endswith("KeyError: 'token'")
+    assert all("the server had ended with exit code 3" in one.what for one in found if one.rule == "unanswered")
+
+
+def test_a_signal_is_named(tape: Path) -> None:
+    found = told(tape, [call(1, "kill")], 0, leave=False)
+    assert "exit code 137 (signal 9)" in next(reason.what for reason in found if reason.rule == "died")
+
+
+def test_a_server_that_ends_without_an_error_while_a_call_waits_has_died_too(tape: Path) -> None:
+    assert {"died", "unanswered"} == {rule for rule, _ in rules(told(tape, [call(1, "end")], 0, leave=False))}
+
+
+def test_noise_on_stdout_is_shown(tape: Path) -> None:
+    (found,) = told(tape, [call(1, "noise"), call(2, "noise")], 4)
+    assert found.rule == "noise" and "2 lines on stdout" in found.what
+    assert [line.partition(" ")[2] for line in found.evidence] == ["Listening on stdio"] * 2
+
+
+def test_an_answer_after_the_client_gave_up_is_late(tape: Path) -> None:
+    said = [call(1, "late"), tell("notifications/cancelled", requestId=1), call(2, "flush")]
+    (found,) = told(tape, said, 2)
+    assert found.rule == "late" and "after the client had given up" in found.what and "#2" in found.evidence[0]
+
+
+def test_a_call_that_was_given_up_and_never_answered(tape: Path) -> None:
+    found = told(tape, [call(1, "silent"), tell("notifications/cancelled", requestId=1), call(2, "a")], 1)
+    assert rules(found) == [("given-up", 1)] and "tools/call silent after 0." in found[0].what
+
+
+def test_a_request_of_the_server_that_the_client_never_answers(tape: Path) -> None:
+    found = told(tape, [call(1, "ask")], 2)
+    assert [rule for rule, _ in rules(found)] == ["unanswered"] and "roots/list of the server" in found[0].what
+
+
+def test_an_answer_to_a_request_of_the_server_is_none(tape: Path) -> None:
+    with started(record(tape, SERVER, "-q")) as process:
+        assert process.stdin and process.stdout
+        send(process.stdin, call(1, "ask").encode() + b"\n")
+        receive_line(process.stdout)
+        send(process.stdin, result(7, {}).encode() + b"\n")
+        receive_line(process.stdout)
+        process.stdin.close()
+        process.wait(WAIT)
+    assert of(tape) == []
+
+
+def test_a_slow_start_is_one_by_the_bound_that_is_given(tape: Path) -> None:
+    assert told(tape, [request(1, "initialize")], 1) == []
+    (found,) = of(tape, slow=1)
+    assert found.rule == "slow-start" and "initialize" in found.evidence[0]
+
+
+def test_a_stream_of_notifications_needs_no_answer(tape: Path) -> None:
+    said = request(1, "subscriptions/listen", name="silent")
+    assert told(tape, [said], 0) == []
+
+
+def test_a_recording_that_is_not_whole_says_so(tape: Path) -> None:
+    with started(record(tape, SERVER, "-q")) as process:
+        assert process.stdin and process.stdout
+        send(process.stdin, call(1, "a").encode() + b"\n")
+        receive_line(process.stdout)
+        live = of(tape) if tape.exists() else []
+        process.stdin.close()
+        process.wait(WAIT)
+    assert {reason.rule for reason in live} <= {"incomplete", "unanswered"} and of(tape) == []
+
+
+def test_the_command_prints_lines_and_json_and_exits_with_1(tape: Path) -> None:
+    told(tape, [call(1, "noise"), call(2, "silent")], 2)
+    printed = invoke("why", str(tape))
+    assert printed.exit_code == 1 and "[noise]" in printed.stdout and "[unanswered]" in printed.stdout
+    lines = [json.loads(line) for line in invoke("why", str(tape), "--json").stdout.splitlines()]
+    assert {line["rule"] for line in lines} == {"noise", "unanswered", "left-first"}
+    assert list(lines[0]) == ["file", "rule", "what", "session", "seq", "evidence"]
+    assert invoke("why", str(tape), "--session", "7").exit_code == 3
+
+
+def test_every_rule_is_in_the_manual() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reading.md").read_text("utf-8")
+    for rule, says in RULES.items():
+        assert f"| `{rule}` | {says}" in page

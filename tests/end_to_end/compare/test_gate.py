@@ -1,0 +1,211 @@
+"""What lets a release through, and what does not: exit codes of diff, breaking and verify on small servers.
+
+A server is a tape that is played.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.diffs import Talk, call, hello, listing, taped, tool
+from tests.support.running import MCP_TAPE, run
+
+FEW: Talk = [hello(), listing("tools/list", tool("t")), call()]
+MORE: Talk = [
+    hello(capabilities={"tools": {}, "resources": {}, "prompts": {}}),
+    listing("tools/list", tool("t")),
+    call(),
+    listing("resources/list", {"uri": "a:1", "name": "one"}, nextCursor="2"),
+    listing("resources/list", {"uri": "a:2", "name": "two"}, cursor="2"),
+    listing("resources/templates/list"),
+    listing("prompts/list", {"name": "greet"}),
+]
+
+
+def mcp_tape(place: Path, *words: str, code: int = 0) -> str:
+    done = run([*MCP_TAPE, *words], cwd=place, env=os.environ | {"CI": "1"})
+    assert done.returncode == code, (done.stdout.decode(), done.stderr.decode())
+    return done.stdout.decode()
+
+
+def server(place: Path, talk: Talk) -> list[str]:
+    """The words of a server that says what it says in a talk."""
+    return ["--", *MCP_TAPE, "replay", "-q", str(taped(place / "server.db", talk))]
+
+
+def found(place: Path, *words: str) -> list[dict[str, Any]]:
+    value: list[dict[str, Any]] = json.loads(mcp_tape(place, "diff", "--json", "--fail-on", "never", *words))["changes"]
+    return value
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> str:
+    return taped(tmp_path / "old.db", FEW).name
+
+
+# Gains --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [("verify", "--allow-writes"), ("breaking",)], ids=lambda words: words[0])
+def test_a_server_that_gains_a_capability_passes(tmp_path: Path, old: str, words: tuple[str, ...]) -> None:
+    command, *options = words
+    said = mcp_tape(tmp_path, command, old, *options, "--level", "info", *server(tmp_path, MORE))
+    assert "UNKNOWN resources" not in said and "error" not in said
+    assert "capability-added" in said
+
+
+def test_a_live_server_is_asked_for_every_list_that_it_declares_to_its_end(tmp_path: Path, old: str) -> None:
+    come = {change["subject"]["name"] for change in found(tmp_path, old, *server(tmp_path, MORE))}
+    assert {"a:1", "a:2", "greet"} <= come
+
+
+def test_never_means_never_unless_nothing_was_compared(tmp_path: Path, old: str) -> None:
+    broken: Talk = [hello(capabilities={}), call(error={"code": -32602, "message": "gone"})]
+    never = ("verify", old, "--allow-writes", "--fail-on", "never")
+    assert "tool-removed" in mcp_tape(tmp_path, *never, *server(tmp_path, broken))
+    mcp_tape(tmp_path, "verify", old, "--skip-writes", "--fail-on", "never", *server(tmp_path, FEW), code=1)
+
+
+# What is shown ------------------------------------------------------------------------------------------
+
+NEEDY = {"type": "object", "properties": {"pageId": {"type": "string"}}, "required": ["pageId"]}
+NAMES = ("a", "b", "c", "d", "e", "f")
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> list[str]:
+    """Six tools that need an argument now, and one that is new."""
+    taped(tmp_path / "old.db", [hello(), listing("tools/list", *map(tool, NAMES))])
+    needy = [tool(name, inputSchema=NEEDY) for name in NAMES]
+    taped(tmp_path / "new.db", [hello(), listing("tools/list", *needy, tool("more", description="More."))])
+    return ["old.db", "new.db"]
+
+
+def test_breaking_shows_what_counts_and_its_verdict_last(tmp_path: Path, broken: list[str]) -> None:
+    lines = mcp_tape(tmp_path, "breaking", *broken, code=1).splitlines()
+    assert "tool-added" not in "".join(lines)
+    assert lines[-2:] == ["Not shown: 2 info; to see them: --level info", "It can break clients: 6 errors"]
+    assert "[tool-added]" in mcp_tape(tmp_path, "breaking", *broken, "--level", "info", code=1)
+    assert mcp_tape(tmp_path, "breaking", "old.db", "old.db").splitlines()[-1] == "It breaks no client"
+
+
+def test_the_same_change_of_many_tools_is_one_group(tmp_path: Path, broken: list[str]) -> None:
+    shown = mcp_tape(tmp_path, "breaking", *broken, code=1)
+    assert shown.count("new required property") == 1
+    assert "the same in tool b " in shown and "and 2 more; to see all: --full" in shown
+    assert mcp_tape(tmp_path, "breaking", *broken, "--full", code=1).count("new required property") == 6
+
+
+def test_only_one_rule_is_looked_for(tmp_path: Path, broken: list[str]) -> None:
+    only = ("--only", "tool-added")
+    assert {one["rule"] for one in found(tmp_path, *broken, *only)} == {"tool-added"}
+    mcp_tape(tmp_path, "breaking", *broken, *only)
+    assert "there is no rule" in run([*MCP_TAPE, "diff", *broken, "--only", "nonsense"], cwd=tmp_path).stderr.decode()
+
+
+def test_a_level_hides_lesser_changes_and_keeps_the_exit_code(tmp_path: Path, broken: list[str]) -> None:
+    levels = {one["level"] for one in found(tmp_path, *broken, "--level", "error")}
+    assert levels == {"error"}
+    mcp_tape(tmp_path, "diff", *broken, "--level", "error", "--fail-on", "info", code=1)
+
+
+def test_lines_that_are_unused_here_are_told_in_one(tmp_path: Path, broken: list[str]) -> None:
+    (tmp_path / ".mcp-tape-ignore").write_text("".join(f"tool-removed tool gone{n}\n" for n in range(9)))
+    shown = mcp_tape(tmp_path, "diff", *broken, code=1)
+    assert shown.count("unused here") == 1 and "9 lines of .mcp-tape-ignore unused here: " in shown
+
+
+def test_a_line_that_one_of_several_cassettes_uses_is_not_called_unused(tmp_path: Path, broken: list[str]) -> None:
+    taped(tmp_path / "same.db", FEW)
+    ignored = [f"capability-added {name}\n" for name in ("server", "tool nobody")]
+    (tmp_path / ".mcp-tape-ignore").write_text("".join(ignored))
+    done = run(
+        [*MCP_TAPE, "verify", "--allow-writes", "same.db", "same.db", *server(tmp_path, MORE)],
+        cwd=tmp_path,
+        env=os.environ | {"CI": "1"},
+    )
+    assert done.stderr.count(b"tool nobody") == 1 and b"unused" not in done.stdout
+    assert b"capability-added server" not in done.stderr
+
+
+# A revision of git --------------------------------------------------------------------------------------
+
+GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+GONE: Talk = [hello(), listing("tools/list", tool("other", description="Another one.")), call("other")]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with cassettes on its main branch."""
+    (tmp_path / "tapes").mkdir()
+    for name, talk in (("a", FEW), ("b", [*FEW, call(n=2)])):
+        taped(tmp_path / "tapes" / f"{name}.db", talk)
+    for words in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "one"]):
+        subprocess.run([*GIT, *words], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def based(place: Path, *words: str, code: int = 0) -> tuple[str, str]:
+    done = run([*MCP_TAPE, "breaking", "--base", "main", *words], cwd=place)
+    assert done.returncode == code, (done.stdout.decode(), done.stderr.decode())
+    return done.stdout.decode(), done.stderr.decode()
+
+
+@pytest.mark.parametrize("paths", [["tapes"], ["tapes/a.db", "tapes/b.db"], ["."]], ids=" ".join)
+def test_every_cassette_is_compared_with_what_it_was(repository: Path, paths: list[str]) -> None:
+    out, _ = based(repository, *paths)
+    assert out.count("no changes") == 2 and "tapes/a.db: " in out
+    (repository / "tapes" / "b.db").unlink()
+    taped(repository / "tapes" / "b.db", GONE)
+    out, _ = based(repository, *paths, code=1)
+    assert "tool-removed" in out and out.count("no changes") == 1
+
+
+def test_cassettes_that_are_new_or_renamed_are_named(repository: Path) -> None:
+    taped(repository / "tapes" / "c.db", GONE)
+    (repository / "tapes" / "a.db").rename(repository / "tapes" / "z.db")
+    (repository / "more").mkdir()
+    (repository / "tapes" / "b.db").unlink()
+    taped(repository / "more" / "b.db", GONE)
+    out, err = based(repository, ".", code=1)
+    assert "new, so it breaks nobody: tapes/c.db" in err
+    assert "renamed: tapes/a.db → tapes/z.db" in err and "renamed: tapes/b.db → more/b.db" in err
+    assert "tool-removed" in out
+
+
+def test_a_cassette_that_is_gone_fails_unless_that_is_meant(repository: Path) -> None:
+    (repository / "tapes" / "b.db").unlink()
+    out, _ = based(repository, "tapes", code=1)
+    assert "UNKNOWN the cassette: NEW: it is gone" in out
+    based(repository, "tapes", "--allow-gone")
+
+
+def test_what_compared_nothing_fails(repository: Path) -> None:
+    taped(repository / "new.db", FEW)
+    _, err = based(repository, "new.db", code=1)
+    assert "nothing was compared" in err
+    assert "no cassette at none" in based(repository, "none", code=3)[1]
+
+
+def test_a_shallow_clone_fails_and_says_what_to_do(repository: Path, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    url = f"file://{repository}"
+    subprocess.run([*GIT, "switch", "-q", "-c", "work"], cwd=repository, check=True)
+    subprocess.run([*GIT, "clone", "-q", "--depth", "1", "--single-branch", url, clone], check=True)
+    done = run([*MCP_TAPE, "breaking", "--base", "origin/main", "tapes"], cwd=clone)
+    assert (done.returncode, b"fetch-depth: 0" in done.stderr) == (3, True), done.stderr
+
+
+def test_an_annotation_names_a_file_from_the_top_of_the_repository(repository: Path) -> None:
+    (repository / "tapes" / "b.db").unlink()
+    taped(repository / "tapes" / "b.db", GONE)
+    done = run([*MCP_TAPE, "breaking", "--base", "main", "b.db", "--format", "github"], cwd=repository / "tapes")
+    assert b",file=tapes/b.db::" in done.stdout
+    words = ["breaking", "git:main:tapes/b.db", "../tapes/b.db", "--format", "github"]
+    assert b",file=tapes/b.db::" in run([*MCP_TAPE, *words], cwd=repository / "tapes").stdout

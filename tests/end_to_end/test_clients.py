@@ -1,0 +1,109 @@
+"""Real clients with a wrapped server: they list it or talk to it, and that is recorded. Skipped where they are not."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.support.forked import MCP_TAPE
+from tests.support.running import frames, run
+
+SERVER = [sys.executable, "-m", "mcp_tape.demo.server"]
+TOML = f'# mine\n[mcp_servers.demo]\ncommand = "{SERVER[0]}"\nargs = {json.dumps(SERVER[1:])}\n'
+ENTRY = {"command": SERVER[0], "args": SERVER[1:]}
+
+
+class Known(NamedTuple):
+    """A client: its program, its file and what is in there, the words that make it list its servers; does it talk?"""
+
+    program: str
+    path: str
+    text: str
+    words: Sequence[str]
+    says: bytes
+    talks: bool
+
+
+def servers(indent: int | None = 2) -> str:
+    return json.dumps({"mcpServers": {"demo": ENTRY}}, indent=indent) + "\n"
+
+
+INSPECT = ["--cli", "--config", "project/.mcp.json", "--server", "demo", "--method", "tools/list"]
+CLIENTS = {
+    "codex": Known("codex", ".codex/config.toml", TOML, ["mcp", "list"], b"record --for codex/demo", False),
+    "gemini": Known("gemini", ".gemini/settings.json", servers(), ["mcp", "list"], b"record --for gemini/demo", False),
+    "opencode": Known(
+        "opencode", ".config/opencode/opencode.json",
+        json.dumps({
+            "$schema": "https://opencode.ai/config.json",
+            "mcp": {"demo": {"type": "local", "command": SERVER, "enabled": True}},
+        }),
+        ["mcp", "list"], b"connected", True,
+    ),
+    "mcporter": Known("mcporter", ".mcporter/mcporter.json", servers(None), ["list"], b"1 tool", True),
+    "claude-code": Known("claude", "project/.mcp.json", servers(), ["mcp", "list"], b"record --for claude-code", False),
+    "inspector": Known("mcp-inspector", "project/.mcp.json", servers(), INSPECT, b'"forecast"', True),
+}  # fmt: skip
+
+
+def environ(home: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "CODEX_", "CLAUDE"))}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return kept | {"HOME": str(home), "PATH": path}
+
+
+def expect(program: str) -> str:
+    return shutil.which(program) or pytest.skip(f"there is no {program} here: npm has it")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_client_works_with_a_wrapped_server_and_gets_its_file_back(name: str, tmp_path: Path) -> None:
+    known = CLIENTS[name]
+    program = expect(known.program)
+    place = tmp_path / known.path
+    place.parent.mkdir(parents=True)
+    place.write_text(known.text)
+    (tmp_path / "project").mkdir(exist_ok=True)
+    env = environ(tmp_path)
+    words = [*MCP_TAPE, "wrap", "demo", "--config", str(place)]
+    assert run(words, cwd=tmp_path / "project", env=env).returncode == 0
+    done = run([program, *known.words], cwd=tmp_path if "project/.mcp.json" in known.words else place.parent, env=env)
+    assert known.says in done.stdout + done.stderr, done
+    recorded = list((tmp_path / ".local/share/mcp-tape/cassettes").rglob("demo.db"))
+    assert bool(recorded) == known.talks
+    for tape in recorded:
+        assert any(b"tools/list" in frame.text for frame in frames(tape))
+    assert run([*MCP_TAPE, "unwrap", "demo", "--config", str(place)], cwd=tmp_path / "project", env=env).returncode == 0
+    assert place.read_text() == known.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scope", ["user", "local"])
+def test_scopes_of_claude_code_go_through_its_own_commands(scope: str, tmp_path: Path) -> None:
+    claude, env, here = expect("claude"), environ(tmp_path), tmp_path / "project"
+    here.mkdir()
+    secret = ENTRY | {"env": {"TOKEN": "not-a-real-one"}}
+    for name, entry in (("demo", ENTRY | {"env": {"A": "${A:-b}"}}), ("secret", secret)):
+        added = run([claude, "mcp", "add-json", "--scope", scope, name, json.dumps(entry)], cwd=here, env=env)
+        assert added.returncode == 0, added
+
+    def entry(name: str) -> object:
+        settings = json.loads((tmp_path / ".claude.json").read_text())
+        return (settings if scope == "user" else settings["projects"][str(here)])["mcpServers"][name]
+
+    before = entry("demo"), entry("secret")
+    wrapped = run([*MCP_TAPE, "wrap", "--all"], cwd=here, env=env)
+    assert wrapped.returncode == 1 and b"on a command line" in wrapped.stderr, wrapped
+    made = entry("demo")
+    assert isinstance(made, dict) and made["args"][:2] == ["record", "--for"] and made["env"] == {"A": "${A:-b}"}
+    assert entry("secret") == before[1]
+    assert run([*MCP_TAPE, "unwrap", "--all"], cwd=here, env=env).returncode == 0
+    assert (entry("demo"), entry("secret")) == before

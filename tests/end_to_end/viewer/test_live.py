@@ -1,0 +1,134 @@
+"""`mcp-tape view` in a real browser, while something is being recorded."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mcp_tape.cassette.reader import Cassette
+from tests.support.browser import browser
+from tests.support.filtering import TALK
+from tests.support.reading import Frames, Recording, call, make, message, said
+from tests.support.running import WAIT
+from tests.support.viewing import READY, numbers
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+__all__ = ["browser"]  # a fixture
+
+
+@pytest.fixture
+def tape(tmp_path: Path) -> Path:
+    return make(tmp_path / "tape.db", TALK)
+
+
+@pytest.fixture
+def url(tape: Path) -> Iterator[str]:
+    """The address of a cassette that is viewed; ended with Ctrl-C."""
+    command = [sys.executable, "-m", "mcp_tape", "view", str(tape), "--no-open"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        yield process.stdout.readline().strip()
+        process.send_signal(signal.SIGINT)
+        _, said_last = process.communicate(timeout=WAIT)
+    assert (process.returncode, "Traceback" in said_last) == (0, False), said_last
+
+
+@pytest.fixture
+def page(browser: Browser, url: str) -> Iterator[Page]:
+    """The page, which asks nobody but its server, and does not complain."""
+    opened = browser.new_page()
+    opened.set_default_timeout(WAIT * 1000)
+    wrong: list[str] = []
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    opened.on(
+        "request", lambda asked: None if asked.url.startswith((url, "data:", "blob:")) else wrong.append(asked.url)
+    )
+    opened.goto(url)
+    opened.wait_for_selector(READY)
+    yield opened
+    opened.close()
+    assert [one for one in wrong if not one.endswith("/favicon.ico")] == [], wrong
+
+
+@pytest.mark.slow
+def test_it_shows_what_was_recorded(page: Page) -> None:
+    assert numbers(page) == list(range(1, 19))
+    page.locator("[data-place='1.3']").click()
+    page.locator("#details article").nth(1).get_by_text("no such city").wait_for()
+
+
+@pytest.mark.slow
+def test_it_follows_a_recording(page: Page, tape: Path) -> None:
+    recording = Recording(tape)
+    talk = Frames().client(call(1, "slow"))
+    recording.write(talk)
+    page.wait_for_selector("[data-place='2.1']")
+    assert page.locator(".row.odd").count() == 0  # it may still be answered
+    recording.write(talk.server(said(1, "done at last"))[1:])
+    page.locator("[data-place='2.2']").get_by_text("done at last").wait_for()
+    recording.write(talk.client(call(2, "never"))[2:])
+    page.wait_for_selector("[data-place='2.3']")
+    recording.end()
+    page.wait_for_selector("[data-place='2.3'].odd")  # now it cannot
+
+
+@pytest.mark.slow
+def test_it_follows_several_recorders(page: Page, tape: Path) -> None:
+    server = [sys.executable, "-m", "mcp_tape.demo.server"]
+    command = [sys.executable, "-m", "mcp_tape", "record", "-o", str(tape), "--", *server]
+    with ExitStack() as running:
+        for number in (2, 3):
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            process = running.enter_context(subprocess.Popen(command, **pipes))  # type: ignore[call-overload]
+            process.stdin.write(message(id=1, method="ping") + b"\n")
+            process.stdin.flush()
+            page.wait_for_selector(f"[data-place='{number}.2']")
+        page.keyboard.press("4")
+        ends = page.locator("tbody tr td:last-child")
+        assert ends.all_text_contents()[1:] == ["goes on", "goes on"]
+    page.wait_for_function("() => !document.querySelector('tbody').textContent.includes('goes on')")
+
+
+@pytest.mark.slow
+def test_a_cancelled_request_is_known_as_such(page: Page, tape: Path) -> None:
+    recording = Recording(tape)
+    talk = Frames().client(call(1, "slow"))
+    recording.write(talk)
+    page.wait_for_selector("[data-place='2.1']")
+    recording.write(talk.client(message(method="notifications/cancelled", params={"requestId": 1}))[1:])
+    page.locator("[data-place='2.1']").get_by_text("cancelled").wait_for()
+    recording.end()
+
+
+@pytest.mark.slow
+def test_a_pause_loses_nothing(page: Page, tape: Path) -> None:
+    page.get_by_role("button", name="pause").click()
+    recording = Recording(tape)
+    recording.write(Frames().client(call(1, "x")))
+    page.evaluate("fetch('updates?from=0')")  # the server has looked since
+    assert page.locator("#session option").count() == 1
+    page.get_by_role("button", name="go on").click()
+    page.wait_for_selector("[data-place='2.1']")
+    recording.end()
+
+
+@pytest.mark.slow
+def test_what_is_filtered_is_saved_as_a_cassette(page: Page, tmp_path: Path) -> None:
+    page.locator("#filter").fill("tool:search")
+    page.get_by_text("2 of 18", exact=True).wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="save").click()
+    saved = tmp_path / download.value.suggested_filename
+    download.value.save_as(saved)
+    assert saved.name == "tape-filtered.db"
+    with Cassette(saved) as cassette:
+        assert [frame.seq for frame in cassette.frames(1)] == [3, 7]

@@ -1,0 +1,246 @@
+"""The page of a recording in a real browser: list, details, keys, state, views; it asks for nothing and can be read."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mcp_tape.cassette.query.rows import session_rows
+from mcp_tape.cassette.reader import Cassette
+from mcp_tape.errors import harmless
+from mcp_tape.formats.lines import line_of
+from mcp_tape.viewer.pack import LONGEST_LINE
+from tests.support.browser import CONTRAST, WIDER, browser, page
+from tests.support.filtering import TALK
+from tests.support.reading import GOLDEN, Frames, call, lines, make, message, said
+from tests.support.viewing import numbers, show
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+__all__ = ["browser", "page"]  # fixtures
+EVERYTHING = next(path for path in GOLDEN if path.stem == "everything")
+
+
+@pytest.fixture
+def tape(tmp_path: Path) -> Path:
+    return make(tmp_path / "tape.db", TALK)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
+def test_it_lists_what_show_prints(page: Page, tmp_path: Path, golden: Path) -> None:
+    page.set_viewport_size({"width": 1600, "height": 6000})
+    show(page, golden, tmp_path)
+    printed = [int(found[1]) for line in lines("show", golden) if (found := re.match(r" *(\d+) ", line))]
+    assert numbers(page) == printed
+
+
+SAID = ["plain words", "long " * 99, "Grüezi 😀 \\u00e9", 'with "quotes"', "two\nlines", "\u202eodd", "😀" * 200]
+
+
+@pytest.mark.slow
+def test_a_line_is_what_show_prints(page: Page, tmp_path: Path) -> None:
+    talk = Frames()
+    for number, words in enumerate(SAID):
+        spaced = call(number, "a", text=words, more=[1, {"x": 2.50}])
+        talk.client(spaced).client(json.dumps(json.loads(spaced), separators=(",", ":")).encode())
+        talk.server(said(number, words))
+    assert lines_of(page, make(tmp_path / "tape.db", talk), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
+def test_a_line_is_what_show_prints_of_real_ones(page: Page, tmp_path: Path, golden: Path) -> None:
+    assert lines_of(page, golden, tmp_path)
+
+
+def lines_of(page: Page, tape: Path, directory: Path) -> list[str]:
+    """The contents of all lines, which are those of `show` up to the length at which the page cuts them."""
+    page.set_viewport_size({"width": 1600, "height": 6000})
+    show(page, tape, directory, session=1, all=1)
+    page.wait_for_function("() => [...document.querySelectorAll('#rows .line')].some(line => line.textContent)")
+    shown: list[str] = page.locator("#rows .row").evaluate_all(
+        "rows => rows.sort((a, b) => a.dataset.at - b.dataset.at).map(row => row.querySelector('.line').textContent)"
+    )
+    with Cassette(tape) as cassette:
+        details = [line_of(cassette, row, brief=True).detail for row in session_rows(cassette, 1)]
+    assert shown == [harmless(detail[:LONGEST_LINE]) for detail in details]
+    return shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [360, 1280, 2560])
+@pytest.mark.parametrize("tab", ["messages", "tools", "surface", "sessions"])
+def test_it_fits_the_width_of_the_window(page: Page, tmp_path: Path, tab: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    show(page, EVERYTHING, tmp_path, tab=tab, at="1.11")
+    assert page.evaluate(WIDER) <= 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("tab", ["messages", "tools", "surface", "sessions"])
+def test_every_text_can_be_read(page: Page, tmp_path: Path, tab: str, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    show(page, EVERYTHING, tmp_path, tab=tab, at="1.16")
+    page.locator("#details article, #other > *").first.wait_for(state="attached")
+    ratio, where = page.evaluate(CONTRAST)
+    assert ratio >= 4.5, where
+
+
+@pytest.mark.slow
+def test_a_row_opens_its_call_side_by_side(page: Page, tmp_path: Path, tape: Path) -> None:
+    show(page, tape, tmp_path)
+    page.locator("[data-place='1.3']").click()
+    articles = page.locator("#details article")
+    articles.nth(1).wait_for()
+    assert articles.locator("h3").all_text_contents() == ["request", "response"]
+    assert "Bern" in articles.nth(0).inner_text()
+    assert "no such city" in articles.nth(1).inner_text()
+    assert page.locator("#details h2").inner_text().split() == ["tools/call", "search", "tool-error"]
+    between = page.locator(".between button").all_text_contents()
+    assert [one.split()[0] for one in between] == ["4", "5", "6"]
+    articles.nth(0).get_by_role("button", name="text").click()
+    assert articles.nth(0).locator("pre").inner_text() == call(2, "search", city="Bern").decode()
+
+
+@pytest.mark.slow
+def test_json_folds_and_is_searched(page: Page, tmp_path: Path) -> None:
+    deep = {"a": {"b": {"c": {"d": {"needle": "x" * 300}}}}}
+    show(page, make(tmp_path / "tape.db", Frames().client(call(1, "x", **deep))), tmp_path, at="1.1")
+    page.locator("#details").get_by_role("button", name="tree").click()
+    assert page.locator(".leaf").get_by_text("needle").count() == 0
+    page.get_by_label("Find in this message").fill("NEEDLE")
+    page.locator(".hit").get_by_text("needle").wait_for()
+    page.get_by_role("button", name="fold", exact=True).click()
+    assert not page.locator(".hit").is_visible()
+
+
+@pytest.mark.slow
+def test_keys_move_through_messages_and_errors(page: Page, tmp_path: Path, tape: Path) -> None:
+    show(page, tape, tmp_path)
+    chosen = page.locator(".row.selected")
+    for key, place in [("j", 1), ("j", 2), ("k", 1), ("G", 18), ("g", 1), ("n", 7), ("n", 9), ("p", 7)]:
+        page.keyboard.press(key)
+        assert chosen.get_attribute("data-place") == f"1.{place}", key
+    page.keyboard.press("?")
+    assert page.locator("dialog").get_by_text("next and previous that needs a look").is_visible()
+    page.keyboard.press("Escape")
+    assert not page.locator("dialog").is_visible()
+    page.keyboard.press("Escape")
+    assert page.locator("#details").is_hidden()
+
+
+@pytest.mark.slow
+def test_the_address_keeps_the_state(page: Page, tmp_path: Path, tape: Path) -> None:
+    show(page, tape, tmp_path, q="tool:search", at="1.7")
+    page.keyboard.press("k")
+    page.wait_for_selector("[data-place='1.3'].selected")
+    page.reload()
+    page.wait_for_selector("[data-place='1.3'].selected")
+    assert (numbers(page), page.locator("#filter").input_value()) == ([3, 7], "tool:search")
+
+
+@pytest.mark.slow
+def test_a_range_of_the_waterfall_filters(page: Page, tmp_path: Path, tape: Path) -> None:
+    show(page, tape, tmp_path)
+    box = page.locator("#waterfall").bounding_box()
+    assert box
+    for at, act in [(box["width"] - 12, page.mouse.down), (box["width"] - 60, page.mouse.up)]:
+        page.mouse.move(box["x"] + at, box["y"] + 24, steps=4)
+        act()
+    page.wait_for_selector("#chips button")
+    assert numbers(page) == [8, 9]  # the call that was under way
+    page.locator("#chips button").click()
+    page.get_by_text("18 messages", exact=True).wait_for()
+
+
+@pytest.mark.slow
+def test_results_are_shown_as_what_they_are(page: Page, tmp_path: Path) -> None:
+    silence = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="
+    dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    content = [
+        {"type": "image", "data": dot, "mimeType": "image/png"},
+        {
+            "type": "audio",
+            "data": silence,
+            "mimeType": "audio/wav",
+        },
+        {"type": "text", "text": "# A title\n\n- one **bold**\n- [a link](https://example.com/x)"},
+        {"type": "resource", "resource": {"uri": "file:///a.txt", "text": "plain words"}},
+    ]
+    answer = message(id=1, result={"content": content, "structuredContent": {"degrees": 21}})
+    show(page, make(tmp_path / "tape.db", Frames().client(call(1, "x")).server(answer)), tmp_path, at="1.2")
+    page.wait_for_function("() => document.querySelector('#details img')?.naturalWidth === 1")
+    assert page.locator("#details audio").count() == 1
+    assert page.locator(".markdown h3").inner_text() == "A title"
+    assert page.locator(".markdown a").count() == 0
+    assert page.locator(".markdown").get_by_text("https://example.com/x").is_visible()
+    assert page.get_by_text("plain words").is_visible()
+    assert page.get_by_text("structured content").is_visible()
+
+
+@pytest.mark.slow
+def test_a_message_is_copied_in_several_ways(page: Page, tmp_path: Path, tape: Path) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    show(page, tape, tmp_path, at="1.3")
+    page.locator("#details article").nth(1).wait_for()
+    copied = {}
+    for way in ("message", "command", "Markdown", "curl"):
+        page.get_by_label("Copy as").select_option(way)
+        page.get_by_text("copied", exact=True).wait_for()
+        copied[way] = page.evaluate("navigator.clipboard.readText()")
+        page.evaluate("document.getElementById('live').textContent = ''")
+    request = call(2, "search", city="Bern").decode()
+    assert copied["message"] == request
+    assert copied["command"] == "mcp-tape show 'tape.db' --session 1 3"
+    assert f"```json\n{request}\n```" in copied["Markdown"] and "no such city" in copied["Markdown"]
+    assert shlex.split(copied["curl"])[-1] == request
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.locator("#details h2").get_by_text("initialize").wait_for()
+    page.keyboard.press("c")
+    page.get_by_text("copied", exact=True).wait_for()
+    assert json.loads(page.evaluate("navigator.clipboard.readText()"))["method"] == "initialize"
+
+
+@pytest.mark.slow
+def test_tools_surface_and_sessions(page: Page, tmp_path: Path) -> None:
+    listed = message(id=2, result={"tools": [{"name": "x", "description": "Does it", "inputSchema": {}}]})
+    talk = Frames().client(message(id=2, method="tools/list")).server(listed)
+    for number in range(10, 15):
+        talk.client(call(number, "x")).server(said(number, "y", isError=number == 10))
+    show(page, make(tmp_path / "tape.db", talk, talk), tmp_path)
+    page.get_by_role("tab", name="Tools").click()
+    first = page.locator("tbody tr").first
+    first.wait_for()
+    assert first.locator("th, td").all_text_contents()[:4] == ["→ tools/call x", "5", "1", "–"]
+    page.get_by_role("button", name="what").click()
+    assert page.locator("th[aria-sort]").inner_text() == "what ↓"
+    page.keyboard.press("3")
+    page.locator(".offer summary").click()
+    page.locator(".offer .name").get_by_text("inputSchema").wait_for()
+    page.keyboard.press("4")
+    page.locator("tbody tr").first.click()
+    page.wait_for_selector("[data-place='1.1']")
+    page.keyboard.press("2")
+    page.locator("tbody tr").first.click()
+    page.wait_for_function("() => document.getElementById('count').textContent === '10 of 12'")
+
+
+@pytest.mark.slow
+def test_only_rows_on_the_screen_are_in_the_document(page: Page, tmp_path: Path) -> None:
+    talk = Frames()
+    for number in range(1500):
+        talk.client(call(number, "x"), at=number).server(said(number, f"answer {number}"), at=number)
+    show(page, make(tmp_path / "tape.db", talk), tmp_path)
+    assert page.locator("#rows .row").count() < 100
+    page.keyboard.press("G")
+    page.locator("[data-place='1.3000']").get_by_text("answer 1499").wait_for()
+    assert page.locator("#rows .row").count() < 100

@@ -1,0 +1,19 @@
+"""The server of `mcp-tape mcp` over Streamable HTTP, as the conformance suite needs it: the same object.
+
+    python -m tests.servers.tapes PLACE...
+
+It prints its URL once it listens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from mcp_tape.agent.places import Places
+from mcp_tape.agent.server import build
+
+from .conformance import serve
+
+if __name__ == "__main__":
+    asyncio.run(serve(build(Places(sys.argv[1:])).streamable_http_app()))

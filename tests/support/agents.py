@@ -1,0 +1,66 @@
+"""An agent for the tests: the official SDK's client with `mcp-tape mcp` over stdio, and the tools called in place."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from mcp import Client, StdioServerParameters
+
+from mcp_tape.agent.answers import Answer
+from mcp_tape.agent.places import Call, Places
+from mcp_tape.agent.tools import named
+from tests.support.running import MCP_TAPE, WAIT
+
+MODES = ("auto", "legacy")
+SERVER = [*MCP_TAPE, "mcp"]
+
+
+def answer(tool: str, *places: object, **arguments: Any) -> Answer:
+    """What a tool answers, in this process."""
+    return named(tool).call(Call(Places([str(place) for place in places])), arguments)
+
+
+def pages(tool: str, *places: object, **arguments: Any) -> Iterator[Answer]:
+    """All answers to a call, read on to the end."""
+    cursor: dict[str, str] = {}
+    while True:
+        found = answer(tool, *places, **arguments, **cursor)
+        yield found
+        following = next_of(found)
+        if following is None:
+            return
+        assert following != cursor.get("cursor"), "it does not go on"
+        cursor = {"cursor": following}
+
+
+def next_of(found: Answer) -> str | None:
+    """The cursor that an answer ends with, as a model that only reads text would find it."""
+    *_, last = found.text.splitlines() or [""]
+    said = last.partition('[There is more: call again with "cursor": "')[2].removesuffix('"]') or None
+    if found.structured is not None:
+        assert found.structured["next_cursor"] == said
+    return said
+
+
+def text_of(found: Answer) -> str:
+    """The text of an answer, without the line that leads on."""
+    return found.text if next_of(found) is None else found.text.rpartition("\n")[0]
+
+
+def with_client(
+    work: Callable[[Client], Awaitable[Any]], *words: object, mode: str = "auto", command: Sequence[str] = SERVER,
+    cwd: Path | None = None,
+) -> Any:  # fmt: skip
+    """What comes of some work with a client of the SDK, within bounds."""
+    program, *options = [*command, *map(str, words)]
+    server = StdioServerParameters(command=program, args=options, env=dict(os.environ), cwd=cwd)
+
+    async def main() -> Any:
+        async with Client(server, mode=mode, read_timeout_seconds=WAIT) as client:
+            return await work(client)
+
+    return asyncio.run(asyncio.wait_for(main(), 2 * WAIT))

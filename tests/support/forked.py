@@ -1,0 +1,134 @@
+"""mcp-tape, forked from a process that has loaded it; see `tests/clients/nursery.py`.
+
+To start Python and to load mcp-tape takes a tenth of a second of computing, with HTTP or diff three tenths, and the
+tests do so some thousand times. A fork takes a hundredth. It is a process like any other: with its own number, streams,
+environment and directory; it is killed, waited for and looked at as they are. What a fork cannot show is how Python
+starts: the command line it was started with, variables that Python or the C library read then, memory.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import os
+import pkgutil
+import resource
+import select
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import mcp_tape
+from tests.support import warm
+
+MCP_TAPE = [sys.executable, "-m", "mcp_tape"]
+SCRIPT = [os.path.join(sysconfig.get_path("scripts"), "mcp-tape")]  # never forked: as users start it
+_HANDED_OVER = {"stdin", "stdout", "stderr", "bufsize", "cwd", "env"}  # all that a fork can be given
+_AT_START = ("PYTHON", "LC_", "LANG", "TZ", "LD_", "MALLOC_")  # variables that are read only then
+_NOT_OURS = (
+    "mcp_tape.__main__",
+    "mcp_tape.agent.server",
+    "mcp_tape.demo",
+    "mcp_tape.pytest_plugin",
+    "mcp_tape.testing",
+)
+_THEIRS = ("anyio._backends._asyncio", "uvicorn.protocols.http.h11_impl")  # what they load when they run
+
+
+def _limits() -> list[tuple[int, int]]:
+    return [resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")]
+
+
+_LIMITS = _limits()
+
+
+def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a command: as a fork, where it is mcp-tape and that makes no difference."""
+    return (Forked if can_fork(command, **options) else subprocess.Popen)(command, **options)
+
+
+def can_fork(command: Sequence[str], env: Mapping[str, str] | None = None, **options: Any) -> bool:
+    """Whether a fork of what is loaded is the same as the process that the command starts."""
+    environ = os.environ if env is None else env
+    return (
+        sys.platform == "linux"
+        and list(command[: len(MCP_TAPE)]) == MCP_TAPE
+        and all(isinstance(word, str) for word in command)
+        and options.keys() <= _HANDED_OVER
+        and _read_at_start(environ) == _read_at_start(os.environ)
+        and _limits() == _LIMITS
+        and "MCP_TAPE_RUN" in environ  # otherwise, its parent tells which run it belongs to
+    )
+
+
+def _read_at_start(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environ.items() if name.startswith(_AT_START)}
+
+
+class Forked(subprocess.Popen[bytes]):
+    """A process that is started by asking for it, and waited for by listening; all else is as it always is."""
+
+    def _execute_child(self, args: Sequence[str], *more: Any) -> None:  # type: ignore[override]
+        cwd, env = more[4:6]
+        ends = more[9:15]  # stdin, stdout, stderr: the end of a process and ours, each
+        wanted = {"arguments": args[1:], "environment": dict(env or os.environ), "directory": str(cwd or os.getcwd())}
+        text = json.dumps(wanted).encode()
+        streams = [own if theirs == -1 else theirs for own, theirs in enumerate((ends[0], ends[3], ends[5]))]
+        self._connection = socket.socket(socket.AF_UNIX)
+        self._connection.connect(_nursery())
+        socket.send_fds(self._connection, [len(text).to_bytes(4, "big")], streams)
+        self._connection.sendall(text)
+        self._close_pipe_fds(*ends)
+        pid = self._told()
+        assert pid, "no process was forked"
+        self.pid, self._child_created = pid, True
+
+    def _internal_poll(self, *_: Any, **__: Any) -> int | None:
+        return self._listen(0)
+
+    def _wait(self, timeout: float | None) -> int:
+        code = self._listen(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        return code
+
+    def _listen(self, timeout: float | None) -> int | None:
+        """Its exit code, if it ends in time."""
+        if self.returncode is None and select.select([self._connection], [], [], timeout)[0]:
+            with self._waitpid_lock:
+                if self.returncode is None:  # no other thread was faster
+                    code = self._told()
+                    self._connection.close()
+                    self.returncode = -signal.SIGKILL if code is None else code  # which goes when the nursery does
+        return self.returncode
+
+    def _told(self) -> int | None:
+        number = self._connection.recv(4, socket.MSG_WAITALL)
+        return int.from_bytes(number, "big", signed=True) if number else None
+
+
+@functools.cache
+def loaded() -> tuple[str, ...]:
+    """All that mcp-tape may load."""
+    found = pkgutil.walk_packages(mcp_tape.__path__, "mcp_tape.")
+    return (*(module.name for module in found if not module.name.startswith(_NOT_OURS)), *_THEIRS)
+
+
+def _nursery() -> str:
+    return warm.nursery(sys.executable, loaded())
+
+
+@functools.cache
+def scripts() -> str:
+    """A directory for PATH with an `mcp-tape` that is forked, for what others start."""
+    place = tempfile.TemporaryDirectory(prefix="warm-")
+    atexit.register(place.cleanup)
+    warm.script(Path(place.name), sys.executable, Path(*SCRIPT), loaded())
+    return place.name

@@ -1,0 +1,84 @@
+"""kill -9 at every step of what changes or replaces a file.
+
+A step is whatever is done to a file by Python, and every statement by which SQLite writes.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
+from typing import Any
+
+from mcp_tape import light
+from tests.support.warm import WAIT
+
+EVENTS = ("open", "os.mkdir", "os.rename", "os.remove", "os.chmod", "os.rmdir", "fcntl.flock", "sqlite3.connect")
+READS = ("SELECT", "PRAGMA page", "PRAGMA user_version", "PRAGMA application_id", "PRAGMA busy")
+MOST = 500  # steps; more are no small change
+Act = Callable[[str], object]
+# Forked from a process that has loaded this and nothing else: one that has collected all tests takes longer to copy.
+FORKS = multiprocessing.get_context("forkserver")
+_loaded: list[str] = []
+
+
+def fork_with(module: str) -> None:
+    """Let the process that forks have loaded a module, whose functions are what is killed."""
+    _loaded.append(module)
+    FORKS.set_forkserver_preload(_loaded)
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def stop_at(number: int, stop: Callable[[], None]) -> None:
+    """Do something at one of the steps that this process takes from now on."""
+    left = [number]
+
+    def step() -> None:
+        left[0] -= 1
+        if not left[0]:
+            stop()
+
+    class Watched(sqlite3.Connection):
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            cursor = super().execute(sql, *values)
+            if not sql.startswith(READS):
+                step()
+            return cursor
+
+        def executemany(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            cursor = super().executemany(sql, *values)
+            step()
+            return cursor
+
+        def backup(self, *words: Any, **more: Any) -> None:
+            super().backup(*words, **more)
+            step()
+
+    light.sqlite3.connect = partial(sqlite3.connect, factory=Watched)  # the one that cassettes are opened by
+    sys.addaudithook(lambda event, _: step() if event in EVENTS else None)
+
+
+def stopped(number: int, act: Act, path: str, stop: Callable[[], None]) -> None:
+    stop_at(number, stop)
+    act(path)
+
+
+def until_it_lives(act: Act, path: str) -> Iterator[bool]:
+    """Whether it was killed, at every step there is; the last time it comes to its end."""
+    for number in count(1):
+        assert number < MOST
+        process = FORKS.Process(target=stopped, args=(number, act, path, die))
+        process.start()
+        process.join(WAIT)
+        assert process.exitcode in (0, -signal.SIGKILL)
+        yield process.exitcode != 0
+        if not process.exitcode:
+            return

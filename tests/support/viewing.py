@@ -1,0 +1,35 @@
+"""The page of a cassette in a real browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from tests.support.reading import invoke
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+READY = "html[data-ready]"
+
+
+def exported(tape: Path, file: Path, *more: str) -> Path:
+    result = invoke("export", tape, "--format", "html", "-o", file, *more)
+    assert (result.exit_code, result.output) == (0, "")
+    return file
+
+
+def show(page: Page, tape: Path, directory: Path, **state: Any) -> None:
+    """Open the page of a cassette, in a state as it stands behind the # of its address."""
+    file = exported(tape, directory / f"{tape.stem}.html")
+    page.goto(f"{file.as_uri()}#{urlencode(state)}")
+    page.wait_for_selector(READY)
+
+
+def numbers(page: Page) -> list[int]:
+    """The numbers of the frames that the list shows."""
+    places = page.locator("#rows .row").evaluate_all(
+        "rows => rows.sort((a, b) => a.dataset.at - b.dataset.at).map(row => row.dataset.place)"
+    )
+    return [int(place.split(".")[1]) for place in places]

@@ -1,0 +1,47 @@
+"""The end of a tape of several servers: clients that stay, and what nobody asked for."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcp_tape.errors import CassetteError
+from mcp_tape.testing import recording
+from mcp_tape.testing.failures import Use
+from tests.support.running import WAIT, receive_line, started
+from tests.support.using import HELLO
+from tests.testing.servers.test_group import Place, ask
+
+
+@pytest.mark.parametrize("mode", ["once", "rewrite"])
+def test_a_client_that_stays_is_told_of_and_nothing_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setattr(recording, "_ENDING", 0.1)
+    place = Place(tmp_path)
+    tape = place.use(mode, "git", "time")
+    ask(tape["git"], "a")
+    with started(tape["time"].command) as client:
+        assert client.stdin and client.stdout
+        client.stdin.write(HELLO)
+        receive_line(client.stdout)
+        with pytest.raises(CassetteError, match="a client of 'time' is still connected; let clients leave"):
+            tape.finish(keep=True)
+        if sys.platform == "linux":
+            client.wait(WAIT)
+    assert not place.tape.exists()
+
+
+def test_requests_that_nobody_made_are_listed_with_their_server(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    with place.use("once", "git", "time") as tape:
+        ask(tape["git"], "a")
+        ask(tape["time"], "b")
+    with place.use("none", "git", "time") as tape:
+        ask(tape["git"], "a")
+        assert [what for _, _, what in Use(tape, "error", is_shared=False).left()] == [
+            "time: initialize",
+            "time: tools/call b",
+        ]

@@ -1,0 +1,56 @@
+"""Being a stdio server: answers come in the order of the requests, however these arrive and whenever they are read."""
+
+from __future__ import annotations
+
+import os
+import select
+from concurrent.futures import ThreadPoolExecutor
+from io import RawIOBase
+from pathlib import Path
+
+from mcp_tape.transports.stdio.serve import serve
+from tests.support.decks import Player, Said, make_cassette
+from tests.support.messages import call, lines, result, values
+from tests.support.running import WAIT
+
+_LONG = "x" * 8_000  # in an answer: a pipe takes few of them
+_AT_ONCE = 4_000  # bytes that come in one piece: https://man7.org/linux/man-pages/man7/pipe.7.html
+
+
+def test_half_a_request_stays_before_those_that_come_while_the_client_does_not_read(tmp_path: Path) -> None:
+    talk: list[Said] = []
+    for n in range(1_500):
+        talk += [("client", call(n, n=n)), ("server", result(n, [n, _LONG]))]
+    path = make_cassette(tmp_path / "tape.db", talk)
+    known, asked = 20, lines(*(text for side, text in talk if side == "client"))
+    first = lines(*(call(n, n=n) for n in range(known)))
+    half = asked[len(first) :].index(b"\n", _AT_ONCE // 2) + len(first) + 30  # within a line
+    (source, to), (back, target) = os.pipe(), os.pipe()
+    with ThreadPoolExecutor(2) as pool, open(to, "wb", buffering=0) as client, open(back, "rb") as answers:
+        served = pool.submit(_serve, path, source, target)
+        read = b""
+        for line in first.splitlines(keepends=True):  # until requests are known by their bytes
+            client.write(line)
+            read += answers.readline()
+        client.write(asked[len(first) : half])
+        assert select.select([answers], [], [], WAIT)[0]  # it was taken, and its answers are more than a pipe holds
+        pool.submit(_write_all, client, asked[half:]).result(WAIT)  # more than a pipe holds, so it was taken too
+        read += pool.submit(answers.read).result(WAIT)
+        assert served.result(WAIT) is None
+    assert [n for n, _ in values(read.decode().splitlines())] == list(range(1_500))
+
+
+def _write_all(client: RawIOBase, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[client.write(rest) or 0 :]
+    client.close()
+
+
+def _serve(path: Path, source: int, target: int) -> int | None:
+    player = Player(path)
+    try:
+        return serve(player.deck, source=source, target=target)
+    finally:
+        os.close(source)
+        os.close(target)

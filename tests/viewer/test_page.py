@@ -1,0 +1,89 @@
+"""The page as a file: its policy, what it is joined from, and what the command makes of a place to write to."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from mcp_tape.viewer import page
+from tests.support.reading import Frames, call, invoke, make
+
+
+@pytest.fixture
+def tape(tmp_path: Path) -> Path:
+    return make(tmp_path / "tape.db", Frames().client(call(1, "x")))
+
+
+def test_the_policy_allows_its_own_script_and_style_and_nothing_else(tape: Path, tmp_path: Path) -> None:
+    html = invoke("export", tape, "--format", "html").stdout
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', html)
+    assert policy
+    allowed = dict(rule.split(" ", 1) for rule in policy[1].split("; "))
+    inside = {name: re.search(rf"<{name}>(.*?)</{name}>", html, re.S) for name in ("script", "style")}
+    for name, found in inside.items():
+        assert found
+        assert allowed.pop(f"{name}-src") == f"'sha256-{b64encode(sha256(found[1].encode()).digest()).decode()}'"
+    none = "'none'"
+    expected = {"default-src": none, "img-src": "data:", "media-src": "data:", "base-uri": none, "form-action": none}
+    assert allowed == expected
+
+
+def test_a_page_that_is_served_may_ask_its_server_alone() -> None:
+    assert b"; connect-src 'self'\"" in b"".join(page.page([], may_ask=True))
+    assert b"connect-src" not in b"".join(page.page([]))
+
+
+def test_every_module_is_joined_and_none_is_imported() -> None:
+    script = page.script()
+    files = sorted(path.stem for path in Path(page.__file__).parent.glob("*.mjs"))
+    assert files == sorted(page.MODULES)
+    assert not re.search(r"^(?:import|export) ", script, re.M)
+    assert "innerHTML" not in script and "outerHTML" not in script and "insertAdjacentHTML" not in script
+
+
+def test_no_two_modules_give_the_same_name() -> None:
+    given = re.findall(r"^(?:const|let|class|function\*?|async function) (?:\{.*?\}|(\w+))", page.script(), re.M)
+    given += re.findall(r"^const .*?, (\w+) = [^\n]*;(?: //.*)?$", page.script(), re.M)
+    assert len(given) > 100
+    assert sorted(given) == sorted(set(given))
+
+
+def test_it_is_the_same_every_time(tape: Path) -> None:
+    first, second = (invoke("export", tape, "--format", "html").stdout for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize("form", ["jsonl", "md", "html"])
+def test_a_file_gets_what_stdout_would(tape: Path, tmp_path: Path, form: str) -> None:
+    file = tmp_path / "out"
+    file.write_text("before")
+    result = invoke("export", tape, "--format", form, "-o", file)
+    assert (result.exit_code, result.output) == (0, "")
+    assert file.read_bytes() == invoke("export", tape, "--format", form).stdout_bytes
+
+
+def test_a_cassette_is_never_written_over(tape: Path) -> None:
+    before = tape.read_bytes()
+    result = invoke("export", tape, "--format", "html", "-o", tape)
+    assert (result.exit_code, tape.read_bytes()) == (3, before)
+    assert "is a cassette, and stays one" in result.stderr
+
+
+def test_a_place_that_cannot_be_written_is_named(tape: Path, tmp_path: Path) -> None:
+    result = invoke("export", tape, "--format", "html", "-o", tmp_path / "none" / "x.html")
+    assert result.exit_code == 3 and "cannot write" in result.stderr
+
+
+def test_a_side_is_no_page(tape: Path) -> None:
+    result = invoke("export", tape, "--format", "html", "--side", "client")
+    assert result.exit_code == 2 and "--filter from:client" in result.stderr
+
+
+def test_its_files_are_small_enough_to_read() -> None:
+    for path in Path(page.__file__).parent.glob("*"):
+        if path.is_file():
+            assert len(path.read_text("utf-8").splitlines()) <= 400

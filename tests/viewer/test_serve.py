@@ -1,0 +1,109 @@
+"""The server of the page: who is refused, what the rest gets, and what is saved."""
+
+from __future__ import annotations
+
+import json
+import threading
+import zlib
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+from mcp_tape.cassette.reader import Cassette
+from mcp_tape.viewer.serve import Viewer
+from tests.support.reading import Frames, Recording, call, make, message, said
+from tests.support.running import WAIT
+
+TALK = Frames().client(call(1, "a")).server(said(1, "x")).client(call(2, "b")).server(said(2, "y"))
+
+
+@pytest.fixture
+def viewer(tmp_path: Path) -> Iterator[Viewer]:
+    with Viewer(str(make(tmp_path / "tape.db", TALK)), lambda text: None) as served:
+        thread = threading.Thread(target=served.serve_forever)
+        thread.start()
+        yield served
+        served.shutdown()
+        thread.join(WAIT)
+
+
+def ask(viewer: Viewer, place: str = "", verb: str = "GET", body: bytes = b"", **headers: str) -> tuple[int, bytes]:
+    """Status and body. A place that begins with / is a whole path."""
+    connection = HTTPConnection("127.0.0.1", viewer.server_port, timeout=WAIT)
+    path = place if place.startswith("/") else f"/{viewer.token}/{place}"
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request(verb, path, body, named)
+    answer = connection.getresponse()
+    found = answer.status, answer.read()
+    connection.close()
+    return found
+
+
+def test_it_listens_on_this_machine_alone(viewer: Viewer) -> None:
+    assert viewer.server_address[0] == "127.0.0.1"
+    assert viewer.server_port != 0 and len(viewer.token) >= 32
+
+
+def test_strangers_are_refused(viewer: Viewer) -> None:
+    here = f"127.0.0.1:{viewer.server_port}"
+    assert ask(viewer)[0] == 200
+    assert ask(viewer, Origin=f"http://{here}")[0] == 200
+    assert ask(viewer, Host="evil.example")[0] == 421
+    assert ask(viewer, Host=f"localhost.evil.example:{viewer.server_port}")[0] == 421
+    assert ask(viewer, Origin="https://evil.example")[0] == 403
+    assert ask(viewer, Origin="null")[0] == 403
+    assert ask(viewer, Sec_Fetch_Site="cross-site")[0] == 403
+    assert ask(viewer, Sec_Fetch_Site="same-site")[0] == 403
+    for path in ("/", "/updates", f"/{viewer.token[:-1]}/", f"/{viewer.token}x/updates", "//", "/%00/"):
+        assert ask(viewer, path)[0] == 404, path
+    assert ask(viewer, "/x/save", "POST", b"{}")[0] == 404
+    assert ask(viewer, "", "DELETE")[0] == 501
+
+
+@pytest.mark.parametrize("place", ["nothing", "block/9", "block/", "block/../updates", "updates/", "../etc/passwd"])
+def test_what_is_not_there_is_not_found(viewer: Viewer, place: str) -> None:
+    assert ask(viewer, place)[0] == 404
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"x":[1]}', b'{"1":1}', b"\xff", b'{"1":[[]]}'])
+def test_what_cannot_be_saved_is_refused(viewer: Viewer, body: bytes) -> None:
+    assert ask(viewer, "save", "POST", body)[0] == 400
+
+
+def test_updates_continue(viewer: Viewer, tmp_path: Path) -> None:
+    status, body = ask(viewer, "updates?from=0")
+    first = json.loads(body)
+    assert (status, first["more"], len(first["updates"])) == (200, False, 1)
+    assert first["updates"][0]["blocks"] == [4]
+    texts = zlib.decompress(ask(viewer, "block/0")[1]).partition(b"\n")[2]
+    assert texts == b"".join(frame.text for frame in TALK)
+    place = f"updates?from=1&generation={first['generation']}"
+    assert json.loads(ask(viewer, place)[1])["updates"] == []
+    recording = Recording(tmp_path / "tape.db")
+    recording.write(Frames().client(call(1, "late")))
+    (update,) = json.loads(ask(viewer, place)[1])["updates"]
+    assert update["rows"]["session"] == [2] and "late" in update["words"]
+    assert [facts["open"] for facts in update["sessions"]] == [True]
+    recording.end()
+    (update,) = json.loads(ask(viewer, place.replace("1", "2", 1))[1])["updates"]
+    assert [(facts["id"], facts["open"]) for facts in update["sessions"]] == [(2, False)]
+
+
+def test_another_recording_in_its_place_begins_anew(viewer: Viewer, tmp_path: Path) -> None:
+    before = json.loads(ask(viewer, "updates?from=0")[1])
+    make(tmp_path / "new.db", Frames().client(message(id=1, method="ping"))).replace(tmp_path / "tape.db")
+    after = json.loads(ask(viewer, f"updates?from=1&generation={before['generation']}")[1])
+    assert after["generation"] != before["generation"]
+    assert after["updates"][0]["blocks"] == [1]
+
+
+def test_frames_are_saved_as_a_cassette(viewer: Viewer, tmp_path: Path) -> None:
+    status, body = ask(viewer, "save", "POST", b'{"1":[3,4]}')
+    assert status == 200
+    saved = tmp_path / "saved.db"
+    saved.write_bytes(body)
+    with Cassette(saved) as cassette:
+        assert [frame.text for frame in cassette.frames(1)] == [frame.text for frame in TALK[2:]]
+        assert [one.name for one in cassette.exchanges(1)] == ["b"]
