@@ -124,8 +124,8 @@ class Http:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request is without its answer."""
-        return bool(self._unanswered)
+        """Whether a request is without its answer, or an answer has not been received yet."""
+        return bool(self._unanswered) or not self._inbox.empty()  # an answer is put in before its request is dropped
 
     @property
     def ended(self) -> Ended | None:
@@ -267,12 +267,13 @@ class Http:
         return incoming
 
     def _put(self, text: bytes, waiting: set[str]) -> None:
-        for message in frames.parse(text)[1]:
-            if message.kind == "response":
-                waiting.discard(message.rpc_id or "")
-                self._unanswered.discard(message.rpc_id or "")
-                self._learn(message.body)
+        answers = [message for message in frames.parse(text)[1] if message.kind == "response"]
+        for message in answers:
+            self._learn(message.body)
         self._inbox.put(text)
+        for message in answers:
+            waiting.discard(message.rpc_id or "")
+            self._unanswered.discard(message.rpc_id or "")
 
     def _learn(self, body: dict[str, Any]) -> None:
         """Learn what the headers of later requests have to repeat."""
@@ -291,18 +292,18 @@ class Http:
         if any(message.rpc_id in waiting for message in messages):
             self._put(body, waiting)
             return
-        self._unanswered -= waiting
         for rpc_id in waiting:
             what = f"HTTP status {status}", body[:1000].decode("utf-8", "replace")
             own = rewrite.error_response(rpc_id, protocol.SERVER_ERROR, *what)
             self._inbox.put(rewrite.refusal(body, rpc_id) if messages else own)
+        self._unanswered -= waiting
 
     def _make_up(self, waiting: set[str], reason: str) -> None:
         """Answer requests that will get no answer with an error."""
-        self._unanswered -= waiting
         for rpc_id in waiting:
             self.made_up[rpc_id] = reason
             self._inbox.put(rewrite.error_response(rpc_id, protocol.SERVER_ERROR, reason))
+        self._unanswered -= waiting
 
     async def _leave(self) -> None:
         for task in list(self._tasks):

@@ -12,10 +12,11 @@ from mcp_tape.transports.http.upstream import Mark, origin_of
 from tests.end_to_end.use.test_use_url import taped
 from tests.end_to_end.verify.test_http import small
 from tests.servers.minting import Mint
-from tests.support.http import LAST, Message, Upstream, Wire, answer, begin, chunk
+from tests.support.http import LAST, Message, Script, Upstream, Wire, answer, begin, chunk
 from tests.support.http_facts import cassette
 from tests.support.live import INITIALIZE, Vcr, old_client, posted, serving
 from tests.support.messages import call
+from tests.support.running import WAIT, until
 from tests.support.verifying import Client, command, writing
 
 SECRET = ("X-Api-Key", "qZ8vT3nLw5XyR2pK")
@@ -136,6 +137,16 @@ def test_a_live_server_beside_a_tape_with_an_endpoint_elsewhere_leaves_no_call_u
                 told = next(heard)
     assert "error" in told and f"wants messages at another server, {endpoint}" in vcr.stderr
     assert {request.target for request in upstream.requests} == {"/sse"}
+
+
+@pytest.mark.parametrize("script", [small, lambda request, wire: wire.close()], ids=["answered", "broken-off"])
+def test_a_request_is_waited_for_until_its_answer_has_been_received(script: Script) -> None:
+    with Upstream(script) as upstream, Http(upstream.url, listen=False) as connection:
+        connection.send(call(1, "b").encode())
+        until(lambda: not connection._unanswered, "the answer is there")
+        assert connection.is_waiting
+        assert connection.receive(WAIT) is not None
+        assert not connection.is_waiting
 
 
 @pytest.mark.parametrize("retry", ["²", "-1", "9" * 5_000, "soon", ""])
