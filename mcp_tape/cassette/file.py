@@ -97,16 +97,21 @@ def at_once(db: sqlite3.Connection) -> sqlite3.Connection:
 
 
 def switch_to_wal(db: sqlite3.Connection) -> bool:
-    """Return whether it succeeded: readers and writers need not wait for each other then."""
+    """Return whether it succeeded: readers and writers need not wait for each other, and nobody can switch it back."""
     for _ in range(100):
         try:
-            return bool(db.execute("PRAGMA journal_mode = WAL").fetchone()[0] == "wal")
+            if db.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+                return False
+            # SQLite locks the file at the first look at it. Before that, a reader may have tidied it up again.
+            db.execute("SELECT 1 FROM sqlite_master").fetchone()
+            if db.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
+                return True
         except sqlite3.OperationalError as error:
             if not is_locked(error):
                 return False
-        # A change of mode does not wait for others, as a transaction does.
-        db.execute("BEGIN EXCLUSIVE")
-        db.execute("COMMIT")
+            # A change of mode does not wait for others, as a transaction does.
+            db.execute("BEGIN EXCLUSIVE")
+            db.execute("COMMIT")
     return False
 
 

@@ -242,7 +242,7 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 def still_open(db: sqlite3.Connection) -> set[int]:
     """Sessions that somebody may be recording: none of a copy, which is made where nobody uses the cassette."""
-    if db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+    if not file.may_be_recorded(db):
         return set()
     return {number for (number,) in db.execute("SELECT id FROM sessions WHERE ended_at IS NULL")}
 
@@ -317,19 +317,18 @@ def _connected(path: str, check: Check, claim: Check) -> Iterator[sqlite3.Connec
 def _hold(db: sqlite3.Connection, path: str) -> None:
     """Keep everybody else from writing to the cassette while this is connected."""
     file.settle(db)
-    if file.header_says_wal(path):
-        raise InUseError(path)
     try:
         db.execute("BEGIN IMMEDIATE")
     except sqlite3.OperationalError as error:
         raise (InUseError(path) if file.is_locked(error) else error) from None
+    if file.may_be_recorded(db):  # looked at only now: until it was locked, a recorder could still have begun
+        raise InUseError(path)
 
 
 def _share(db: sqlite3.Connection, path: str) -> None:
     """Keep everybody else from making the cassette anew while this is connected."""
     if not file.switch_to_wal(db):
         raise InUseError(path)
-    db.execute("SELECT 1 FROM sessions").fetchone()
 
 
 @contextmanager

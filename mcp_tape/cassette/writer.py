@@ -187,10 +187,9 @@ class Writer:
                 f"{path} has an older schema; bring it up to date first: mcp-tape migrate {pasted(path)}"
             )
         db.execute(f"PRAGMA cache_size = -{_CACHE}")
-        if file.switch_to_wal(db):
+        if file.switch_to_wal(db):  # from now on, nobody can make it anew under us
             db.execute("PRAGMA synchronous = NORMAL")
             db.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
-            db.execute("SELECT 1 FROM sessions").fetchone()  # from the first look on, nobody can make it anew under us
             return None
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA journal_mode = TRUNCATE")

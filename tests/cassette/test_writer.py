@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.cassette.file import connect, switch_to_wal
+from mcp_tape.cassette.file import connect, header_says_wal, recover, switch_to_wal
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.writer import mark_incomplete
 from mcp_tape.errors import CassetteError
@@ -166,6 +166,22 @@ def test_a_writer_that_starts_while_another_writes_waits_for_it(tmp_path: Path) 
         other.execute("COMMIT")
         thread.join(WAIT)
     assert switched == [True]
+
+
+def test_who_tidies_up_while_a_writer_starts_is_in_nobodys_way(tmp_path: Path) -> None:
+    path = written(tmp_path / "tape.db")
+    tidied = []
+
+    def tidy_once(statement: str) -> None:
+        if statement.startswith("SELECT") and not tidied:  # the mode has changed, and nothing is locked yet
+            tidied.append(statement)
+            recover(str(path))
+
+    with contextlib.closing(connect(str(path))) as db:
+        db.set_trace_callback(tidy_once)
+        assert switch_to_wal(db) and tidied
+        recover(str(path))
+        assert header_says_wal(str(path))  # it could not be switched back: the writer has it open
 
 
 def test_a_session_that_is_not_whole_says_why(tmp_path: Path) -> None:
