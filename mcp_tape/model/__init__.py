@@ -5,5 +5,6 @@ Pure: values in, values out. Knows nothing of cassettes, nor of how findings are
     cost.py         definitions and results as models get them; bytes, and tokens by a rule of thumb
     texts.py        what a schema says beside what it asserts
     steering.py     texts that give a model orders, or make it carry data out
-    characters.py   characters that nobody sees, and names that look like others
+    characters.py   characters that nobody sees
+    lookalikes.py   names that look like others
 """

@@ -1,14 +1,10 @@
-"""Characters that a model reads and nobody sees, and names that look like others.
-
-Lookalikes are found without a library: by compatibility forms (NFKC), by scripts that are mixed within one name, and by
-a short table of letters that look the same. https://www.unicode.org/reports/tr39/ has all of it.
-"""
+"""Characters that a model reads and nobody sees."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 _ZERO = "\u200b\u2060-\u2064\ufeff\u180e\u115f\u1160\u3164\uffa0"  # zero width, and letters without a shape
 _JOINERS = "\u200c\u200d"  # needed within Persian, Indic scripts and emoji
@@ -26,17 +22,15 @@ _ODD_ZERO = re.compile(f"(?!\\A)[{_ZERO}]|(?<=[A-Za-z0-9])[{_JOINERS}]|[{_JOINER
 _DIRECTION = re.compile(f"[{_DIRECTIONS}]")
 _MOST_SHOWN = 60
 
-# Scripts that are written together, and with Latin: https://www.unicode.org/reports/tr39/#Restriction_Level_Detection
-_TOGETHER = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"})
-_SHAPES = str.maketrans(
-    "аеорсухіјѕһԁԛԝвкмнтАВЕКМНОРСТУХІЈЅαοντυρΑΒΕΖΗΙΚΜΝΟΡΤΥΧ01|Iɡı",
-    "aeopcyxijshdqwbkmhtABEKMHOPCTYXIJSaovtupABEZHIKMNOPTYXOlllgi",
-)
+
+def seen(text: str) -> str:
+    """A text without what nobody sees."""
+    return text if text.isascii() else _ANY.sub("", text)
 
 
 def visible(text: str) -> str:
     """A text in plain letters: without what nobody sees, and in compatibility form."""
-    return text if text.isascii() else unicodedata.normalize("NFKC", _ANY.sub("", text))
+    return unicodedata.normalize("NFKC", seen(text))
 
 
 def hidden(text: str, *, strict: bool) -> Iterator[str]:
@@ -64,33 +58,3 @@ def _name(character: str) -> str:
 
 def _is_right_to_left(text: str) -> bool:
     return any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text)
-
-
-# -- names
-
-
-def disguised(name: str) -> str | None:
-    """Why a name looks like another, in words; None where it does not."""
-    if name.isascii():
-        return None
-    plain = unicodedata.normalize("NFKC", name)
-    if plain != unicodedata.normalize("NFC", name):
-        return f"looks like {plain!r}, in other characters"
-    scripts = {unicodedata.name(letter, "").partition(" ")[0] for letter in name if letter.isalpha()} - _TOGETHER
-    if len(scripts) > 1:
-        return f"mixes the scripts {' and '.join(sorted(script.capitalize() for script in scripts))}"
-    return None
-
-
-def spelled(name: str) -> str:
-    """A name, with what is not ASCII as escapes where it looks like another one."""
-    return name.encode("ascii", "backslashreplace").decode() if disguised(name) else name
-
-
-def alike(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Pairs of different names of one list that look the same, the second being the later one."""
-    seen: dict[str, str] = {}
-    for name in names:
-        first = seen.setdefault(visible(name).translate(_SHAPES), name)
-        if first != name:
-            yield first, name

@@ -9,12 +9,13 @@ https://owasp.org/www-project-top-10-for-large-language-model-applications/ (LLM
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ..wire import protocol
 from ..wire.jsontext import Path
-from .characters import alike, disguised, hidden, visible
+from .characters import hidden, visible
+from .lookalikes import alike, disguised
 
 ORDERS, HIDDEN, DISGUISED, LEAKS = (
     "text-steers-model", "text-has-hidden-characters", "name-looks-like-another", "text-carries-data-out",
@@ -143,9 +144,14 @@ def _in_value(value: Any, path: Path, *, strict: bool) -> Iterator[Suspicion]:
             waiting += [((*at, number), inner) for number, inner in reversed([*enumerate(value)])]
         elif isinstance(value, dict):
             if strict and at[-1:] == ("properties",):
-                reasons = ((name, disguised(name)) for name in value)
-                yield from (Suspicion(DISGUISED, (*at, name), f"{name!r} {why}") for name, why in reasons if why)
+                yield from (Suspicion(DISGUISED, (*at, name), f"{name!r} {why}") for name, why in _of_names(value))
             waiting += [((*at, name), inner) for name, inner in reversed(value.items()) if name not in _NOT_READ]
+
+
+def _of_names(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The names that look like others, each with why."""
+    yield from ((name, why) for name in names if (why := disguised(name)))
+    yield from ((name, f"looks like {first!r}") for first, name in alike(names))
 
 
 def _in_text(text: str, path: Path, strict: bool) -> Iterator[Suspicion]:

@@ -1,10 +1,10 @@
-"""Characters that nobody sees, and names that look like others."""
+"""Characters that nobody sees."""
 
 from __future__ import annotations
 
 import pytest
 
-from mcp_tape.model.characters import alike, disguised, hidden, visible
+from mcp_tape.model.characters import hidden, visible
 
 SCOTLAND = "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in "gbsct") + "\U000e007f"
 OBEY = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
@@ -49,28 +49,6 @@ def test_in_definitions_one_is_enough(text: str) -> None:
 )
 def test_characters_with_a_reason_stay_unsuspected(text: str) -> None:
     assert [*hidden(text, strict=True)] == []
-
-
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("r\u0435ad_file", "mixes the scripts Cyrillic and Latin"),
-        ("\uff52ead", "looks like 'read'"),
-        ("\U0001d42bead", "looks like 'read'"),
-    ],
-)
-def test_a_disguised_name_is_told(name: str, why: str) -> None:
-    assert (disguised(name) or "").startswith(why)
-
-
-@pytest.mark.parametrize("name", ["read_file", "größe", "cafe\u0301", "読む_file", "файл", "δ", "file_2"])
-def test_an_honest_name_is_not_suspected(name: str) -> None:
-    assert disguised(name) is None
-
-
-def test_names_that_look_alike_are_paired() -> None:
-    assert [*alike(["сору", "list", "copy", "1ist", "list"])] == [("сору", "copy"), ("list", "1ist")]
-    assert [*alike(["Search", "search", "get_a", "get_b"])] == []
 
 
 def test_what_is_visible_is_what_a_model_reads() -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ...model.characters import spelled
+from ...model.lookalikes import spelled
 from ...wire import jsontext, protocol
 from ..changes import ABSENT, NOTHING, SERVER, Difference, Found, Subject, of
 from ..rules import Level

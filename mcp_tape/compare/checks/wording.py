@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from ...model import steering
-from ...model.characters import alike
 from ...model.cost import Cost, cost, definition, definitions
+from ...model.lookalikes import alike
 from ...model.steering import Suspicion
 from ...model.texts import texts
 from ...wire.jsontext import Path
@@ -27,8 +27,9 @@ def compare_wording(kind: str, old: Items, new: Items) -> Iterator[Found]:
         before = old.get(key)
         if item != before:
             yield from of(Subject(kind, key), _suspected(steering.in_item(before), steering.in_item(item)))
-    for first, name in sorted(set(alike(_names(new))) - set(alike(_names(old)))):
-        key = next(key for key, item in new.items() if item.get("name") == name)
+    known = _names(old)
+    for first, name in sorted(set(alike([*known, *_names(new)])) - set(alike(known))):
+        key = next((key for key, item in new.items() if item.get("name") == name), name)
         why = f"{name!r} looks like {first!r}"
         yield Subject(kind, key), Difference(steering.DISGUISED, ("name",), ABSENT, why)
 

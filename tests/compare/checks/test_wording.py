@@ -71,6 +71,11 @@ CASES = [
     Case("name-looks-like-another", tools(tool("read")), tools(tool("read"), tool("r\u0435ad")), True),
     Case("name-looks-like-another", tools(tool("l1st")), tools(tool("l1st"), tool("list")), False),
     Case("name-looks-like-another", tools(tool("list")), tools(tool("list"), tool("1ist")), True),
+    Case("name-looks-like-another", tools(tool("copy")), tools(tool("\u0441\u043e\u0440\u0443")), True),  # in its place
+    Case("name-looks-like-another", tools(tool("modem")), tools(tool("modern")), True),
+    Case("name-looks-like-another", tools(tool("lists")), tools(tool("list")), False),
+    Case("name-looks-like-another", taking({"properties": {"id1": {}}}),
+         taking({"properties": {"id1": {}, "idl": {}}}), True),
     Case("text-carries-data-out", described("Adds."), described(LINK), True),
     Case("text-carries-data-out", described("Adds."), described("See ![x](https://a.example/p?q=1)."), False),
     Case("definitions-grew", described("Adds."), described("Adds. " * 100), True),
