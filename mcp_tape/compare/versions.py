@@ -9,7 +9,7 @@ from ..cassette.reader import Cassette
 from ..replay.selection import select
 from ..wire import protocol
 from .changes import SERVER, Found, of
-from .checks.evidence import with_evidence
+from .checks.evidence import Evidence
 from .checks.resources_prompts import compare_prompts, compare_resources, compare_templates
 from .checks.server import compare_server, compare_version_numbers
 from .checks.skills import compare_skills
@@ -70,12 +70,13 @@ def compare(
 ) -> Comparison:
     """Compare two versions. `more`: differences that were found by other means."""
     found, unknown, compared = list(more), list[Unknown](), dict[str, int]()
+    evidence = Evidence(old.recording)
     if "surface" in parts:
-        found += with_evidence(_surface(old, new), old.recording)
+        found += evidence.on_surface(_surface(old, new))
         unknown += _unknown(old, new)
         compared |= {kind.what: len(old.surface.lists[kind.method].items) for kind in _known(old, new)}
     if "calls" in parts:
-        calls, number = _calls(old, new, settings)
+        calls, number = _calls(old, new, settings, evidence)
         found += calls
         compared["calls"] = number
         unknown += _uncalled(old, new, parts)
@@ -131,12 +132,12 @@ def _repeated(kind: protocol.Kind, old: Version, new: Version) -> Iterator[Unkno
                 yield Unknown(kind.what, why, side == "NEW")
 
 
-def _calls(old: Version, new: Version, settings: Settings) -> tuple[list[Found], int]:
+def _calls(old: Version, new: Version, settings: Settings, evidence: Evidence) -> tuple[list[Found], int]:
     from .checks.calls import Calls
 
     if old.recording is None or new.recording is None:
         return [], 0
-    calls = Calls(old.recording, new.recording, (old.surface, new.surface))
+    calls = Calls(old.recording, new.recording, (old.surface, new.surface), evidence)
     number = sum(pair.old.method not in SURFACE for pair in calls.alignment.pairs)
     return list(calls.compare(settings.slower_than)), number
 

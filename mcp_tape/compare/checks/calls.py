@@ -19,6 +19,8 @@ from ..recording import Recording
 from ..rules import Level
 from ..surface import LISTS, SURFACE, Surface
 from .answers import compare_answers, compare_caching, compare_envelopes
+from .evidence import Evidence
+from .json_values import SHAPE
 from .server_requests import compare_questions
 from .wording import compare_results
 
@@ -42,11 +44,12 @@ _MADE_UP = "*"
 
 
 class Calls:
-    """Compares two recordings. `surfaces` have the schemas that results must fit."""
+    """Compares two recordings. `surfaces` have the schemas that results must fit; `evidence` is what the old client
+    relied on."""
 
-    def __init__(self, old: Recording, new: Recording, surfaces: tuple[Surface, Surface]) -> None:
+    def __init__(self, old: Recording, new: Recording, surfaces: tuple[Surface, Surface], evidence: Evidence) -> None:
         self._old, self._new = old, new
-        self._surfaces = surfaces
+        self._surfaces, self._evidence = surfaces, evidence
         self.alignment = align(old, new, _compared(old), _compared(new))
         self._by_title: dict[str, list[Pair]] = defaultdict(list)
         for pair in self.alignment.pairs:
@@ -94,6 +97,7 @@ class Calls:
         yield from of(Subject("call", title), compare_envelopes(old, new))
         if method not in SURFACE:
             found = compare_answers(method, pair.old.name, old, new, partial(self._bound.same, title))
+            found = self._evidence.on_answers(found, pair.old, old, new)
             yield from self._promised(pair, found, new)
             yield from of(Subject("call", title), compare_results(old, new))
         elif method in LISTS:
@@ -115,11 +119,11 @@ class Calls:
 
     def _promised(self, pair: Pair, found: Iterator[Found], new: Any) -> Iterator[Found]:
         """Lower the level where a member went that the old output schema calls optional, or leaves out: nobody may rely
-        on it."""
+        on it, and nobody is known to."""
         schema = _output_schema(self._surfaces[0], pair.old.name) if pair.old.method == protocol.CALL else None
         fits: bool | None = None
         for subject, one in found:
-            if schema is not None and one.rule == "call-structured-shape-changed" and one.level != "info":
+            if schema is not None and one.rule == SHAPE and one.level not in ("info", "error"):
                 from .output_schema import covers, leaves_out, violations
 
                 fits = not any(violations(schema, new)) if fits is None else fits

@@ -1,41 +1,144 @@
-"""Evidence: what the recorded calls say about a difference of the surface. Where the tape knows, it decides."""
+"""Evidence: what the calls of the old recording say about a difference. Where the tape knows, it decides."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
-from ...wire import protocol
+from ...cassette.query.calls import Asked, place_of
+from ...wire import jsontext, protocol
+from ...wire.jsonpath import path_text
 from ...wire.jsontext import Path
-from ..changes import Difference, Found, Subject
+from ..changes import ABSENT, Difference, Found
+from ..minted.binding import general
+from ..minted.spots import Spot, read
+from ..minted.uses import Key, Said, uses
 from ..recording import Recording
+from ..rules import Level
+from .json_values import SHAPE, compare_shapes
 
-_LOST = "input-property-removed"
+_ARGUMENT_LOST = "input-property-removed"
+_TEXT = "call-text-changed"
+_MEMBER_LOST = "output-optional-property-removed"
+_OF_TYPE = {"output-became-nullable", "output-type-changed", "output-type-widened"}  # at the keyword
+_RESULT_CHANGED = {
+    _MEMBER_LOST,
+    "output-required-property-removed",
+    "output-property-became-optional",
+    *_OF_TYPE,
+}
 _AROUND = ("anyOf", "oneOf", "allOf")  # and a number: the value is the same
+_STRUCTURED = ("result", "structuredContent")
+_GIVEN, _USED = "a recorded call used it", "a later call used it"
 
 
-def with_evidence(found: Iterable[Found], old: Recording | None) -> Iterator[Found]:
-    """Raise the level of an argument that is gone, and that the recorded client has used."""
-    given: dict[str, list[Any]] | None = None
-    for subject, one in found:
-        if one.rule == _LOST and one.level == "warn" and old is not None:
-            given = _arguments(old) if given is None else given
-            if _is_used(subject, one, given):
-                one = one._replace(level="error", note=f"{one.note}; a recorded call used it")
-        yield subject, one
+class Evidence:
+    """What the client of a recording relied on: the arguments that it gave, and what it took from results."""
+
+    def __init__(self, old: Recording | None) -> None:
+        self._old = old
+
+    def on_surface(self, found: Iterable[Found]) -> Iterator[Found]:
+        """Raise the level of an argument that is gone, and of a member of results, if the recorded client used it."""
+        for subject, one in found:
+            lost = one.rule == _ARGUMENT_LOST and one.level == "warn"
+            known = self._given if lost else self._taken if one.rule in _RESULT_CHANGED else {}
+            place = one.path[1:-1] if one.rule in _OF_TYPE else one.path[1:]
+            used = any(reaches(value, place) for value in known.get(subject.name, ()))
+            if used:
+                level: Level | None = "error" if lost or one.rule == _MEMBER_LOST else one.level
+                one = _raised(one, _GIVEN if lost else _USED, level)
+            yield subject, one
+
+    def on_answers(self, found: Iterable[Found], asked: Asked, old: Any, new: Any) -> Iterator[Found]:
+        """Raise the level of what an answer has lost, if a later call used it."""
+        for subject, one in found:
+            if one.rule == SHAPE and one.before is not ABSENT and one.level != "info":
+                spots = [spot for spot in self._used_of(asked) if _is_below(spot.paths[0], one.path)]
+                # What may be null now may be there all the same.
+                if spots and (one.level is None or any(read(spot, old, new) is None for spot in spots)):
+                    one = _raised(one, _USED)
+            elif one.rule == _TEXT:
+                inner = [spot.paths[1] for spot in self._used_of(asked) if spot.paths[:1] == (one.path,) != spot.paths]
+                if lost := next(_lost_in_json(one, inner), None):
+                    one = _raised(one, f"{path_text(lost.path)}: {lost.note}; {_USED}")
+            yield subject, one
+
+    @cached_property
+    def _given(self) -> dict[str, list[Any]]:
+        """The arguments of all recorded calls, by tool."""
+        found: dict[str, list[Any]] = {}
+        for asked in self._asked():
+            if asked.method == protocol.CALL and asked.name and self._old:
+                found.setdefault(asked.name, []).append(protocol.member(self._old.params(asked), "arguments"))
+        return found
+
+    @cached_property
+    def _taken(self) -> dict[str, list[Any]]:
+        """What later calls have taken from structured results, by tool."""
+        found: dict[str, list[Any]] = {}
+        for asked in self._asked() if self._used else ():
+            paths = {spot.paths[0] for spot in self._used_of(asked)}
+            taken = [_holding(path[2:]) for path in paths if path[:2] == _STRUCTURED]
+            found.setdefault(asked.name or "", []).extend(taken)
+        return found
+
+    def _used_of(self, asked: Asked) -> list[Spot]:
+        return self._used.get(_answer_of(asked), [])
+
+    @cached_property
+    def _used(self) -> dict[Key, list[Spot]]:
+        """By answer, the spots of values that later requests have. Words of running text may be anywhere in it."""
+        found: dict[Key, list[Spot]] = {}
+        for own in uses(self._said).values():
+            for key, spot in (source for use in own for source in use.spots):
+                if spot.words is None:
+                    found.setdefault(key, []).append(spot)
+        return found
+
+    def _asked(self) -> Iterable[Asked]:
+        return self._old.asked() if self._old else ()
+
+    def _said(self) -> Iterator[Said]:
+        """Requests and answers in the order in which they were sent."""
+        rows = [(key, one, key == place_of(one)) for one in self._asked() for key in (place_of(one), _answer_of(one))]
+        for key, one, is_request in sorted(rows, key=lambda row: row[0]):
+            if self._old and is_request:
+                yield Said(key, "client", "request", one.method, {"params": self._old.params(one)})
+            elif self._old and isinstance(body := self._old.answer(one), dict):
+                yield Said(key, "server", "response", None, body)
 
 
-def _is_used(subject: Subject, lost: Difference, given: dict[str, list[Any]]) -> bool:
-    return any(reaches(arguments, lost.path[1:]) for arguments in given.get(subject.name, ()))
+def _answer_of(asked: Asked) -> Key:
+    return asked.session, -1 if asked.answer_seq is None else asked.answer_seq, asked.answer_part or 0
 
 
-def _arguments(recording: Recording) -> dict[str, list[Any]]:
-    """The arguments of all recorded calls, by tool."""
-    found: dict[str, list[Any]] = {}
-    for asked in recording.asked():
-        if asked.method == protocol.CALL and asked.name:
-            found.setdefault(asked.name, []).append(protocol.member(recording.params(asked), "arguments"))
-    return found
+def _raised(one: Difference, why: str, level: Level | None = "error") -> Difference:
+    return one._replace(level=level, note="; ".join(filter(None, (one.note, why))))
+
+
+def _lost_in_json(changed: Difference, used: list[Path]) -> Iterator[Difference]:
+    """What a text of JSON has lost of the places that were used."""
+    try:
+        old, new = (jsontext.loads(text) for text in (changed.before, changed.after)) if used else (None, None)
+    except (ValueError, RecursionError):
+        return  # who can read that is no program
+    for one in compare_shapes(old, new, ()):
+        if one.before is not ABSENT and one.level is None and any(_is_below(path, one.path) for path in used):
+            yield one
+
+
+def _is_below(path: Path, place: Path) -> bool:
+    return general(path)[: len(place)] == place
+
+
+def _holding(path: Path) -> Any:
+    """A value that has something at a path, and nothing else."""
+    value: Any = 0
+    for step in reversed(path):
+        value = [value] if isinstance(step, int) else {step: value}
+    return value
 
 
 def reaches(value: Any, path: Path) -> bool:

@@ -16,7 +16,7 @@ from ..changes import ABSENT, Difference
 from ..minted.binding import general_name, made_up_in
 from ..rules import Level
 
-_SHAPE = "call-structured-shape-changed"
+SHAPE = "call-structured-shape-changed"
 _VALUE = "call-structured-value-changed"
 _DEEPEST = 40  # levels that are looked at one by one; deepdiff recurses several times for each
 _NUMBERED = re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{4,}(?![0-9A-Za-z])|\d+|\*")  # what may be made up in a name
@@ -37,10 +37,10 @@ def compare_shapes(old: Any, new: Any, root: Path) -> Iterator[Difference]:
             yield from _types(kinds, after[path], (*root, *path))
         elif _is_lost(path, before, after):
             level: Level | None = "info" if path[:-1] in keyed else None
-            yield Difference(_SHAPE, (*root, *path), _name(kinds), ABSENT, f"{_name(kinds)} is gone", level)
+            yield Difference(SHAPE, (*root, *path), _name(kinds), ABSENT, f"{_name(kinds)} is gone", level)
     for path, kinds in after.items():
         if path not in before and not _is_made_up(path) and "object" in before.get(path[:-1], ()):
-            yield Difference(_SHAPE, (*root, *path), ABSENT, _name(kinds), f"new: {_name(kinds)}", "info")
+            yield Difference(SHAPE, (*root, *path), ABSENT, _name(kinds), f"new: {_name(kinds)}", "info")
 
 
 def under_old_names(old: Any, new: Any, left: int = _DEEPEST) -> Any:
@@ -108,7 +108,7 @@ def _types(old: Counter[str], new: Counter[str], path: Path) -> Iterator[Differe
     if come and set(old) != {"null"}:
         # That something can be null may have been so all the time.
         level: Level | None = "warn" if come == {"null"} else None
-        yield Difference(_SHAPE, path, _name(old), _name(new), f"{_name(old)} → {_name(new)}", level)
+        yield Difference(SHAPE, path, _name(old), _name(new), f"{_name(old)} → {_name(new)}", level)
 
 
 def _name(kinds: Counter[str]) -> str:
