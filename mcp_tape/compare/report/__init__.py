@@ -9,6 +9,7 @@ Every form ends with a line break. Only text cuts long values, in the middle, an
     junit          XML, for CI
     sarif          for code scanning
     github         workflow commands, for GitHub Actions
+    groups         equal changes of several subjects, told once
     before_after   the two values of a change, as few lines
     wording        the words that all forms share
 """

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..changes import Change
 from ..judging import Comparison, Unknown
 from . import wording
 from .before_after import PLENTY, rows
+from .groups import Group, grouped, others, title
 from .wording import View, clip
 
 _COMMANDS = {"error": "error", "warn": "warning", "info": "notice"}
@@ -22,7 +22,7 @@ def report(comparison: Comparison, view: View) -> list[str]:
     """Commands, the worst first: GitHub shows ten of a kind, so the summary comes before all other notices."""
     summary = _command("notice", wording.headline(comparison), "\n".join(_summary(comparison, view)), view)
     lines = [*(_unknown(entry, view) for entry in comparison.unknown), summary]
-    lines += [_annotation(change, view) for change in comparison.changes]
+    lines += [_annotation(group, view) for group in grouped(comparison.changes)]
     return sorted(lines, key=lambda line: _ORDER.index(line[:5]))
 
 
@@ -31,12 +31,13 @@ def _unknown(entry: Unknown, view: View) -> str:
     return _command("error" if entry.grave else "warning", title, clip(entry.why, _LONGEST), view)
 
 
-def _annotation(change: Change, view: View) -> str:
-    title = f"{change.rule}: {wording.subject(change)}{wording.times(change)}"
+def _annotation(group: Group, view: View) -> str:
+    change = group[0]
+    headline = f"{change.rule}: {title(group)}{wording.times(change)}"
     where = ": ".join(filter(None, (wording.place(change, _LONGEST), clip(change.note, _LONGEST))))
     accept = f"Accept it: echo {change.fingerprint} >> {view.ignore_file}" if wording.may_be_accepted(change) else ""
-    said = [where, *map(str, rows(change, PLENTY)), accept]
-    return _command(_COMMANDS[change.level], title, "\n".join(filter(None, said)), view)
+    said = [where, *map(str, rows(change, PLENTY)), *(f"The same in {other}" for other in others(group)), accept]
+    return _command(_COMMANDS[change.level], headline, "\n".join(filter(None, said)), view)
 
 
 def _summary(comparison: Comparison, view: View) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The report as JUnit's XML, for CI: a test case per subject."""
+"""The report as JUnit's XML, for CI: a test case per subject, and one for each change that several of them share."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from html import escape
 from itertools import groupby
 from typing import NamedTuple
 
-from ..changes import Change
 from ..judging import Comparison, LeftOut, Unknown
 from . import wording
 from .before_after import PLENTY, rows
+from .groups import Group, grouped, others, title
 from .wording import View, clip
 
 _LONGEST = PLENTY.width  # a cut value cannot be judged
@@ -77,28 +77,38 @@ def _unplayed(kind: str, entry: Unknown | LeftOut) -> _Case:
 
 def _subjects(comparison: Comparison, view: View) -> Iterator[_Case]:
     failing = {change.fingerprint for change in comparison.at_least(view.fail_on)} if view.fail_on else set()
-    changes = sorted(comparison.changes, key=lambda change: change.subject)
-    for subject, group in groupby(changes, key=lambda change: change.subject):
-        mine = list(group)
-        failed = [change for change in mine if change.fingerprint in failing]
-        passed = [change for change in mine if change.fingerprint not in failing]
-        inside = list(map(_failure, failed))
-        if passed:
-            inside.append(f"      <system-out>{escape(chr(10).join(map(_body, passed)))}</system-out>")
-        name = clip(subject.name, _LONGEST) or subject.kind
-        yield _Case(subject.kind, name, "failure" if failed else "", tuple(inside))
+    groups = grouped(comparison.changes)
+    alone = sorted((group for group in groups if not group[1:]), key=lambda group: group[0].subject)
+    for subject, several in groupby(alone, key=lambda group: group[0].subject):
+        yield _judged(subject.kind, clip(subject.name, _LONGEST) or subject.kind, list(several), failing)
+    for group in groups:
+        if group[1:]:
+            name = " ".join(filter(None, (title(group), wording.place(group[0], _LONGEST))))
+            yield _judged(group[0].rule, name, [group], failing)
 
 
-def _failure(change: Change) -> str:
+def _judged(kind: str, name: str, groups: list[Group], failing: set[str]) -> _Case:
+    failed = [group for group in groups if group[0].fingerprint in failing]
+    passed = [group for group in groups if group[0].fingerprint not in failing]
+    inside = list(map(_failure, failed))
+    if passed:
+        inside.append(f"      <system-out>{escape(chr(10).join(map(_body, passed)))}</system-out>")
+    return _Case(kind, name, "failure" if failed else "", tuple(inside))
+
+
+def _failure(group: Group) -> str:
+    change = group[0]
     said = wording.place(change, _LONGEST), clip(change.note, _LONGEST)
     message = escape(" ".join(filter(None, (f"[{change.rule}]", *said))))
-    return f'      <failure type="{change.rule}" message="{message}">{escape(_body(change))}</failure>'
+    return f'      <failure type="{change.rule}" message="{message}">{escape(_body(group))}</failure>'
 
 
-def _body(change: Change) -> str:
+def _body(group: Group) -> str:
+    change = group[0]
     head = f"{change.level} [{change.rule}]  {wording.subject(change)}  {change.fingerprint}{wording.times(change)}"
     where = "   ".join(filter(None, (wording.place(change, _LONGEST), clip(change.note, _LONGEST))))
-    return "\n".join(filter(None, (head, where, *map(str, rows(change, PLENTY)))))
+    same = (f"the same in {other}" for other in others(group))
+    return "\n".join(filter(None, (head, where, *map(str, rows(change, PLENTY)), *same)))
 
 
 def _summary(comparison: Comparison) -> Iterator[str]:

@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 
-from ..changes import Change, canonical
+from ..changes import canonical
 from ..judging import Comparison
 from ..rules import Level
 from . import wording
 from .before_after import WHOLE, Cut, one_line, rows
+from .groups import Group, grouped, others
 from .wording import View, clip
 
 _CUT = Cut(40, 300)  # of what is too long for a comment
@@ -27,12 +28,13 @@ _TAME = re.compile(r"(?:[^\W_]|[ ,;()'→×-])+")  # no markup, link, mention or
 
 def report(comparison: Comparison, view: View) -> list[str]:
     top, end = list(_top(comparison)), list(_end(comparison, view))
-    blocks = [(change.level, "\n".join(_block(change))) for change in comparison.changes]
+    groups = grouped(comparison.changes)
+    blocks = [(group[0].level, "\n".join(_block(group))) for group in groups]
     room = _ROOM - sum(map(len, top + end))
     fitting = _fitting([text for _, text in blocks], room)
     lines = [*top, *_levels(comparison, blocks[:fitting])]
-    if fitting < len(blocks):
-        lines += ["", f"… and {wording.count(len(blocks) - fitting, 'change')} more than fit here."]
+    if more := sum(map(len, groups[fitting:])):
+        lines += ["", f"… and {wording.count(more, 'change')} more than fit here."]
     return [*lines, *end]
 
 
@@ -59,7 +61,8 @@ def _levels(comparison: Comparison, blocks: list[tuple[Level, str]]) -> Iterator
         yield from (text for _, text in group)
 
 
-def _block(change: Change) -> Iterator[str]:
+def _block(group: Group) -> Iterator[str]:
+    change = group[0]
     yield f"- **{change.rule}** {_code(wording.subject(change))} · `{change.fingerprint}`{wording.times(change)}"
     said = [_code(place) if (place := wording.place(change, _LONGEST)) else "", _said(change.note)]
     value = one_line(change)
@@ -68,16 +71,18 @@ def _block(change: Change) -> Iterator[str]:
     if where:
         yield f"  <br>{where}"
     if not short and canonical(change.before) != canonical(change.after):
-        yield from (f"  {line}".rstrip() for line in _folded(change))
+        lines = [str(row) for row in rows(change, WHOLE)]
+        if sum(map(len, lines)) > _LARGEST:
+            lines = [str(row) for row in rows(change, _CUT)]
+        yield from _folded("before and after", "diff", lines)
+    if same := others(group):
+        yield from _folded(f"the same in {len(same)} more", "text", same)
 
 
-def _folded(change: Change) -> Iterator[str]:
-    lines = [str(row) for row in rows(change, WHOLE)]
-    if sum(map(len, lines)) > _LARGEST:
-        lines = [str(row) for row in rows(change, _CUT)]
+def _folded(summary: str, kind: str, lines: list[str]) -> Iterator[str]:
     fence = "`" * max(3, 1 + _longest_run("\n".join(lines)))
-    yield from ("<details><summary>before and after</summary>", "", f"{fence}diff")
-    yield from (*lines, fence, "", "</details>")
+    folded = (f"<details><summary>{summary}</summary>", "", f"{fence}{kind}", *lines, fence, "", "</details>")
+    yield from (f"  {line}".rstrip() for line in folded)
 
 
 def _end(comparison: Comparison, view: View) -> Iterator[str]:

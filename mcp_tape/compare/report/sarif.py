@@ -12,6 +12,7 @@ from ..judging import Comparison, Unknown
 from ..rules import RULES
 from . import wording
 from .before_after import PLENTY, rows
+from .groups import Group, grouped, others
 from .wording import View, clip
 
 _LEVELS = {"error": "error", "warn": "warning", "info": "note"}
@@ -42,9 +43,9 @@ def _rule(name: str) -> dict[str, Any]:
 def _results(comparison: Comparison, view: View) -> Iterator[dict[str, Any]]:
     file = wording.file_of(comparison, view)
     yield from (_unknown(entry, file) for entry in comparison.unknown)
-    yield from (_result(change, file) for change in comparison.changes)
-    for change in comparison.ignored:
-        yield _result(change, file) | {"suppressions": [{"kind": "external"}]}
+    yield from (_result(group, file) for group in grouped(comparison.changes))
+    for group in grouped(comparison.ignored):
+        yield _result(group, file) | {"suppressions": [{"kind": "external"}]}
 
 
 def _unknown(entry: Unknown, file: str) -> dict[str, Any]:
@@ -53,17 +54,23 @@ def _unknown(entry: Unknown, file: str) -> dict[str, Any]:
     return {"ruleId": "unknown", "level": level, "message": {"text": said}, "locations": _locations(file, entry.what)}
 
 
-def _result(change: Change, file: str) -> dict[str, Any]:
+def _result(group: Group, file: str) -> dict[str, Any]:
+    change = group[0]
     place = wording.place(change, PLENTY.width)
     head = " ".join(filter(None, (wording.subject(change), place, clip(change.note, PLENTY.width))))
-    said = "\n".join([head, *map(str, rows(change, PLENTY))])
+    said = "\n".join([head, *map(str, rows(change, PLENTY)), *(f"The same in {other}" for other in others(group))])
+    several = {"occurrenceCount": len(group)} if group[1:] else {}
     return {
         "ruleId": change.rule,
         "level": _LEVELS[change.level],
         "message": {"text": said},
-        "locations": _locations(file, f"{wording.subject(change)} {place}".rstrip()),
+        "locations": [location for one in group for location in _locations(file, _where(one))],
         "partialFingerprints": {_PRINT: change.fingerprint},
-    }
+    } | several
+
+
+def _where(change: Change) -> str:
+    return f"{wording.subject(change)} {wording.place(change, PLENTY.width)}".rstrip()
 
 
 def _locations(file: str, name: str) -> list[dict[str, Any]]:

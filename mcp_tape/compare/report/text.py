@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from ...wire.jsontext import compact
-from ..changes import ABSENT, Change, canonical
+from ..changes import ABSENT, Change
 from ..judging import Comparison
 from ..rules import LEVELS
 from . import wording
 from .before_after import WHOLE, Cut, is_text, one_line, rows
+from .groups import Group, grouped, others
 from .wording import View, clip
 
 _INDENT = " " * 8
 _NARROWEST = 40
 _MOST_LINES = 12
-_SEVERAL = 3  # from which on equal changes are one group
 _MOST_NAMED = 3
 _SHORT = 200  # characters of two values on one line
 _MOST_ALIKE = 50  # of a tool that always fails, one need not read a thousand calls
@@ -51,36 +51,22 @@ def listing(comparison: Comparison, view: View) -> Iterator[str]:
     yield from top(comparison, view)
     changes = comparison.at_least(view.level)
     columns = _columns(changes, view.width)
-    several = {} if view.full else _of_several(changes)
-    told = [change for change in changes if several.get(change.fingerprint, [change])[0] is change]
-    for _, group in groupby(told, key=lambda change: (change.level, change.rule, change.subject)):
-        alike = list(group)
-        for change in alike[:_MOST_ALIKE]:
-            yield from block(change, view, columns)
-            yield from _others(several.get(change.fingerprint, []), view)
+    groups = [(change,) for change in changes] if view.full else grouped(changes)
+    for _, several in groupby(groups, key=lambda group: (group[0].level, group[0].rule, group[0].subject)):
+        alike = list(several)
+        for group in alike[:_MOST_ALIKE]:
+            yield from block(group[0], view, columns)
+            yield from _others(group)
         if len(alike) > _MOST_ALIKE:
             yield f"{_INDENT}and {len(alike) - _MOST_ALIKE} more like these; to see all: --format json"
 
 
-def _of_several(changes: tuple[Change, ...]) -> dict[str, list[Change]]:
-    """Changes that are the same in several subjects, by the fingerprint of each; calls are each of their own."""
-    groups: dict[tuple[str | bytes, ...], list[Change]] = {}
-    for change in changes:
-        if change.subject.kind not in ("call", "server") and change.path != "$":
-            keyword = change.path.rpartition(".")[2]
-            key = (change.level, change.rule, keyword, change.note, canonical(change.before), canonical(change.after))
-            groups.setdefault(key, []).append(change)
-    several = [group for group in groups.values() if len(group) >= _SEVERAL]
-    return {change.fingerprint: group for group in several for change in group}
-
-
-def _others(group: list[Change], view: View) -> Iterator[str]:
+def _others(group: Group) -> Iterator[str]:
     """The other subjects of the same change, each with its fingerprint."""
-    names = [f"{wording.subject(change)} {change.fingerprint}" for change in group[1:]]
-    shown = ", ".join(names[:_MOST_NAMED])
+    names = others(group, _NARROWEST)
     if names:
         more = f" and {len(names) - _MOST_NAMED} more; to see all: --full" if len(names) > _MOST_NAMED else ""
-        yield f"{_INDENT}the same in {shown}{more}"
+        yield f"{_INDENT}the same in {', '.join(names[:_MOST_NAMED])}{more}"
 
 
 def _columns(changes: tuple[Change, ...], width: int) -> tuple[int, int]:
