@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.demo import client
-from tests.support.running import MCP_TAPE, python, run
+from tests.support.running import MCP_TAPE, python, run, sessions
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_the_demo_shows_a_call_progress_a_server_request_and_an_error(shown: str
 def test_the_demo_replays_the_session_without_a_server(shown: str) -> None:
     replay = step(shown, "2. Replay")
     assert "no server is running" in replay
-    assert "$ mcp-tape replay weather.db\nmcp-tape: 4 played, 0 missed" in replay
+    assert "$ mcp-tape replay tape.db\nmcp-tape: 4 played, 0 missed" in replay
     assert "the same 4 answers" in replay
     assert "Sunny, 21 °C." in replay
 
@@ -50,13 +50,13 @@ def test_the_demo_replays_the_session_without_a_server(shown: str) -> None:
 def test_the_demo_shows_a_miss_as_a_person_sees_it(shown: str) -> None:
     miss = step(shown, "3. Miss")
     assert '$.params.arguments.city  recorded "Bern", live "Basel"' in miss
-    assert "mcp-tape use weather.db --mode new_episodes" in miss
+    assert "mcp-tape use tape.db --mode new_episodes" in miss
     assert miss.endswith("The client got error -32010, and mcp-tape exits with 1.")
 
 
 def test_the_demo_finds_a_breaking_change_in_the_servers_next_version(shown: str) -> None:
     found = step(shown, "4. Diff")
-    assert "$ mcp-tape breaking weather.db next.db\n3 changes: 2 error, 1 info        demo-weather 1.0 → 1.1" in found
+    assert "$ mcp-tape breaking tape.db next.db\n3 changes: 2 error, 1 info        demo-weather 1.0 → 1.1" in found
     assert "new required property (integer)" in found
     assert found.endswith("mcp-tape exits with 1: such a release would not pass CI.")
 
@@ -80,6 +80,32 @@ def test_the_demos_own_lines_fit_a_small_terminal(shown: str) -> None:
 def test_the_demo_leaves_nothing_behind(tmp_path: Path) -> None:
     demo(tmp_path)
     assert os.listdir(tmp_path) == []
+
+
+def test_the_demo_keeps_its_cassettes_where_it_is_told_to(tmp_path: Path) -> None:
+    place = tmp_path / "new" / "place"
+    done = run([*MCP_TAPE, "demo", "-o", str(place)])
+    assert done.returncode == 0, done.stderr
+    assert sorted(os.listdir(place)) == ["next.db", "tape.db"]
+    assert f"tape.db and next.db are in {place}.".encode() in done.stdout
+    for name, version in (("tape.db", "1.0"), ("next.db", "1.1")):
+        (session,) = sessions(place / name)
+        assert (session.server_version, session.incomplete) == (version, None)
+
+
+@pytest.mark.parametrize("name", ["tape.db", "next.db"])
+def test_the_demo_records_over_nothing(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"mine")
+    done = run([*MCP_TAPE, "demo", "-o", str(tmp_path)])
+    assert done.returncode == 2 and f"there is a {name} in {tmp_path} already".encode() in done.stderr
+    assert os.listdir(tmp_path) == [name] and (tmp_path / name).read_bytes() == b"mine"
+
+
+def test_the_demo_says_where_it_cannot_write(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = run([*MCP_TAPE, "demo", "-o", str(tmp_path / "file" / "below")])
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert b"cannot write to" in done.stderr and b"Not a directory" in done.stderr
 
 
 def test_the_demos_server_and_client_also_talk_directly() -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 
 import click
 
 from ...demo import client
-from ...errors import ServerError
+from ...errors import CassetteError, ServerError
 from ..output import echo
 
 _MODULE = [sys.executable, "-m", "mcp_tape"]
 _SERVER = [sys.executable, "-m", "mcp_tape.demo.server"]
+_CASSETTES = ("tape.db", "next.db")
 _NEXT = """\
   mcp-tape record -o my.db -- YOUR-SERVER   put it before the server's command
   mcp-tape show my.db                       what was said
@@ -22,37 +25,58 @@ _NEXT = """\
   mcp-tape verify my.db -- YOUR-SERVER      does it still answer like that?"""
 
 
-@click.command("demo", epilog="\b\nExample:\n  mcp-tape demo")
-def command() -> None:
+@click.command("demo", epilog="\b\nExamples:\n  mcp-tape demo\n  mcp-tape demo -o .")
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    help=f"Keep {' and '.join(_CASSETTES)} here, to try the examples of the manual with.",
+)
+def command(output: str | None) -> None:
     """Record a small session, replay it, ask for something that is not on the tape, and find a breaking change.
 
     Everything is real and local: a bundled client talks to a bundled server through the recorder, to the tape
     alone, and to the server's next version, in a temporary directory.
     """
-    with tempfile.TemporaryDirectory(prefix="mcp-tape-demo-") as directory:
+    with _kept(output) if output else tempfile.TemporaryDirectory(prefix="mcp-tape-demo-") as directory:
         _replay(directory, _record(directory))
         _miss(directory)
         _diff(directory)
+    if output:
+        _step(f"{' and '.join(_CASSETTES)} are in {output}.")
     _step("Now your own server. Type:")
     click.echo(_NEXT)
+
+
+@contextlib.contextmanager
+def _kept(directory: str) -> Iterator[str]:
+    """A directory for new cassettes: none is recorded over."""
+    for name in _CASSETTES:
+        if os.path.lexists(os.path.join(directory, name)):
+            raise click.UsageError(f"there is a {name} in {directory} already; give another directory")
+    try:
+        os.makedirs(directory, exist_ok=True)
+    except OSError as error:
+        raise CassetteError(f"cannot write to {directory}: {error.strerror}") from None
+    yield directory
 
 
 def _record(directory: str) -> list[client.Answer]:
     from .show import show
 
     _step("1. Record. A client talks to a weather server, mcp-tape stands between them.")
-    click.echo("$ mcp-tape record -o weather.db -- python -m mcp_tape.demo.server")
-    answers = _play(["record", "-o", "weather.db", "--", *_SERVER], directory, client.REQUESTS).answers
+    click.echo("$ mcp-tape record -o tape.db -- python -m mcp_tape.demo.server")
+    answers = _play(["record", "-o", "tape.db", "--", *_SERVER], directory, client.REQUESTS).answers
     _step("What they said: → is the client, ← the server, ! an error.")
-    click.echo("$ mcp-tape show weather.db")
-    show(os.path.join(directory, "weather.db"), None, False)
+    click.echo("$ mcp-tape show tape.db")
+    show(os.path.join(directory, "tape.db"), None, False)
     return answers
 
 
 def _replay(directory: str, recorded: list[client.Answer]) -> None:
     _step("2. Replay. The same client, the tape alone: no server is running.")
-    click.echo("$ mcp-tape replay weather.db")
-    answers = _play(["replay", "weather.db"], directory, client.REQUESTS).answers
+    click.echo("$ mcp-tape replay tape.db")
+    answers = _play(["replay", "tape.db"], directory, client.REQUESTS).answers
     if answers != recorded:
         raise ServerError("the replay did not answer as recorded; its stderr above should say why")
     click.echo(f"The client got the same {len(answers)} answers. Tomorrow in Bern: {client.forecast(answers[2])}")
@@ -60,8 +84,8 @@ def _replay(directory: str, recorded: list[client.Answer]) -> None:
 
 def _miss(directory: str) -> None:
     _step("3. Miss. It asks for Basel, and only Bern is on the tape.")
-    click.echo("$ mcp-tape replay weather.db")
-    answers, code = _play(["replay", "weather.db"], directory, client.ELSEWHERE)
+    click.echo("$ mcp-tape replay tape.db")
+    answers, code = _play(["replay", "tape.db"], directory, client.ELSEWHERE)
     click.echo(f"The client got error {answers[-1]['error']['code']}, and mcp-tape exits with {code}.")
 
 
@@ -71,8 +95,8 @@ def _diff(directory: str) -> None:
     _step("4. Diff. The server's next version is out. Does it break its clients?")
     click.echo("$ mcp-tape record -o next.db -- python -m mcp_tape.demo.server next")
     _play(["record", "-o", "next.db", "--", *_SERVER, "next"], directory, client.REQUESTS)
-    click.echo("$ mcp-tape breaking weather.db next.db")
-    done = subprocess.run([*_MODULE, "breaking", "weather.db", "next.db"], cwd=directory, check=False)
+    click.echo("$ mcp-tape breaking tape.db next.db")
+    done = subprocess.run([*_MODULE, "breaking", "tape.db", "next.db"], cwd=directory, check=False)
     click.echo(f"mcp-tape exits with {done.returncode}: such a release would not pass CI.")
 
 
