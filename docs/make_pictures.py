@@ -1,4 +1,4 @@
-"""Make the pictures of the manual, from a real recording in a real browser: `python docs/make_pictures.py`."""
+"""Make all pictures of the manual, from real runs in a terminal and a browser: `python docs/make_pictures.py`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import tempfile
 from pathlib import Path
 from shutil import which
 from urllib.parse import urlencode
+
+from make_terminals import pictures
 
 from mcp_tape.cassette.query.filters import EVERYTHING
 from mcp_tape.cassette.reader import Cassette
@@ -27,6 +29,12 @@ SETTLED = """() => [...document.images].every((image) => image.complete)
 
 
 def main() -> None:
+    for name, picture in pictures():
+        (DOCS / "pictures" / f"{name}.svg").write_text(picture, "utf-8")
+    of_the_viewer()
+
+
+def of_the_viewer() -> None:
     from playwright.sync_api import sync_playwright
 
     program = which("chromium") or which("chromium-browser") or which("google-chrome")
