@@ -15,7 +15,7 @@ from ..wire.frames import Frame, Message, Numbers
 from ..wire.ledger import Ledger
 from . import file as database
 from .batch import Batch
-from .reader import Session
+from .schema import Session
 from .writer import Writer
 
 _BATCH_FRAMES, _BATCH_BYTES = 1_000, 4 << 20
@@ -27,7 +27,8 @@ _GIVEN = (("protocol_version",), ("client_name", "client_version"), ("server_nam
 class Builder:
     """Writes sessions, one after the other, onto a cassette that is not there yet."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str | None) -> None:
+        """Without a path, it is in memory: `connection` leads to it."""
         self._writer = Writer(path)
         self._row: dict[str, Any] = {}
         self._open = False
@@ -86,6 +87,10 @@ class Builder:
         if not isinstance(row["target"], str):  # a text stays as it is, so that it comes back as it went
             row["target"] = jsontext.dumps(row["target"])
         self._writer.finish(self._number, row | given)
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        return self._writer.connection
 
     def close(self) -> None:
         self._writer.close()

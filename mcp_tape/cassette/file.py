@@ -46,6 +46,11 @@ def connect(path: str) -> sqlite3.Connection:
     return db
 
 
+def in_memory() -> sqlite3.Connection:
+    """A database without a file."""
+    return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+
+
 def connect_to_read(path: str) -> sqlite3.Connection:
     """Open read-only. A stranger's file needs a `guard`, too."""
     return _connected(path, "ro")

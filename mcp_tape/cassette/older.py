@@ -6,9 +6,11 @@ cassette is never changed where it stands: it is made anew in a file beside it, 
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from . import file, schema
@@ -35,6 +37,16 @@ _AGAIN = "WITH again AS (SELECT answers FROM old.messages WHERE session = ? AND 
 _FRAMES = """SELECT seq, at, sender, channel, kind, CAST(coalesce(text, '') AS BLOB), CAST(eol AS BLOB),
     CAST(head AS BLOB), redactions FROM old.frames WHERE session = ? ORDER BY seq"""
 _KEYS = "SELECT seq, part, key FROM old.messages WHERE session = ? AND key IS NOT NULL"
+
+
+def copied(path: str, name: str) -> TemporaryDirectory[str]:
+    """Make a copy with today's schema, to read: `cassette.db` in a directory of its own. Errors call it by `name`."""
+    with closing(file.connect_to_read(path)) as db:
+        file.guard(db)
+        file.check(db, name)
+    place = TemporaryDirectory(prefix="mcp-tape-")
+    convert(path, os.path.join(place.name, "cassette.db"))
+    return place
 
 
 def convert(path: str, to: str) -> None:

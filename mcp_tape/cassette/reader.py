@@ -17,6 +17,7 @@ from ..wire import jsontext
 from ..wire.frames import Exchange, Frame
 from . import file, functions, journals, schema
 from .file import OddRowError
+from .schema import Session as Session
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -37,29 +38,6 @@ _UNREADABLE = (sqlite3.Error, OverflowError)  # the latter of a number beyond SQ
 
 class EmptyError(CassetteError):
     """Nothing was ever recorded into the file; not even its tables are there."""
-
-
-class Session(NamedTuple):
-    """One recorded connection: a row of `sessions`."""
-
-    id: int
-    started_at: str
-    ended_at: str | None
-    transport: str
-    target: str
-    protocol_version: str | None
-    client_name: str | None
-    client_version: str | None
-    server_name: str | None
-    server_version: str | None
-    exit_code: int | None
-    recorder: str
-    note: str | None
-    extends: int | None
-    run: str | None
-    label: str | None
-    incomplete: str | None
-    key_version: int
 
 
 class MessageRow(NamedTuple):
@@ -168,9 +146,13 @@ class Cassette:
         self.label = label
         self._copy: TemporaryDirectory[str] | None = None
         self.is_older = False  # and read as one of today, in a copy
-        _check_readable(self.path, self.path)
+        self.lost: tuple[str, ...] = ()  # of what it says, as its form has no place for it
+        self._database: str | None = self.path  # the SQLite file; none where it is in memory
         try:
+            _check_readable(self.path, self.path)
             self._db = self._open()
+        except schema.NoDatabaseError as error:
+            self._db = self._read(error)
         except sqlite3.Error as error:
             self._drop_copy()
             raise self._unreadable(error) from None
@@ -194,7 +176,11 @@ class Cassette:
     @property
     def source(self) -> str:
         """The file that is read: the cassette or a copy of it."""
-        return os.path.join(self._copy.name, "cassette.db") if self._copy else self.path
+        if self._database is None and self._copy is None:
+            from .text import opening
+
+            self._copy = opening.copied(self._db)
+        return os.path.join(self._copy.name, "cassette.db") if self._copy else self._database or self.path
 
     def sessions(self) -> list[Session]:
         return list(self.each_session())
@@ -306,6 +292,15 @@ class Cassette:
             db.close()
         return self._connect()[0]
 
+    def _read(self, error: CassetteError) -> sqlite3.Connection:
+        """Read what is no SQLite, such as JSON lines, into memory."""
+        from .text import opening  # only where there is such a file
+
+        self._database = None
+        db, self.lost = opening.read(self.path, self.label, error)
+        functions.add_to(db)
+        return db
+
     def _connect(self) -> tuple[sqlite3.Connection, bool]:
         """Return a connection, and whether all messages are there."""
         db = file.connect_to_read(self.source)
@@ -349,20 +344,12 @@ class Cassette:
 
     def _convert(self) -> None:
         """Read an older cassette as one of today, in a copy."""
-        from contextlib import closing
-        from tempfile import TemporaryDirectory
-
         from . import older
 
-        with closing(file.connect_to_read(self.source)) as db:
-            file.guard(db)
-            file.check(db, self.path)
         self.is_older = True
-        was, before = self.source, self._copy
-        self._copy = TemporaryDirectory(prefix="mcp-tape-")
-        older.convert(was, self.source)
-        if before is not None:
-            before.cleanup()
+        converted = older.copied(self.source, self.path)
+        self._drop_copy()
+        self._copy = converted
 
     def _drop_copy(self) -> None:
         if self._copy:

@@ -10,6 +10,7 @@ import os
 import stat
 
 from ..errors import CassetteError
+from ..light import NamedTuple
 
 APPLICATION_ID = 0x4D435054  # "MCPT"
 VERSION = 2
@@ -150,6 +151,29 @@ STATEMENTS = frozenset(statement.strip() for statement in SCHEMA.split(";\n"))  
 READING = frozenset(one for one in STATEMENTS if one.startswith(("CREATE VIEW frames", "CREATE VIEW messages")))
 
 
+class Session(NamedTuple):
+    """One recorded connection: a row of `sessions`."""
+
+    id: int
+    started_at: str
+    ended_at: str | None
+    transport: str
+    target: str
+    protocol_version: str | None
+    client_name: str | None
+    client_version: str | None
+    server_name: str | None
+    server_version: str | None
+    exit_code: int | None
+    recorder: str
+    note: str | None
+    extends: int | None
+    run: str | None
+    label: str | None
+    incomplete: str | None
+    key_version: int
+
+
 PAGE_SIZE = 1024  # bytes: most cassettes are small, and a suite keeps thousands
 
 
@@ -172,6 +196,10 @@ def sessions_of(label: str) -> str:
     return f"CREATE TEMP VIEW sessions AS SELECT * FROM main.sessions WHERE label = '{quoted}'"
 
 
+class NoDatabaseError(CassetteError):
+    """The file is no SQLite; it may be a cassette in another form: see `text`."""
+
+
 def check_header(path: str) -> None:
     """Refuse a file that is no cassette, by its first bytes. A missing or empty one is fine."""
     version = version_of(path)
@@ -186,7 +214,9 @@ def version_of(path: str) -> int | None:
         return None
     if head.startswith(b"version https://git-lfs"):
         raise CassetteError(f"{path} is a pointer of git LFS, and not the cassette itself. Try: git lfs pull")
-    if not head.startswith(b"SQLite format 3\0") or len(head) < 100:
+    if not head.startswith(b"SQLite format 3\0"):
+        raise NoDatabaseError(f"{path} is not a cassette, and was left alone. {_TRY}")
+    if len(head) < 100:
         raise CassetteError(f"{path} is not a cassette, and was left alone. {_TRY}")
     if int.from_bytes(head[68:72], "big") != APPLICATION_ID:
         raise CassetteError(f"{path} is a SQLite database, but not a cassette, and was left alone. {_TRY}")

@@ -49,8 +49,15 @@ class RemovedError(sqlite3.IntegrityError):
 class Writer:
     """Writes sessions onto one cassette. Raises sqlite3.Error when it cannot; nothing is half written."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str | None) -> None:
+        """Without a path, it is in memory."""
+        self._began: dict[int, str | None] = {}  # by session: when
+        self._owed: list[Batch] = []  # oldest first
         self._path = path
+        if path is None:
+            self._db, self.warning = file.in_memory(), None
+            file.make_schema(self._db)
+            return
         before = file.identity(path)
         self._db = file.connect(path)
         try:
@@ -58,8 +65,6 @@ class Writer:
                 self._db.execute("PRAGMA synchronous = OFF")
             self.warning = self._prepare(path)
             self._file = file.identity(path)
-            self._began: dict[int, str | None] = {}  # by session: when
-            self._owed: list[Batch] = []  # oldest first
             if before not in (None, self._file):  # while we waited for those who made it anew: ours is the old one
                 raise sqlite3.OperationalError("database is locked: another file has taken its place; try again")
         except BaseException:
@@ -167,15 +172,20 @@ class Writer:
                 self._owed = [owed for owed in others if owed.first]
                 raise RemovedError(session)
 
+    @property
+    def connection(self) -> sqlite3.Connection:
+        return self._db
+
     def is_in_place(self) -> bool:
         """True if the cassette is still where it was: nobody moved, deleted or replaced it."""
-        return file.identity(self._path) == self._file
+        return self._path is None or file.identity(self._path) == self._file
 
     def close(self) -> None:
         """Leave one file behind, if nobody else is using it."""
         file.settle(self._db)
         self._db.close()
-        file.tidy(self._path)  # of two that leave at once, each may have been in the other's way
+        if self._path is not None:
+            file.tidy(self._path)  # of two that leave at once, each may have been in the other's way
 
     def _prepare(self, path: str) -> str | None:
         # The schema is written before WAL is switched on, so that the file's own header shows what it is.

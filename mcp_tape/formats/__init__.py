@@ -1,9 +1,9 @@
-"""Sessions in other forms, for people and for other tools; two of them can be read back.
+"""Sessions in other forms, for people and for other tools; one of them can be read back.
 
 Knows how a session is laid out. Must not know SQL or commands: what is written is handed out or goes to a stream, and
 what is read goes to a builder of `cassette`.
 
-    jsonl      JSON lines, one frame each: written, and loaded again
+    foreign    files of others, read as cassettes: the neutral stream, and the table of importers
     sheet      a session as text for an editor, and back onto its cassette
     dump       text that stays the same when nothing of meaning changed, for git diff
     markdown   a report for people

@@ -12,6 +12,8 @@ from typing import Any
 
 import orjson
 
+from ..cassette.text.lines import harmless as harmless
+from ..cassette.text.lines import json_line as json_line
 from ..wire import jsontext
 
 ARROWS = {"client": "→", "server": "←"}  # before what a side sent
@@ -23,15 +25,6 @@ _LINE_BREAKS = tuple("\n" + "  " * depth for depth in range(_DEEPEST + 1))
 # Where there may be numbers that parsers change: fractions, exponents, and integers beyond a double.
 _ODD_NUMBER = re.compile(rb"(?:^|[\[:,\s])-?(?:\d+[.eE]|\d{16}|(?<=-)0)")
 _ODD_ESCAPE = re.compile(rb"\\[u/]")
-# What a terminal acts on: control characters and halves of characters. And what nobody sees, though it may turn the
-# direction of writing, or say something to a model: Unicode's own line ends, and all that may be ignored when text is
-# shown, but for the selector that gives an emoji its colours.
-# https://www.unicode.org/reports/tr44/#Default_Ignorable_Code_Point
-_ACTS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufff8"
-    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-)
 _ODD = object()
 _SORTED = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
 
@@ -207,22 +200,3 @@ def _string(text: str) -> str:
         return orjson.dumps(text).decode()
     except TypeError:
         return json.dumps(text)
-
-
-def harmless(text: str) -> str:
-    """Escape what a terminal would act on, and what nobody sees, as in JSON; line ends and tabs stay."""
-    return text if text.isprintable() and text.isascii() else _ACTS.sub(_escaped, text)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    units = found[0].encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
-
-
-def json_line(row: dict[str, Any]) -> bytes:
-    """One JSON object and a newline, safe to print: JSON allows unescaped what terminals act on, or nobody sees."""
-    try:
-        data = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:  # a lone surrogate
-        data = json.dumps(row, separators=(",", ":")).encode() + b"\n"
-    return data if data.isascii() and b"\x7f" not in data else harmless(data.decode()).encode()

@@ -24,11 +24,11 @@ from ..cassette.build import Builder, building
 from ..cassette.change import derive, edit
 from ..cassette.query.rows import Label, labelled, last_seq
 from ..cassette.reader import Cassette, Session
+from ..cassette.text.read import kind_of
 from ..wire import jsontext
 from ..wire.channels import PIPES, STDIO
 from ..wire.frames import Frame, Message
 from ..wire.ledger import Ledger
-from .jsonl import kind_of
 from .pretty import is_json, laid_out
 
 _HEAD = re.compile(r"@(\d{1,18}|new)\s+(client|server)(?:\s+(?!control\b)([\w.-]+))?(\s+control)?\s*(?:#.*)?")

@@ -20,7 +20,7 @@ from ..cassette.pages import BEFORE_ALL
 from ..cassette.query.filters import parse
 from ..cassette.query.rows import ALL_PARTS, Row, derived_until, session_rows
 from ..cassette.reader import Cassette
-from ..formats.jsonl import kind_of
+from ..cassette.text.read import kind_of
 from ..wire import protocol
 from .pack import Packer, head
 

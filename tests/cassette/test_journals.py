@@ -18,10 +18,10 @@ from mcp_tape.cassette import file, writer
 from mcp_tape.cassette.change import edit, remove
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.replace import changed
+from mcp_tape.cassette.text import write as _write  # noqa: F401  (loaded here, as another user may not be able to)
 from mcp_tape.cli import cli
 from mcp_tape.cli.commands.ls import _list_all as list_all
 from mcp_tape.errors import CassetteError
-from mcp_tape.formats import jsonl as _jsonl  # noqa: F401  (loaded here, as another user may not be able to)
 from mcp_tape.formats import sheet
 from mcp_tape.modes import can_play
 from mcp_tape.verify.update import forget as _forget  # noqa: F401

@@ -14,9 +14,9 @@ from time import monotonic
 import pytest
 
 from mcp_tape.cassette.schema import APPLICATION_ID
+from mcp_tape.cassette.text import write as _write  # noqa: F401
 from mcp_tape.cli import cli
 from mcp_tape.cli.commands import ls as _ls  # noqa: F401  (loaded here, as another user may not be able to)
-from mcp_tape.formats import jsonl as _jsonl  # noqa: F401
 from tests.support.decks import alter, make_cassette
 from tests.support.running import ECHO, MCP_TAPE, WAIT, as_another_user, python, record, run, started
 

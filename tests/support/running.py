@@ -21,9 +21,9 @@ from typing import IO, Any
 from hypothesis import settings
 
 from mcp_tape.cassette.reader import Cassette, Session
+from mcp_tape.cassette.text import write as _write  # noqa: F401
 from mcp_tape.cli.commands import ls as _ls  # noqa: F401  (loaded here, as another user may not be able to)
 from mcp_tape.errors import CassetteError
-from mcp_tape.formats import jsonl as _jsonl  # noqa: F401
 from mcp_tape.wire.frames import Frame
 from tests.support.forked import MCP_TAPE, start
 from tests.support.warm import WAIT

@@ -16,8 +16,9 @@ from ...cassette.query import filters
 from ...cassette.query.filters import Filter
 from ...cassette.query.sessions import may_be_cassette
 from ...cassette.reader import Cassette, Session
+from ...cassette.text import write
 from ...errors import CassetteError
-from ...formats import jsonl, raw
+from ...formats import raw
 from ...start.outcome import say
 from ...wire.channels import STDIO
 from ...wire.frames import Frame
@@ -138,5 +139,5 @@ def _write(
             say(f"session {session.id} was recorded over HTTP: its bodies and events, with a newline behind each")
     else:
         if whole:
-            out.write(jsonl.header(session))
-        jsonl.dump(frames, out, hidden_keys(cassette, session.id))
+            out.write(write.header(session))
+        write.dump(frames, out, hidden_keys(cassette, session.id))

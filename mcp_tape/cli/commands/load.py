@@ -12,8 +12,8 @@ import click
 
 from ... import __version__
 from ...cassette import build, replace, schema
+from ...cassette.text import read
 from ...errors import CassetteError, count
-from ...formats import jsonl
 from ...start.outcome import say
 from ...transports.signals import tidied_up
 from ..click_options import files
@@ -54,14 +54,14 @@ def command(file: str, output: str, force: bool, as_json: bool) -> None:
         say(f"{output}: {count(len(loaded.sessions), 'session')}, {count(loaded.frames, 'frame')}")
 
 
-def load(file: str, output: str) -> jsonl.Loaded:
+def load(file: str, output: str) -> read.Loaded:
     """Write beside the cassette, and replace it only once the new one is whole."""
     now = datetime.now(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")
     defaults = {"started_at": now, "target": {"command": []}, "recorder": f"mcp-tape {__version__}"}
     try:
         with replace.beside(output) as part:
             with _lines(file) as lines, build.building(part.file, part.path) as builder:
-                loaded = jsonl.load(lines, "stdin" if file == "-" else file, builder, defaults)
+                loaded = read.load(lines, "stdin" if file == "-" else file, builder, defaults)
             part.put()
     except OSError as error:
         raise CassetteError(f"cannot write {output}: {error.strerror}") from None

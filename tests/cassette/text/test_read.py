@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_tape.cassette.reader import Cassette
+from mcp_tape.cassette.text import read
 from mcp_tape.cassette.writer import Writer
-from mcp_tape.formats import jsonl
 from tests.support.decks import FACTS
 from tests.support.golden import GOLDEN
 from tests.support.running import MCP_TAPE, frames, is_one_file, run, sessions
@@ -78,7 +78,7 @@ def test_whatever_was_recorded_comes_back(tmp_path: Path, said: list[Any]) -> No
     session = writer.begin(STARTED | FACTS)
     kept = []
     for seq, (sender, text, eol, head, channel) in enumerate(said, 1):
-        kind, _ = jsonl.kind_of(None, channel, text, head is None or bool(eol))
+        kind, _ = read.kind_of(None, channel, text, head is None or bool(eol))
         frame = Frame(seq, seq * 7, sender, channel, kind, text, eol, head, seq % 2)
         kept.append((session, frame, ledger.derive(frame)))
     writer.append(kept, {})

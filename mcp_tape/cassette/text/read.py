@@ -1,94 +1,40 @@
-"""JSON lines: a line that describes the session, then one frame a line, text verbatim inside a JSON string.
-
-Read back, lines may have been edited or made by hand: only `sender` and `text` are needed. A frame follows the one
-before it, on stdio, with a newline behind it.
+"""JSON lines read back into a cassette. `write` made them, and they may have been edited since, or made by hand: only
+`sender` and `text` are needed. A frame follows the one before it, on stdio, with a newline behind it.
 """
 
 from __future__ import annotations
 
-import binascii
-from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from ...errors import CassetteError
+from ...light import NamedTuple
+from ...wire import jsontext
+from ...wire.channels import PIPES, STDERR, STDIO
+from ...wire.frames import Frame, parse
+from ..file import storable
+from ..schema import MOST_SESSIONS, Session
 
-import orjson
-
-from ..cassette.file import storable
-from ..cassette.reader import Session
-from ..cassette.schema import MOST_SESSIONS
-from ..errors import CassetteError
-from ..wire import jsontext, match
-from ..wire.channels import PIPES, STDERR, STDIO
-from ..wire.frames import Frame, FrameKind, Message, parse
-from .pretty import json_line
-
+TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
-    from ..cassette.build import Builder
-    from ..cassette.change.derive import Keys
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from ...wire.frames import FrameKind, Message
+    from ..build import Builder
 
 FORMAT = 1  # of the lines; a reader refuses what is newer
 _LARGEST = 1 << 63
+_BOM = b"\xef\xbb\xbf"
 _NUMBERS = ("exit_code", "extends")
 _NEEDED = ("started_at", "transport", "target", "recorder")
 _TEXT_KINDS = ("message", "batch", "noise")
 
 
-def dump(frames: Iterable[Frame], out: BinaryIO, keys: Keys | None = None) -> None:
-    for frame in frames:
-        out.write(json_line(_row(frame) | _keys(frame, keys)))
+def is_ours(head: bytes) -> bool:
+    """True if a file begins as JSON lines of ours do: its first line is of a session, or has a sender.
 
-
-def header(session: Session) -> bytes:
-    """Line of a session. It has no sender, so that a search for one side's frames passes over it."""
-    row = {"kind": "session", "sender": None, "format": FORMAT, "session": session.id}
-    rest = session._asdict() | {"target": _target(session.target)}
-    del rest["id"]
-    return json_line(row | rest)
-
-
-def fingerprint(text: bytes) -> str:
-    """Digest by which a text is known to be the one that keys were given for."""
-    from hashlib import sha256
-
-    return sha256(text).hexdigest()[:16]
-
-
-def _target(text: str) -> Any:
-    """Value of a target, which is nicer to edit, where that gives the same text again."""
-    try:
-        value = orjson.loads(text)
-        return value if isinstance(value, (dict, list)) and orjson.dumps(value).decode() == text else text
-    except ValueError:
-        return text
-
-
-def _row(frame: Frame) -> dict[str, Any]:
-    seq, at, sender, channel, kind, text, eol, head, redactions = frame
-    row: dict[str, Any] = {"seq": seq, "at": at, "sender": sender, "channel": channel, "kind": kind}
-    row["eol"] = eol.decode("latin-1")
-    if head is not None:
-        row |= _data(head, "head", "head_base64")
-    if redactions:
-        row["redactions"] = redactions
-    return row | _data(text, "text", "base64")
-
-
-def _data(data: bytes, as_text: str, as_base64: str) -> dict[str, str]:
-    try:
-        return {as_text: data.decode()}
-    except UnicodeDecodeError:
-        return {as_base64: b64encode(data).decode()}
-
-
-def _keys(frame: Frame, keys: Keys | None) -> dict[str, Any]:
-    """Stored keys of a frame, where those made of its text are others."""
-    stored = keys.get(frame.seq) if keys else None
-    if not stored:
-        return {}
-    messages = parse(frame.text)[1]
-    made = {n: match.message_key(m, frame.text, n) for n, m in enumerate(messages) if m.kind == "request"}
-    others = {str(part): key.hex() for part, key in stored.items() if part in made and made[part] != key}
-    return {"keys": {"of": fingerprint(frame.text)} | others} if others else {}
+    The line may be wrong or cut off: then it is for the reader to say so.
+    """
+    line = head.removeprefix(_BOM).lstrip().split(b"\n", 1)[0]
+    return line.startswith(b"{") and b'"sender"' in line
 
 
 class Loaded(NamedTuple):
@@ -105,7 +51,7 @@ def load(lines: Iterable[bytes], name: str, builder: Builder, defaults: Mapping[
         if not line.strip():
             continue
         try:
-            row = _object(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
+            row = _object(line.removeprefix(_BOM) if number == 1 else line)
             if row.get("kind") == "session":
                 builder.begin({**defaults, **_read_session(row, builder.sessions)})
                 last = None
@@ -223,9 +169,11 @@ def _read_data(row: dict[str, Any], as_text: str, as_base64: str) -> bytes | Non
     coded = row.get(as_base64)
     if coded is None:
         return None
+    from base64 import b64decode  # most texts are none
+
     try:
         return b64decode(coded, validate=True)
-    except (binascii.Error, ValueError, TypeError):
+    except (ValueError, TypeError):
         raise _WrongError(f"{as_base64} is not base64") from None
 
 
@@ -258,3 +206,10 @@ def _number(row: dict[str, Any], name: str, default: int = 0) -> int:
 def _is_text(value: Any) -> bool:
     """True for a string that SQLite can hold; half a character it cannot."""
     return isinstance(value, str) and storable(value) == value
+
+
+def fingerprint(text: bytes) -> str:
+    """Digest by which a text is known to be the one that keys were given for."""
+    from hashlib import sha256
+
+    return sha256(text).hexdigest()[:16]

@@ -1,0 +1,69 @@
+"""Sessions as JSON lines: one that describes the session, then one for each frame, its text verbatim in a string."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import orjson
+
+from ...wire import match
+from ...wire.frames import Frame, parse
+from ..schema import Session
+from .lines import json_line
+from .read import FORMAT, fingerprint
+
+if TYPE_CHECKING:
+    from ..change.derive import Keys
+
+
+def dump(frames: Iterable[Frame], out: BinaryIO, keys: Keys | None = None) -> None:
+    for frame in frames:
+        out.write(json_line(_row(frame) | _keys(frame, keys)))
+
+
+def header(session: Session) -> bytes:
+    """Line of a session. It has no sender, so that a search for one side's frames passes over it."""
+    row = {"kind": "session", "sender": None, "format": FORMAT, "session": session.id}
+    rest = session._asdict() | {"target": _target(session.target)}
+    del rest["id"]
+    return json_line(row | rest)
+
+
+def _target(text: str) -> Any:
+    """Value of a target, which is nicer to edit, where that gives the same text again."""
+    try:
+        value = orjson.loads(text)
+        return value if isinstance(value, (dict, list)) and orjson.dumps(value).decode() == text else text
+    except ValueError:
+        return text
+
+
+def _row(frame: Frame) -> dict[str, Any]:
+    seq, at, sender, channel, kind, text, eol, head, redactions = frame
+    row: dict[str, Any] = {"seq": seq, "at": at, "sender": sender, "channel": channel, "kind": kind}
+    row["eol"] = eol.decode("latin-1")
+    if head is not None:
+        row |= _data(head, "head", "head_base64")
+    if redactions:
+        row["redactions"] = redactions
+    return row | _data(text, "text", "base64")
+
+
+def _data(data: bytes, as_text: str, as_base64: str) -> dict[str, str]:
+    try:
+        return {as_text: data.decode()}
+    except UnicodeDecodeError:
+        return {as_base64: b64encode(data).decode()}
+
+
+def _keys(frame: Frame, keys: Keys | None) -> dict[str, Any]:
+    """Stored keys of a frame, where those made of its text are others."""
+    stored = keys.get(frame.seq) if keys else None
+    if not stored:
+        return {}
+    messages = parse(frame.text)[1]
+    made = {n: match.message_key(m, frame.text, n) for n, m in enumerate(messages) if m.kind == "request"}
+    others = {str(part): key.hex() for part, key in stored.items() if part in made and made[part] != key}
+    return {"keys": {"of": fingerprint(frame.text)} | others} if others else {}
