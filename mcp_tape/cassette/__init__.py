@@ -14,8 +14,9 @@ they are recorded, played, compared or shown.
     writer           `Writer`: sessions appended by recorders
     build            a new cassette of given sessions and frames
     older            cassettes of older schemas, made anew as today's
-    replace          the one way to change or replace a file, in use or not
+    replace          the one way to put a file in another's place
     lookup/          recorded messages found by index, for replay and verify
     query/           questions of people and commands
+    text/            cassettes that are text, and the door of all other kinds of files
     change/          changes to a cassette that is there
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -40,12 +40,21 @@ _KEYS = "SELECT seq, part, key FROM old.messages WHERE session = ? AND key IS NO
 
 
 def copied(path: str, name: str) -> TemporaryDirectory[str]:
-    """Make a copy with today's schema, to read: `cassette.db` in a directory of its own. Errors call it by `name`."""
+    """Make a copy with today's schema, to read. Errors call it by `name`."""
     with closing(file.connect_to_read(path)) as db:
         file.guard(db)
         file.check(db, name)
+    return in_a_directory(lambda to: convert(path, to))
+
+
+def in_a_directory(make: Callable[[str], None]) -> TemporaryDirectory[str]:
+    """Make a file to read: `cassette.db` in a directory of its own."""
     place = TemporaryDirectory(prefix="mcp-tape-")
-    convert(path, os.path.join(place.name, "cassette.db"))
+    try:
+        make(os.path.join(place.name, "cassette.db"))
+    except BaseException:
+        place.cleanup()
+        raise
     return place
 
 

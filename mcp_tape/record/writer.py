@@ -102,7 +102,7 @@ class Recording:
     def _open(self) -> None:
         try:
             if is_old(self._path):
-                from ..cassette.replace import bring_up_to_date  # once in the life of a cassette
+                from ..cassette.change.connect import bring_up_to_date  # once in the life of a cassette
 
                 bring_up_to_date(self._path)
             self._writer = _patiently(lambda: Writer(self._path), self._wait)

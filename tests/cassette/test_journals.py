@@ -16,8 +16,8 @@ import pytest
 from mcp_tape import api
 from mcp_tape.cassette import file, writer
 from mcp_tape.cassette.change import edit, remove
+from mcp_tape.cassette.change.connect import changed
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.cassette.replace import changed
 from mcp_tape.cassette.text import write as _write  # noqa: F401  (loaded here, as another user may not be able to)
 from mcp_tape.cli import cli
 from mcp_tape.cli.commands.ls import _list_all as list_all

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from mcp_tape.cassette.change.connect import bring_up_to_date
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.cassette.replace import bring_up_to_date
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.record.tape import Tape
 from mcp_tape.redaction.redactor import Redactor

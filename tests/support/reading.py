@@ -9,7 +9,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from mcp_tape.cassette.replace import bring_up_to_date
+from mcp_tape.cassette.change.connect import bring_up_to_date
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.cli import cli
 from mcp_tape.wire.frames import Frame, Numbers, parse

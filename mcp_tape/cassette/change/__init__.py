@@ -1,8 +1,9 @@
 """Changes to a cassette that is there.
 
-Every file that is changed or replaced is so by `cassette.replace`. Must not know commands, nor formats other than the
-cassette's own.
+Every file that is replaced is so by `cassette.replace`, every one that is changed by `connect`. Must not know commands,
+nor formats other than the cassette's own.
 
+    connect   connections to what is to be changed: a copy, or where it is in use, the file in its place
     edit      sessions replaced by others, or by what came back from an editor
     merge     the sessions of several cassettes on one
     remove    sessions removed

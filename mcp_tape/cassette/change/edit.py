@@ -17,7 +17,7 @@ from ...wire.frames import Frame
 from .. import file, journals, replace, schema, writer
 from ..functions import answer_of
 from ..reader import OF_SESSION, Cassette, Session
-from . import derive
+from . import connect, derive
 
 # A session keeps what places it among the others; all else is the new recording's.
 _KEPT = ("id", "extends", "run", "label", "note")
@@ -109,7 +109,7 @@ def _make(path: str, part: str, new: New, otherwise: str, digests: Digests | Non
         if digests:
             with Cassette(part) as copy:
                 expect(copy, digests, os.path.relpath(path))
-        with replace.private(part) as db:
+        with connect.private(part) as db:
             for session, (source, number) in new.items():
                 with attached(db, source):
                     take_over(db, session, number)
@@ -125,7 +125,7 @@ def put_back(path: str, session: int, new: str, known: str, last: int | None, un
     `last`: of its frames, where it is still being recorded; what came since then stays. `unfounded`: facts that its
     frames no longer give.
     """
-    with replace.opened(path) as db, attached(db, new):
+    with connect.opened(path) as db, attached(db, new):
         if digest(derive.stored_frames(db, session, last)) != known:
             raise CassetteError(f"{path} stays as it was: somebody else has changed session {session} meanwhile")
         if last is None:

@@ -19,6 +19,7 @@ from .. import file as database
 from .. import journals, replace, schema
 from ..reader import Cassette, Session
 from ..writer import Writer
+from . import connect
 from .edit import attached, digest, take_over
 
 _Place = tuple[int, int]  # which of the files, and the session's number there
@@ -102,7 +103,7 @@ def _make(output: str, tapes: Sequence[Cassette], instead_of: str | None) -> lis
     taken = [entry for entry in found if origins[entry.place] == entry.place]
     taken.sort(key=lambda entry: (entry.session.started_at, entry.place))
     Writer(output).close()
-    with replace.private(output) as db:
+    with connect.private(output) as db:
         _fill(db, taken, origins)
     return taken
 

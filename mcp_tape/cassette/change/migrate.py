@@ -7,7 +7,7 @@ import os
 from ...errors import CassetteError
 from .. import schema
 from ..reader import Cassette
-from ..replace import bring_up_to_date
+from .connect import bring_up_to_date
 
 
 def migrate(path: str) -> list[int]:

@@ -17,8 +17,8 @@ from ...wire import frames, match, protocol
 from ...wire.frames import LEFT_OUT, Message
 from .. import batch, file, writer
 from ..reader import TEXT, Cassette
-from ..replace import NoChange, changed, still_open, transaction
 from . import derive
+from .connect import NoChange, changed, still_open, transaction
 from .secrets import Change, Fact, Progress, Stored, added, blocks, changes, facts, stored_frame
 
 _ROUNDS = 3  # what was recorded or edited during one is in the next; without an end, a fast recorder would be ahead

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ...errors import TapeError, pasted
 from .. import schema
 from ..reader import OF_SESSION, Cassette
-from ..replace import changed, still_open, transaction
+from .connect import changed, still_open, transaction
 
 _SHOWN = 20  # sessions that a message names
 

@@ -47,13 +47,14 @@ def read(path: str, label: str | None, otherwise: CassetteError) -> tuple[sqlite
 
 
 def copied(db: sqlite3.Connection) -> TemporaryDirectory[str]:
-    """Make a file of a database in memory, for those who need one: `cassette.db` in a directory of its own."""
-    from tempfile import TemporaryDirectory
+    """Make a file of a database in memory, for those who need one."""
+    from ..older import in_a_directory
 
-    place = TemporaryDirectory(prefix="mcp-tape-")
-    with closing(file.connect(os.path.join(place.name, "cassette.db"))) as copy:
-        db.backup(copy)
-    return place
+    def make(to: str) -> None:
+        with closing(file.connect(to)) as copy:
+            db.backup(copy)
+
+    return in_a_directory(make)
 
 
 def load(path: str, builder: Builder, otherwise: CassetteError) -> Sequence[str]:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.cassette import replace, schema
+from mcp_tape.cassette import schema
+from mcp_tape.cassette.change import connect
 from mcp_tape.cassette.change.migrate import migrate
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.writer import Writer
@@ -334,7 +335,7 @@ def test_who_records_at_once_waits_until_it_is_done(tape: Path) -> None:
 
 
 def test_one_that_an_older_version_records_stays_as_it_is(tape: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replace, "_PATIENCE", 0.3)
+    monkeypatch.setattr(connect, "_PATIENCE", 0.3)
     with started([sys.executable, "-c", IN_USE, str(tape)]) as process:
         assert process.stdout and process.stdin
         assert receive(process.stdout, 1) == b"."

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.cassette import replace
+from mcp_tape.cassette.change import connect
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.errors import CassetteError
 from mcp_tape.record.writer import _patiently
@@ -106,14 +106,14 @@ def test_a_cassette_that_was_replaced_meanwhile_is_not_remade(tape: Path) -> Non
         another(tape)
 
     before = tape.read_bytes()
-    with pytest.raises(CassetteError, match="in use"), replace.changed(str(tape), late, also_in_use=False):
+    with pytest.raises(CassetteError, match="in use"), connect.changed(str(tape), late, also_in_use=False):
         pytest.fail("it holds a file that nobody can see")
     assert tape.read_bytes() == before
 
 
 def test_a_file_that_took_its_place_meanwhile_is_not_replaced(tape: Path) -> None:
     def late() -> None:
-        with replace.changed(str(tape)) as db:
+        with connect.changed(str(tape)) as db:
             db.execute("DELETE FROM facts")
             another(tape)
 

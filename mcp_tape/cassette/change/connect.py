@@ -1,0 +1,240 @@
+"""Connections to a cassette whose rows are to be changed, whether or not it is in use.
+
+`changed` makes such a file of a cassette that nobody uses: a copy, changed, and written anew from what is left in it,
+so that no page holds what was taken out. While it is made, nobody can record into the cassette. Where somebody records
+or reads, a new file would part them from theirs: then the cassette is changed in its place, in transactions, and all
+of its pages are written anew. `opened` changes some rows in their place, without writing the rest anew. A cassette of
+an older schema is one of today's afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from time import monotonic, sleep
+
+from ...errors import CassetteError, pasted
+from .. import file, foreign_schema, older, schema
+from ..replace import beside, copy
+
+_PATIENCE, _A_MOMENT = 30.0, 0.1  # seconds
+_SPARE = 16 << 20  # bytes, for what is recorded meanwhile
+
+Check = Callable[[sqlite3.Connection, str], None]  # refuses what must not be changed
+
+
+class InUseError(CassetteError):
+    """Somebody records into the cassette, or reads it."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} is in use, so it stays as it was; end what records or reads it, then try again")
+
+
+class NoChange(Exception):  # noqa: N818 - it is none
+    """Raised within `changed`: leave the cassette as it is."""
+
+
+def only_ours(db: sqlite3.Connection, path: str) -> None:
+    """Refuse a cassette with tables of others, such as a full-text index: what is taken out may be in there, too."""
+    file.check(db, path)
+    foreign_schema.expect_no_tables(db, path)
+
+
+@contextmanager
+def changed(path: str, check: Check = only_ours, *, also_in_use: bool = True) -> Iterator[sqlite3.Connection]:
+    """Connect to what is to be changed. Of a cassette in use, each transaction counts at once: keep them short."""
+    path = os.path.realpath(path)
+    with ExitStack() as stack:
+        try:
+            db = stack.enter_context(_in_a_copy(path, check))
+        except InUseError:
+            if not also_in_use:
+                raise
+            db = stack.enter_context(_in_place(path, check))
+        yield db
+
+
+def bring_up_to_date(path: str) -> None:
+    """Make a cassette of an older schema anew as one of today, unless somebody else does so meanwhile."""
+
+    def is_done() -> bool:
+        try:
+            if schema.is_old(path):
+                with changed(path, also_in_use=False):
+                    pass
+        except CassetteError as error:
+            if schema.is_old(path) and not isinstance(error, InUseError):
+                raise
+        return not schema.is_old(path)
+
+    if schema.is_old(path) and not _is_done(is_done):
+        raise InUseError(path)
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Wait for others who write. What goes wrong in it closes the connection, and with that nothing of it counts."""
+    _is_done(lambda: db.execute("BEGIN IMMEDIATE"))
+    yield
+    db.execute("COMMIT")
+
+
+def still_open(db: sqlite3.Connection) -> set[int]:
+    """Sessions that somebody may be recording: none of a copy, which is made where nobody uses the cassette."""
+    if not file.may_be_recorded(db):
+        return set()
+    return {number for (number,) in db.execute("SELECT id FROM sessions WHERE ended_at IS NULL")}
+
+
+@contextmanager
+def opened(path: str) -> Iterator[sqlite3.Connection]:
+    """Connect to a cassette some rows of which are to be changed in their place, in one transaction."""
+    bring_up_to_date(path)
+    try:
+        with closing(file.connect(path)) as db:
+            file.guard(db)
+            file.check(db, path)
+            db.execute("PRAGMA secure_delete = ON")  # what is taken out may be a secret
+            yield db
+    except sqlite3.Error as error:
+        raise CassetteError(f"{path} stays as it was: {error}") from None
+    file.tidy(path)
+
+
+@contextmanager
+def private(path: str) -> Iterator[sqlite3.Connection]:
+    """Connect to a file that nobody else knows; at the end, it is written anew without the pages that are not used."""
+    with closing(file.connect(path)) as db:
+        file.guard(db)
+        db.execute("PRAGMA journal_mode = OFF")  # a journal would hold what is taken out
+        db.execute("PRAGMA synchronous = OFF")
+        db.execute("PRAGMA secure_delete = ON")
+        yield db
+        if db.in_transaction:
+            db.execute("COMMIT")
+        db.execute("VACUUM")
+
+
+@contextmanager
+def _in_a_copy(path: str, check: Check) -> Iterator[sqlite3.Connection]:
+    """Connect to a copy. When all went well, what is left in it is the cassette."""
+    if not file.may_write(path):
+        raise CassetteError(f"{path} cannot be changed: it, or its directory, may not be written")
+    try:
+        if os.path.exists(f"{path}-journal"):
+            with suppress(sqlite3.Error):  # somebody writes
+                file.drop_journal(path)
+        with _connected(path, check, _hold) as held_open, beside(path) as part:
+            # By the connection: closing the file after a look at it would give up what it holds.
+            make = older.convert if file.version_of(held_open) < schema.VERSION else copy
+            make(path, part.file)  # not by the connection that holds the cassette, for which SQLite would wait
+            held = file.identity(path)
+            with private(part.file) as db:
+                yield db
+            if file.identity(path) != held:  # somebody put another file in its place
+                raise InUseError(path)
+            part.put()
+    except NoChange:
+        pass
+    except (sqlite3.Error, OSError) as error:
+        raise CassetteError(f"{path} stays as it was: {getattr(error, 'strerror', None) or error}") from None
+
+
+@contextmanager
+def _connected(path: str, check: Check, claim: Check) -> Iterator[sqlite3.Connection]:
+    """Connect to a cassette, and claim it. What somebody puts in its place until then is not what is connected."""
+    before = file.identity(path)
+    with closing(file.connect(path)) as db:
+        file.guard(db)
+        check(db, path)
+        claim(db, path)
+        if file.identity(path) != before:
+            raise InUseError(path)
+        yield db
+
+
+def _hold(db: sqlite3.Connection, path: str) -> None:
+    """Keep everybody else from writing to the cassette while this is connected."""
+    file.settle(db)
+    try:
+        db.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        raise (InUseError(path) if file.is_locked(error) else error) from None
+    if file.may_be_recorded(db):  # looked at only now: until it was locked, a recorder could still have begun
+        raise InUseError(path)
+
+
+def _share(db: sqlite3.Connection, path: str) -> None:
+    """Keep everybody else from making the cassette anew while this is connected."""
+    if not file.switch_to_wal(db):
+        raise InUseError(path)
+
+
+@contextmanager
+def _in_place(path: str, check: Check) -> Iterator[sqlite3.Connection]:
+    """Connect beside others."""
+    try:
+        with _connected(path, check, _share) as db:
+            _expect_room(db, path)
+            db.execute("PRAGMA secure_delete = ON")
+            with suppress(NoChange):  # one that was stopped may have left something in the pages
+                yield db
+            _write_anew(db, path)
+    except sqlite3.Error as error:
+        raise CassetteError(f"{path}: {error}; what is not changed yet stays as it was, so try again") from None
+    finally:
+        file.tidy(path)  # whoever used it may have left meanwhile
+
+
+def _expect_room(db: sqlite3.Connection, path: str) -> None:
+    """A full disk would stop the recorder, too. SQLite writes a file anew elsewhere, and then into its journal."""
+    size = db.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").fetchone()[0]
+    free, needed = shutil.disk_usage(os.path.dirname(path)).free, 2 * size + _SPARE
+    if free < needed:
+        raise CassetteError(
+            f"{path} stays as it was: to change it while it is in use, {needed:,} bytes must be free beside it, "
+            f"and {free:,} are; make room, or end what uses it, then try again"
+        )
+
+
+def _write_anew(db: sqlite3.Connection, path: str) -> None:
+    """No page of the file, and none of its journal, may hold what was taken out."""
+    said = f"it is gone from what {path} says, but may still be in its file"
+    try:
+        _is_done(lambda: db.execute("VACUUM"))
+        is_read = not _is_done(lambda: _is_checkpointed(db))
+    except sqlite3.Error as error:
+        with suppress(sqlite3.Error):
+            _is_checkpointed(db)  # the journal may have filled the disk
+        hint = f"when that is mended, run: sqlite3 {pasted(path)} VACUUM"
+        raise CassetteError(f"{said}, which could not be written anew ({error}); {hint}") from None
+    if is_read:
+        raise CassetteError(
+            f"{said}, as somebody is reading old pages of it; they go when those who read and record have ended.\n"
+            f"To be sure of it, as soon as nobody reads: sqlite3 {pasted(path)} 'PRAGMA wal_checkpoint(TRUNCATE)'"
+        )
+
+
+def _is_checkpointed(db: sqlite3.Connection) -> bool:
+    """True if the journal is empty. Who waits for readers keeps recorders waiting, so each try is short."""
+    db.execute(f"PRAGMA busy_timeout = {round(_A_MOMENT * 1000)}")
+    return not db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+
+
+def _is_done(act: Callable[[], object]) -> bool:
+    """Try until others leave room for it, or for as long as a person waits. `act` gives False where it has to wait."""
+    end = monotonic() + _PATIENCE
+    while True:
+        is_last = monotonic() >= end
+        try:
+            if act() is not False:
+                return True
+        except sqlite3.OperationalError as error:
+            if is_last or not file.is_locked(error):
+                raise
+        if is_last:
+            return False
+        sleep(_A_MOMENT)
