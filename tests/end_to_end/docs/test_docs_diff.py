@@ -283,13 +283,6 @@ def test_the_page_of_the_rules_is_made_from_the_table() -> None:
     assert rules["PAGE"].read_text("utf-8") == rules["page"](), "run: python docs/make_rules.py"
 
 
-def test_what_the_readme_shows_of_a_comparison_is_in_its_whole_output() -> None:
-    """Which docs/diff.md has, where it is checked."""
-    readme = (ROOT / "README.md").read_text("utf-8").partition("## What changed\n")[2].partition("\n## ")[0]
-    (shown,) = [block["text"] for block in BLOCK.finditer(readme) if block["language"] == "text"]
-    assert f"\n{shown}" in (DOCS / "diff.md").read_text("utf-8")
-
-
 @pytest.mark.parametrize("name", ["git", "filesystem", "everything", "time"])
 def test_what_is_shown_of_real_changes_is_in_the_recorded_output(name: str) -> None:
     shown = (DOCS / "examples" / "pairs" / f"{name}.txt").read_text("utf-8")
