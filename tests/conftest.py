@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -26,6 +27,9 @@ os.environ["MCP_TAPE_RUN"] = ""
 # Without compiled files, each of some thousand processes would compile the package anew, and each run all of the tests.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# SQLite waits for the disk several times in most tests, for longer than they compute.
+tempfile.tempdir = provision.memory()
 
 # nohup and background jobs start us with signals ignored, and what we start would inherit that.
 for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):

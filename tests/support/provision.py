@@ -28,6 +28,7 @@ ROOT = TESTS.parent
 CACHE = ROOT / ".cache"
 NODE = TESTS / "node"
 PATIENCE = 600  # seconds, for pip or npm on a slow network
+MEMORY, ROOM = "/dev/shm", 2 << 30  # a file system of Linux, and bytes: the largest tests of three processes at once
 
 CLIENTS = ("mcp2-auto", "mcp2-legacy", "mcp1", "ts1", "ts2-auto")
 ALL_CLIENTS = (*CLIENTS, "fastmcp4")  # the last is built on mcp2, so that recording need not be tried with both
@@ -49,6 +50,13 @@ def chromium() -> str | None:
     """A browser that is there, by one of its names."""
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     return next(filter(None, map(shutil.which, names)), None)
+
+
+def memory() -> str | None:
+    """A directory in memory with room for what tests write, where programs may be run; None where there is none."""
+    if not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < ROOM:
+        return None
+    return None if os.statvfs(MEMORY).f_flag & os.ST_NOEXEC else MEMORY
 
 
 def has_node() -> bool:
