@@ -10,11 +10,11 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support import provision
+from tests.support import forked, provision, warm
 
 if TYPE_CHECKING:
     from tests.support.plugin import Suite
@@ -35,6 +35,20 @@ tempfile.tempdir = provision.memory()
 for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load once, for all processes of a run, what each of them would: by the time of their first test it is there."""
+    if hasattr(config, "workerinput"):
+        warm.share(config.workerinput["warm"])
+    elif config.getoption("numprocesses", None) and sys.platform == "linux":
+        warm.nursery(sys.executable, forked.loaded())
+        warm.nursery(sys.executable, provision.SDK)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["warm"] = warm.shared()
 
 
 @pytest.hookimpl(tryfirst=True)

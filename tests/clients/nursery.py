@@ -127,12 +127,12 @@ def leave(code: int) -> None:
 
 
 if __name__ == "__main__":
+    nursery = Nursery(sys.argv[1])
+    print("ready", flush=True)  # to be asked, and to answer when all is loaded
     for module in sys.argv[2:]:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()  # what all of them share is not to be copied
-    nursery = Nursery(sys.argv[1])
-    print("ready", flush=True)
     if nursery.serve():
         try:
             run()

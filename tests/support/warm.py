@@ -7,12 +7,12 @@ loads what its programs need, and forks for each that is run; see `tests/clients
 from __future__ import annotations
 
 import atexit
-import functools
 import select
 import shlex
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from subprocess import PIPE
@@ -25,7 +25,7 @@ def command(interpreter: str, program: Path | str, needed: Sequence[str]) -> lis
     """A command that is this program, forked from a process that has loaded these modules; `-m` begins a module."""
     if sys.platform != "linux":  # elsewhere, libraries of the system forbid to go on after a fork
         return [interpreter, str(program)]
-    return [sys.executable, "-I", "-S", str(HERE / "warm.py"), nursery(interpreter, tuple(needed)), str(program)]
+    return [sys.executable, "-I", "-S", str(HERE / "warm.py"), nursery(interpreter, needed), str(program)]
 
 
 def script(place: Path, interpreter: str, program: Path, needed: Sequence[str]) -> None:
@@ -44,9 +44,29 @@ def _write_script(file: Path, text: str) -> None:
     file.chmod(0o755)
 
 
-@functools.cache
-def nursery(interpreter: str, needed: tuple[str, ...]) -> str:
-    """The socket of a process that has loaded these modules; it ends with this one."""
+_sockets: dict[str, str] = {}  # by the interpreter and what it has loaded
+_one_at_a_time = threading.Lock()
+
+
+def nursery(interpreter: str, needed: Sequence[str]) -> str:
+    """The socket of a process that has loaded these modules, or is loading them; it ends with who started it."""
+    key = "\0".join([interpreter, *needed])
+    with _one_at_a_time:
+        if key not in _sockets:
+            _sockets[key] = _started(interpreter, needed)
+        return _sockets[key]
+
+
+def shared() -> dict[str, str]:
+    """What another process of the same run needs, for `share`, to use what was started here."""
+    return dict(_sockets)
+
+
+def share(sockets: dict[str, str]) -> None:
+    _sockets.update(sockets)
+
+
+def _started(interpreter: str, needed: Sequence[str]) -> str:
     path = str(Path(tempfile.mkdtemp(prefix="warm-"), "socket"))
     serving = [interpreter, str(HERE / "nursery.py"), path, *needed]
     process = subprocess.Popen(serving, stdin=PIPE, stdout=PIPE, cwd="/", start_new_session=True)
