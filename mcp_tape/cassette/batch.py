@@ -5,12 +5,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from functools import cache
-from itertools import chain, groupby, islice
+from itertools import chain, groupby, islice, repeat
 from typing import Any
 
 from ..wire import match
 from ..wire.channels import STDIO
-from ..wire.frames import Entry, Frame, UsualLine, usual_frame
+from ..wire.frames import Entry, Frame, UsualLines
 from . import file, schema
 
 Row = tuple[Any, ...]
@@ -56,16 +56,15 @@ class Batch:
         self.loses_keys = self.loses_keys or (frame.redactions > 0 and _loses_key(frame, entries))
         self.size += len(frame.text)
 
-    def add_lines(self, session: int, lines: list[UsualLine]) -> None:
-        """Add calls and their results, which are rows already but for the session."""
+    def add_usual(self, session: int, lines: UsualLines) -> None:
+        """Add calls or their results, whose columns are those of rows."""
+        seqs, at, sender, texts, columns = lines
         first = session << schema.BITS
-        try:
-            self.frames += [(first + seq, at, sender, text.decode()) for seq, at, sender, text, _ in lines]
-        except UnicodeDecodeError:
-            self.frames += [frame_row(session, usual_frame(line)) for line in lines]
-        self.messages += [(first + line[0], *line[4]) for line in lines]
-        self.first.setdefault(session, lines[0][0])
-        self.size += sum([len(line[3]) for line in lines])
+        numbers = range(first + seqs.start, first + seqs.stop)
+        self.frames += zip(numbers, repeat(at), repeat(sender), texts)
+        self.messages += zip(numbers, *columns, strict=True)
+        self.first.setdefault(session, seqs.start)
+        self.size += sum(map(len, texts))
 
     def without(self, session: int) -> Batch:
         rest = Batch()

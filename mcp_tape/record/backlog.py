@@ -9,7 +9,7 @@ import os
 import select
 import sys
 import threading
-from time import monotonic, sleep
+from time import monotonic
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _MOST_TAKEN, _LEAST_TAKEN = 4 << 20, 1 << 18  # that is worked on between two lo
 _AHEAD = 0.15
 _AT_ONCE = 0.03  # seconds of work between two looks at the pace
 _FIRST_PACE = 16 << 20  # weight in a second, before it is known
-_GLANCE, _NAP = 0.001, 0.02  # seconds to let more come together, so that the writer wakes rarely
+_NAPS = 1, 4, 16  # milliseconds to let more come together, as long as little comes: so that the writer wakes rarely
 _BUSY = 1 << 14  # bytes at one look: so much comes that there is no need to let more come
 _STILL_BUSY = 0.05  # seconds after that, without a nap
 
@@ -48,15 +48,14 @@ class Backlog:
         threading.Thread(target=self._drain, args=(reader,), daemon=True).start()
 
     def _drain(self, reader: int) -> None:
-        readable = select.poll()
+        readable, ended = select.poll(), select.poll()
         readable.register(reader, select.POLLIN)
+        ended.register(reader, 0)  # wakes at the end of the pipe only: what is left has all come then
         busy_until = 0.0
         while not self.closed:
-            # Not at the end of the pipe: what is left has all come.
-            if readable.poll() == [(reader, select.POLLIN)] and monotonic() > busy_until:
-                sleep(_GLANCE)
-                if _waiting(reader) < _BUSY:
-                    sleep(_NAP)
+            readable.poll()
+            if monotonic() > busy_until:
+                any(ended.poll(nap) or _waiting(reader) >= _BUSY for nap in _NAPS)
             with self._ready:
                 self._ready.wait_for(self._has_room)
             chunk = os.read(reader, _CHUNK)
@@ -74,9 +73,9 @@ class Backlog:
         return self._weight < min(max(_LEAST_WEIGHT, self._pace * _AHEAD), _MOST_WEIGHT)
 
     def rest(self, seconds: float) -> None:
-        """Wait as long as that, but not beyond the end of what there is to record."""
+        """Wait as long as that, but neither until so much waits that traffic would, nor beyond its end."""
         with self._ready:
-            self._ready.wait_for(lambda: self.closed, seconds)
+            self._ready.wait_for(lambda: self.closed or self._weight >= _LEAST_WEIGHT, seconds)
 
     @property
     def waits(self) -> bool:

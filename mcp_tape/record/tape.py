@@ -13,15 +13,15 @@ import orjson
 from ..options import MAX_DECODED
 from ..redaction.redactor import FAILED, Redacted, Redactor
 from ..values import size_text
-from ..wire import frames
+from ..wire import frames, jsontext
 from ..wire.channels import STDERR, STDIO, is_post
 from ..wire.compression import Decoder, TooLargeError
-from ..wire.frames import LEFT_OUT, Entry, Frame, FrameKind, Message, Side, UsualLine
-from ..wire.framing import Event, Events, Line, Lines, Whole, is_event_stream
+from ..wire.frames import LEFT_OUT, Entry, Frame, FrameKind, Message, Side, UsualLines
+from ..wire.framing import Event, Events, Lines, Whole, is_event_stream, lines_of
 from ..wire.ledger import Ledger
 
 Sink = Callable[[Frame, list[Entry]], None]
-UsualSink = Callable[[list[UsualLine]], None]
+UsualSink = Callable[[UsualLines], None]
 TOO_LARGE = b"[left out: too large when decompressed]"
 _FIELDS = (b"id:", b"event:", b"retry:")
 
@@ -58,7 +58,10 @@ class Tape:
         if framing is None:
             framing = self._framings[side, channel] = Lines()
         for plain in self._plain(side, channel, data) if self._decoders else (data,):
-            self._keep_all(side, channel, framing.feed(plain), at)
+            if type(framing) is Lines:
+                for lines in framing.whole(plain):
+                    self._keep_lines(side, channel, lines, at)
+            self._keep_all(side, channel, framing.overflow() if type(framing) is Lines else framing.feed(plain), at)
         if framing.split:
             self.incomplete = "a line was too long to be kept in one piece"
 
@@ -135,9 +138,6 @@ class Tape:
         self.incomplete = f"a body of more than {most} when decompressed was left out; see --max-decoded"
 
     def _keep_all(self, side: Side, channel: str, units: list[Any], at: int) -> None:
-        if len(units) > 1 and type(units[0]) is tuple and self._clears(b"\n".join([text for text, _ in units])):
-            self._keep_clear(side, channel, units, at)
-            return
         for unit in units:
             if type(unit) is Event:
                 self._keep_event(side, channel, unit, at)
@@ -145,28 +145,35 @@ class Tape:
                 text, eol = unit
                 self._keep(side, channel, text, eol, at)
 
-    def _keep_clear(self, side: Side, channel: str, lines: list[Line], at: int) -> None:
-        """Keep lines that hold nothing to be hidden. Usual ones take a short way, in blocks."""
-        sink = self._usual if channel == STDIO else None
-        numbers, enter_usual, when = self._numbers, self.ledger.enter_usual, self._time(at)
-        block: list[UsualLine] = []
-        for text, eol in lines:
-            usual = enter_usual(numbers.next, side, text) if sink and eol == b"\n" else None
-            if usual is not None:
-                block.append((numbers.next, when, side, text, usual))
-                numbers.next += 1
-                continue
-            block = self._hand_over(block)
-            self._keep_redacted(side, channel, frames.new(Redacted, (text, text, 0)), eol, at, None)
-        self._hand_over(block)
+    def _keep_lines(self, side: Side, channel: str, lines: bytes, at: int) -> None:
+        """Keep whole lines. That there is nothing to hide is found out for all at once."""
+        if lines.find(b"\n") == len(lines) - 1 or b"\r" in lines or not self._clears(lines):
+            self._keep_all(side, channel, lines_of(lines), at)
+        elif channel == STDIO and self._usual and (texts := _decoded(lines)):
+            self._keep_clear(side, texts, self._usual, at)
+        else:
+            for text in lines[:-1].split(b"\n"):
+                self._keep_as_it_is(side, channel, text, at)
 
-    def _hand_over(self, block: list[UsualLine]) -> list[UsualLine]:
-        """Keep usual lines; return a block for the next."""
-        if not block or not self._usual:
-            return block
-        self.frames += len(block)
-        self._usual(block)
-        return []
+    def _keep_clear(self, side: Side, texts: list[str], sink: UsualSink, at: int) -> None:
+        """Keep lines on stdio that hold nothing to be hidden. Usual ones take a short way, in blocks."""
+        numbers, ledger, when, done = self._numbers, self.ledger, self._time(at), 0
+        lines = zip(jsontext.loads_each(texts), texts, strict=True)
+        while done < len(texts):
+            first = numbers.next
+            columns = ledger.enter_calls(first, lines) if side == "client" else ledger.enter_results(lines)
+            if count := len(columns[0]):
+                numbers.next += count
+                self.frames += count
+                sink(UsualLines(range(first, first + count), when, side, texts[done : done + count], columns))
+                done += count
+            if done < len(texts):  # one that is not usual
+                self._keep_as_it_is(side, STDIO, texts[done].encode(), at)
+                done += 1
+
+    def _keep_as_it_is(self, side: Side, channel: str, text: bytes, at: int) -> None:
+        """Keep a line that holds nothing to be hidden."""
+        self._keep_redacted(side, channel, frames.new(Redacted, (text, text, 0)), b"\n", at, None)
 
     def _keep_event(self, side: Side, channel: str, event: Event, at: int) -> None:
         if event.text is None:
@@ -225,3 +232,11 @@ class Tape:
         except Exception:  # fails closed: whatever went wrong, the text must not be kept
             self.incomplete = LEFT_OUT
             return Redacted(FAILED, FAILED, 1)
+
+
+def _decoded(lines: bytes) -> list[str]:
+    """Lines as texts; none where one is not UTF-8."""
+    try:
+        return lines[:-1].decode().split("\n")
+    except UnicodeDecodeError:
+        return []

@@ -25,7 +25,7 @@ from ..errors import CassetteError
 from ..redaction.diagnostics import Rules, redactor
 from ..redaction.redactor import Redactor
 from ..wire.channels import STDIO
-from ..wire.frames import KILLED, Entry, Frame, Side, UsualLine
+from ..wire.frames import KILLED, Entry, Frame, Side, UsualLines
 from .backlog import Backlog
 from .options import Options
 from .recorder import CONTROL, HEAD, SERVER
@@ -179,9 +179,9 @@ class Recording:
         if session is not None and session not in self._removed:
             self._batch.add(session, frame, entries)
 
-    def _collect_usual(self, session: int | None, lines: list[UsualLine]) -> None:
+    def _collect_usual(self, session: int | None, lines: UsualLines) -> None:
         if session is not None and session not in self._removed:
-            self._batch.add_lines(session, lines)
+            self._batch.add_usual(session, lines)
 
     def _store(self, more: bool = False) -> None:
         """Store what was collected. While `more` waits, frames go first: their messages follow when nothing waits."""

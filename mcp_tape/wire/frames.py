@@ -94,15 +94,19 @@ class Exchange(NamedTuple):
 
 Parsed = tuple[FrameKind, list[Message]]
 
-# What most lines on stdio are, with nothing more to them: a call (its method, id, name and key), or the result of one
-# (its id, and its cue, which is the call).
-Usual = tuple[str, str, str, bytes] | tuple[str, int]
-UsualLine = tuple[int, int, Side, bytes, Usual]  # number, time, sender and text
+# What most lines on stdio are, with nothing more to them, by columns: calls (methods, ids, names and keys), or results
+# of calls (ids, and cues, which are the calls).
+Usual = tuple[list[str], list[str], list[str], list[bytes]] | tuple[list[str], list[int]]
 
 
-def usual_frame(line: UsualLine) -> Frame:
-    seq, at, sender, text, _ = line
-    return Frame(seq, at, sender, STDIO, "message", text, b"\n")
+class UsualLines(NamedTuple):
+    """Usual lines that one side sent at once, and their numbers, which follow one another."""
+
+    numbers: range
+    at: int
+    sender: Side
+    texts: list[str]
+    columns: Usual
 
 
 class Numbers:

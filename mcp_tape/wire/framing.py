@@ -40,25 +40,38 @@ class Lines(_Buffer):
         return self._size > 0
 
     def feed(self, data: bytes) -> list[Line]:
-        first, newline, rest = data.partition(b"\n")
-        self._parts.append(first)
-        self._size += len(first)
-        if not newline:
-            if self._size < self._limit:
-                return []
-            self.split = True
-            return [(self._take(), b"")]
-        done = [_line(self._take())]
-        *lines, last = rest.split(b"\n")
-        done += map(_line, lines)
-        self._parts.append(last)
-        self._size = len(last)
-        return done
+        return [line for lines in self.whole(data) for line in lines_of(lines)] + self.overflow()
+
+    def whole(self, data: bytes) -> list[bytes]:
+        """Take data; return the lines that are whole with it, all that came at once in one piece."""
+        pieces, start, end = [], 0, data.rfind(b"\n") + 1
+        if self._size and end:
+            start = data.index(b"\n") + 1
+            self._parts.append(data[:start])
+            pieces.append(self._take())
+        if start < end:
+            pieces.append(data[start:end])
+        if end < len(data):
+            self._parts.append(data[end:])
+            self._size += len(data) - end
+        return pieces
+
+    def overflow(self) -> list[Line]:
+        """Return the line that is not whole yet, if it is too long to wait for its end."""
+        if self._size < self._limit:
+            return []
+        self.split = True
+        return [(self._take(), b"")]
 
     def close(self) -> list[Line]:
         """Return the last line, if it had no newline."""
         last = self._take()
         return [(last, b"")] if last else []
+
+
+def lines_of(lines: bytes) -> list[Line]:
+    """Return each of several whole lines."""
+    return [_line(line) for line in lines[:-1].split(b"\n")]
 
 
 def _line(line: bytes) -> Line:

@@ -43,16 +43,17 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancell
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import channels, frames, framing, jsontext, match, protocol
-from .frames import Entry, Frame, Message, Side, Usual, new
+from . import channels, frames, framing, match, protocol
+from .frames import Entry, Frame, Message, Usual, new
 
 _NOISE = Message("noise", None, None, None, None, {})
 _RETRY = Message("noise", None, None, None, "retry", {})
 # In params or a result: they say something of the session, of another message, or that it is no plain result.
 _NOT_USUAL = frozenset(("_meta", "requestId", "progressToken", "isError", "resultType"))
+_NOT_A_RESULT = frozenset(("method", "error", "params"))
 _REMEMBERED = 10_000  # event ids; a client resumes behind one of the last
 
 
@@ -78,6 +79,8 @@ class Ledger:
     def __init__(self) -> None:
         # Open requests of the client, by channel and id, oldest first.
         self._exchanges: dict[tuple[str, str], _Exchange] = {}
+        # Its open calls that came the short way, newer than those: seq, client message before, method and key.
+        self._calls: dict[int, tuple[int, int, str, bytes]] = {}
         self._asked: dict[str, tuple[int, str | None, _Exchange | None, str | None]] = {}  # open requests of the server
         self._streams = _Streams()
         self._refused: dict[bytes, list[int]] = {}  # by key, refused requests that the client may repeat
@@ -88,10 +91,11 @@ class Ledger:
 
     @property
     def still_open(self) -> int:
-        return len(self._exchanges) + len(self._asked)
+        return len(self._exchanges) + len(self._calls) + len(self._asked)
 
     def is_unanswered(self, channel: str) -> bool:
         """Return whether a request on this channel waits for a response that will not come on another stream."""
+        self._look_closer()
         return not self._streams.is_accepted(channel) and any(e.channel == channel for e in self._exchanges.values())
 
     def derive(self, frame: Frame) -> list[Entry]:
@@ -100,6 +104,8 @@ class Ledger:
 
     def enter(self, frame: Frame, messages: list[Message], matched: bytes) -> list[Entry]:
         """Return one entry per message; `matched` is the text that keys are made of."""
+        if self._calls:
+            self._look_closer()
         _, _, sender, channel, kind, text, eol, head, _ = frame
         if kind == "control":
             return self._happened(frame)
@@ -119,42 +125,70 @@ class Ledger:
             for n, message in enumerate(messages)
         ]
 
-    def enter_usual(self, seq: int, sender: Side, text: bytes) -> Usual | None:
-        """Enter a line on stdio if it is what most are: the short way of `frames.parse` and `enter`.
+    def enter_calls(self, seq: int, lines: Iterator[tuple[Any, str]]) -> Usual:
+        """Enter lines of the client on stdio until one is not what most are, a call, and return their columns.
 
-        None: it needs a closer look, and was not entered.
+        The short way of `frames.parse` and `enter`. The line at which it ends is taken, and not entered.
         """
-        if not text.startswith(b"{"):
-            return None
-        try:
-            body = jsontext.loads(text)
-        except (ValueError, RecursionError):
-            return None
-        if type(body.get("id")) is not int:
-            return None
-        rpc_id, method = repr(body["id"]), body.get("method")
-        inner = body.get("params" if sender == "client" else "result")
-        if type(inner) is not dict or not _NOT_USUAL.isdisjoint(inner):
-            return None
-        if sender == "client":
-            return self._call(seq, rpc_id, method, inner, text)
-        exchange = self._exchanges.get((channels.STDIO, rpc_id))
-        if exchange is None or method is not None or "error" in body or "params" in body:
-            return None
-        if exchange.place != exchange.last_client or exchange.listen or exchange.method in protocol.INTRODUCTIONS:
-            return None
-        del self._exchanges[channels.STDIO, rpc_id]
-        self.exchanges += 1
-        return rpc_id, exchange.seq
+        methods, ids, names, keys = columns = list[str](), list[str](), list[str](), list[bytes]()
+        calls, others, before, last = self._calls, self._exchanges, self._before, self._last_client
+        for body, text in lines:
+            if type(body) is not dict:
+                break
+            number, method, params = body.get("id"), body.get("method"), body.get("params")
+            if type(number) is not int or type(method) is not str or type(params) is not dict:
+                break
+            name, rpc_id = protocol.call_name(method, params), repr(number)
+            if not name or not (name.isascii() and method.isascii() and _NOT_USUAL.isdisjoint(params)):
+                break
+            if others and (channels.STDIO, rpc_id) in others:  # which it would replace
+                break
+            key = match.plain_key(method, params) or match.params_key(method, params, text.encode())
+            before, last = last, seq
+            calls[number] = seq, before, method, key
+            methods.append(method)
+            ids.append(rpc_id)
+            names.append(name)
+            keys.append(key)
+            seq += 1
+        self._before, self._last_client = before, last
+        return columns
 
-    def _call(self, seq: int, rpc_id: str, method: Any, params: dict[str, Any], text: bytes) -> Usual | None:
-        name = protocol.call_name(method, params) if type(method) is str else None
-        if not name or not name.isascii() or not method.isascii():
-            return None
-        key = match.params_key(method, params, text)
-        self._before, self._last_client = self._last_client, seq
-        self._exchanges[channels.STDIO, rpc_id] = _Exchange(seq, 0, rpc_id, method, channels.STDIO, self._before, key)
-        return method, rpc_id, name, key
+    def enter_results(self, lines: Iterator[tuple[Any, str]]) -> Usual:
+        """Enter lines of the server on stdio until one is not the result of a call, in the same way."""
+        ids, cues = columns = list[str](), list[int]()
+        calls = self._calls
+        for body, _ in lines:
+            if type(body) is not dict or not _NOT_A_RESULT.isdisjoint(body):
+                break
+            number, result = body.get("id"), body.get("result")
+            if type(number) is not int or type(result) is not dict or not _NOT_USUAL.isdisjoint(result):
+                break
+            cue = calls.pop(number)[0] if number in calls else self._usual_cue(number)
+            if not cue:
+                break
+            ids.append(repr(number))
+            cues.append(cue)
+        self.exchanges += len(cues)
+        return columns
+
+    def _usual_cue(self, number: int) -> int:
+        """Close an exchange of stdio by its result and return the call; 0 where that needs a closer look."""
+        place = channels.STDIO, repr(number)
+        exchange = self._exchanges.get(place)
+        if exchange is None or exchange.place != exchange.last_client or exchange.listen:
+            return 0
+        if exchange.method in protocol.INTRODUCTIONS:
+            return 0
+        del self._exchanges[place]
+        return exchange.seq
+
+    def _look_closer(self) -> None:
+        """Make exchanges of the calls that are still open: something may belong to one."""
+        for number, (seq, before, method, key) in self._calls.items():
+            opened = _Exchange(seq, 0, repr(number), method, channels.STDIO, before, key)
+            self._exchanges[channels.STDIO, opened.rpc_id] = opened
+        self._calls.clear()
 
     # -- HTTP
 

@@ -50,9 +50,13 @@ def message_key(message: Message, text: bytes, part: int = 0) -> bytes:
 
 
 def params_key(method: str, params: Any, text: bytes, part: int = 0) -> bytes:
-    if _is_plain(params):  # and so is the part of them that counts
-        return _digest(method, protocol.identifying(method, params))
-    return request_key(method, _exact_params(params, text, part))
+    return plain_key(method, params) or request_key(method, _exact_params(params, text, part))
+
+
+def plain_key(method: str, params: Any) -> bytes | None:
+    """Return the key of a request without its text; None if that counts, for exact numbers or secrets."""
+    # If the params are plain, so is the part of them that counts.
+    return _digest(method, protocol.identifying(method, params)) if _is_plain(params) else None
 
 
 def exact_params(message: Message, text: bytes, part: int = 0) -> Any:

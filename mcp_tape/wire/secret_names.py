@@ -86,6 +86,7 @@ _KEY_STEMS = pattern(
 )
 _CODE_STEMS = pattern("(?:mfa|otp|recovery|backup|device)code|codeverifier")
 _UPPER_STEMS = pattern(rb"_(?:KEY|DSN|PAT)|\bPAT\b")
+_UPPER = b"KEY", b"DSN", b"PAT"  # one of which each of them has
 _PROGRESS_TOKEN = b'"progressToken"'  # in every other message, and no secret
 _FOLDED = bytes(range(256)).lower()
 
@@ -185,7 +186,7 @@ def may_name_secrets(text: bytes) -> bool:
     found = _has_stem(fold_quickly(text))
     if found and _PROGRESS_TOKEN in text:
         found = _has_stem(fold_quickly(text.replace(_PROGRESS_TOKEN, b"")))
-    return found or _UPPER_STEMS.search(text) is not None
+    return found or (any(stem in text for stem in _UPPER) and _UPPER_STEMS.search(text) is not None)
 
 
 def _has_stem(folded: str) -> bool:

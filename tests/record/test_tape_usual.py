@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mcp_tape.cassette.batch import Batch
 from mcp_tape.record.tape import Tape
 from mcp_tape.redaction.redactor import Redactor
-from mcp_tape.wire.frames import Side
+from mcp_tape.wire.frames import Side, UsualLines
 
 SESSION = 3
 NUMBERS = st.integers(0, 3)  # few, so that ids are reused and answered
@@ -62,9 +62,9 @@ WELCOME = b'{"jsonrpc":"2.0","id":%d,"result":{"serverInfo":{"name":"s","version
 def recorded(pieces: list[tuple[Side, list[tuple[bytes, int]]]], short_way: bool) -> tuple[object, ...]:
     batch, ways = Batch(), []
 
-    def usual(lines: list[object]) -> None:
-        ways.append(len(lines))
-        batch.add_lines(SESSION, lines)
+    def usual(lines: UsualLines) -> None:
+        ways.append(len(lines.texts))
+        batch.add_usual(SESSION, lines)
 
     tape = Tape(lambda *kept: batch.add(SESSION, *kept), Redactor({}), usual=usual if short_way else None)
     for at, (side, lines) in enumerate(pieces):
@@ -90,7 +90,7 @@ def test_the_short_way_gives_the_rows_of_the_long_one(pieces: list[tuple[Side, l
 
 def test_calls_and_their_results_take_the_short_way() -> None:
     blocks: list[int] = []
-    tape = Tape(lambda *_: blocks.append(-1), Redactor({}), usual=lambda lines: blocks.append(len(lines)))
+    tape = Tape(lambda *_: blocks.append(-1), Redactor({}), usual=lambda lines: blocks.append(len(lines.texts)))
     call = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hi"}}}\n'
     tape.feed("client", "stdio", b"".join([call % number for number in range(4)]), 0)
     tape.feed("server", "stdio", b'{"jsonrpc":"2.0","id":0,"result":{}}\n{"jsonrpc":"2.0","id":3,"result":{}}\n', 1)
