@@ -76,12 +76,12 @@ else:
         """A regular expression that is compiled when it is first used; flags stand in it, as `(?s)`."""
 
         def __init__(self, source):
-            self._source = source
+            self.pattern = source
 
         def __getattr__(self, name):
             import re
 
-            found = getattr(re.compile(self._source), name)  # kept by `re`, for other names
+            found = getattr(re.compile(self.pattern), name)  # kept by `re`, for other names
             setattr(self, name, found)  # from now on without us
             return found
 

@@ -6,14 +6,19 @@ import sqlite3
 from collections.abc import Iterable
 from functools import cache
 from itertools import chain, groupby, islice, repeat
-from typing import Any
 
 from ..wire import match
 from ..wire.channels import STDIO
 from ..wire.frames import Entry, Frame, UsualLines
 from . import file, schema
 
-Row = tuple[Any, ...]
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from typing import Any
+
+    Row = tuple[Any, ...]
+else:
+    Row = tuple
 Entered = tuple[int, Frame, list[Entry]]  # with the session that it belongs to
 
 # By the length of a row: most rows need few values, and what need not be bound takes less time, NULL above all.
@@ -65,6 +70,12 @@ class Batch:
         self.messages += zip(numbers, *columns, strict=True)
         self.first.setdefault(session, seqs.start)
         self.size += sum(map(len, texts))
+
+    def messages_from(self, pending: dict[int, int]) -> list[Row]:
+        """Rows of the messages that are not there yet: by session, the id from which on they are to be."""
+        if all(schema.row_id(session, seq) >= pending[session] for session, seq in self.first.items()):
+            return self.messages
+        return [row for row in self.messages if row[0] >= pending[row[0] >> schema.BITS]]
 
     def without(self, session: int) -> Batch:
         rest = Batch()

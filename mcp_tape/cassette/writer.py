@@ -11,8 +11,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from itertools import chain
-from typing import Any
 
 from ..errors import CassetteError, pasted
 from ..wire import jsontext, match
@@ -20,6 +18,10 @@ from ..wire.frames import LEFT_OUT, Frame
 from ..wire.ledger import Ledger
 from . import file, schema
 from .batch import Batch, Entered, Row, insert_frames, insert_messages, message_rows, to_be_retried
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from typing import Any
 
 _NEVER_CLOSED = "never closed: still being recorded, or the recorder was stopped"
 
@@ -131,8 +133,8 @@ class Writer:
         sessions = set().union(*(owed.first for owed in paid))
         self._expect(sessions)
         pending = {session: self._pending(session) for session in sessions}
-        rows = chain.from_iterable(owed.messages for owed in paid)
-        insert_messages(db, (row for row in rows if row[0] >= pending[row[0] >> schema.BITS]))
+        for owed in paid:
+            insert_messages(db, owed.messages_from(pending))
         for session in sessions:
             if pending[session] < schema.row_ids(session)[1]:  # else somebody has derived them all
                 then = next((owed.first[session] for owed in left if session in owed.first), None)

@@ -6,7 +6,6 @@ Does no I/O and reads no clock. Frames go into a sink; where they are kept is no
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import orjson
 
@@ -19,6 +18,10 @@ from ..wire.compression import Decoder, TooLargeError
 from ..wire.frames import LEFT_OUT, Entry, Frame, FrameKind, Message, Side, UsualLines
 from ..wire.framing import Event, Events, Lines, Whole, is_event_stream, lines_of
 from ..wire.ledger import Ledger
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from typing import Any
 
 Sink = Callable[[Frame, list[Entry]], None]
 UsualSink = Callable[[UsualLines], None]
@@ -158,7 +161,7 @@ class Tape:
     def _keep_clear(self, side: Side, texts: list[str], sink: UsualSink, at: int) -> None:
         """Keep lines on stdio that hold nothing to be hidden. Usual ones take a short way, in blocks."""
         numbers, ledger, when, done = self._numbers, self.ledger, self._time(at), 0
-        lines = zip(jsontext.loads_each(texts), texts, strict=True)
+        lines = zip(jsontext.objects(texts), texts, strict=True)
         while done < len(texts):
             first = numbers.next
             columns = ledger.enter_calls(first, lines) if side == "client" else ledger.enter_results(lines)

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import partial
 from sqlite3 import Error, OperationalError
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import orjson
 
@@ -22,6 +21,7 @@ from ..cassette.file import is_locked
 from ..cassette.schema import is_old
 from ..cassette.writer import RemovedError, Writer
 from ..errors import CassetteError
+from ..light import NamedTuple
 from ..redaction.diagnostics import Rules, redactor
 from ..redaction.redactor import Redactor
 from ..wire.channels import STDIO
@@ -31,10 +31,13 @@ from .options import Options
 from .recorder import CONTROL, HEAD, SERVER
 from .tape import Tape
 
+TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
+    from typing import TypeVar
+
     from .sessions import Sessions
 
-_T = TypeVar("_T")
+    _T = TypeVar("_T")
 Counts = tuple[int, int, int, int]  # frames, exchanges, those that are still open, redactions
 _BATCH_FRAMES, _BATCH_BYTES = 1000, 4 << 20  # per transaction, at the most
 # Of 5 seconds each, to open or write a file that somebody else holds: a large cassette may just be redacted. What comes

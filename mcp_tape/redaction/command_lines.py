@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
+from ..light import NamedTuple, pattern
 from ..wire import secret_names
 
 # Options that may take a secret: the value decides.
@@ -21,8 +21,8 @@ _USERS = frozenset("-u -U --user --proxy-user --userpwd --auth --basic-auth --cr
 _TAKE_P = frozenset("mysql mysqldump mysqladmin mysqlsh mariadb mariadb-dump mongo mongosh mongodump sshpass".split())
 _LOGIN = "login"  # docker login -p, helm registry login -p
 _TAKE_A = "redis-cli"
-_USER = re.compile(r"[\w.@+%-]{1,64}:")
-_NAME = re.compile(r"-{0,2}[\w./:-]+")
+_USER = pattern(r"[\w.@+%-]{1,64}:")
+_NAME = pattern(r"-{0,2}[\w./:-]+")
 _NAMES = 4  # nested, as in --env=TOKEN=V, at the most
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
 
+from ..light import NamedTuple, pattern
 from ..wire import jsontext, protocol, secret_names
 from ..wire.channels import STDERR
 from ..wire.jsontext import Places, Splice
@@ -19,16 +19,20 @@ from .rules import OwnRules, Rule, mark
 from .strings import Names, StringValue, StringValues, is_json, json_within, replace_strings
 from .values import Literals
 
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from typing import Any
+
 FAILED = mark("failed").encode()
 # Values seen under secret keys and hidden later: the newest so many, and none that is longer.
 _MOST_SEEN, _LONGEST_SEEN = 256, 8192
 _MOST_ENVIRON = 1000
 _LONG = 1 << 16
 _SHORTEST = 6  # characters that a rule needs, except those of the user
-_PAYLOAD = re.compile(r"(?:data:[\w/+.;=-]{0,100},)?[A-Za-z0-9+/]{1000,}={0,2}")
-_PAYLOADS = re.compile(rb'"[A-Za-z0-9+/]{1000,}={0,2}"')
-_ESCAPED_ASCII = re.compile(rb"(?<!\\)\\+(?:u00([2-7][0-9A-Fa-f])|/)")
-_URL_PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s@]{8,})@")
+_PAYLOAD = pattern(r"(?:data:[\w/+.;=-]{0,100},)?[A-Za-z0-9+/]{1000,}={0,2}")
+_PAYLOADS = pattern(rb'"[A-Za-z0-9+/]{1000,}={0,2}"')
+_ESCAPED_ASCII = pattern(rb"(?<!\\)\\+(?:u00([2-7][0-9A-Fa-f])|/)")
+_URL_PASSWORD = pattern(r"://[^/\s:@]*:([^/\s@]{8,})@")
 _LABELS = ("name", "key", "header")  # {"name": "X-Api-Key", "value": V}
 _LONGEST_LABEL = 100
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
 
+from ..light import NamedTuple, pattern
 from ..wire import jsontext, protocol, secret_names
 from ..wire.jsonpath import JsonPath, names_of
 from ..wire.secret_names import MARK, PLACEHOLDER, placeholder
@@ -21,28 +21,27 @@ from .strings import json_within, strings
 Rule = Callable[[str], str]
 # Hiding one secret may expose the beginning of the next: a text of nothing else would take a pass for each.
 _MOST_PASSES = 100
-_NOT_IN_MARKS = re.compile(r"[\]\r\n]")
-_MARKS = re.compile(f"({PLACEHOLDER.pattern})")
+_NOT_IN_MARKS = pattern(r"[\]\r\n]")
+_MARKS = pattern(f"({PLACEHOLDER.pattern})")
 
 _ESCAPED = r"(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})"  # in text that is still escaped
 # What precedes a value: `name = `, `name: `, `"name": `, `<name>`, `--name `. The name may have two words.
-_NAMED = re.compile(
-    rf"(?:(?<![\w.\\-])|{_ESCAPED})-{{0,2}}(?P<name>[A-Za-z_][\w.-]{{1,63}}(?: [A-Za-z]{{3,16}})?)"
+_NAMED = pattern(
+    rf"(?a)(?:(?<![\w.\\-])|{_ESCAPED})-{{0,2}}(?P<name>[A-Za-z_][\w.-]{{1,63}}(?: [A-Za-z]{{3,16}})?)"
     r"(?:(?:\\{0,7}[\"'`])?(?:[ \t](?:is|was))?[ \t]{0,3}(?:=>|:=|=(?!=)|:(?![:/])|%3[ADad])[ \t]{0,3}"
     r"|(?<=[\w-])>(?=[^<]{1,256}</))"
-    r"|(?<![\w-])--?(?P<option>[A-Za-z][\w-]{1,63})[ \t]{1,3}(?!-)",
-    re.ASCII,
+    r"|(?<![\w-])--?(?P<option>[A-Za-z][\w-]{1,63})[ \t]{1,3}(?!-)"
 )
 # Without a closing quote the text was cut off, as by a crash.
-_VALUE = re.compile(
+_VALUE = pattern(
     r"(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'`]))(?!(?P=quote))(?P<quoted>[^\r\n]{1,4096}?)(?:(?<!\\)(?P=quote)|\Z)"
     r"|(?P<bare>[^\s\"'&,;<>()\[\]{}\\|`]{6,})(?P<next>[(\[{]?)"
 )
 # A line of an .env file: the value extends to the end of the line, whatever is in it.
-_ENV_LINE = re.compile(
-    r"^[ \t]*(?:export |set |ENV |-e |- )?(?P<name>[A-Z][A-Z0-9_]{2,63})=(?P<bare>[^\s\"'`][^\s]{5,})$", re.M
+_ENV_LINE = pattern(
+    r"(?m)^[ \t]*(?:export |set |ENV |-e |- )?(?P<name>[A-Z][A-Z0-9_]{2,63})=(?P<bare>[^\s\"'`][^\s]{5,})$"
 )
-_CALL = re.compile(r"[\w.]+[(\[].*[)\]]")
+_CALL = pattern(r"[\w.]+[(\[].*[)\]]")
 
 
 def mark(source: str) -> str:
@@ -153,9 +152,9 @@ def _is_real(value: str) -> bool:
 
 # -- tables in text, as databases and Markdown have them: `| password | V |`, or a column of that name
 
-_CELL = re.compile(r"[^|]+")
-_DIVIDER = re.compile(r"[\s|:+-]+")  # the dashes between a head and its rows
-_SPACE = re.compile(r"\s")
+_CELL = pattern(r"[^|]+")
+_DIVIDER = pattern(r"[\s|:+-]+")  # the dashes between a head and its rows
+_SPACE = pattern(r"\s")
 _AROUND = " \t\r\n`*\"'"
 
 
@@ -194,8 +193,8 @@ def _cells(line: str, at: int) -> Iterator[_Cell]:
 # texts contain nothing for them, and here that is found fast, with false positives only.
 
 _LONGEST_PATH = max(map(len, protocol.UNTOUCHED))
-_QUICK_NAME = re.compile(r"[a-z0-9]{1,100}")
-_QUICK_STEP = re.compile(r"[\w $./-]{1,100}", re.ASCII)
+_QUICK_NAME = pattern(r"[a-z0-9]{1,100}")
+_QUICK_STEP = pattern(r"(?a)[\w $./-]{1,100}")
 # KELVIN SIGN, whose lower case is the letter k: escaped and not, as secret_names.fold_quickly leaves it.
 _KELVIN = ("\\u212a", "\u212a".encode().decode("latin-1"))
 

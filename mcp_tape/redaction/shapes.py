@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import NamedTuple
 
+from ..light import NamedTuple, pattern
 from ..wire import protocol
 from .strings import is_json
 
@@ -235,11 +235,11 @@ def _any_sign() -> re.Pattern[str]:
 # -- private keys printed over several lines: each line is a frame, and only the first one identifies them
 
 # PEM (https://www.rfc-editor.org/rfc/rfc7468) and PGP, and PuTTY.
-_EDGE = re.compile(
+_EDGE = pattern(
     r"----[- ](?:(?P<begin>BEGIN)|END) (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY"
     r"|Private-(?:(?P<lines>Lines): \d|MAC: [0-9a-f])"
 )
-_BODY = re.compile(r"[A-Za-z0-9+/]{20}|(?:\A|[\s|:>\]])[A-Za-z0-9+/]*={0,2}\s*\Z|Proc-Type:|DEK-Info:")
+_BODY = pattern(r"[A-Za-z0-9+/]{20}|(?:\A|[\s|:>\]])[A-Za-z0-9+/]*={0,2}\s*\Z|Proc-Type:|DEK-Info:")
 _MOST_LINES = 400  # a key that never ends must not swallow the rest of the log
 
 Origin = tuple[int, str]  # a session and a channel

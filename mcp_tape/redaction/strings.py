@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 
+from ..light import pattern
 from ..wire import jsontext, protocol
 from ..wire.jsontext import Splice
 
-_BYTES = re.compile("[\udc80-\udcff]")
-_STRING = re.compile(jsontext.STRING, re.S)
+_BYTES = pattern("[\udc80-\udcff]")
+_STRING = pattern(f"(?s){jsontext.STRING}")
 _GAP = r"[ \t\r\n]*"
 # A string in a list, a key, or a key with its string: the last group says which. Or a bracket, grouped if it opens.
-_PIECE = re.compile(
-    rf"({jsontext.STRING})(?:{_GAP}(:){_GAP}({jsontext.STRING})?)?|([{{\[])|[}}\]]", re.S
-)  # fmt: skip
+_PIECE = pattern(rf"(?s)({jsontext.STRING})(?:{_GAP}(:){_GAP}({jsontext.STRING})?)?|([{{\[])|[}}\]]")
 _IN_LIST, _UNDER_KEY, _OPENED = 1, 3, 4
 _LONG = 1 << 15  # characters of a text whose strings are not kept in a list
 

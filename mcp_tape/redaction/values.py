@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import NamedTuple
 
+from ..light import NamedTuple
 from .rules import mark, outside_marks
 
 SHORTEST = 8  # characters of a value

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from typing import Any
 
 from ..options import MAX_DECODED
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from typing import Any
 
 _PIECE = 1 << 20  # bytes that are decompressed at once, however few they come from
 _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}

@@ -9,16 +9,17 @@ import re
 from collections.abc import Iterable
 from enum import Enum
 
+from ..light import pattern
 from .jsontext import Path, escaped, unquote
 
 # A step, with `..` before it when it may lie at any depth.
-_STEP = re.compile(
+_STEP = pattern(
     r"""(?P<deep>\.\.(?=[\w$*\[-]))?(?:(?(deep)|\.)(?:(?P<name>[\w$-]+)|\*)"""
     r"""|\[(?:(?P<index>\d+)|\*|'(?P<single>(?:[^'\\]|\\.)*)'|"(?P<double>(?:[^"\\]|\\.)*)")\])"""
 )
 # As in JSON, where two escapes may be one character; any other character may be escaped too.
-_ESCAPE = re.compile(r"(?:\\u[0-9A-Fa-f]{4})+|\\.", re.S)
-_ONE_OF_LIST = re.compile(r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^,])+""", re.S)
+_ESCAPE = pattern(r"(?s)(?:\\u[0-9A-Fa-f]{4})+|\\.")
+_ONE_OF_LIST = pattern(r"""(?s)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^,])+""")
 
 
 class _Wild(Enum):

@@ -68,17 +68,17 @@ def loads(text: str | bytes) -> Any:
     return value if len(text) <= 2 * DEEPEST else _not_too_deep(value, text)
 
 
-def loads_each(texts: list[str]) -> list[Any]:
-    """Parse several texts: `loads` without what each call of it costs. None for each that cannot be parsed."""
+def objects(texts: list[str]) -> list[dict[str, Any]]:
+    """Parse several texts: `loads` without what each call of it costs. {} for each that is no object."""
     fast = _orjson or _fast()
     try:
         values = [fast.loads(text) for text in texts]
         if len(max(texts, key=len)) > 2 * DEEPEST:
             for value, text in zip(values, texts, strict=True):
                 _not_too_deep(value, text)
-        return values
     except (fast.JSONDecodeError, RecursionError):
-        return [_or_none(text) for text in texts]
+        values = [_or_none(text) for text in texts]
+    return [value if type(value) is dict else {} for value in values]
 
 
 def _or_none(text: str) -> Any:

@@ -44,10 +44,13 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancell
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from . import channels, frames, framing, match, protocol
 from .frames import Entry, Frame, Message, Usual, new
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from typing import Any
 
 _NOISE = Message("noise", None, None, None, None, {})
 _RETRY = Message("noise", None, None, None, "retry", {})
@@ -125,16 +128,14 @@ class Ledger:
             for n, message in enumerate(messages)
         ]
 
-    def enter_calls(self, seq: int, lines: Iterator[tuple[Any, str]]) -> Usual:
-        """Enter lines of the client on stdio until one is not what most are, a call, and return their columns.
+    def enter_calls(self, seq: int, lines: Iterator[tuple[dict[str, Any], str]]) -> Usual:
+        """Enter lines of the client on stdio, the short way, and return their columns: as long as they are calls.
 
-        The short way of `frames.parse` and `enter`. The line at which it ends is taken, and not entered.
+        The first that is none is taken, and not entered.
         """
         methods, ids, names, keys = columns = list[str](), list[str](), list[str](), list[bytes]()
         calls, others, before, last = self._calls, self._exchanges, self._before, self._last_client
         for body, text in lines:
-            if type(body) is not dict:
-                break
             number, method, params = body.get("id"), body.get("method"), body.get("params")
             if type(number) is not int or type(method) is not str or type(params) is not dict:
                 break
@@ -154,17 +155,16 @@ class Ledger:
         self._before, self._last_client = before, last
         return columns
 
-    def enter_results(self, lines: Iterator[tuple[Any, str]]) -> Usual:
+    def enter_results(self, lines: Iterator[tuple[dict[str, Any], str]]) -> Usual:
         """Enter lines of the server on stdio until one is not the result of a call, in the same way."""
         ids, cues = columns = list[str](), list[int]()
-        calls = self._calls
         for body, _ in lines:
-            if type(body) is not dict or not _NOT_A_RESULT.isdisjoint(body):
-                break
             number, result = body.get("id"), body.get("result")
-            if type(number) is not int or type(result) is not dict or not _NOT_USUAL.isdisjoint(result):
+            if type(number) is not int or type(result) is not dict:
                 break
-            cue = calls.pop(number)[0] if number in calls else self._usual_cue(number)
+            if not (_NOT_A_RESULT.isdisjoint(body) and _NOT_USUAL.isdisjoint(result)):
+                break
+            cue = self._calls.pop(number)[0] if number in self._calls else self._usual_cue(number)
             if not cue:
                 break
             ids.append(repr(number))

@@ -85,8 +85,8 @@ _KEY_STEMS = pattern(
     "|openai|anthropic|gemini|mistral|groq|cohere|deepseek|stripe|sendgrid)key"
 )
 _CODE_STEMS = pattern("(?:mfa|otp|recovery|backup|device)code|codeverifier")
-_UPPER_STEMS = pattern(rb"_(?:KEY|DSN|PAT)|\bPAT\b")
-_UPPER = b"KEY", b"DSN", b"PAT"  # one of which each of them has
+_UPPER_STEMS = pattern(r"(?a)_(?:KEY|DSN|PAT)|\bPAT\b")
+_UPPER = {"K": "KEY", "D": "DSN", "P": "PAT"}  # by a letter, what one of them has
 _PROGRESS_TOKEN = b'"progressToken"'  # in every other message, and no secret
 _FOLDED = bytes(range(256)).lower()
 
@@ -186,7 +186,14 @@ def may_name_secrets(text: bytes) -> bool:
     found = _has_stem(fold_quickly(text))
     if found and _PROGRESS_TOKEN in text:
         found = _has_stem(fold_quickly(text.replace(_PROGRESS_TOKEN, b"")))
-    return found or (any(stem in text for stem in _UPPER) and _UPPER_STEMS.search(text) is not None)
+    return found or _has_upper_stem(text.decode("latin-1"))
+
+
+def _has_upper_stem(wire: str) -> bool:
+    for letter, stem in _UPPER.items():
+        if letter in wire and stem in wire:
+            return _UPPER_STEMS.search(wire) is not None
+    return False
 
 
 def _has_stem(folded: str) -> bool:
