@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import re
 
+from .light import pattern
+
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,10 +16,10 @@ if TYPE_CHECKING:
 # A thousand is 1000, as in `size:1k..2M` of filters.
 UNITS = {"": 1, "b": 1, "k": 10**3, "kb": 10**3, "m": 10**6, "mb": 10**6, "g": 10**9, "gb": 10**9}
 DURATIONS = {"us": 1, "µs": 1, "μs": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6}  # in microseconds
-_SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?([A-Za-z]*)")
-_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # https://www.rfc-editor.org/rfc/rfc9110#section-5.6.2
+_SIZE = pattern(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?([A-Za-z]*)")
+_TOKEN = pattern(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # https://www.rfc-editor.org/rfc/rfc9110#section-5.6.2
 
-_UNNAMEABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_UNNAMEABLE = pattern(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def parse_size(text: str) -> int:

@@ -190,7 +190,8 @@ ALL = (*NAMED, *SHORT, *LONG)
 _RARE = "~=DP-/"  # characters, one of which each short sign has: to find out that a text lacks it takes no time
 _SHORT_SIGNS = {sign: next(c for c in _RARE if c in sign) for sign in (shape.signs for shape in SHORT)}
 _RUN = b"a" * 20
-_RUN_CHARACTERS = bytes(ord("a") if re.match(rb"[A-Za-z0-9_+/=-]", bytes([byte])) else 32 for byte in range(256))
+_IN_RUN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=-"
+_RUN_CHARACTERS = bytes(97 if byte in _IN_RUN else 32 for byte in range(256))
 
 
 def hinted(text: bytes, named: bool) -> list[Shape]:

@@ -6,7 +6,6 @@ values at once, eight bytes at a time: fast, with false positives only.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
 from ..light import NamedTuple
@@ -54,7 +53,7 @@ class Literals:
         self._added += 1
         facts = mark(source), value, self._added
         self._known[value] = new = [_Spelling(how, _on_the_wire(how), *facts) for how in _spellings(value)]
-        self._escapable = self._escapable or not (_is_plain(value) or json.dumps(value) == f'"{value}"')
+        self._escapable = self._escapable or not (_is_plain(value) or _quoted(value) == f'"{value}"')
         if self._index is None or self._forgotten > self._most or not self._index.add(new):
             self._changed = True
 
@@ -183,9 +182,15 @@ def _spellings(value: str) -> Iterable[str]:
     """Return a value as it is, escaped once or twice as JSON, and percent-encoded."""
     hows = [value, value.replace("/", "\\/"), "".join([_IN_URL[byte] for byte in _encoded(value)])]
     if not _is_plain(value):
-        once = json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1]
-        hows += [*once, *(json.dumps(how, ensure_ascii=False)[1:-1] for how in once)]
+        once = _quoted(value, ensure_ascii=False)[1:-1], _quoted(value)[1:-1]
+        hows += [*once, *(_quoted(how, ensure_ascii=False)[1:-1] for how in once)]
     return dict.fromkeys(hows)
+
+
+def _quoted(value: str, ensure_ascii: bool = True) -> str:
+    from json import dumps  # few values need it
+
+    return dumps(value, ensure_ascii=ensure_ascii)
 
 
 def _on_the_wire(text: str) -> str:
