@@ -60,7 +60,7 @@ _INPUT = (
          otherwise="warn", when="where it has a default"),
     Rule("input-property-removed", "error", "call", "An argument is gone.",
          otherwise="warn", when="where arguments that are not in the schema are allowed, unless it was required, or a "
-         "recorded call used it"),
+         "recorded call used it; info where an object takes any members now, or another alternative takes it"),
     Rule("input-optional-property-added", "info", "call", "There is a new optional argument.", True),
     Rule("input-property-became-optional", "info", "call", "A required argument is optional now.", True),
     Rule("input-type-changed", "error", "call", "An argument has another type."),

@@ -169,6 +169,8 @@ _CHANGES: dict[str, Callable[[Schema], Schema | None]] = {
     "without a maximum": _if("maximum", lambda part: {k: v for k, v in part.items() if k != "maximum"}),
     "an alternative less": _if("anyOf", lambda part: _with(part, anyOf=part["anyOf"][1:])),
     "any of": _if("oneOf", lambda part: {**{k: v for k, v in part.items() if k != "oneOf"}, "anyOf": part["oneOf"]}),
+    "any object": _if("properties", lambda part: {"type": "object"}),
+    "a map": _if("properties", lambda part: {"type": "object", "additionalProperties": {}}),
     "or any object": _if("properties", lambda part: {
         "anyOf": [_with(part, additionalProperties=False), {"type": "object"}]}),
     "or a text": _if("oneOf", lambda part: {"anyOf": [part, TEXT]}),

@@ -121,7 +121,7 @@ def _split(node: Node) -> Choice:
     if node.groups:
         group = node.groups[0]
         found = (one._replace(node=both(one.node, silent)) for one in group.alternatives)
-        return Choice(group.keyword, tuple(found))
+        return Choice(group.keyword, tuple(one for one in found if one.node.reach))
     kinds = [frozenset({name}) for name in sorted(node.types - NULL - NUMBER)]
     kinds += [node.types & NUMBER] if node.types & NUMBER else []
     parts = (both(silent, Node(types=kind)) for kind in kinds)
@@ -189,7 +189,9 @@ def _compared(walk: Walk, old: Choice, new: Choice, path: Path) -> Iterator[Fact
 def _unpaired(one: Alternative, keyword: str, tried: list[list[Fact]], path: Path, *, lost: bool) -> Iterator[Fact]:
     """Report an alternative, if none of the other side takes what it takes, or at least knows all of its members."""
     breaks, unknown = (narrows, "property-removed") if lost else (widens, "property-added")
-    if not all(breaks(facts) or any(fact.kind.endswith(unknown) for fact in facts) for facts in tried):
+    if not all(
+        breaks(facts) or any(fact.kind.endswith(unknown) and not fact.spared for fact in facts) for facts in tried
+    ):
         return
     doubt = not all(map(breaks, tried))
     kind, at, what = _KINDS[keyword], (*path, *one.path), describe(one.node)

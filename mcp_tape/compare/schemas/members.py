@@ -9,7 +9,7 @@ from ...wire import jsontext
 from ...wire.jsontext import Path
 from ..changes import ABSENT
 from .assertions import differ, short
-from .facts import Fact, narrows, way
+from .facts import Fact, Spared, narrows, way
 from .nodes import Node, Schema, describe, is_open, together
 from .walk import Walk
 
@@ -98,7 +98,11 @@ def _removed(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[
     kind = "required" if required else "optional"
     refused = now is False or narrows(inner)
     note = f"{kind} property is gone ({describe(walk.old_node(was))})"
-    yield Fact(f"{kind}-property-removed", way(narrows=refused, widens=required), at, before=was, note=note)
+    # Where no names are known all are data, and this one is as good as any.
+    spared: Spared = () if refused or new.properties else ("narrower",)
+    more = "; any is taken now" if spared else ""
+    way_ = way(narrows=refused, widens=required)
+    yield Fact(f"{kind}-property-removed", way_, at, before=was, note=note + more, spared=spared)
     yield from inner
 
 

@@ -157,6 +157,8 @@ def both(one: Node, other: Node) -> Node:
 
 def settled(node: Node) -> Node:
     """Drop values of refused types, and types without a value. To list all values of a type is to name it."""
+    if "object" in node.types and any(node.at(name) is False for name in node.required):
+        node = node._replace(types=node.types - {"object"})  # what it needs it refuses
     if node.values is None:
         return node
     values = {key: value for key, value in node.values.items() if type_of(value) in node.types}

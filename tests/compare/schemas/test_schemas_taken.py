@@ -92,3 +92,30 @@ def test_exclusive_alternatives_in_others_are_compared_with_those_that_they_were
         ("input-type-widened", 1),
     ]
     assert grave(compare_input(new, old)) == [("input-any-of-removed", "error")]  # a string
+
+
+@pytest.mark.parametrize("new", [OBJECT, {**OBJECT, "additionalProperties": {}}, {"additionalProperties": True}])
+def test_an_object_that_takes_any_members_now_still_takes_those_it_knew(new: Schema) -> None:
+    old = an({"name": STRING, "kind": STRING}, "name")
+    found = [*compare_input(of(old), of(new))]
+    assert [(one.rule, one.level) for one in found if "property" in one.rule] == [
+        ("input-property-removed", "info")
+    ] * 2
+    assert grave(compare_input(of(either(kind("a", x=STRING), kind("b"))), of(new))) == []
+    assert grave(compare_output(of(old), of(new))) != []
+
+
+def test_a_tool_without_arguments_does_not_take_those_it_knew() -> None:
+    old = an({"path": STRING, "dry_run": STRING}, "path")
+    expected = [("input-property-removed", "error"), ("input-property-removed", "warn")]
+    assert grave(compare_input(old, OBJECT)) == expected
+    assert grave(compare_input(old, {**OBJECT, "additionalProperties": True})) == []
+
+
+def test_what_nothing_could_fit_cannot_be_lost() -> None:
+    """Closed alternatives beside a member that they refuse."""
+    impossible = {"allOf": [an({"name": STRING}, "name"), either(kind("a"), closed("b"))]}
+    impossible["allOf"][1]["anyOf"][0]["additionalProperties"] = False
+    for new in (OBJECT, STRING, an({"other": STRING}, "other")):
+        assert grave(compare_input(of(impossible), of(new))) == []
+    assert grave(compare_input(of(OBJECT), of(impossible))) != []
