@@ -134,13 +134,18 @@ def _failure(body: Any) -> str:
     return NO_METHOD if code == protocol.METHOD_NOT_FOUND else "the answer was an error"
 
 
+def never_asked(kind: protocol.Kind) -> str:
+    """Why a list is not known that nobody asked for."""
+    return f"there is no {kind.method}"
+
+
 def _listed(kind: protocol.Kind, walks: list[Walk], capabilities: dict[str, Any] | None) -> Listed:
     """The newest complete reading of a list."""
     whole = [walk for walk in walks if walk.why is None]
     if not whole:
         if capabilities is not None and not protocol.declares(capabilities, kind):
             return Listed({})  # it has none, and says so
-        return Listed({}, why=walks[-1].why if walks else f"there is no {kind.method}")
+        return Listed({}, why=walks[-1].why if walks else never_asked(kind))
     items: dict[str, list[Any]] = {}
     for item in whole[-1].items:
         key = protocol.member(item, kind.key)

@@ -91,6 +91,14 @@ def test_a_capability_that_never_worked_may_go(answer: Step, level: str) -> None
     assert [entry.what for entry in found.unknown] == (["prompts"] if "busy" in str(answer(1)) else [])
 
 
+def test_a_capability_of_which_one_list_failed_and_another_is_not_known_may_have_worked() -> None:
+    declared = [hello(capabilities={"tools": {}, "resources": {}}), listing("tools/list", tool("a"))]
+    unknown = exchange("resources/templates/list", {}, error=NO_METHOD)
+    for failed, level in (({"code": -32603, "message": "fetch failed"}, "error"), (NO_METHOD, "info")):
+        found = compared([*declared, exchange("resources/list", {}, error=failed), unknown], WHOLE)
+        assert [one.level for one in found.changes if one.rule == "capability-removed"] == [level]
+
+
 def test_without_a_handshake_capabilities_are_unknown_and_not_removed() -> None:
     found = compared(WHOLE, [listing("tools/list", tool("a"))])
     assert [(entry.what, entry.grave) for entry in found.unknown if entry.what == "capabilities"] == [

@@ -10,7 +10,7 @@ from ...wire import protocol
 from ...wire.jsontext import Path
 from ..changes import ABSENT, Difference
 from ..rules import Level
-from ..surface import NO_METHOD, Surface
+from ..surface import Surface, never_asked
 
 _EXTENSIONS = "extensions"
 _NEVER_WORKED = "it never worked: the server knew no list of it"
@@ -35,7 +35,7 @@ def compare_server(old: Surface, new: Surface) -> Iterator[Difference]:
 def _never_worked(found: Difference, old: Surface) -> bool:
     """True for a capability that was promised, and of which no list could be had."""
     kinds = [kind for kind in protocol.KINDS if found.path == ("capabilities", kind.capability)]
-    asked = [kind for kind in kinds if old.lists[kind.method].pages or old.lists[kind.method].why == NO_METHOD]
+    asked = [kind for kind in kinds if old.lists[kind.method].why != never_asked(kind)]
     return found.rule == "capability-removed" and bool(asked) and all(map(old.has_none, asked))
 
 
