@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from ..cassette.query.sessions import cassettes_in
-from ..start.names import data_cassettes, default_directory
+from ..start.names import data_cassettes
 from .click_options import files
 from .output import clip, columns, echo, writable
 
@@ -24,8 +24,8 @@ def cassette_or_newest_argument(function: F) -> F:
 
 
 def newest() -> list[str]:
-    """The cassettes of this project and of the clients, newest first."""
-    places = dict.fromkeys(os.path.abspath(place) for place in (default_directory(), data_cassettes()))
+    """The cassettes in this directory and of the clients, as ls lists them, newest first."""
+    places = dict.fromkeys(os.path.abspath(place) for place in (".", data_cassettes()))
     found = dict.fromkeys(path for place in places for path in cassettes_in(place))
     return sorted(found, key=_changed, reverse=True)[:_OFFERED]
 
@@ -41,7 +41,7 @@ def _chosen(ctx: click.Context, param: click.Parameter, value: str | None) -> st
         return value or ""
     offered = newest()
     if not offered:
-        raise click.UsageError("which cassette? There is none here yet; record one with: mcp-tape record -- SERVER")
+        raise click.UsageError("which cassette? There is none here yet; to make one: mcp-tape record -o FILE -- SERVER")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("which cassette? The newest are:\n" + "\n".join(f"  {path}" for path in offered))
     for number, path in enumerate(offered, 1):

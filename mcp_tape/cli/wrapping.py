@@ -73,7 +73,7 @@ def meant(
 def _numbers(answer: str, most: int) -> list[int]:
     words = answer.replace(",", " ").split()
     if not all(word.isdecimal() and 0 < int(word) <= most for word in words):
-        raise click.UsageError(f"{answer} is none of 1 to {most}")
+        raise click.UsageError(f"{answer!r} is no choice: give numbers from 1 to {most}, or all")
     return [int(word) for word in dict.fromkeys(words)]
 
 

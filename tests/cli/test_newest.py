@@ -35,7 +35,6 @@ def test_the_newest_are_offered_newest_first(data: Path, command: str) -> None:
     put(data / "old.db", 1000)
     put(data / "cursor/new.db", 2000)
     put(Path("mine.db"), 1500)
-    Path("pyproject.toml").touch()
     done = invoke(command)
     assert done.exit_code == 2
     named = [Path(line.strip()).name for line in done.stderr.splitlines() if line.endswith(".db")]

@@ -16,7 +16,7 @@ from tests.support.configs import FILES
 from tests.support.forked import MCP_TAPE
 from tests.support.live import modern, serving
 from tests.support.messages import call
-from tests.support.running import ECHO, run
+from tests.support.running import ECHO, on_terminal, run
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9" * 2
 Tape = Callable[..., CompletedProcess[bytes]]
@@ -128,6 +128,27 @@ def test_a_name_that_is_in_several_places_is_not_guessed(home: Path, tape: Tape)
 )
 def test_what_is_unclear_is_refused(tape: Tape, words: list[str], code: int, said: bytes) -> None:
     assert said in tape(*words, code=code).stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "wrapped", "said"),
+    [
+        (b"1\n", ["one"], b"goes through mcp-tape"),
+        (b"2, 1 2\n", ["one", "two"], b"goes through mcp-tape"),
+        (b"all\n", ["one", "two"], b"goes through mcp-tape"),
+        (b"y\n", [], b"'y' is no choice: give numbers from 1 to 2, or all"),
+        (b"3\n", [], b"'3' is no choice: give numbers from 1 to 2, or all"),
+        (b"\n", [], b"Which to wrap? Numbers, or all"),
+    ],
+)
+def test_a_person_without_a_name_is_asked(tmp_path: Path, typed: bytes, wrapped: list[str], said: bytes) -> None:
+    config = tmp_path / "mcp.json"
+    config.write_text('{"mcpServers": {"one": {"command": "cat"}, "two": {"command": "tac"}}}')
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    shown = on_terminal([*MCP_TAPE, "wrap", "--config", str(config)], typed, PATH=path, HOME=str(tmp_path))
+    servers = json.loads(config.read_text())["mcpServers"]
+    assert [name for name, entry in servers.items() if "args" in entry] == wrapped, shown
+    assert said in shown
 
 
 def test_a_file_that_cannot_be_read_is_reported_and_the_others_are_wrapped(home: Path, tape: Tape) -> None:

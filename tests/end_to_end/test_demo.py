@@ -87,7 +87,7 @@ def test_the_demo_keeps_its_cassettes_where_it_is_told_to(tmp_path: Path) -> Non
     done = run([*MCP_TAPE, "demo", "-o", str(place)])
     assert done.returncode == 0, done.stderr
     assert sorted(os.listdir(place)) == ["next.db", "tape.db"]
-    assert f"tape.db and next.db are in {place}.".encode() in done.stdout
+    assert f"Kept: {place}/tape.db and {place}/next.db".encode() in done.stdout
     for name, version in (("tape.db", "1.0"), ("next.db", "1.1")):
         (session,) = sessions(place / name)
         assert (session.server_version, session.incomplete) == (version, None)

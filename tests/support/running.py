@@ -213,9 +213,10 @@ def full_pipe() -> Iterator[int]:
         os.close(full)
 
 
-def on_terminal(command: list[str], **environ: str) -> bytes:
-    """What a command writes to a terminal."""
+def on_terminal(command: list[str], typed: bytes = b"", **environ: str) -> bytes:
+    """What a command writes to a terminal, where somebody has typed this."""
     master, slave = pty.openpty()
+    os.write(master, typed)
     with subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=os.environ | environ) as process:
         os.close(slave)
         output = b""

@@ -43,7 +43,7 @@ def command(output: str | None) -> None:
         _miss(directory)
         _diff(directory)
     if output:
-        _step(f"{' and '.join(_CASSETTES)} are in {output}.")
+        _step(f"Kept: {' and '.join(os.path.join(output, name) for name in _CASSETTES)}")
     _step("Now your own server. Type:")
     click.echo(_NEXT)
 

@@ -58,7 +58,7 @@ def command(
     content. An answer also says how it ended and how long it took. Lines are cut to the width of the
     terminal; --json and mcp-tape export have everything.
 
-    Without a file, the newest cassettes are offered: of this project, and of the clients that record.
+    Without a file, the newest cassettes are offered: those below this directory, and those of your clients.
 
     SEQ is the number of a line. It shows that exchange whole: the request, its answer, and what belongs
     to it in between; or one frame, where it belongs to none.
