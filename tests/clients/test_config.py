@@ -99,7 +99,7 @@ def test_so_it_does_with_other_ends_of_lines_and_a_mark(client: str, ending: str
 
 @pytest.mark.slow
 def test_two_megabytes_of_other_settings_come_back_to_the_byte() -> None:
-    settings = ",".join(['{"k": "v // /* ,]"}'] * 100_000)
+    settings = ",".join(['{"k": "' + "v // /* ,]" * 20 + '"}'] * 10_000)
     expect_there_and_back(of_text(f'{{"more": [{settings}], "mcpServers": {{"a": {{"command": "x"}}}}}}'))
 
 

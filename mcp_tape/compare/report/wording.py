@@ -23,7 +23,6 @@ _UNSEEN = re.compile(
     "|(?<![#*0-9\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])\ufe0f"
 )
 _STEP = re.compile(r"[^.\[\]'\"$ ]+")
-_TRAILING = re.compile(r" $")
 # What GitHub's runner takes for a command: the one at the start of a line, behind blanks, too, the other anywhere.
 # https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs
 _COMMAND = re.compile(r"^( *):(?=:)|#(?=#\[)")
@@ -44,8 +43,12 @@ class View(NamedTuple):
 
 def visible(text: str) -> str:
     """One line on which nothing acts and nothing hides: control, direction and zero-width characters as escapes."""
-    escaped = _UNSEEN.sub(_escaped, harmless(text, _escape))
-    return _COMMAND.sub(_tame, _TRAILING.sub(r"\\x20", escaped))
+    escaped = harmless(text, _escape)
+    if not escaped.isascii():
+        escaped = _UNSEEN.sub(_escaped, escaped)
+    if escaped.endswith(" "):
+        escaped = escaped[:-1] + r"\x20"
+    return _COMMAND.sub(_tame, escaped) if "::" in escaped or "##[" in escaped else escaped
 
 
 def _escape(character: str) -> str:
