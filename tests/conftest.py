@@ -52,9 +52,9 @@ def pytest_configure_node(node: Any) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the first cases of a slow test in the quick loop where its mark says how many, and begin with slow files:
-    then no process is left with one of them when the others are done."""
+    then no process is left with one of them when the others are done. Of generated cases the quick loop tries some."""
     cases: Counter[str] = Counter()
     for item in items:
         mark = item.get_closest_marker("slow")
@@ -64,6 +64,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.own_markers.remove(mark)
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: -slow[item.path])
+    if config.getoption("markexpr") == "not slow":
+        for function in {item.function for item in items if isinstance(item, pytest.Function)}:
+            _try_some(function)
+
+
+def _try_some(test: Any) -> None:
+    """Leave a quarter of the cases that hypothesis would generate for a test; of others, this changes nothing."""
+    if given := getattr(test, "_hypothesis_internal_use_settings", None):
+        test._hypothesis_internal_use_settings = type(given)(given, max_examples=max(1, given.max_examples // 4))
 
 
 @pytest.hookimpl(wrapper=True)
