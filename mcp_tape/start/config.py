@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ..clients import jsonc
@@ -47,6 +47,9 @@ def run(file: str, program: Sequence[str], given: dict[str, Any]) -> int:
 
 def _ended(tape: UsedCassette, code: int, given: dict[str, Any]) -> int:
     """End the tape and say how it went. Return the exit code: the program's, or 1 if only the tape found something."""
+    if code:  # nothing is kept, so nobody is waited for who might still begin to record
+        with suppress(TapeError):
+            tape.finish(keep=False)
     problems = [*tape.errors, *dict.fromkeys(miss.report for miss in tape.misses)]
     if given["strict"] and not problems:
         problems += [f"unplayed: {call.server}: #{call.seq} {call.method} {call.name or ''}" for call in tape.unplayed]
