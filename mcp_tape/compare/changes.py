@@ -33,6 +33,7 @@ class Difference(NamedTuple):
     level: Level | None = None
     of: Any = ABSENT  # the params of its call, where nothing else distinguishes it from others of its subject
     marks: tuple[Any, Any] | None = None  # what its fingerprint is made of, where that is not before and after
+    common: bool = False  # due to the library that writes all schemas of a server
 
 
 class Subject(NamedTuple):

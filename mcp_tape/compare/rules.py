@@ -74,7 +74,8 @@ _INPUT = (
     Rule("input-constraint-tightened", "error", "call",
          "A limit (range, length, number of items, multiple) is narrower."),
     Rule("input-constraint-set", "error", "call", "There is a limit where there was none.",
-         otherwise="info", when="for the limits of exact integers, which some libraries always set"),
+         otherwise="info",
+         when="for the limits of exact integers, which some libraries always set; once for the server"),
     Rule("input-constraint-loosened", "info", "call", "A limit is wider, or gone."),
     Rule("input-pattern-added", "error", "call", "A text must fit a pattern or format now.",
          otherwise="warn", when="for a format that few validators check"),
@@ -95,7 +96,8 @@ _INPUT = (
          otherwise="info", when="where the same values are listed in another order"),
     Rule("input-header-mapping-changed", "warn", "wire", "An argument is sent in another HTTP header (x-mcp-header)."),
     Rule("schema-dialect-changed", "warn", "call", "A schema is written in another dialect of JSON Schema.",
-         otherwise="info", when="where one side does not name its own, or no keyword means something else in it"),
+         otherwise="info",
+         when="where one side does not name its own, or no keyword means something else in it; once for the server"),
     Rule("input-property-description-changed", "info", "model", "The description of an argument differs.", True),
 )  # fmt: skip
 _OUTPUT = (

@@ -118,7 +118,7 @@ def in_definitions(result: Any, path: Path = ("result",)) -> Iterator[Suspicion]
             if isinstance(name, str):
                 places.setdefault(name, (*path, kind.member, at, "name"))
         for first, name in alike(places):
-            yield Suspicion(DISGUISED, places[name], f"{name!r} looks like {first!r}")
+            yield Suspicion(DISGUISED, places[name], f"{name!a} looks like {first!a}")
 
 
 def in_item(item: Any) -> Iterator[Suspicion]:
@@ -139,19 +139,19 @@ def _in_value(value: Any, path: Path, *, strict: bool) -> Iterator[Suspicion]:
         if isinstance(value, str):
             yield from _in_text(value, at, strict)
             if strict and at[-1:] == ("name",) and (why := disguised(value)):
-                yield Suspicion(DISGUISED, at, f"{value!r} {why}")
+                yield Suspicion(DISGUISED, at, f"{value!a} {why}")
         elif isinstance(value, list):
             waiting += [((*at, number), inner) for number, inner in reversed([*enumerate(value)])]
         elif isinstance(value, dict):
             if strict and at[-1:] == ("properties",):
-                yield from (Suspicion(DISGUISED, (*at, name), f"{name!r} {why}") for name, why in _of_names(value))
+                yield from (Suspicion(DISGUISED, (*at, name), f"{name!a} {why}") for name, why in _of_names(value))
             waiting += [((*at, name), inner) for name, inner in reversed(value.items()) if name not in _NOT_READ]
 
 
 def _of_names(names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """The names that look like others, each with why."""
     yield from ((name, why) for name in names if (why := disguised(name)))
-    yield from ((name, f"looks like {first!r}") for first, name in alike(names))
+    yield from ((name, f"looks like {first!a}") for first, name in alike(names))
 
 
 def _in_text(text: str, path: Path, strict: bool) -> Iterator[Suspicion]:

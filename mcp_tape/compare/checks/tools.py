@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ...errors import count
 from ...model.lookalikes import spelled
 from ...wire import jsontext, protocol
-from ..changes import ABSENT, NOTHING, SERVER, Difference, Found, Subject, of
+from ..changes import ABSENT, NOTHING, SERVER, Difference, Found, Subject, canonical, of
 from ..rules import Level
 from ..schemas import compare_input, compare_output
 from .wording import compare_texts
@@ -27,6 +28,20 @@ _WITH_RULES = {"name", "description", "title", "icons", "inputSchema", "outputSc
 
 
 def compare_tools(old: Tools, new: Tools) -> Iterator[Found]:
+    """Compare two lists. What the library that writes all schemas changed in them is told once, of the server."""
+    common: dict[tuple[Any, ...], list[Difference]] = {}
+    for subject, one in _each(old, new):
+        if one.common:
+            key = one.rule, one.path[-1], canonical(one.before), canonical(one.after)
+            common.setdefault(key, []).append(one)
+        else:
+            yield subject, one
+    for (_, keyword, *_), (first, *more) in common.items():
+        places = count(1 + len(more), "place")
+        yield SERVER, first._replace(path=("tools", keyword), note=f"{first.note}, in {places}")
+
+
+def _each(old: Tools, new: Tools) -> Iterator[Found]:
     renamed = dict(_renamed(old, new))
     for name, tool in old.items():
         subject = Subject("tool", name)

@@ -30,7 +30,7 @@ def compare_wording(kind: str, old: Items, new: Items) -> Iterator[Found]:
     known = _names(old)
     for first, name in sorted(set(alike([*known, *_names(new)])) - set(alike(known))):
         key = next((key for key, item in new.items() if item.get("name") == name), name)
-        why = f"{name!r} looks like {first!r}"
+        why = f"{name!a} looks like {first!a}"
         yield Subject(kind, key), Difference(steering.DISGUISED, ("name",), ABSENT, why)
 
 

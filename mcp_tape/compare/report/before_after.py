@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any, Literal, NamedTuple
 
+from ...model.lookalikes import spelled
 from ...wire import jsontext
 from ..changes import ABSENT, Change
 from .wording import clip, count
@@ -46,6 +47,8 @@ def one_line(change: Change) -> str | None:
     """`before → after`, where both are there, differ, and are no text."""
     if is_text(change) or ABSENT in (change.before, change.after) or change.before == change.after:
         return None
+    if _is_renamed(change):
+        return f'"{spelled(change.before)}" → "{spelled(change.after)}"'
     return f"{jsontext.compact(change.before)} → {jsontext.compact(change.after)}"
 
 
@@ -53,10 +56,16 @@ def rows(change: Change, cut: Cut) -> list[Row]:
     """Before and after: lines of text, or values as JSON."""
     text = is_text(change)
     old, new = _trimmed(_lines(change.before, text), _lines(change.after, text))
+    if _is_renamed(change):
+        old, new = ([f'"{spelled(side)}"'] for side in (change.before, change.after))
     found = list(_rows(old[:_MOST], new[:_MOST], cut))
     found += [Row("-", clip(line, cut.width)) for line in old[_MOST:]]
     found += [Row("+", clip(line, cut.width)) for line in new[_MOST:]]
     return found if len(found) <= cut.lines + 1 else _without_middle(found, cut.lines)
+
+
+def _is_renamed(change: Change) -> bool:
+    return change.rule == "tool-renamed" and isinstance(change.before, str) and isinstance(change.after, str)
 
 
 def _without_middle(found: list[Row], lines: int) -> list[Row]:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator
 from itertools import groupby
 
+from ...model.lookalikes import spelled
 from ...wire.jsontext import compact
 from ..changes import ABSENT, Change
 from ..judging import Comparison
@@ -115,7 +116,9 @@ def _says_more(change: Change) -> bool:
 def _says_all(change: Change) -> bool:
     """True if the note, or the subject, has the values already."""
     said = f"{change.subject} {change.note}"
-    return all((side if isinstance(side, str) else compact(side)) in said for side in (change.before, change.after))
+    return all(
+        (spelled(side) if isinstance(side, str) else compact(side)) in said for side in (change.before, change.after)
+    )
 
 
 def _short(change: Change, room: int) -> str | None:

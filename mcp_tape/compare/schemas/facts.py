@@ -110,7 +110,8 @@ def under_rules(facts: Iterable[Fact], *, of_results: bool) -> Iterator[Differen
         rule = _RULES[fact.kind][of_results]
         if rule is not None:
             level = "info" if ("wider" if of_results else "narrower") in fact.spared else _level(rule, fact)
-            yield Difference(rule, fact.path, fact.before, fact.after, fact.note, level)
+            common = fact.kind.startswith("exact-limit") or (fact.kind == "dialect-changed" and level == "info")
+            yield Difference(rule, fact.path, fact.before, fact.after, fact.note, level, common=common)
 
 
 def _level(rule: str, fact: Fact) -> Level | None:

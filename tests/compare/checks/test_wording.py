@@ -120,4 +120,5 @@ def test_a_rename_to_a_lookalike_is_spelled_and_suspected() -> None:
     old, new = tools(tool("read_file", description="Reads.")), tools(tool("read_fil\u0435", description="Reads."))
     (renamed,) = changes(old, new, "tool-renamed")
     assert "read_fil\\u0435" in renamed.note
-    assert changes(old, new, "name-looks-like-another")
+    alike = [one.after for one in changes(old, new, "name-looks-like-another")]
+    assert "'read_fil\\u0435' looks like 'read_file'" in alike and all(map(str.isascii, alike))
