@@ -291,8 +291,8 @@ def test_what_is_added_has_what_is_told_of_it_in_its_fingerprint() -> None:
 def test_what_is_told_of_a_resource_but_its_size_and_time_is_part_of_it() -> None:
     old = [hello(capabilities={"resources": {}}), listing("resources/list")]
     moved = {"size": 1, "annotations": {"lastModified": "2026-01-01T00:00:00Z"}}
-    (added,) = changes(old, [old[0], listing("resources/list", {"uri": "a:", "title": "A", **moved})], "resource-added")
-    assert added.after == {"title": "A"}
+    (added,) = changes(old, [old[0], listing("resources/list", {"uri": "a:", "name": "A", **moved})], "resource-added")
+    assert added.after == {"name": "A"}
 
 
 def test_the_two_sides_of_a_rename_are_compared() -> None:

@@ -117,7 +117,6 @@ def _argument(old: Item, new: Item, path: tuple[str, str]) -> Iterator[Differenc
 
 
 def _texts(rule: str, old: Item, new: Item) -> Iterator[Difference]:
-    yield from differing(rule, old, new, "name")
     before, after = stated(old), stated(new)
     for member in dict.fromkeys([*before, *after]):
         if member not in _WITH_RULES:

@@ -23,7 +23,7 @@ _HINTS = {
     "idempotentHint": (False, "tool-lost-idempotent"),
     "openWorldHint": (True, "tool-became-open-world"),
 }
-_KEYS = {"name", "uri", "uriTemplate"}
+_KEYS = ("uri", "uriTemplate", "name")  # the first that an item has is what it is known by
 _WITH_RULES = {"name", "description", "title", "icons", "inputSchema", "outputSchema", "annotations", "execution"}
 
 
@@ -116,8 +116,9 @@ def _texts(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
 
 
 def stated(item: dict[str, Any]) -> dict[str, Any]:
-    """What is told about an item, but for its name, and for the size and time of its content, which is data."""
-    told = {member: value for member, value in item.items() if member not in _KEYS and member != "size"}
+    """What is told about an item, but for its key, and for the size and time of its content, which is data."""
+    key = next((key for key in _KEYS if key in item), "")
+    told = {member: value for member, value in item.items() if member not in (key, "size")}
     annotations = _object(told.pop("annotations", None))
     annotations = {member: value for member, value in annotations.items() if member != "lastModified"}
     return told | ({"annotations": annotations} if annotations else {})
