@@ -10,12 +10,17 @@ from ...errors import count
 from ...options import REDACT, UPSTREAM
 from ...start.outcome import say
 from ..click_options import files, given_as
-from ..compare import AfterDashes, fails, judging_options, project_from, show
+from ..compare import AfterDashes, fails, is_text, judging_options, project_from, show
+from ..output import clip, echo
 from .diff import _TIMEOUT, compared, shown_new
 
 if TYPE_CHECKING:
     from ...compare.judging import Comparison
     from ...compare.project import Project
+
+
+_LONGEST = 200
+_FINE = "It breaks no client"
 
 
 @click.command(
@@ -52,6 +57,8 @@ def command(ctx: click.Context, /, places: tuple[str, ...], **given: Any) -> Non
             )
         comparisons = _with_base(given["base"], places, given, project)
         show(comparisons, project, given, verdict=_verdict)
+        if is_text(given) and len(comparisons) > 1:
+            echo(f"\n{_in_all(comparisons)}")
         ctx.exit(int(any(_breaks(one, project) for one in comparisons) or not any(one.compared for one in comparisons)))
     if len(places) > 2:
         raise click.UsageError(
@@ -78,7 +85,13 @@ def _verdict(comparison: Comparison) -> str:
         return f"It can break clients: {count(errors, 'error')}"
     if any(entry.grave for entry in comparison.unknown):
         return "Whether it breaks clients cannot be known"
-    return "It breaks no client"
+    return _FINE
+
+
+def _in_all(comparisons: list[Comparison]) -> str:
+    """The verdict on several cassettes, which must not end with that on the last."""
+    bad = [f"{clip(one.cassette, _LONGEST)}: {said}" for one in comparisons if (said := _verdict(one)) != _FINE]
+    return "\n".join([*bad, f"Of {count(len(comparisons), 'cassette')} {len(bad) or 'none'} failed"])
 
 
 def _with_base(revision: str, paths: tuple[str, ...], given: dict[str, Any], project: Project) -> list[Comparison]:
@@ -96,7 +109,8 @@ def _with_base(revision: str, paths: tuple[str, ...], given: dict[str, Any], pro
         one = _one(base.reference(revision, before), given | {"new": after}, project)
         comparisons.append(one._replace(cassette=after))
     for name in found.gone:
-        why = f"NEW: it is gone, and was there at {revision}; if that is meant: --allow-gone"
+        why = f"NEW: it is gone, and was there at {revision}"
+        why += ", as --allow-gone allows" if given["allow_gone"] else "; if that is meant: --allow-gone"
         unknown = Unknown("the cassette", why, not given["allow_gone"])
         comparisons.append(
             Comparison(base.reference(revision, name), "gone", project.category, (), (unknown,), cassette=name)

@@ -167,6 +167,16 @@ def test_every_cassette_is_compared_with_what_it_was(repository: Path, paths: li
     assert "tool-removed" in out and out.count("no changes") == 1
 
 
+def test_the_verdict_on_several_is_not_that_on_the_last(repository: Path) -> None:
+    assert based(repository, "tapes")[0].endswith("It breaks no client\n\nOf 2 cassettes none failed\n")
+    (repository / "tapes" / "a.db").unlink()
+    taped(repository / "tapes" / "a.db", GONE)
+    out, _ = based(repository, "tapes", code=1)
+    assert out.endswith("It breaks no client\n\ntapes/a.db: It can break clients: 1 error\nOf 2 cassettes 1 failed\n")
+    assert "Of 2" not in based(repository, "tapes", "--format", "markdown", code=1)[0]
+    assert "Of 1" not in based(repository, "tapes/b.db")[0]
+
+
 def test_cassettes_that_are_new_or_renamed_are_named(repository: Path) -> None:
     taped(repository / "tapes" / "c.db", GONE)
     (repository / "tapes" / "a.db").rename(repository / "tapes" / "z.db")
@@ -183,7 +193,7 @@ def test_a_cassette_that_is_gone_fails_unless_that_is_meant(repository: Path) ->
     (repository / "tapes" / "b.db").unlink()
     out, _ = based(repository, "tapes", code=1)
     assert "UNKNOWN the cassette: NEW: it is gone" in out
-    based(repository, "tapes", "--allow-gone")
+    assert "it is gone, and was there at main, as --allow-gone allows" in based(repository, "tapes", "--allow-gone")[0]
 
 
 def test_what_compared_nothing_fails(repository: Path) -> None:
