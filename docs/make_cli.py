@@ -13,8 +13,8 @@ INTRO = """# Command line
 
 <!-- Made by docs/make_cli.py from the help texts. -->
 
-`--` always means: the rest is the server command. `--json` gives one JSON object a line. Colours are left out where
-output is no terminal, or `NO_COLOR` is set.
+`--` always means: the rest is the server's command. `--json` prints one JSON object per line. Colours are used only on
+a terminal, and not if `NO_COLOR` is set.
 
 Exit codes: 0 clean; 1 findings; 2 wrong usage; 3 the cassette cannot be read or written; 4 the server could not be
 started. `record` returns the server's own code, 128 + n for signal n.

@@ -113,7 +113,7 @@ OUTPUT = Option(
     "made from the command or the URL.", "FILE", "path", short="-o",
 )  # fmt: skip
 FOR = Option(
-    "of_client", "--for", "Whose server it is, as mcp-tape wrap says it: the cassette is then CLIENT/SERVER.db in your "
+    "of_client", "--for", "Whose server it is, as mcp-tape wrap writes it: the cassette is CLIENT/SERVER.db in your "
     "data directory.", "CLIENT/SERVER",
 )  # fmt: skip
 WAS = Option("was", "--was", "What an entry of a client was, for mcp-tape unwrap.", "TEXT", hidden=True)
@@ -125,12 +125,12 @@ ROTATION = (
 )  # fmt: skip
 MODE = Option(
     "mode", "--mode", "none: only replay. once: record if there is nothing to play. new_episodes: record what misses. "
-    "all: always record. rewrite: record anew, and replace the cassette if that ends well.",
+    "all: always record. rewrite: record again, and replace the cassette if all went well.",
     kind=MODES, default="once", keyword="mode",
 )  # fmt: skip
 CONFIG = Option(
     "config", "--config", "Run a program with all servers of this configuration (mcpServers, or VS Code's servers) "
-    "replaced by their tapes: its copy is where {config} stands, and in MCP_TAPE_CONFIG.", "FILE", "file",
+    "replaced by their tapes; {config} in its command, or MCP_TAPE_CONFIG, is the changed copy.", "FILE", "file",
 )  # fmt: skip
 URL = Option(
     "url", "--url", "The HTTP server, instead of a command.", "URL",
@@ -143,8 +143,8 @@ UPSTREAM = (
            keyword="cacert", check="values:check_certificates", counts="url"),
 )  # fmt: skip
 HEADER_ENV = Option(
-    "header_env", "--header-env", "Send this header with the value of the variable of that name, or of another: a "
-    "token then stands on no command line.", "NAME[=VARIABLE]", multiple=True,
+    "header_env", "--header-env", "Send this header with the value of the environment variable of that name, or of "
+    "VARIABLE, so that a token appears on no command line.", "NAME[=VARIABLE]", multiple=True,
     parse="values:header_of_variable", join="=", counts="url",
 )  # fmt: skip
 OVER_STDIO = Option(
@@ -153,9 +153,9 @@ OVER_STDIO = Option(
 )  # fmt: skip
 CWD = Option("cwd", "--cwd", "Start the server in this directory.", "DIR", "path", keyword="cwd", counts="command")
 AROUND = (
-    Option("env", "--env", "Give the server this variable. Its value is not kept, and hidden if its name is that of a "
-           "secret.", "NAME=VALUE", multiple=True, keyword="env", parse="values:variable", join="=", counts="command"),
-    Option("env_from", "--env-from", "Give the server this variable of the programs that started mcp-tape, where the "
+    Option("env", "--env", "Give the server this variable. Its value is not stored; under a secret name it is "
+           "hidden.", "NAME=VALUE", multiple=True, keyword="env", parse="values:variable", join="=", counts="command"),
+    Option("env_from", "--env-from", "Give the server this variable from the programs that started mcp-tape, if the "
            "client has not passed it on. Linux only.", "NAME", multiple=True, keyword="env_from",
            check="values:check_variable", noun="name of a variable", counts="command"),
     CWD,
@@ -175,15 +175,15 @@ MAX_BODY = Option(
     "max_body", "--max-body", "Over HTTP, refuse larger requests to a replay with status 413, e.g. 800k or 1G. "
     "Default: 64M.", "SIZE", parse="values:parse_size", counts="listening",
 )  # fmt: skip
-NOTE = Option("note", "--note", "A remark, kept with the session.", "TEXT", keyword="note")
+NOTE = Option("note", "--note", "A remark, stored with the session.", "TEXT", keyword="note")
 REDACT = (
     Option("redact_keys", "--redact-key", "Hide strings under this key too.", "KEY",
            multiple=True, keyword="redact_keys"),
-    Option("redact_paths", "--redact-path", "Hide what stands at this place, e.g. '$.params.arguments.pin'.",
+    Option("redact_paths", "--redact-path", "Hide whatever is at this path, e.g. '$.params.arguments.pin'.",
            "JSONPATH", multiple=True, keyword="redact_paths", check=JSON_PATH),
-    Option("redact_values", "--redact-value", "Hide text that this regular expression finds.", "REGEX",
+    Option("redact_values", "--redact-value", "Hide text that this regular expression matches.", "REGEX",
            multiple=True, keyword="redact_values", check="values:check_pattern", noun="regular expression"),
-    Option("redact_with", "--redact-with", "Hide what this Python function of a text hides.", "MODULE:FUNCTION",
+    Option("redact_with", "--redact-with", "Hide more, by a Python function of each text.", "MODULE:FUNCTION",
            multiple=True, keyword="redactions", check="values:named_function"),
 )  # fmt: skip
 KNOWN = (
@@ -194,7 +194,7 @@ KNOWN = (
            multiple=True, parse="transports.handover:from_process"),
 )  # fmt: skip
 NO_REDACT = Option(
-    "no_redact", "--no-redact", "Keep secrets. The cassette is then one itself.", kind="flag", keyword="redact"
+    "no_redact", "--no-redact", "Keep secrets. The cassette is then a secret itself.", kind="flag", keyword="redact"
 )
 RECORDING = (
     NOTE,
@@ -207,52 +207,52 @@ RECORDING = (
     NO_REDACT,
 )  # fmt: skip
 REPLAYING = (
-    Option("session", "--session", "latest, all or a number; latest: the newest that is more than a probe, and what "
-           "extends it.", default="latest", keyword="session", check="values:check_session"),
-    Option("ignore", "--ignore", "Where no recording is equal, leave this out, e.g. '$.params.arguments.now', or "
+    Option("session", "--session", "latest, all or a number; latest is the newest that is more than a probe, and those "
+           "that extend it.", default="latest", keyword="session", check="values:check_session"),
+    Option("ignore", "--ignore", "If no recording is equal, do not compare this, e.g. '$.params.arguments.now', or "
            "'tools/call:search=$.params.arguments.repo' for one tool.", "[TARGET=]JSONPATH",
            multiple=True, keyword="ignore", check=f"{MATCHING}:check_path"),
-    Option("match_on", "--match-on", "Where no recording is equal, compare only these, e.g. '$.params.name'.",
+    Option("match_on", "--match-on", "If no recording is equal, compare only these, e.g. '$.params.name'.",
            "[TARGET=]JSONPATH,...", keyword="match_on", parse="wire.jsonpath:split_paths",
            check=f"{MATCHING}:check_path", functions="rules", join=","),
-    Option("normalize", "--normalize", "Then take these for equal: paths (temporary, home), times, uuids, ports, case, "
-           "space, numbers:TOLERANCE, or what a Python function makes of a value. Live paths, uuids and ports are put "
-           "into answers.", "[TARGET=]NAME",
+    Option("normalize", "--normalize", "Then let these differ: paths (temporary, home), times, uuids, ports, case, "
+           "space, numbers:TOLERANCE; or compare what a Python function (MODULE:FUNCTION) makes of each value. Live "
+           "paths, uuids and ports are put into answers.", "[TARGET=]NAME",
            multiple=True, keyword="normalize", check=f"{MATCHING}:check_normalizer", functions="normalizers"),
-    Option("match", "--match", "Then, with nearest, take the most similar recording of the same tool that was not "
-           "played, if it is similar enough: from 0 to 1, nearest is nearest:0.7. Default: exact.",
+    Option("match", "--match", "Then, with nearest, take the most similar recording of the same tool that has not "
+           "been played, if it is at least N similar, from 0 to 1 (0.7 without N). Default: exact.",
            "[TARGET=]nearest[:N]",
            multiple=True, keyword="match", check=f"{MATCHING}:check_manner", may_be_one=True),
-    Option("repeats", "--repeats", "More requests than recorded: a miss, the last answer, or start over. Default: "
-           "error; cycle for clients of the modern era over HTTP, who share one tape.",
+    Option("repeats", "--repeats", "With more requests than recorded: a miss, the last answer again, or start over. "
+           "Default: error; cycle for clients of the modern era over HTTP, which share one tape.",
            kind=("error", "last", "cycle"), keyword="repeats"),
     Option("order", "--order", "Answer concurrent calls as they arrive, or in the order recorded.",
            kind=("arrival", "recorded"), default="arrival", keyword="order"),
-    Option("speed", "--speed", "0: never wait. 1: as slow as it was. 2: twice as fast.",
+    Option("speed", "--speed", "0: never wait. 1: as slow as recorded. 2: twice as fast.",
            kind="number", default=0.0, keyword="speed"),
     Option("faults", "--fault", "Break an answer, e.g. 'tools/call:search@2=error:-32000'.", "TARGET=FAULT",
            multiple=True, keyword="faults", check="replay.faults:parse", noun="fault", functions="choosers"),
-    Option("seed", "--seed", "For faults that happen by chance.", kind="integer", default=0, keyword="seed"),
+    Option("seed", "--seed", "For faults that strike at random.", kind="integer", default=0, keyword="seed"),
     Option("strict", "--strict", "Recorded requests that nobody made are a finding too (exit 1).", kind="flag"),
     Option("fail_on", "--fail-on", "Answers that are not exact are a finding too (exit 1).", kind=("inexact",)),
     Option("report", "--report", "Append what happens, as JSON lines.", "FILE", check="values:check_appendable"),
 )  # fmt: skip
 REPLAY_PREFIX = Option(
-    "replay_prefix", "--replay-prefix", "new_episodes: make the live server the calls that the tape has answered so "
-    "far, before the first that it has not. For servers that remember.",
+    "replay_prefix", "--replay-prefix", "new_episodes: before a miss goes to the live server, send it the calls that "
+    "the tape has answered so far. For servers that remember.",
     kind="flag", default=False, keyword="replay_prefix",
 )  # fmt: skip
 IN_PLACE_OF = Option(
     "in_place_of", "--in-place-of", "The cassette that FILE stands for in reports.", "PATH", hidden=True
 )
 LABEL = Option(
-    "label", "--server", "The server's name, where a cassette has several: record it as that, replay only what was.",
+    "label", "--server", "The server's name, if a cassette has several: record under this name, replay only what was.",
     "NAME", check="values:check_label",
 )  # fmt: skip
 COMMON = (
     LABEL,
     Option("run", "--run", "Commands with the same ID are one run: recorded together, replayed in that order. Give "
-           "each run a new one. Default: $MCP_TAPE_RUN; for use and replay else the program that started them.", "ID"),
+           "each run a new ID. Default: $MCP_TAPE_RUN, else for use and replay the program that started them.", "ID"),
     Option("quiet", "--quiet", "Say nothing unless something is wrong.", kind="flag", short="-q"),
 )  # fmt: skip
 

@@ -29,7 +29,7 @@ def session_option(function: F) -> F:
 
 
 def json_option(function: F) -> F:
-    return click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")(function)
+    return click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")(function)
 
 
 _TYPES: dict[str, Any] = {

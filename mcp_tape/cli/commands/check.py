@@ -87,18 +87,18 @@ def command(
 ) -> None:
     """Find what is wrong with cassettes: one line for each finding, and exit code 1 if there is any.
 
-    Looked at are the file (damage, missing pages), the schema (what is missing, what is foreign), sessions that
-    are open or incomplete, rows of messages that do not fit the frames, and values that look like secrets,
-    by the rules of recording and with this environment's values. A secret's place is told, never the secret.
+    It looks for a damaged or truncated file, a schema with parts missing or added, sessions that are open or
+    incomplete, messages that do not match their frames, and values that look like secrets, by the rules of
+    recording and the values in this environment. Secrets are reported by their place, never by their value.
 
     A contract says what a run must do: --expect, --forbid, --max, --max-duration, --max-definition-bytes. What
     breaks it is a finding. Filters are those of mcp-tape show; a bare word with a slash is a method.
 
-    --audit looks at what the server told the model, descriptions and results, for orders (ignore
-    your instructions, do not tell the user), invisible characters, names that look like others, and links that
+    --audit searches what the server said to the model, in descriptions and results, for orders (ignore your
+    instructions, do not tell the user), invisible characters, names that look like others, and links that
     carry data out.
 
-    Exit code 3: a file is no cassette, or cannot be read.
+    Exit code 3: a file is not a cassette, or cannot be read.
     """
     terms = Terms(expect, forbid, limits, duration, definitions)
     if session is not None and terms == Terms() and not audited:

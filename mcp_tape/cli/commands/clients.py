@@ -17,10 +17,10 @@ from ..wrapping import line
 @click.command("clients", epilog="\b\nExamples:\n  mcp-tape clients\n  mcp-tape clients --json")
 @json_option
 def command(as_json: bool) -> None:
-    """List the MCP clients that are here: their files, their servers, and which are wrapped.
+    """List the MCP clients on this machine: their files, their servers, and which are wrapped.
 
-    It looks where each client keeps its servers for the user, and in the current directory for those of
-    a project. Nothing is changed. mcp-tape wrap puts the tape into a server, mcp-tape unwrap takes it out.
+    It looks where each client keeps the user's servers, and in the current directory for a project's.
+    Nothing is changed. mcp-tape wrap puts the tape into a server, mcp-tape unwrap takes it out.
     """
     there = list(find(os.getcwd(), os.environ))
     for one in there:

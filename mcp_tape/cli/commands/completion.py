@@ -20,7 +20,7 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(_SHELLS))
 @click.option("--json", "as_json", is_flag=True, help="The shell and the script as a JSON object.")
 def command(shell: str, as_json: bool) -> None:
-    """Print what lets a shell complete commands, options and files."""
+    """Print the script that lets a shell complete commands, options and files."""
     from click.shell_completion import get_completion_class
 
     found = get_completion_class(shell)

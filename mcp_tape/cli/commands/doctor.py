@@ -56,10 +56,10 @@ class Seen(NamedTuple):
 def command(about: str | None, timeout: float, as_json: bool) -> None:
     """Find out why a client or a recording does not work, and what to do about it.
 
-    Without a name: can recordings be written, can each client's file be read, does what it starts exist.
-    Of one client, each of its servers is also started and asked who it is: does it answer, how long does
-    that take, and does it write anything else on stdout. Of a cassette: can it be written and read, can its
-    file system hold it, and what mcp-tape why finds. The exit code is 1 if something is wrong.
+    Without a name: can recordings be written, can each client's file be read, do the commands in it exist?
+    With the name of a client, each of its servers is also started and asked who it is: does it answer, how
+    long does that take, does it write anything else to stdout? With a cassette: can it be read and written,
+    can its file system hold it, and what does mcp-tape why find? The exit code is 1 if something is wrong.
     """
     if about in BY_NAME:
         seen = _of_clients(about, timeout)

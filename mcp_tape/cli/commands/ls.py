@@ -29,12 +29,12 @@ _WIDTH_OF_A_PIPE = 400  # a note may be long
 def command(ctx: click.Context, file: str | None, as_json: bool) -> None:
     """List the sessions on a cassette: when, what, how much, how long, and whether it is whole.
 
-    Of a directory, the sessions on all cassettes in it and below, except in hidden directories. Default:
-    the current one, or your data directory, where clients record, if there is none in it. Files that are
-    no cassettes are passed over; cassettes that cannot be read are told on stderr, and the exit code is 3.
+    For a directory: the sessions on all cassettes in it and below, except in hidden directories. The default
+    is the current directory or, if it has no cassettes, your data directory, where clients record. Files
+    that are not cassettes are skipped; if a cassette cannot be read, stderr says so and the exit code is 3.
 
     A session is one client's conversation: on stdio from the server's start to its end, over HTTP one
-    Mcp-Session-Id, and one session a recording for all clients that have none.
+    Mcp-Session-Id; clients without one share a session per recording.
     """
     if file is None:
         here = next(cassettes_in("."), None)

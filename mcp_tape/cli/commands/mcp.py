@@ -19,13 +19,13 @@ from ..click_options import files
 def command(places: tuple[str, ...]) -> None:
     """Let agents read recordings: an MCP server on stdio, with tools that only read.
 
-    A coding agent can then find out by itself why a call failed: list_cassettes, list_sessions, show_session,
-    show_exchange, search, stats, diff and query are as the commands of that name, and each session is a
-    resource. Long answers come in parts.
+    A coding agent can then find out for itself why a call failed. The tools list_cassettes, list_sessions,
+    show_session, show_exchange, search, stats, why, diff and query do what the commands do, and each session
+    is a resource. Long answers come in parts.
 
-    It reads the cassettes at or below FILE and DIR, and no other file; by default those below the current
-    directory, as mcp-tape ls lists them, or outside of a project those that record keeps for you. Nothing
-    is run, and what was redacted stays so.
+    It reads the cassettes at or below FILE and DIR, and no other file. By default, these are the ones below
+    the current directory, as mcp-tape ls lists them; outside of a project, the ones in your data directory.
+    Nothing is run, and what was redacted stays redacted.
 
     It needs the MCP SDK: pip install 'mcp-tape[mcp]'
     """

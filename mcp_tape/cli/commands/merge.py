@@ -23,8 +23,8 @@ from ..output import echo_json
 def command(paths: tuple[str, ...], output: str, force: bool, as_json: bool) -> None:
     """Put the sessions of several cassettes on one, in the order in which they were recorded.
 
-    They are numbered anew; what extends another session still does. A session that is on several of the
-    cassettes, because one is a copy of the other, is taken once. The cassettes stay as they are.
+    They get new numbers; a session that extends another still does. A session that is on several of the
+    cassettes, because one is a copy of the other, is taken once. The input cassettes stay as they are.
     """
     from ...cassette.change.merge import merge
 

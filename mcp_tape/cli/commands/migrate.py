@@ -16,8 +16,8 @@ from ..output import echo_json
 def command(file: str, as_json: bool) -> None:
     """Bring a cassette that an older mcp-tape has made up to date.
 
-    Where its schema is this version's already, nothing is done. Else it is changed in a copy, which then
-    takes its place at once. An older mcp-tape can no longer read it.
+    A cassette that is up to date stays as it is. Otherwise a changed copy takes its place in one step. An
+    older mcp-tape can no longer read it.
     """
     from ...cassette.change.migrate import migrate
 

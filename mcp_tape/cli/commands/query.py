@@ -39,11 +39,11 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what begins one: https://owasp.or
 @click.option("--json", "form", flag_value="json", help="One JSON array of objects.")
 @click.option("--nl", "form", flag_value="nl", help="One JSON object a line.")
 def command(file: str, sql: str, params: tuple[tuple[str, str], ...], form: str | None) -> None:
-    """Ask a cassette in SQL; `-` takes the query from stdin.
+    """Run SQL on a cassette; `-` reads the query from stdin.
 
     Tables: sessions, frames, messages. Views: exchanges, tool_calls, notifications, stderr. All columns are
-    in docs/cassette-format.md. A query can only read. In a table long values are cut; a value that is no
-    text is shown as its size. JSON has it as base64: {"$base64": true, "encoded": "…"}.
+    in docs/cassette-format.md. A query can only read. In a table, long values are cut, and bytes that are
+    not text are shown as their size; JSON has them as base64: {"$base64": true, "encoded": "…"}.
     """
     from ...cassette.query.sql import ask
     from ...cassette.reader import Cassette

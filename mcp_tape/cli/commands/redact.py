@@ -35,13 +35,13 @@ from ..output import Progress, echo_json, frames_of
 @click.option("--dry-run", is_flag=True, help="Only say what would be hidden.")
 @json_option
 def command(file: str, dry_run: bool, as_json: bool, **given: Any) -> None:
-    """Hide secrets that are on a cassette: recorded without hiding, or by fewer rules.
+    """Hide secrets on an existing cassette, such as one recorded with --no-redact or fewer rules.
 
-    By the rules of recording, the options and the values in this environment. A value that stands under a
-    secret key is hidden everywhere on the cassette, also before it. Placeholders are those of recording, and
-    requests still match. The file is written anew: no page of it holds what was hidden. Backups, copies and
-    the history of git still do. While somebody records into it, what comes is hidden by the recorder's own
-    rules: run it again when that is over.
+    It uses the rules of recording, the options, and the values in this environment. A value found under a
+    secret key is hidden everywhere on the cassette, even before that. Placeholders are those of recording,
+    and requests still match. The file is rewritten, so no page of it holds what was hidden; backups, copies
+    and git's history still do. While the cassette is being recorded, new messages are hidden by the
+    recorder's own rules, so run it again at the end.
     """
     click.get_current_context().with_resource(tidied_up())
     with Cassette(file) as cassette:

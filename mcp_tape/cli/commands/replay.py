@@ -31,7 +31,8 @@ def command(file: str, **given: Any) -> None:
     On stdin and stdout, or with --listen over HTTP: Streamable HTTP at /mcp, HTTP+SSE at /sse, until
     Ctrl-C. It does not matter how the cassette was recorded.
 
-    A request that nothing on the tape answers is a miss: told in the error, on stderr, and in the exit
-    code (1). What is said of it hides secrets, as a recording would; redacting options add to that.
+    A request that nothing on the tape answers is a miss: the client gets an error, stderr says what comes
+    nearest, and the exit code is 1. Secrets are hidden there as in a recording; the --redact options add
+    to that.
     """
     carry_out(replay, file, given)

@@ -24,9 +24,9 @@ from ..output import echo_json
 def command(file: str, sessions: tuple[int, ...], force: bool, as_json: bool) -> None:
     """Remove sessions from a cassette. The file gets smaller, and nothing of them is left in it.
 
-    A session that extends another (mode new_episodes) plays only with it: name it, too, or use --force. The
-    other sessions keep their numbers. Others may record into the cassette meanwhile; a session that is not
-    closed is removed only with --force, and its recorder says that it records no more.
+    A session that extends another (mode new_episodes) plays only with it: name both, or use --force. The
+    other sessions keep their numbers. The cassette may be recorded into meanwhile; a session that is not
+    closed is removed only with --force, and its recorder then says that it no longer records.
     """
     from ...cassette.change.remove import remove
 

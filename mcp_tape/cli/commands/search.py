@@ -35,13 +35,13 @@ _LEAST_EXCERPT = 60  # columns; where there are fewer, it has a line of its own
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after so many.")
 @json_option
 def command(file: str, words: tuple[str, ...], session: int | None, limit: int | None, as_json: bool) -> None:
-    """Find messages by their words, in all that was said: params, results, errors, noise, stderr.
+    """Find messages by their words, in everything that was said: params, results, errors, noise, stderr.
 
-    All words must be there, in any order; upper and lower case are the same. '"two words"' in quotes must
-    follow each other; 'tool*' is any word that starts so. get_weather is two words: weather finds it.
+    All words must be there, in any order and in any case. '"two words"' in quotes must follow each other;
+    'tool*' is any word that starts like this. get_weather is two words: weather finds it.
 
-    A line is as in show, after the number of the session, with the text around the hit; on a narrow
-    terminal that has a line of its own.
+    A line is as in show, after the number of the session, with the text around the hit, which has a line of
+    its own on a narrow terminal.
     """
     terms = searching.parse(" ".join(words))
     with Cassette(file) as cassette:

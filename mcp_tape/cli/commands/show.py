@@ -51,17 +51,17 @@ from ..output import columns, echo, echo_json, writable
 def command(
     file: str, seq: int | None, session: int | None, kept: Filter, follow: bool, everything: bool, as_json: bool
 ) -> None:
-    """Show a session, one line a message; or one exchange, whole.
+    """Show a session, one line per message; or one exchange in full.
 
-    A line is: number, seconds since the start, direction (→ the client, ← the server, ! before it for
-    what needs a look: errors, calls without an answer, noise, stderr), id, what it is, size in bytes,
+    A line is: number, seconds since the start, direction (→ from the client, ← from the server, with a !
+    if it needs a look: errors, calls without an answer, noise, stderr), id, what it is, size in bytes,
     content. An answer also says how it ended and how long it took. Lines are cut to the width of the
     terminal; --json and mcp-tape export have everything.
 
     Without a file, the newest cassettes are offered: those below this directory, and those of your clients.
 
-    SEQ is the number of a line. It shows that exchange whole: the request, its answer, and what belongs
-    to it in between; or one frame, where it belongs to none.
+    SEQ is the number of a line. That exchange is then shown in full: the request, its answer, and
+    everything in between; or one frame, if it belongs to no exchange.
     """
     if seq is not None:
         if follow or kept.terms:

@@ -42,12 +42,12 @@ def command(file: str, session: int | None, kept: Filter, context: bool, sort: s
 
     A line is: calls, errors, calls without an answer, how long the answers took (half of them at most
     p50, 95 of 100 at most p95), bytes of requests and answers, and what was called: → by the client,
-    ← by the server. Below it, how many answers took how long. A filter picks the calls by what `mcp-tape
-    show` says of their requests.
+    ← by the server. A histogram shows how many answers took how long. A filter keeps the calls whose
+    requests `mcp-tape show` would print.
 
-    With --context a line is one tool: calls, bytes and tokens of its definition, those of all its results, the
-    largest result, and its name. Tokens are an estimate: one for four ASCII characters, for two
-    letters of near alphabets, for one character of others.
+    With --context, a line is one tool: calls, bytes and tokens of its definition and of all its results, the
+    largest result, and its name. Tokens are an estimate: one for four ASCII characters, for two letters of
+    Greek, Cyrillic or Arabic and the like, and for every other character.
     """
     if context:
         if kept.terms:

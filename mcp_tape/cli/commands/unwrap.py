@@ -29,8 +29,8 @@ def command(
 ) -> None:
     """Take the tape out of the clients again.
 
-    What mcp-tape wrap has put in goes, and nothing else: the file has the bytes that it had, and what you
-    have changed meanwhile stays changed. What was recorded stays where it is.
+    Only what mcp-tape wrap added is removed: the file has the same bytes as before, and your own changes
+    since then stay. The recordings stay where they are.
     """
     there = found(client, scope, file)
     chosen = meant(there, names, everything, "unwrap", lambda choice: choice.server.is_wrapped)

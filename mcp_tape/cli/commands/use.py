@@ -29,7 +29,7 @@ from ..click_options import carry_out, cassette_argument, given_as
 def command(file: str, command: tuple[str, ...], **given: Any) -> None:
     """The VCR in one command: replay a cassette, record it, or both.
 
-    Put it into a client's configuration once; the mode decides what happens. With --url clients come
-    to an address of ours, the only line on stdout, until Ctrl-C.
+    Put it into a client's configuration once; the mode decides what happens. With --url, clients connect
+    to the URL that is printed, the only line on stdout, until Ctrl-C.
     """
     carry_out(use, file, command, given)

@@ -37,9 +37,9 @@ def _session(text: str) -> str:
 def command(file: str, session: str, slow: int | None, as_json: bool) -> None:
     """Why did it hang? Calls that were never answered, or too late; a server that died, or never came up.
 
-    Each finding has its line on the tape (mcp-tape show FILE SEQ shows it whole), and the evidence: the
-    server's exit code and last words on stderr, what it wrote on stdout that is no message, when the client
-    gave up, and who left first. Without a file, the newest cassettes are offered. The exit code is 1 if
+    Each finding names its line on the tape (mcp-tape show FILE SEQ shows it in full) and the evidence: the
+    server's exit code and last words on stderr, what else it wrote to stdout, when the client gave up, and
+    who left first. Without a file, the newest cassettes are offered. The exit code is 1 if
     something was found.
     """
     found = 0

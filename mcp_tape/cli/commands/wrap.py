@@ -38,12 +38,12 @@ def command(
 ) -> None:  # fmt: skip
     """Put the tape into the clients you use: their servers are recorded from then on.
 
-    In the client's own configuration, mcp-tape is put before the server's command. All else in the file
-    stays as it is, to the byte; mcp-tape unwrap takes it out again, also after you have changed other
-    things. A copy of the file as it was is beside it until then, which only you can read.
+    In the client's own configuration, mcp-tape goes in front of the server's command. Everything else in
+    the file stays, to the byte. mcp-tape unwrap takes it out again, even after you have changed other
+    things; until then, a copy of the original file is kept beside it, readable only by you.
 
-    Without names it lists what is there, and asks. Restart the client, or let it read its file again.
-    What cannot be changed safely is left alone, with the reason, and the exit code is 1.
+    Without names it lists what it found, and asks. Restart the client afterwards, or let it read its file
+    again. What cannot be changed safely is left alone, with the reason, and the exit code is 1.
     """
     there = found(client, scope, file)
     chosen = meant(there, names, everything, "wrap", lambda choice: not choice.server.is_wrapped)
