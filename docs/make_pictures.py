@@ -18,7 +18,7 @@ TAPE = DOCS.parent / "cassettes" / "everything.db"
 WIDE, NARROW = (1280, 720), (360, 720)
 # A name, the size of the window, the colours, and the state of the page.
 PICTURES = (
-    ("viewer", WIDE, "light", {"at": "1.32"}),
+    ("viewer", WIDE, "light", {"at": "1.50"}),
     ("viewer-errors", WIDE, "dark", {"q": "status:error", "at": "1.26"}),
     ("viewer-tools", WIDE, "light", {"tab": "tools"}),
     ("viewer-narrow", NARROW, "dark", {"at": "1.16"}),

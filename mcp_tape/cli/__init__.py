@@ -88,6 +88,19 @@ class _Lazy(click.Group):
         command: click.Command = importlib.import_module(f".commands.{name.replace('-', '_')}", __name__).command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            import difflib  # only where it is used
+
+            near = difflib.get_close_matches(args[0], _COMMANDS, 1)
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {near[0]}?", ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for section, commands in _SECTIONS.items():
             with formatter.section(section):

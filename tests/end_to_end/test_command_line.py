@@ -84,7 +84,8 @@ def test_the_version_is_printed() -> None:
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (["nonsense"], b"nonsense"),
+        (["nonsense"], b"No such command 'nonsense'.\n"),
+        (["recrod"], b"No such command 'recrod'. Did you mean record?\n"),
         (["show"], b"FILE"),
         (["show", "x.db", "--session", "first"], b"first"),
         (["export", "x.db", "--format", "yaml"], b"yaml"),
