@@ -35,6 +35,14 @@ def test_a_picture_shows_what_the_commands_print(today: dict[str, str], name: st
     assert all(f"$ {command}" in shown for command in MADE["STORIES"][name][1] if not command.startswith("#"))
 
 
+def test_the_page_for_the_first_minute_has_the_commands_of_its_pictures() -> None:
+    first = (DOCS / "clients.md").read_text("utf-8").partition("## Try it on a file first")[0]
+    blocks = re.findall(r"^```sh\n(.*?)^```", first, re.S | re.M)
+    written = {line.partition("#")[0].strip() for block in blocks for line in block.splitlines()}
+    typed = {command for name in ("wrap", "recorded") for command in MADE["STORIES"][name][1]}
+    assert written - {"mcp-tape view"} == {command for command in typed if not command.startswith("#")}
+
+
 def test_no_picture_loads_anything() -> None:
     for picture in (DOCS / "pictures").glob("*.svg"):
         text = picture.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
