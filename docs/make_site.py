@@ -19,6 +19,7 @@ OUTSIDE = {
     "contributing.md": ROOT / "CONTRIBUTING.md",
     "measurements.md": ROOT / "benchmarks" / "README.md",
 }
+ASIDE = "---\nsearch: {boost: 0.3}\n---\n\n"  # what the manual says is found before it
 LINK = re.compile(r"(?<=\]\()(?P<file>[^\s)#:]+)(?=[#)])")
 
 
@@ -30,7 +31,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
     from mkdocs.structure.files import File
 
     for name, path in OUTSIDE.items():
-        files.append(File.generated(config, name, content=path.read_text("utf-8")))
+        files.append(File.generated(config, name, content=ASIDE + path.read_text("utf-8")))
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
