@@ -18,13 +18,14 @@ It owns click, words for people and exit codes; it must not know SQL, the wire o
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 import click
 
 from .. import __version__
 from ..errors import TapeError
-from ..start.outcome import ended_by
+from ..start.outcome import ended_by, say
 
 _SECTIONS = {
     "Record and replay": {
@@ -57,7 +58,7 @@ _SECTIONS = {
     },
     "Edit, share and keep": {
         "export": "Write sessions out: JSON lines, Markdown, a page, raw bytes.",
-        "load": "Make a cassette of JSON lines.",
+        "load": "Make a cassette of JSON lines, or of another tool's recording.",
         "edit": "Change a recorded session in your editor.",
         "dump": "A cassette as text that stays the same, for git diff.",
         "git-setup": "Let git show changes of cassettes in words.",
@@ -110,10 +111,25 @@ class _Lazy(click.Group):
         return super().make_context("mcp-tape", args, *more, **extra)  # also as `python -m mcp_tape`
 
     def invoke(self, ctx: click.Context) -> Any:
+        _lost().clear()  # whoever runs us may have read recordings before
         try:
             return super().invoke(ctx)
         except (TapeError, KeyboardInterrupt, OSError) as error:
             ctx.exit(ended_by(error, ctx.meta.get(_FOUND, 0)))
+        finally:
+            _say_what_was_lost()
+
+
+def _lost() -> dict[str, tuple[str, ...]]:
+    """What the recordings of other tools that were read have lost, by file."""
+    opening = sys.modules.get("mcp_tape.cassette.text.opening")
+    return opening.LOST if opening else {}
+
+
+def _say_what_was_lost() -> None:
+    for path, whys in _lost().items():
+        for why in whys:
+            say(f"{path}: {why}")
 
 
 def has_found(code: int) -> None:

@@ -3,7 +3,7 @@
 Knows how a session is laid out. Must not know SQL or commands: what is written is handed out or goes to a stream, and
 what is read goes to a builder of `cassette`.
 
-    foreign    files of others, read as cassettes: the neutral stream, and the table of importers
+    others/    recordings of other tools: an importer each, of one neutral stream
     sheet      a session as text for an editor, and back onto its cassette
     dump       text that stays the same when nothing of meaning changed, for git diff
     markdown   a report for people

@@ -9,4 +9,5 @@ each with a side and a channel. The core (`tape`, `sessions`) does no I/O and re
     writer      the writer's process: pipe to tape to cassette
     sessions    the session of each HTTP channel
     tape        the recording core: bytes to redacted frames
+    foreign     recordings of other tools, onto a tape
 """

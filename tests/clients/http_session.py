@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from scripted_session import Do, Seen, Step
+from scripted_session import WITHOUT, Do, Seen, Step
 
 TIMEOUT = 60.0
 
@@ -26,7 +26,7 @@ class Stream:
     """The stream for what a server says unasked. A server drops what it would say there before it is open."""
 
     def __init__(self, target: str) -> None:
-        self._expected = is_url(target) and not is_old(target)
+        self._expected = is_url(target) and not is_old(target) and "stream" not in WITHOUT
         self._opened = asyncio.Event()
         # As both HTTP libraries want it.
         self.hooks = {"response": [self._answered]}

@@ -1,6 +1,6 @@
 """The one door of files that are no SQLite: each is read into a database in memory, and nothing is written beside it.
 
-JSON lines are cassettes of ours. All others are a matter of `formats`, which is above this room: its function is found
+JSON lines are cassettes of ours. All others are a matter of `record`, which is above this room: its function is found
 by name, when there is such a file, as that of a plug-in would be.
 """
 
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
     from ..build import Builder
 
-    Load = Callable[[str, bytes, Builder, dict[str, Any]], Sequence[str]]
+    Load = Callable[[str, Builder, dict[str, Any], CassetteError], Sequence[str]]
 
-FOREIGN = "mcp_tape.formats.foreign"  # the module whose `load` reads all other kinds of files
+FOREIGN = "mcp_tape.record.foreign"  # the module whose `load` reads all other kinds of files
+LOST: dict[str, tuple[str, ...]] = {}  # by file that was read, for whoever reports it
 _HEAD = 1 << 16  # bytes, by which a kind is recognized
 
 
@@ -66,9 +67,8 @@ def load(path: str, builder: Builder, otherwise: CassetteError) -> Sequence[str]
             lines.load(data, path, builder, defaults(path))
             return ()
     reader: Load = import_module(FOREIGN).load
-    lost = reader(path, head, builder, defaults(path))
-    if not builder.sessions:
-        raise otherwise
+    lost = reader(path, builder, defaults(path), otherwise)
+    LOST[path] = tuple(lost)
     return lost
 
 

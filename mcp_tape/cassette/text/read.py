@@ -8,7 +8,7 @@ from ...errors import CassetteError
 from ...light import NamedTuple
 from ...wire import jsontext
 from ...wire.channels import PIPES, STDERR, STDIO
-from ...wire.frames import Frame, parse
+from ...wire.frames import Frame, facts, parse
 from ..file import storable
 from ..schema import MOST_SESSIONS, Session
 
@@ -34,7 +34,10 @@ def is_ours(head: bytes) -> bool:
     The line may be wrong or cut off: then it is for the reader to say so.
     """
     line = head.removeprefix(_BOM).lstrip().split(b"\n", 1)[0]
-    return line.startswith(b"{") and b'"sender"' in line
+    if not line.startswith(b"{") or b'"sender"' not in line:
+        return False
+    row = facts(line)  # a recording of another tool may have senders further in
+    return "sender" in row if row else True
 
 
 class Loaded(NamedTuple):

@@ -7,12 +7,13 @@ import sys
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timezone
+from itertools import islice
 
 import click
 
 from ... import __version__
 from ...cassette import build, replace, schema
-from ...cassette.text import read
+from ...cassette.text import opening, read
 from ...errors import CassetteError, count
 from ...start.outcome import say
 from ...transports.signals import tidied_up
@@ -25,18 +26,24 @@ from ..output import echo_json
     epilog="\b\nExamples:\n"
     "  mcp-tape export tape.db --session all > tape.jsonl\n"
     "  mcp-tape load tape.jsonl -o changed.db\n"
+    "  mcp-tape load session.har -o session.db\n"
     "  mcp-tape export tape.db | sed s/sunny/rainy/ | mcp-tape load - -o rainy.db",
 )
-@click.argument("file", metavar="FILE.jsonl", shell_complete=files)
+@click.argument("file", metavar="FILE", shell_complete=files)
 @click.option("-o", "--output", metavar="FILE", required=True, shell_complete=files, help="The cassette to make.")
 @click.option("--force", is_flag=True, help="Replace the cassette if it is there already.")
 @click.option("--json", "as_json", is_flag=True, help="Say what was made as a JSON object.")
 def command(file: str, output: str, force: bool, as_json: bool) -> None:
-    """Make a cassette of JSON lines, as mcp-tape export writes them. `-` reads stdin.
+    """Make a cassette of JSON lines, as mcp-tape export writes them, or of another tool's recording. `-` reads stdin.
 
     Frames come back byte for byte; what follows from them (which answer belongs to which request, what a
     request is matched by) is worked out anew, so an edited text counts. A line made by hand needs a sender
     and a text only. If a line is wrong, nothing is written.
+
+    Of other tools: HAR, mcpsnoop, mcp-cassette of PyPI and npm, mcp-tape of npm, mcp-rec, mcp-recorder, mcp-vcr,
+    mcp-time-travel (its recording.jsonl), mcp-flight-recorder, agent-vcr, the Inspector's exports, and the logs of
+    Claude Desktop and VS Code. Secrets in them are hidden, and what they have lost is kept with each session. Every
+    command that reads a cassette reads these files, too.
     """
     schema.check_header(output)  # --force replaces cassettes, and nothing else
     if os.path.lexists(output) and not force:
@@ -56,12 +63,36 @@ def command(file: str, output: str, force: bool, as_json: bool) -> None:
 
 def load(file: str, output: str) -> read.Loaded:
     """Write beside the cassette, and replace it only once the new one is whole."""
+    if file != "-" and _is_foreign(file):
+        return _import(file, output)
     now = datetime.now(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")
     defaults = {"started_at": now, "target": {"command": []}, "recorder": f"mcp-tape {__version__}"}
     try:
         with replace.beside(output) as part:
             with _lines(file) as lines, build.building(part.file, part.path) as builder:
                 loaded = read.load(lines, "stdin" if file == "-" else file, builder, defaults)
+            part.put()
+    except OSError as error:
+        raise CassetteError(f"cannot write {output}: {error.strerror}") from None
+    return loaded
+
+
+def _is_foreign(file: str) -> bool:
+    """True for the recording of another tool. All else is for the reader of lines to read or refuse."""
+    with _lines(file) as data:
+        if read.is_ours(b"".join(islice(data, 1))):
+            return False
+    from ...record import foreign  # only where it may be one
+
+    return foreign.knows(file)
+
+
+def _import(file: str, output: str) -> read.Loaded:
+    try:
+        with replace.beside(output) as part:
+            with build.building(part.file, part.path) as builder:
+                opening.load(file, builder, CassetteError(f"{file} holds no frame"))
+                loaded = read.Loaded(builder.frames, dict(builder.sessions))
             part.put()
     except OSError as error:
         raise CassetteError(f"cannot write {output}: {error.strerror}") from None

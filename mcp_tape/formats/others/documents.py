@@ -1,0 +1,111 @@
+"""One JSON document: of mcp-recorder 0.5 and agent-vcr 0.1 (PyPI), and of mcp-flight-recorder 0.2 (npm)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...wire.channels import STDIO
+from ...wire.frames import Side
+from .hidden import Hidden
+from .stream import (
+    INVENTED,
+    RESERIALISED,
+    Begin,
+    Clock,
+    Item,
+    Lost,
+    Reader,
+    Row,
+    Said,
+    Source,
+    command,
+    in_order,
+    milliseconds,
+)
+from .stream import rows_at as rows
+
+_SENDERS: dict[str, Side] = {"client_to_server": "client", "server_to_client": "server"}
+_MEMBERS = ("method", "params", "result", "error")
+_PAIRS = "only pairs: no notifications or requests of the server"
+
+
+def _is_recorder(source: Source) -> bool:
+    document = source.document
+    return document is not None and isinstance(document.get("interactions"), list) and "metadata" in document.value
+
+
+def _recorder(source: Source) -> Iterator[Item]:
+    document = source.document
+    assert document is not None
+    url, at = document.get("metadata", "server_url"), 0
+    stdio = document.get("metadata", "transport_type") == STDIO or not isinstance(url, str)
+    target = command(url.removeprefix("stdio://").split() if isinstance(url, str) else []) if stdio else {"url": url}
+    yield Begin(Clock(document.get("metadata", "recorded_at")).started_at, target)
+    yield from (Lost(INVENTED), Lost(RESERIALISED), Lost(_PAIRS))
+    for row in rows(document, "interactions"):
+        if isinstance(row.get("request"), dict):
+            yield row.said(at, "client", "request")
+        at += milliseconds(row.get("latency_ms"))
+        if isinstance(row.get("response"), dict):
+            yield row.said(at, "server", "response")
+
+
+def _is_flight(source: Source) -> bool:
+    document = source.document
+    return document is not None and all(isinstance(document.get(name), list) for name in ("events", "calls"))
+
+
+def _flight(source: Source) -> Iterator[Item]:
+    document = source.document
+    assert document is not None
+    clock = Clock(document.get("startedAt"))
+    yield Begin(clock.started_at, command(document.get("command", "executable"), document.get("command", "args")))
+    yield Lost(RESERIALISED)
+    hidden = Hidden("[REDACTED]")
+    for row in rows(document, "events"):
+        sender = _SENDERS.get(str(row.get("direction")))
+        if sender is not None:
+            yield from hidden.restored(Said(clock.at(row.get("timestamp")), sender, _message(row)))
+
+
+def _message(row: Row) -> bytes:
+    """A message, of its members among those of the trace."""
+    members = [name for name in _MEMBERS if name in row.value]
+    if row.get("id") is not None:
+        members = ["id", *members]
+    return b'{"jsonrpc":"2.0"' + b"".join(b',"%s":%s' % (name.encode(), row.verbatim(name)) for name in members) + b"}"
+
+
+def _is_agent_vcr(source: Source) -> bool:
+    document = source.document
+    return document is not None and isinstance(document.get("session", "interactions"), list)
+
+
+def _agent_vcr(source: Source) -> Iterator[Item]:
+    document = source.document
+    assert document is not None
+    clock = Clock(document.get("metadata", "recorded_at"))
+    yield Begin(
+        clock.started_at, command(document.get("metadata", "server_command"), document.get("metadata", "server_args"))
+    )
+    yield Lost(RESERIALISED)
+    for name, sender in (("initialize_request", "client"), ("initialize_response", "server")):
+        if document.get("session", name) is not None:
+            yield document.said(0, sender, "session", name)  # type: ignore[arg-type]
+    said: list[Said] = []
+    for row in rows(Row(document.verbatim("session").decode(), document.get("session")), "interactions"):
+        at, took = clock.at(row.get("timestamp")), milliseconds(row.get("latency_ms"))
+        asks: Side = _SENDERS.get(str(row.get("direction")), "client")
+        answers: Side = "server" if asks == "client" else "client"
+        said.append(row.said(at, asks, "request"))
+        said += (Said(at, "server", one.verbatim()) for one in rows(row, "notifications"))
+        if row.get("response") is not None:
+            said.append(row.said(at + took, answers, "response"))
+    yield from in_order(said)
+
+
+READERS = (
+    Reader("mcp-recorder", _is_recorder, _recorder),
+    Reader("mcp-flight-recorder", _is_flight, _flight),
+    Reader("agent-vcr", _is_agent_vcr, _agent_vcr),
+)

@@ -1,0 +1,115 @@
+"""HTTP archives of browsers and proxies: http://www.softwareishard.com/blog/har-12-spec/
+
+Sessions of Streamable HTTP and of HTTP+SSE are found among other traffic. An archive has no times of events.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterator
+from typing import Any
+
+from . import http
+from .http import Request
+from .stream import CUT_OFF, Begin, Clock, Item, Lost, Reader, Source, WrongError, milliseconds, moment
+
+_EVENTS = "times of events invented"
+
+
+def _fits(source: Source) -> bool:
+    return source.document is not None and isinstance(source.document.get("log", "entries"), list)
+
+
+def _read(source: Source) -> Iterator[Item]:
+    assert source.document is not None
+    entries = [entry for entry in source.document.get("log", "entries") if isinstance(entry, dict)]
+    found: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries:
+        request = _request(entry, Clock())
+        if request is not None and http.is_mcp(request):
+            found.setdefault(request.origin, []).append(entry)
+    # A stream alone is nobody's conversation: other pages have them, too.
+    found = {origin: ours for origin, ours in found.items() if any("postData" in _asked(entry) for entry in ours)}
+    if not found:
+        raise WrongError(f"{source.path} is an HTTP archive, but none of its {len(entries)} entries is of MCP")
+    for ours in found.values():
+        yield from _session(ours)
+
+
+def _session(entries: list[dict[str, Any]]) -> Iterator[Item]:
+    clock = Clock(min((str(entry.get("startedDateTime")) for entry in entries), key=lambda text: moment(text) or 0))
+    requests = sorted((one for entry in entries if (one := _request(entry, clock))), key=lambda one: one.at)
+    yield Begin(clock.started_at, {"url": next(one.url for one in requests if one.verb == "POST")})
+    if any(one.streams for one in requests):
+        yield Lost(_EVENTS)
+    if any(one.answer is None and (one.streams or one.status == 200) for one in requests):
+        yield Lost(f"{CUT_OFF}: the body of a response is not in the archive")
+    yield from http.items(requests)
+
+
+def _asked(entry: dict[str, Any]) -> dict[str, Any]:
+    return _object(entry.get("request"))
+
+
+def _request(entry: dict[str, Any], clock: Clock) -> Request | None:
+    request, response, timings = (_object(entry.get(name)) for name in ("request", "response", "timings"))
+    verb, url = request.get("method"), request.get("url")
+    if not isinstance(verb, str) or not isinstance(url, str) or verb not in ("POST", "GET", "DELETE"):
+        return None
+    body, status = _object(request.get("postData")).get("text"), response.get("status")
+    content = _object(response.get("content"))
+    at, took = clock.at(entry.get("startedDateTime")), milliseconds(timings.get("receive"))
+    waited = max(milliseconds(entry.get("time")) - took, 0)
+    headers, answered = _headers(request), _headers(response)
+    mime = content.get("mimeType")
+    if isinstance(mime, str) and mime:
+        answered.setdefault("content-type", mime)
+    return Request(
+        verb, url, headers, body if isinstance(body, str) else "", status if type(status) is int else 0, answered,
+        _text(content), at, waited, took,
+    )  # fmt: skip
+
+
+def _text(content: dict[str, Any]) -> str | None:
+    text = content.get("text")
+    if not isinstance(text, str):
+        return None
+    if content.get("encoding") != "base64":
+        return _as_utf_8(text)
+    try:
+        return b64decode(text).decode("utf-8", "replace")
+    except ValueError:
+        return None
+
+
+def _as_utf_8(text: str) -> str:
+    """Text that was taken for Latin-1 or its Windows variant, as both mitmproxy and Playwright do with event streams.
+
+    JSON and event streams are UTF-8, whatever their header says: https://html.spec.whatwg.org/#parsing-an-event-stream
+    """
+    if text.isascii():
+        return text
+    try:
+        return b"".join(map(_byte, text)).decode()
+    except UnicodeError:
+        return text
+
+
+def _byte(letter: str) -> bytes:
+    try:
+        return letter.encode("latin-1")
+    except UnicodeError:
+        return letter.encode("cp1252")
+
+
+def _headers(message: dict[str, Any]) -> dict[str, str]:
+    headers = message.get("headers")
+    listed = [_object(header) for header in headers] if isinstance(headers, list) else []
+    return http.kept((header.get("name"), header.get("value")) for header in listed)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+READERS = (Reader("HAR", _fits, _read),)

@@ -1,0 +1,76 @@
+"""What a recorder has hidden too eagerly, put back where that can be done: progress tokens, and parts of schemas.
+
+Some hide whatever is called a token: the token of a call, by which its progress is known, and `maxTokens` in the schema
+of a tool, which no client can read then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ...wire import frames, jsontext, protocol
+from .stream import Lost, Said
+
+_TOKENS = "progress tokens hidden, and guessed"
+_AMBIGUOUS = "some progress cannot be told apart, as its tokens were hidden"
+_SCHEMAS = "parts of schemas hidden, and left open"
+_ASKED = ("params", "_meta", "progressToken")
+_TOLD = ("params", "progressToken")
+
+
+class Hidden:
+    """What `word` stands for in one session."""
+
+    def __init__(self, word: str) -> None:
+        self._word = word
+        self._token = jsontext.quote(word)
+        self._open: list[str] = []  # ids of requests whose tokens were hidden
+
+    def restored(self, said: Said) -> Iterator[Said | Lost]:
+        """The same as far as it can be known, and what was lost by that."""
+        message = next(iter(frames.parse(said.text)[1]), None)
+        if message is None:
+            yield said
+            return
+        if message.kind == "response" and message.rpc_id in self._open:
+            self._open.remove(message.rpc_id)
+        text = said.text.decode("utf-8", "replace")
+        if self._token in text:
+            for done in self._restored(message, text):
+                if isinstance(done, Lost):
+                    yield done
+                else:
+                    text = done
+        yield said._replace(text=text.encode("utf-8", "replace"))
+
+    def _restored(self, message: frames.Message, text: str) -> Iterator[str | Lost]:
+        if message.kind == "request" and message.rpc_id and self._is_hidden(text, _ASKED):
+            self._open.append(message.rpc_id)
+            yield Lost(_TOKENS)
+            yield _with(text, _ASKED, message.rpc_id)
+        elif message.method == protocol.PROGRESS and self._is_hidden(text, _TOLD):
+            if len(self._open) != 1:
+                yield Lost(_AMBIGUOUS)
+            if self._open:
+                yield _with(text, _TOLD, self._open[-1])
+        elif message.kind == "response" and any(f'"{key}"' in text for key in protocol.SCHEMA_KEYS):
+            yield Lost(_SCHEMAS)
+            yield jsontext.dumps(self._opened(message.body))
+
+    def _is_hidden(self, text: str, path: jsontext.Path) -> bool:
+        span = jsontext.find(text, path)
+        return span is not None and text[slice(*span)] == self._token
+
+    def _opened(self, value: Any, within: bool = False) -> Any:
+        """A value whose schemas allow anything where something was hidden."""
+        if isinstance(value, dict):
+            return {key: self._opened(one, within or key in protocol.SCHEMA_KEYS) for key, one in value.items()}
+        if isinstance(value, list):
+            return [self._opened(one, within) for one in value]
+        return {} if within and value == self._word else value
+
+
+def _with(text: str, path: jsontext.Path, token: str) -> str:
+    start, end = jsontext.find(text, path) or (0, 0)
+    return text[:start] + token + text[end:]

@@ -1,0 +1,101 @@
+"""Exports of the MCP Inspector 2: its messages, pairs of a request and its response, or its requests over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...wire.frames import Side
+from . import http
+from .http import Request
+from .stream import (
+    RESERIALISED,
+    Begin,
+    Clock,
+    Item,
+    Lost,
+    Reader,
+    Row,
+    Said,
+    Source,
+    WrongError,
+    milliseconds,
+    moment,
+)
+
+
+def _is_messages(source: Source) -> bool:
+    return bool(source.array) and {"direction", "message", "timestamp"} <= source.array[0].value.keys()
+
+
+def _messages(source: Source) -> Iterator[Item]:
+    rows = source.array
+    if (moment(rows[0].get("timestamp")) or 0) > (moment(rows[-1].get("timestamp")) or 0):
+        rows = rows[::-1]  # the newest first
+    clock = Clock(rows[0].get("timestamp"))
+    yield Begin(clock.started_at)
+    yield Lost(RESERIALISED)
+    entries = [_Entry(row, _sender(row), clock.at(row.get("timestamp"))) for row in rows]
+    said: list[tuple[float, Said]] = []
+    for number, entry in enumerate(entries):
+        said.append((number, entry.row.said(entry.at, entry.sender, "message")))
+        if isinstance(entry.row.get("response"), dict):
+            at = entry.at + milliseconds(entry.row.get("duration"))
+            other: Side = "server" if entry.sender == "client" else "client"
+            said.append((_place(entries, number, at), entry.row.said(at, other, "response")))
+    yield from (one for _, one in sorted(said, key=lambda pair: pair[0]))
+
+
+class _Entry(NamedTuple):
+    row: Row
+    sender: Side
+    at: int
+
+
+def _sender(row: Row) -> Side:
+    """Where nobody says who sent it, requests are the client's."""
+    origin = row.get("origin") or ("client" if row.get("direction") == "request" else "server")
+    return "client" if origin == "client" else "server"
+
+
+def _place(entries: list[_Entry], number: int, at: int) -> float:
+    """Where a response came among the entries: of those of its millisecond, before the next of who asked."""
+    for later in range(number + 1, len(entries)):
+        if entries[later].at > at or (entries[later].at == at and entries[later].sender == entries[number].sender):
+            return later - 0.5
+    return len(entries)
+
+
+def _is_network(source: Source) -> bool:
+    return bool(source.array) and {"method", "url", "requestHeaders"} <= source.array[0].value.keys()
+
+
+def _network(source: Source) -> Iterator[Item]:
+    clock = Clock(source.array[0].get("timestamp"))
+    requests = [request for row in source.array if http.is_mcp(request := _request(row, clock))]
+    if not requests:
+        raise WrongError(f"{source.path} is an export of the Inspector, but holds no message of MCP")
+    yield Begin(clock.started_at, {"url": requests[0].url})
+    yield Lost("times of events invented")
+    yield from http.items(requests)
+
+
+def _request(row: Row, clock: Clock) -> Request:
+    verb, url, body, answer = (row.get(name) for name in ("method", "url", "requestBody", "responseBody"))
+    status, took = row.get("responseStatus"), milliseconds(row.get("duration"))
+    return Request(
+        verb if verb in ("POST", "GET", "DELETE") else "", url if isinstance(url, str) else "",
+        _headers(row.get("requestHeaders")), body if isinstance(body, str) else "",
+        status if type(status) is int else 0, _headers(row.get("responseHeaders")),
+        answer if isinstance(answer, str) else None, clock.at(row.get("timestamp")), 0, took,
+    )  # fmt: skip
+
+
+def _headers(value: object) -> dict[str, str]:
+    return http.kept(value.items() if isinstance(value, dict) else ())
+
+
+READERS = (
+    Reader("the Inspector's messages", _is_messages, _messages),
+    Reader("the Inspector's network log", _is_network, _network),
+)

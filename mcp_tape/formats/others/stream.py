@@ -1,0 +1,252 @@
+"""The neutral stream that every importer yields, and what they read it from.
+
+A stream is a `Begin`, then what was `Said` and what `Happened`, in order, then perhaps another `Begin`; each loss is a
+`Lost`, wherever it is noticed. Times are microseconds since the session began.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime, timezone
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from ...errors import CassetteError
+from ...wire import jsontext
+from ...wire.channels import STDIO
+from ...wire.frames import Side
+
+# Losses, in the words that people read.
+INVENTED = "times invented"
+RESERIALISED = "text re-serialised"
+NO_HANDSHAKE = "no handshake, one was invented"
+CUT_OFF = "cut off"
+_SPACE = re.compile(r'"(?:[^"\\]|\\.)*"|\s+')
+_LATEST = 1 << 52  # microseconds: times beyond are nonsense
+
+
+class Begin(NamedTuple):
+    """A session begins. `more`: other columns of its row."""
+
+    started_at: str | None = None
+    target: Mapping[str, Any] = {"command": []}
+    more: Mapping[str, Any] = {}
+
+
+class Said(NamedTuple):
+    """Bytes that one side sent: a message on stdio, a body or a stream over HTTP."""
+
+    at: int
+    sender: Side
+    text: bytes
+    channel: str = STDIO
+
+
+class Happened(NamedTuple):
+    """An event that is no bytes: an HTTP request or response, the end of a channel."""
+
+    at: int
+    sender: Side
+    channel: str
+    facts: Mapping[str, Any]
+
+
+class Lost(NamedTuple):
+    what: str
+
+
+Item = Begin | Said | Happened | Lost
+
+
+class Reader(NamedTuple):
+    """A format: its name, whether a source looks like one, and its importer."""
+
+    name: str
+    fits: Callable[[Source], bool]
+    read: Callable[[Source], Iterator[Item]]
+
+
+class WrongError(CassetteError):
+    """A file that has the shape of a format, but not its content."""
+
+
+class Row:
+    """A JSON object of a file, and its text, of which parts are taken as they are."""
+
+    def __init__(self, text: str, value: dict[str, Any]) -> None:
+        self.text = text
+        self.value = value
+
+    def get(self, *path: str | int) -> Any:
+        value: Any = self.value
+        for step in path:
+            value = value.get(step) if isinstance(value, dict) and isinstance(step, str) else None
+        return value
+
+    def verbatim(self, *path: str | int) -> bytes:
+        """The JSON text at a path, on one line: numbers, escapes and the order of keys stay."""
+        span = jsontext.find(self.text, path)
+        return on_one_line(self.text[slice(*span)]) if span else b""
+
+    def said(self, at: float, sender: Side, *path: str) -> Said:
+        """What one side sent: JSON, or a string in which it is kept as it was."""
+        value = self.get(*path)
+        text = line(value) if isinstance(value, str) else self.verbatim(*path)
+        return Said(microseconds(at), sender, text)
+
+
+class Source:
+    """A file to be imported."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self.path = path
+        self.text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+
+    @cached_property
+    def document(self) -> Row | None:
+        """The file as one JSON object."""
+        return row(self.text) if self.text.lstrip()[:1] == "{" else None
+
+    @cached_property
+    def array(self) -> list[Row]:
+        """The file as one JSON array of objects."""
+        return list(rows_of(self.text)) if self.text.lstrip()[:1] == "[" and is_json(self.text) else []
+
+    @cached_property
+    def lines(self) -> list[Row | None]:
+        """The file as JSON lines; None for a line that is none."""
+        return [row(line) for line in self.text.split("\n") if line.strip()]
+
+    @property
+    def first(self) -> Mapping[str, Any]:
+        """The first of its lines, as far as it is an object."""
+        line = self.text.lstrip().partition("\n")[0]
+        found = row(line) if line.startswith("{") else None
+        return found.value if found else {}
+
+    def beside(self, name: str) -> Row | None:
+        """A document in the same directory."""
+        try:
+            with open(os.path.join(os.path.dirname(self.path), name), "rb") as file:
+                return row(file.read().decode("utf-8", "replace"))
+        except OSError:
+            return None
+
+    def rows(self) -> Iterator[Row | Lost]:
+        """Its lines; where one is none, as the last one after a kill, that is a loss."""
+        for line in self.lines:
+            yield Lost(CUT_OFF) if line is None else line
+
+
+def row(text: str) -> Row | None:
+    try:
+        value = jsontext.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return Row(text, value) if isinstance(value, dict) else None
+
+
+def is_json(text: str) -> bool:
+    try:
+        jsontext.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def rows_of(text: str) -> Iterator[Row]:
+    """Each object of a JSON array."""
+    for start, end in jsontext.element_spans(text):
+        found = row(text[start:end])
+        if found is not None:
+            yield found
+
+
+def rows_at(document: Row, name: str) -> Iterator[Row]:
+    span = jsontext.find(document.text, (name,))
+    if span is not None and isinstance(document.get(name), list):
+        yield from rows_of(document.text[slice(*span)])
+
+
+def on_one_line(text: str) -> bytes:
+    """JSON text without the white space between its tokens."""
+    if "\n" in text or "\r" in text or '": ' in text:
+        text = _SPACE.sub(lambda found: found[0] if found[0][0] == '"' else "", text)
+    return text.encode("utf-8", "replace")
+
+
+def line(text: str) -> bytes:
+    """A text as one line of stdio."""
+    return text.rstrip("\r\n").replace("\n", " ").encode("utf-8", "replace")
+
+
+def said_value(at: float, sender: Side, value: Any) -> Said:
+    """A message that the file has only as a value, or that is made up."""
+    return Said(microseconds(at), sender, jsontext.dumps(value).encode("utf-8", "replace"))
+
+
+def microseconds(value: Any) -> int:
+    """A time in microseconds, whatever the file has there."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < _LATEST:
+        return 0
+    return int(value)
+
+
+def milliseconds(value: Any) -> int:
+    return microseconds(value * 1000 if isinstance(value, (int, float)) else None)
+
+
+class Clock:
+    """Times of a file, in ISO 8601 or seconds since 1970, as microseconds since the first of them."""
+
+    def __init__(self, start: Any = None) -> None:
+        self._start = moment(start)
+
+    @property
+    def started_at(self) -> str | None:
+        return None if self._start is None else iso(self._start)
+
+    def at(self, value: Any) -> int:
+        when = moment(value)
+        if when is None:
+            return 0
+        if self._start is None:
+            self._start = when
+        return microseconds((when - self._start) * 1e6)
+
+
+def moment(value: Any) -> float | None:
+    """Seconds since 1970 of a time in either form."""
+    if isinstance(value, str):
+        text = value.strip().replace(" ", "T", 1)
+        text = re.sub(r"(\.\d{6})\d+", r"\1", text[:-1] + "+00:00" if text.endswith("Z") else text)
+        text = re.sub(r"\.(\d{1,5})(?=[+-]|$)", lambda found: f".{found[1]:0<6}", text)  # what Python 3.10 can read
+        try:
+            found = datetime.fromisoformat(text)
+        except ValueError:
+            return None
+        return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp()
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e14:
+        return None
+    return value / 1000 if value > 1e11 else float(value)  # milliseconds, as JavaScript counts
+
+
+def iso(seconds: float) -> str | None:
+    try:
+        found = datetime.fromtimestamp(seconds, timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return found.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def command(*words: Any) -> dict[str, Any]:
+    """The target of a server that was started by a command."""
+    flat = [word for part in words for word in (part if isinstance(part, list) else [part])]
+    return {"command": [word for word in flat if isinstance(word, str)]}
+
+
+def in_order(items: Iterable[Said | Happened]) -> list[Said | Happened]:
+    """Items by their times, where a file has them by pairs."""
+    return sorted(items, key=lambda item: item.at)

@@ -1,0 +1,97 @@
+"""Transcripts of mcp-vcr 0.2, in YAML or as JSON lines. YAML needs a parser: pip install 'mcp-tape[yaml]'."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ...errors import CassetteError
+from ...wire.frames import Side
+from .stream import CUT_OFF, RESERIALISED, Begin, Clock, Item, Lost, Reader, Source, WrongError, command, milliseconds
+from .stream import said_value as said
+
+_SENDERS: dict[str, Side] = {"c2s": "client", "s2c": "server"}
+_DEEPEST = 200
+_TOP = re.compile(r"(?:meta|messages):[ \t]*\r?\n(?:- |  ?\S|\s+\w+:)")
+
+
+def _is_lines(source: Source) -> bool:
+    return source.first.get("_type") == "meta"
+
+
+def _lines(source: Source) -> Iterator[Item]:
+    yield from _begin(source.first)
+    for row in source.rows():
+        if isinstance(row, Lost):
+            yield row
+        elif sender := _SENDERS.get(str(row.get("dir"))):
+            yield row.said(milliseconds(row.get("t")), sender, "payload")
+
+
+def _is_yaml(source: Source) -> bool:
+    return _TOP.match(source.text) is not None
+
+
+def _yaml(source: Source) -> Iterator[Item]:
+    document, is_whole = _loaded(source)
+    messages = document.get("messages") if isinstance(document, dict) else None
+    if not isinstance(messages, list):
+        raise WrongError(f"{source.path} is YAML, but holds no messages as those of mcp-vcr")
+    meta = document.get("meta")
+    yield from _begin(meta if isinstance(meta, dict) else {})
+    if not is_whole or meta is None:  # which is written last
+        yield Lost(CUT_OFF)
+    for row in messages:
+        sender = _SENDERS.get(str(row.get("dir"))) if isinstance(row, dict) else None
+        if sender is not None:
+            yield said(milliseconds(row.get("t")), sender, row.get("payload"))
+
+
+def _begin(meta: Any) -> Iterator[Item]:
+    yield Begin(Clock(meta.get("recorded_at")).started_at, command(meta.get("server_command")))
+    yield Lost(RESERIALISED)
+
+
+def _loaded(source: Source) -> tuple[Any, bool]:
+    """The document, and whether it is whole: one that was cut off is read to its last whole message."""
+    text, is_whole = source.text, True
+    while True:
+        try:
+            return _parsed(text), is_whole
+        except ValueError as error:
+            shorter = text[: max(text.rfind("\n- "), 0)]
+            if not is_whole or not shorter:
+                raise WrongError(f"{source.path} cannot be read as YAML: {error}") from None
+            text, is_whole = shorter + "\n", False
+
+
+def _parsed(text: str) -> Any:
+    """Plain values of YAML. Aliases are refused: a few of them can stand for more than fits into memory."""
+    try:
+        import yaml
+    except ImportError:
+        raise CassetteError(
+            "this is a transcript of mcp-vcr, and YAML needs a parser: pip install 'mcp-tape[yaml]'"
+        ) from None
+    fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        depth = 0
+        for event in yaml.parse(text, fast):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST or isinstance(event, yaml.AliasEvent):
+                raise CassetteError("this YAML holds aliases, or is nested too deep, as no transcript of mcp-vcr is")
+
+        class Plain(fast):  # type: ignore[misc, valid-type]
+            """Dates stay texts."""
+
+        Plain.yaml_implicit_resolvers = {
+            letter: [(tag, found) for tag, found in known if tag != "tag:yaml.org,2002:timestamp"]
+            for letter, known in fast.yaml_implicit_resolvers.items()
+        }
+        return yaml.load(text, Plain)
+    except (yaml.YAMLError, RecursionError, TypeError, OverflowError) as error:
+        raise ValueError(" ".join(str(error).split())[:200]) from None
+
+
+READERS = (Reader("mcp-vcr as JSON lines", _is_lines, _lines), Reader("mcp-vcr", _is_yaml, _yaml))

@@ -1,0 +1,131 @@
+"""HTTP archives, written by hand as browsers write them: both transports, other traffic, and what is not there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_tape.cassette.reader import Cassette, Session
+from mcp_tape.errors import CassetteError
+from mcp_tape.wire.frames import Frame
+from tests.support.http_running import INITIALIZE, INITIALIZED, call, event, result
+
+STREAM = {"Content-Type": "text/event-stream", "Mcp-Session-Id": "s-1"}
+OURS = {"mcp-session-id": "s-1"}
+
+
+def entry(verb: str, second: float, body: bytes | None, answer: str | None, **more: Any) -> dict[str, Any]:
+    """An entry as Firefox writes it."""
+    headers = more.get("headers", {})
+    request: dict[str, Any] = {"method": verb, "url": more.get("url", "http://127.0.0.1:3001/mcp"), "headers": []}
+    request["headers"] = [{"name": name, "value": value} for name, value in more.get("asks", {}).items()]
+    if body is not None:
+        request["postData"] = {"mimeType": "application/json", "params": [], "text": body.decode()}
+    content = {"mimeType": headers.get("Content-Type", ""), "size": 0} | ({} if answer is None else {"text": answer})
+    response = {"status": more.get("status", 200), "content": content}
+    response["headers"] = [{"name": name, "value": value} for name, value in headers.items()]
+    timings = {"blocked": 0, "send": 0, "wait": 20, "receive": 10}
+    started = f"2026-11-18T08:00:{second:06.3f}+01:00"
+    return {"startedDateTime": started, "time": 30, "request": request, "response": response, "timings": timings}
+
+
+def archive(path: Path, *entries: dict[str, Any]) -> Path:
+    log = {"version": "1.2", "creator": {"name": "Firefox", "version": "146.0"}, "entries": list(entries)}
+    path.write_text(json.dumps({"log": log}))
+    return path
+
+
+def read(path: Path) -> tuple[Session, list[Frame]]:
+    with Cassette(path) as cassette:
+        (session,) = cassette.sessions()
+        return session, list(cassette.frames(session.id))
+
+
+def said(frames: list[Frame]) -> list[tuple[str, bytes]]:
+    return [(frame.sender, frame.text) for frame in frames if frame.kind in ("message", "batch")]
+
+
+PAGE = entry("GET", 0, None, "<p>hello", url="http://127.0.0.1:3001/", headers={"Content-Type": "text/html"})
+FORM = entry("POST", 0, b"a=b", "thanks", url="http://127.0.0.1:3001/form", headers={"Content-Type": "text/html"})
+
+
+def test_streamable_http_is_found_among_other_traffic(tmp_path: Path) -> None:
+    hello, progress = result(0, protocolVersion="2025-11-25"), call(9, "ping")
+    answer = result(1, content=[])
+    session, frames = read(
+        archive(
+            tmp_path / "page.har",
+            PAGE,
+            FORM,
+            entry("POST", 1, INITIALIZE, event(hello).decode(), headers=STREAM),
+            entry("POST", 2, INITIALIZED, "", asks=OURS | {"Cookie": "x=1"}, status=202),
+            entry("POST", 3, call(1), (event(progress) + event(answer)).decode(), headers=STREAM, asks=OURS),
+        )
+    )
+    assert said(frames) == [
+        ("client", INITIALIZE), ("server", hello), ("client", INITIALIZED),
+        ("client", call(1)), ("server", progress), ("server", answer),
+    ]  # fmt: skip
+    assert (session.transport, session.started_at) == ("http", "2026-11-18T07:00:01.000000Z")
+    assert session.incomplete == "imported from HAR: times of events invented"
+    assert [frame.at for frame in frames if frame.text in (call(1), answer)] == [2_000_000, 2_030_000]
+    statuses = [json.loads(frame.text).get("status") for frame in frames if frame.kind == "control"]
+    assert statuses.count(200) == 2 and statuses.count(202) == 1
+
+
+def test_http_with_sse_is_found_and_answers_come_behind_their_requests(tmp_path: Path) -> None:
+    old = {"Content-Type": "text/event-stream"}
+    url, hello = "http://127.0.0.1:3001/message?sessionId=7", result(0, protocolVersion="2024-11-05")
+    stream = event(b"/message?sessionId=7", b"event: endpoint\n") + event(hello) + event(result(1, tools=[]))
+    session, frames = read(
+        archive(
+            tmp_path / "old.har",
+            entry(
+                "GET",
+                1,
+                None,
+                stream.decode(),
+                url="http://127.0.0.1:3001/sse",
+                headers=old,
+            ),
+            entry("POST", 2, INITIALIZE, "Accepted", url=url, status=202),
+            entry("POST", 3, INITIALIZED, "Accepted", url=url, status=202),
+            entry("POST", 4, call(1, "tools/list"), "Accepted", url=url, status=202),
+        )
+    )
+    assert session.transport == "sse"
+    assert said(frames) == [
+        ("client", INITIALIZE), ("server", hello), ("client", INITIALIZED),
+        ("client", call(1, "tools/list")), ("server", result(1, tools=[])),
+    ]  # fmt: skip
+
+
+def test_a_body_that_is_not_in_the_archive_is_a_loss(tmp_path: Path) -> None:
+    hello = event(result(0, protocolVersion="2025-11-25")).decode()
+    session, frames = read(
+        archive(
+            tmp_path / "open.har",
+            entry("POST", 1, INITIALIZE, hello, headers=STREAM),
+            entry("POST", 2, call(1), None, headers=STREAM, asks=OURS),
+        )
+    )
+    assert "cut off: the body of a response is not in the archive" in (session.incomplete or "")
+    assert said(frames)[-1] == ("client", call(1))
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
+def test_text_that_was_taken_for_another_encoding_is_read_as_it_was(encoding: str, tmp_path: Path) -> None:
+    answer = result(0, protocolVersion="2025-11-25", instructions="Grüße ☃".encode().decode("latin-1"))
+    if encoding == "cp1252":
+        answer = result(0, protocolVersion="2025-11-25", instructions="Gr\u00c3\u00bc\u00c3\u0178e")  # ü, ß
+    text = event(answer.decode("unicode-escape").encode()).decode()
+    _, frames = read(archive(tmp_path / "odd.har", entry("POST", 1, INITIALIZE, text, headers=STREAM)))
+    assert "Grüße".encode() in said(frames)[-1][1]
+
+
+def test_an_archive_without_mcp_says_so(tmp_path: Path) -> None:
+    with pytest.raises(CassetteError, match="none of its 2 entries is of MCP"):
+        Cassette(archive(tmp_path / "page.har", PAGE, FORM))
