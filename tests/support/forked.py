@@ -72,6 +72,11 @@ def _read_at_start(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name.startswith(_AT_START)}
 
 
+def kept() -> dict[str, str]:
+    """What an environment of one's own must have, so that it makes no difference whether a command is forked."""
+    return _read_at_start(os.environ) | {"MCP_TAPE_RUN": ""}
+
+
 class Forked(subprocess.Popen[bytes]):
     """A process that is started by asking for it, and waited for by listening; all else is as it always is."""
 

@@ -160,6 +160,13 @@ def test_a_run_that_was_replayed_records_no_more(agent: Agent) -> None:
 # Without a process -------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place of our own to count in: elsewhere, another run of these tests may have counted at the same path."""
+    monkeypatch.setattr(runs, "_PLACES", (str(tmp_path),))
+    return tmp_path / f"mcp-tape-{os.getuid()}"
+
+
 def in_one_run(directory: Path, *conversations: list[Said]) -> Path:
     return make_cassette(directory / "tape.db", *conversations, run="r")
 
@@ -172,6 +179,7 @@ def turns(path: Path, name: str = "live") -> Any:
     return lambda recorded: runs.Turns(str(path), name, recorded, print)
 
 
+@pytest.mark.usefixtures("counts")
 def test_each_connection_plays_its_own_session_and_a_process_may_do_it_all_again(tmp_path: Path) -> None:
     path = in_one_run(tmp_path, answered("first"), answered("second"))
     visits = [Visit(path, clients=turns(path)) for _ in range(4)]
@@ -183,6 +191,7 @@ def test_each_connection_plays_its_own_session_and_a_process_may_do_it_all_again
     assert other.say(call(5, "read")) == "first"
 
 
+@pytest.mark.usefixtures("counts")
 def test_one_that_only_probes_has_no_number(tmp_path: Path) -> None:
     def told(value: str) -> list[Said]:
         return [("client", DISCOVER), ("server", result("d")), ("client", modern(1, "a")), ("server", result(1, value))]
@@ -194,6 +203,7 @@ def test_one_that_only_probes_has_no_number(tmp_path: Path) -> None:
     assert [visit.say(modern(1, "a")) for visit in (first, second)] == ["first", "second"]
 
 
+@pytest.mark.usefixtures("counts")
 def test_a_note_says_that_a_run_has_more_connections_than_were_recorded(tmp_path: Path) -> None:
     path = in_one_run(tmp_path, answered("first"), answered("second"))
     said: list[str] = []
@@ -205,6 +215,7 @@ def test_a_note_says_that_a_run_has_more_connections_than_were_recorded(tmp_path
     assert said == ["note: connection 3 of a run of which 2 are recorded: it starts over"]
 
 
+@pytest.mark.usefixtures("counts")
 def test_what_other_connections_are_there_for_is_not_unplayed(tmp_path: Path) -> None:
     path = in_one_run(tmp_path, answered("first"), answered("second"))
     for script, code in (([INITIALIZE, call(5, "read")], 0), ([INITIALIZE], 1), ([], 1)):
@@ -227,6 +238,7 @@ def test_a_run_of_which_one_session_was_cut_short_is_no_recording_for_once(tmp_p
     assert "was cut short" in said[0]
 
 
+@pytest.mark.usefixtures("counts")
 def test_what_is_not_in_its_own_session_is_played_from_the_others_of_the_run(tmp_path: Path) -> None:
     more: list[Said] = [("client", call(2, "more")), ("server", result(2, "more"))]
     path = in_one_run(tmp_path, answered("first"), answered("second") + more)
@@ -249,22 +261,18 @@ def test_where_nobody_can_count_the_newest_session_plays_and_a_note_says_so(
     assert not runs.Turns(str(path), "live", Run("r", "", [1, 2]), notes.append).has_begun
 
 
-def test_a_directory_that_others_may_write_to_is_not_counted_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runs, "_PLACES", (str(tmp_path),))
-    (tmp_path / f"mcp-tape-{os.getuid()}").mkdir(mode=0o700)
-    (tmp_path / f"mcp-tape-{os.getuid()}").chmod(0o777)
+def test_a_directory_that_others_may_write_to_is_not_counted_in(counts: Path) -> None:
+    counts.mkdir(mode=0o700)
+    counts.chmod(0o777)
     notes: list[str] = []
     assert runs.Turns("tape.db", "live", Run("r", "", [1, 2]), notes.append).take() is None
     assert "not a directory of yours alone" in notes[0]
 
 
-def test_old_counts_are_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "_PLACES", (str(tmp_path),))
+def test_old_counts_are_taken_away(counts: Path) -> None:
     first, second = (runs.Turns("tape.db", name, Run("r", "", [1, 2]), print) for name in ("one", "two"))
     assert (first.take(), first.take(), first.peek()) == (0, 1, 2)
-    (counted,) = (tmp_path / f"mcp-tape-{os.getuid()}").iterdir()
+    (counted,) = counts.iterdir()
     os.utime(counted, (0, 0))
     second.take()
     assert [first.has_begun, second.has_begun] == [False, True]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.forked import kept
 from tests.support.running import MCP_TAPE, WAIT, python, receive_line, run, sessions, started
 
 SERVER = """
@@ -65,7 +66,7 @@ class Place:
         return [*MCP_TAPE, "use", str(self.tape), *options, *shown]
 
     def environ(self, **more: str) -> dict[str, str]:
-        return {"PATH": os.environ["PATH"], "TMPDIR": str(self.temporary), **more}
+        return {**kept(), "PATH": os.environ["PATH"], "TMPDIR": str(self.temporary), **more}
 
     def run(self, *options: str, program: str = PROGRAM, **environ: str) -> subprocess.CompletedProcess[bytes]:
         return run(self.command(*options, program=program), env=self.environ(**environ))
