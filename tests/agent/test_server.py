@@ -88,6 +88,7 @@ def test_every_tool_answers_on_every_golden_cassette(mode: str) -> None:
     with_client(work, CASSETTES, mode=mode)
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("mode", MODES)
 def test_errors_are_results_that_a_model_reads(tmp_path: Path, mode: str) -> None:
     (tmp_path / "broken.db").write_bytes(path_of("demo").read_bytes()[:5000])
@@ -115,6 +116,7 @@ def project(place: Path) -> Path:
     return place
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("mode", MODES)
 def test_sessions_are_resources(tmp_path: Path, mode: str) -> None:
     (tmp_path / "a b").mkdir()
@@ -151,6 +153,7 @@ def test_sessions_are_resources(tmp_path: Path, mode: str) -> None:
     with_client(work, mode=mode, cwd=project(tmp_path))
 
 
+@pytest.mark.slow
 def test_without_places_outside_of_a_project_it_reads_what_record_keeps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def huge(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # Golden cassettes ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow(quick=5)
 @pytest.mark.parametrize("path", GOLDEN + OLD, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_sessions_and_messages_are_those_of_ls_and_show(path: Path) -> None:
     listed = objects("ls", path)
@@ -80,6 +81,7 @@ def test_sessions_and_messages_are_those_of_ls_and_show(path: Path) -> None:
         ]
 
 
+@pytest.mark.slow(quick=3)
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_every_exchange_is_whole(path: Path) -> None:
     """Each message of `show FILE SEQ --json` is in the text, laid out."""
@@ -207,12 +209,14 @@ def test_every_example_is_one_that_its_tool_takes() -> None:
 # Large --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_huge_session_is_read_in_parts_and_nothing_is_lost(huge: Path) -> None:
     found = all_values("show_session", "messages", huge, filter="kind:request tool:find")
     assert [one["id"] for one in found] == [*map(str, range(MANY)), *(f'"b{n}"' for n in range(300))]
     assert len(list(pages("show_session", huge, filter="kind:request"))) > 10
 
 
+@pytest.mark.slow
 def test_a_huge_answer_is_read_whole_in_parts(huge: Path) -> None:
     seq = 2 * MANY + 2
     shown = [json.loads(line)["text"] for line in lines("show", huge, seq, "--json")][-1]
@@ -227,6 +231,7 @@ def test_a_huge_answer_is_read_whole_in_parts(huge: Path) -> None:
     assert whole.endswith('"\n      }\n    ]\n  }\n}\n')
 
 
+@pytest.mark.slow
 def test_a_huge_search_goes_on_where_it_stopped(huge: Path) -> None:
     found = all_values("search", "messages", huge, words="found")
     assert [one["seq"] for one in found] == list(range(2, 2 * MANY + 1, 2))

@@ -168,7 +168,6 @@ def test_invalid_utf8_in_a_text_column_is_no_crash(whole: Path, tmp_path: Path, 
     assert b"\x1b" not in done.stdout + done.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", READERS)
 def test_a_target_that_is_not_json_is_no_crash(whole: Path, tmp_path: Path, command: str) -> None:
     tape = tmp_path / "tape.db"

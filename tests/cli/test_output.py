@@ -148,7 +148,7 @@ PEAK = """if True:
 """
 
 
-@pytest.mark.slow(quick=1)
+@pytest.mark.slow
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="its regular expressions take memory for each escape")
 @pytest.mark.parametrize("words", [["show", 2], ["dump"], ["export", "--format", "md"]], ids=str)
 def test_a_large_message_is_not_in_memory_many_times(tmp_path: Path, words: list[Any]) -> None:

@@ -180,6 +180,7 @@ def test_a_wrapped_server_is_recorded_into_a_cassette_of_its_own(home: Path, tap
         assert [session.target for session in cassette.sessions()]
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("old", [False, True])
 def test_a_wrapped_server_with_a_url_is_spoken_to_with_its_headers_and_recorded(
     home: Path, tape: Tape, old: bool

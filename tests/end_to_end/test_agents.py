@@ -66,7 +66,7 @@ async def visit(client: Client) -> list[Any]:
     return [one.model_dump(mode="json", exclude={"meta"}) for one in found]
 
 
-@pytest.mark.slow(quick=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_mcp_tape_records_and_replays_its_own_server(tmp_path: Path, mode: str) -> None:
     tape, server = tmp_path / "visit.db", [*SERVER, str(path_of("demo"))]
@@ -116,6 +116,7 @@ def test_every_message_fits_the_schema_of_its_revision(found: dict[str, dict[str
 # The extra ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("missing", ["mcp", "mcp_types", "mcp.server.lowlevel"])
 def test_without_the_sdk_the_command_names_the_extra(missing: str) -> None:
     done = run([*python(f"import sys; sys.modules[{missing!r}] = None; {MAIN}"), "mcp", str(path_of("demo"))])
@@ -124,6 +125,7 @@ def test_without_the_sdk_the_command_names_the_extra(missing: str) -> None:
     assert b"pip install 'mcp-tape[mcp]'" in done.stderr
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("words", [["ls"], ["show"], ["query", "SELECT 1"], ["check"], ["stats"], ["search", "x"]])
 def test_no_other_command_loads_it(words: list[str]) -> None:
     command, *more = words

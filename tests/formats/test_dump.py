@@ -120,7 +120,6 @@ def test_one_session_of_several(tmp_path: Path) -> None:
     assert re.findall(r"^session (\d)$", dump(path, "--session", 2), re.M) == ["2"]
 
 
-@pytest.mark.slow
 def test_a_session_that_is_being_recorded_is_dumped_too(tmp_path: Path) -> None:
     path = tmp_path / "tape.db"
     with started(record(path, ECHO, "--no-redact")) as recorder:

@@ -100,6 +100,7 @@ def test_what_is_nested_deeply_is_looked_at() -> None:
     assert len([*in_result(value)]) == 1
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize(
     "text", ["<SECRET>" * 20_000, "ignore " * 50_000, "read " * 50_000, "![](" * 50_000, "<!--" * 50_000]
 )

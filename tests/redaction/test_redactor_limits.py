@@ -73,7 +73,6 @@ def wire(spell: Any, document: Any) -> bytes:
         return json.dumps({"document": document}).encode()
 
 
-@pytest.mark.slow
 @given(SPELL, DOCUMENTS)
 def test_the_quick_look_misses_nothing_in_json(spell: Any, document: Any) -> None:
     text = wire(spell, document)

@@ -188,7 +188,6 @@ POOL = st.sampled_from(
 )
 
 
-@pytest.mark.slow
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(NAMES), words=st.lists(POOL, max_size=6), server=st.booleans())
 def test_any_line_is_read_without_click_as_by_click_or_not_at_all(

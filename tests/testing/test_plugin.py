@@ -150,7 +150,7 @@ def test_a_name_makes_a_cassette_of_several_tests(suite: Suite) -> None:
 # -- mistakes
 
 
-@pytest.mark.slow(quick=5)
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize(
     ("mark", "told"),
     [

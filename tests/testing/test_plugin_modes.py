@@ -114,6 +114,7 @@ def test_a_recording_is_one_file_with_nothing_beside_it(recorded: Suite) -> None
         assert is_one_file(recorded.path / PATH)
 
 
+@pytest.mark.slow
 def test_a_url_is_recorded_and_replayed_too(suite: Suite) -> None:
     demo = Path(__file__).parents[2] / "cassettes" / "demo.db"
     with started([*MCP_TAPE, "replay", str(demo), "--listen", "127.0.0.1:0", "--repeats", "cycle"]) as live:
@@ -163,6 +164,7 @@ def test_the_old_cassette_survives_a_test_that_does_not_pass(recorded: Suite, mo
     assert recorded.cassettes() == {}
 
 
+@pytest.mark.slow
 def test_the_old_cassette_survives_an_interrupted_run(recorded: Suite) -> None:
     before = recorded.cassettes()
     recorded.test(one("b", more="raise KeyboardInterrupt"))
@@ -286,7 +288,6 @@ def test_what_is_asked_after_a_recording_of_nothing_misses_or_is_recorded(suite:
     assert said(suite.passes("-rP", "--mcp-record=once")) == ["['a 1']"]
 
 
-@pytest.mark.slow
 def test_every_command_reads_a_recording_of_nothing(suite: Suite) -> None:
     suite.test("def test_one(mcp_tape): pass\n")
     suite.run("--mcp-record=once")

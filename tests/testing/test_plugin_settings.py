@@ -22,7 +22,6 @@ OPTIONS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("firsts", [[0], [1, 2, 3, 4], [5]], ids=["command line", "ini", "nothing"])
 def test_the_first_who_says_something_counts(suite: Suite, firsts: list[int]) -> None:
     """All options at once, as a configuration takes long to make; who comes before the first says nothing."""

@@ -243,6 +243,7 @@ def test_a_modern_server_is_recorded_and_played(tmp_path: Path) -> None:
         assert names(tape.calls()) == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_an_old_server_is_recorded_and_played_over_its_own_transport(tmp_path: Path) -> None:
     modes: list[Mode] = ["once", "new_episodes", "none"]
     with serving(old=True) as live:
@@ -293,6 +294,7 @@ def hide_bern(text: str) -> str:
     return text.replace("Bern", "[a city]")
 
 
+@pytest.mark.slow
 def test_redactions_and_notes_are_those_of_the_recording(commanded: Place) -> None:
     hidden = {"redact_keys": ["pin"], "redact_values": ["PL-[0-9]+"], "redact_paths": ["$.params.arguments.where"]}
     asked = call(1, "a", pin="4711-4711", plate="PL-12345", where="in the drawer", city="to Bern", keep="kept")

@@ -207,7 +207,6 @@ def test_sql_keeps_what_plain_python_keeps(terms: list[tuple[str, tuple[str, str
     ]
 
 
-@pytest.mark.slow
 @given(st.text())
 def test_any_text_parses_or_is_refused_at_a_place_in_it(text: str) -> None:
     where, values, place = "", (), 0

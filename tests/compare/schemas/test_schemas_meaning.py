@@ -168,7 +168,7 @@ def crowded(leaf: Schema) -> Schema:
     return an({f"a{n}": {"type": "array", "items": leaf} for n in range(30_000)})
 
 
-@pytest.mark.slow(quick=2)
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize(
     ("make", "rules"),
     [

@@ -207,7 +207,6 @@ def test_a_server_that_is_started_is_asked_what_it_offers(desk: Path) -> None:
     assert (desk / "old.db").read_bytes() == before
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("tape", ["time.db", "time-modern.db", "git.db"])
 def test_a_server_at_a_url_is_asked_what_it_offers_in_its_era(tape: str) -> None:
     with replaying(TAPES / tape, "-q", code=1) as server:  # the tape lacks lists that the server declares

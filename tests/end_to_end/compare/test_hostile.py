@@ -120,7 +120,7 @@ STRANGE: list[Any] = [None, True, 0, "x", [], [1], {}, {"content": None}, {"cont
 METHODS = {"tools/call": {"name": "t"}, "prompts/get": {"name": "t"}, "resources/read": {"uri": "a"}, "x/y": {}}
 
 
-@pytest.mark.slow(quick=3)
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("method", METHODS)
 def test_results_may_be_anything(method: str) -> None:
     """Each strange result against each other one."""
@@ -195,7 +195,7 @@ def test_of_thousands_of_differences_some_are_told_and_the_rest_counted() -> Non
     assert [change.note for change in found if change.note] == ["and 2980 more differences below"]
 
 
-@pytest.mark.slow(quick=6)
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("odd", ["a" * 100_000, "1" * 100_000, "-" * 100_000, "12:" * 40_000, "[redacted:" * 10_000,
                                  "2026-" * 30_000, "Mon " * 30_000, "0a" * 50_000])  # fmt: skip
 def test_texts_that_look_made_up_are_read_in_linear_time(odd: str) -> None:

@@ -32,7 +32,7 @@ def test_it_fits_the_width_of_the_window(page: Page, tmp_path: Path, name: str, 
     assert page.evaluate(WIDER) <= 0
 
 
-@pytest.mark.slow(quick=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_can_be_read(page: Page, tmp_path: Path, scheme: str) -> None:
     show(page, tmp_path, color_scheme=scheme)

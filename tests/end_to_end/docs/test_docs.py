@@ -69,7 +69,7 @@ def test_a_shell_example_runs(desk: Path, server: str, text: str) -> None:
     assert done.stdout
 
 
-@pytest.mark.slow(quick=2)
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize(
     ("text", "printed"),
     [
@@ -225,7 +225,6 @@ def test_the_report_is_documented_member_by_member(desk: Path, tmp_path: Path) -
     assert {key for line in lines for key in line} == {name for row in rows for name in row}
 
 
-@pytest.mark.slow
 def test_the_exit_codes_of_replay_are_as_documented(desk: Path, tmp_path: Path) -> None:
     tape = str(desk / "tape.db")
     asked = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n'
@@ -259,7 +258,6 @@ def test_the_readme_is_short_and_its_commands_are_what_ci_runs() -> None:
     assert test in (ROOT / ".ci" / "run").read_text()
 
 
-@pytest.mark.slow
 def test_the_exit_codes_are_as_documented(tmp_path: Path) -> None:
     tape, text = tmp_path / "tape.db", tmp_path / "notes.txt"
     text.write_text("hello")

@@ -162,6 +162,7 @@ def test_the_recipe_for_junit_has_a_test_for_each_that_changed(
     assert [case.get("name") for case in cases if case.find("failure") is not None] == failed
 
 
+@pytest.mark.slow
 def test_the_pre_commit_hook_stops_a_commit_that_breaks(desk: Desk) -> None:
     (entry,) = recipes("pre-commit", "entry")
     (files,) = recipes("pre-commit", "files")

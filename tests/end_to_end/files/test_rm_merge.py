@@ -102,6 +102,7 @@ def test_a_long_chain_of_sessions_plays(chain: Path) -> None:
     assert b"apple it is" in done.stdout
 
 
+@pytest.mark.slow
 def test_many_sessions_that_look_alike_are_merged_in_linear_time(tape: Path, tmp_path: Path) -> None:
     alter(
         tape,

@@ -253,7 +253,6 @@ def test_the_query_of_the_url_is_kept_and_shown_to_nobody(tmp_path: Path) -> Non
     assert [request.target for request in upstream.requests] == ["/mcp?tenant=7&mode=a", "/mcp?own=1"]
 
 
-@pytest.mark.slow
 def test_pipelined_and_kept_connections_keep_their_order(tmp_path: Path) -> None:
     def script(request: Message, wire: Wire) -> None:
         number = request.document["id"]

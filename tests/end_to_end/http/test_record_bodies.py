@@ -152,7 +152,6 @@ def test_a_size_that_is_none_is_refused(tmp_path: Path) -> None:
 # Redirects ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("absolute", [True, False])
 def test_a_redirect_within_the_server_leads_through_us_and_plays_as_one(absolute: bool, tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
@@ -186,7 +185,6 @@ def test_a_redirect_elsewhere_is_left_alone(tmp_path: Path) -> None:
             assert (done.status, done.header("location")) == (307, location)
 
 
-@pytest.mark.slow
 def test_a_redirect_without_a_scheme_does_not_lead_past_us(tmp_path: Path) -> None:
     def script(request: Message, wire: Wire) -> None:
         wire.send(answer(b"", 308, location=f"//127.0.0.1:{upstream.port}/new"))
@@ -196,7 +194,6 @@ def test_a_redirect_without_a_scheme_does_not_lead_past_us(tmp_path: Path) -> No
         assert location in (f"{recorder.origin}/new", recorder.origin.removeprefix("http:") + "/new")
 
 
-@pytest.mark.slow
 def test_a_length_beside_chunks_is_not_passed_on(tmp_path: Path) -> None:
     body = call(1)
 
@@ -215,7 +212,6 @@ def test_a_length_beside_chunks_is_not_passed_on(tmp_path: Path) -> None:
     assert (request.body, request.header("content-length")) == (body, None)
 
 
-@pytest.mark.slow
 def test_what_had_to_be_asked_again_plays_as_one_and_what_was_not_plays_as_it_was(tmp_path: Path) -> None:
     tape, statuses = tmp_path / "tape.db", (401, 429, 503)
 
@@ -237,7 +233,6 @@ def test_what_had_to_be_asked_again_plays_as_one_and_what_was_not_plays_as_it_wa
             assert (done.status, done.body) == (status, b"not now")
 
 
-@pytest.mark.slow
 def test_a_client_that_was_turned_away_does_not_hide_the_session_before(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
 

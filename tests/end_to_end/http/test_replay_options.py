@@ -47,7 +47,6 @@ def raw(replay: Running, body: bytes, **headers: str) -> bytes:
 # Faults ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plain", "events"])
 def test_faults_break_what_they_name_and_nothing_else(name: str, tape: Path) -> None:
     faults = ["http:503", "reset", "disconnect", "truncate:20", "delay:1", "error:-32000", "drop"]
@@ -87,7 +86,6 @@ def left(client: Client) -> bool:
     return False
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plain", "events"])
 def test_truncate_sends_so_much_and_leaves(name: str, tape: Path) -> None:
     with replaying(tape, "--fault", f"tools/call:{name}=truncate:20") as replay, Client(replay.url) as client:

@@ -150,6 +150,7 @@ def test_the_connections_of_a_run_are_counted_for_each_server(vcr: Vcr) -> None:
     assert [session.label for session in sessions(vcr.tape)] == ["a", "b", "a", "b"]
 
 
+@pytest.mark.slow(quick=2)
 @pytest.mark.parametrize("name", ODD)
 def test_any_name_that_can_be_printed_is_one(tmp_path: Path, name: str) -> None:
     tape = tmp_path / "tape.db"

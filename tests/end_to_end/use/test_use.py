@@ -134,7 +134,6 @@ def test_new_episodes_sends_only_what_misses_to_the_live_server(vcr: Vcr) -> Non
     assert (second.extends, second.incomplete) == (1, None)
 
 
-@pytest.mark.slow
 def test_new_episodes_are_on_the_tape_the_next_time(vcr: Vcr) -> None:
     script = HELLO + lines(call(1, "a"), call(2, "b"))
     vcr.run("once", HELLO + lines(call(1, "a")))

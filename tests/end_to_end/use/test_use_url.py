@@ -337,7 +337,6 @@ def test_a_client_of_http_sse_is_answered_by_the_live_server_too(vcr: Vcr) -> No
         assert [next(heard)["result"]["value"] for _ in range(3)] == ["ok", "taped", ["b", 2]]
 
 
-@pytest.mark.slow
 def test_a_live_server_of_http_sse_is_asked_in_its_own_way(tmp_path: Path) -> None:
     with serving(old=True) as live:
         vcr = Vcr(tmp_path, live)

@@ -134,7 +134,6 @@ def test_sessions_of_one_cassette_are_kept_together_however_it_is_named(tape: Pa
     assert not tape.with_name("again.db.new").exists()
 
 
-@pytest.mark.slow
 def test_what_waits_for_a_review_is_forgotten_when_nothing_has_changed(tape: Path) -> None:
     new = tape.with_name("tape.db.new")
     new.write_bytes(tape.read_bytes())

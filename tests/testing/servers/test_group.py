@@ -85,6 +85,7 @@ def test_each_server_is_recorded_and_replayed_by_its_name(recorded: Place) -> No
     assert recorded.labels() == ["git", "time"]
 
 
+@pytest.mark.slow
 def test_calls_are_in_order_and_say_their_server(recorded: Place) -> None:
     for mode in ("none", "all", "new_episodes"):
         with recorded.use(mode, "git", "time") as tape:
@@ -137,6 +138,7 @@ def test_rewrite_leaves_out_servers_that_are_no_longer_given(recorded: Place) ->
     assert recorded.labels() == ["git"]
 
 
+@pytest.mark.slow
 def test_new_episodes_add_to_the_server_that_misses(recorded: Place) -> None:
     with recorded.use("new_episodes", "git", "time", "web") as tape:
         assert ask(tape["git"], "a", "new") == ["git a 1", "git new 2"]
@@ -205,6 +207,7 @@ def test_the_same_command_under_two_names_is_two_servers(place: Place) -> None:
         assert ask(tape["b"], "x") + ask(tape["a"], "x") == ["git x 2", "git x 1"]
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("name", ["-x", "a b/c", 'it\'s "so"', "Zoë 👩‍💻", "${HOME}"])
 def test_names_may_hold_odd_characters(place: Place, name: str) -> None:
     servers = {name: place.server("git"), "other": place.server("time")}
@@ -283,6 +286,7 @@ def test_a_configuration_replaces_every_server(recorded: Place) -> None:
 HEADERS = {"Authorization": "Bearer t0ken-of-the-web", "X-Input": "${input:what}"}
 
 
+@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("mode", ["all", "new_episodes"])
 def test_a_command_and_a_url_are_recorded_together(place: Place, mode: Any) -> None:
     with serving() as live:
