@@ -6,6 +6,8 @@ bytes from there on, in whatever order it is asked for.
 
 from __future__ import annotations
 
+from itertools import islice, pairwise
+
 from ..cassette.lookup.messages import START, Plain, Position, Recorded
 from ..wire import match, protocol, rewrite
 from ..wire.frames import Message
@@ -27,9 +29,11 @@ else:
 
 
 _Turns = dict[Position | None, Recorded | None]  # the requests of a key: behind each place, and before all, the next
-_BLOCK = 512  # frames read at once
+_BLOCK = 512  # frames read at once, if not several blocks are
+_MANY, _SMALL = 8, 1 << 20  # blocks read at once, at the most, where so many bytes were read before
 _KEPT = 24 << 20  # bytes of what was read, more or less
 _BESIDES = 600  # bytes that a request takes besides its texts
+_LATELY, _WIDEST = 8, 16  # requests that show how regularly they are asked for, and the most frames between two
 _FREE, _EARNED = 48 << 20, 4 << 10  # bytes read at all, and more for each request that was played
 
 
@@ -102,13 +106,11 @@ class Finder:
         """Find a request by its bytes alone, without parsing: the live id, and the answer. None means nothing."""
         blocks = self._blocks
         if blocks.wanted is not None:  # also where the text is known: the next of its key may lie there
-            blocks.read(blocks.wanted)
-        named = rewrite.without_names(text)
-        key = blocks.keys.get(named[0]) if named and rewrite.is_usual_id(named[1]) else None
-        if named is None or key is None:
+            blocks.read(*blocks.wanted)
+        rest, rpc_id = rewrite.without_names(text) or (b"", b"")
+        key = blocks.keys.get(rest) if rewrite.is_usual_id(rpc_id) else None
+        if key is None:
             key, rpc_id = blocks.texts.get(text, (b"", b""))
-        else:
-            rpc_id = named[1]
         found = self._ahead(key) if key else None
         return None if found is None else (rpc_id, found)
 
@@ -229,7 +231,7 @@ class Finder:
         found = self._selection.next_request(key, last or START)
         if found is None:
             return None, None
-        self._blocks.want(found[0], self.state.played)
+        self._blocks.want(found[0], self.state)
         return found
 
     def _index(self, method: str) -> dict[bytes, _Turns]:
@@ -264,36 +266,54 @@ class Blocks:
     Clients mostly ask byte for byte as recorded, but for ids and progress tokens, and for what lies near what they have
     asked for. Then there is nothing to look up, to parse or to key. Whatever is not here is looked up one by one.
     What is here are facts of the tape: whose turn it is, the state says.
+
+    Who leaves out what lies between, and regularly, as every other call, is not made to wait for that: then only what
+    lies as far from each other is read, until something else is asked for.
     """
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
         self._session = selection.sessions[0]
-        self.wanted: int | None = None  # a block to read, once the answer to what was looked up there is out
+        # Blocks to read, once the answer to what was looked up there is out; that one, and how far apart from it.
+        self.wanted: tuple[range, int, int] | None = None
         self.keys: dict[bytes, bytes] = {}  # by text without names
         self.texts: dict[bytes, tuple[bytes, bytes]] = {}  # keys and ids, by a text whose names are not to be cut out
         self.turns: dict[bytes | Position, Plain] = {}  # by the place of the one before of a key; the first by that key
-        self._here: set[int] = set()  # blocks, by their numbers
+        self._here: dict[int, tuple[int, int]] = {}  # by the number of a block, one of its requests and how far apart
+        self._last, self._many = range(0), 1  # blocks that were read last, and how many may be next
+        self._regular = True  # nobody has asked for what was left out
         self._read, self._kept = 0, 0  # bytes, in all and since all was dropped
         self._changed: int | None = None  # from where on something that changed may be asked for again
 
-    def want(self, found: Recorded, played: int) -> None:
+    def want(self, found: Recorded, state: State) -> None:
         """Read around a request that was looked up, when the next one comes, unless reading has not been worth it."""
         block = found.seq // _BLOCK
-        if found.session == self._session and block not in self._here and self._read <= _FREE + _EARNED * played:
-            self.wanted = block
+        here = self._here.get(block)
+        is_read = here is not None and (found.seq - here[0]) % here[1] == 0  # and it is not plain
+        if found.session != self._session or is_read or self._read > _FREE + _EARNED * state.played:
+            return
+        self._regular = self._regular and here is None
+        self.wanted = self._around(block), found.seq, _step(found, state) if self._regular else 1
 
-    def read(self, block: int) -> None:
+    def _around(self, block: int) -> range:
+        """Return which blocks to read; more at once, and more each time, for those who go on where they were."""
+        after, many = block == self._last.stop, self._many
+        if not after and block != self._last.start - 1:
+            return range(block, block + 1)
+        new = range(block, block + many) if after else range(max(0, block - many + 1), block + 1)
+        return range(block, block + 1) if any(other in self._here for other in new) else new
+
+    def read(self, blocks: range, one: int, step: int) -> None:
         self.wanted = None
         if self._kept > _KEPT:
             self._kept = 0
             for kept in (self._here, self.keys, self.texts, self.turns):
                 kept.clear()
-        self._here.add(block)
+        self._here.update(dict.fromkeys(blocks, (one, step)))
         session, keys, turns, size = self._session, self.keys, self.turns, 0
         if self._changed is None:
             self._changed = self._selection.first_change(session) or END
-        rows = self._selection.block(session, block * _BLOCK, _BLOCK, self._changed)
+        rows = self._selection.block(session, blocks.start * _BLOCK, len(blocks) * _BLOCK, self._changed, one, step)
         for seq, key, rpc_id, text, answer, head, before in rows:
             turns[key if before is None else (session, before, 0)] = (session, seq, 0), key, rpc_id, answer, head
             named = rewrite.without_names(text)
@@ -305,3 +325,11 @@ class Blocks:
         size += len(rows) * _BESIDES
         self._read += size
         self._kept += size
+        self._last, self._many = blocks, min(2 * len(blocks), _MANY) if size <= _SMALL else 1
+
+
+def _step(found: Recorded, state: State) -> int:
+    """How many frames lie between any two that were asked for lately, one after the other; 1 if that differs."""
+    seqs = [found.seq, *(call[0][1] for call in islice(reversed(state.plain), _LATELY))]
+    steps = {abs(one - other) for one, other in pairwise(seqs)}
+    return min(steps) if len(seqs) > _LATELY and len(steps) == 1 and 0 < min(steps) <= _WIDEST else 1

@@ -32,12 +32,14 @@ class Counted(Player):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.blocks = self.looked_up = self.parsed = 0
+        self.blocks = self.looked_up = self.parsed = self.read = 0
         block, next_request, find = self.selection.block, self.selection.next_request, self.finder.find
 
         def counted_block(*values: int) -> list[tuple[Any, ...]]:
             self.blocks += 1
-            return block(*values)
+            rows: list[tuple[Any, ...]] = block(*values)
+            self.read += len(rows)
+            return rows
 
         def counted_next(*values: Any) -> Any:
             self.looked_up += 1
@@ -73,6 +75,33 @@ def test_hardly_anything_is_looked_up_one_by_one_in_any_order(tape: Path, order:
     assert player.blocks <= 20
     assert player.looked_up <= 20
     assert player.parsed <= 25
+
+
+def ask(player: Counted, numbers: Any) -> None:
+    for n in numbers:
+        (answer,) = player.say(NAMED["other ids"] % (n, n))
+        assert f'"result":{{"n":{n}}}' in answer
+
+
+def test_what_a_regular_client_leaves_out_is_hardly_read(tape: Path) -> None:
+    player = Counted(tape)
+    ask(player, range(0, CALLS, 2))
+    assert player.read < 1.2 * CALLS / 2
+
+
+def test_what_was_left_out_is_found_when_it_is_asked_for_after_all(tape: Path) -> None:
+    player = Counted(tape)
+    ask(player, range(0, CALLS, 2))
+    ask(player, range(1, CALLS, 2))
+    assert player.looked_up <= 25 and player.read < 3 * CALLS
+
+
+def test_who_goes_on_is_given_more_at_once(tape: Path) -> None:
+    forward, backward = Counted(tape), Counted(tape)
+    ask(forward, range(CALLS))
+    ask(backward, range(CALLS - 1, -1, -1))
+    assert forward.blocks <= 4 and backward.blocks <= 4
+    assert forward.read <= CALLS and backward.read <= CALLS
 
 
 def test_nothing_is_read_ahead_before_the_first_answer(tape: Path) -> None:

@@ -108,7 +108,7 @@ _BLOCK = f"""SELECT m.id & {schema.MOST}, CAST(m.key AS BLOB), CAST(m.rpc_id AS 
         ORDER BY b.id DESC LIMIT 1)
     FROM derived a CROSS JOIN derived m ON m.id = a.id - (a.id & {schema.MOST}) + a.cue
     CROSS JOIN facts f ON f.id = m.id CROSS JOIN facts af ON af.id = a.id - a.part
-    WHERE a.{OF_SESSION} AND a.cue > 0 AND {_ANSWERS}
+    WHERE a.{OF_SESSION} AND a.cue > 0 AND (a.cue - ?) % ? = 0 AND {_ANSWERS}
     AND m.cue IS NULL AND +m.key IS NOT NULL AND f.kind IS NULL AND length(f.text) <= {_SMALL}
     AND NOT (m.id & {schema.MOST} > ? AND m.method IN ({_ASKED_AGAIN})) AND {_IS_ALONE} AND {_IS_PLAIN}"""
 _CHANGED = f"""SELECT min(id) FROM derived WHERE cue IS NOT NULL AND method <> '{protocol.CALL}' AND {OF_SESSION}
@@ -213,15 +213,15 @@ class Messages:
         return row
 
     def block(
-        self, session: int, start: int, size: int, changed: int
+        self, session: int, start: int, size: int, changed: int, one: int, step: int
     ) -> list[tuple[int, bytes, bytes, bytes, bytes, bytes | None, int | None]]:
         """The plain requests answered in some frames: seq, key, id, text, answer, head, seq of the one before of a key.
 
-        Not among them is what may have been asked for again because it had `changed`, in frames behind that place: who
-        asks earlier is not to get it.
+        They lie `step` frames from each other, and from `one`. Not among them is what may have been asked for again
+        because it had `changed`, in frames behind that place: who asks earlier is not to get it.
         """
         first = schema.row_id(session, start)
-        return self._cassette.rows(_BLOCK, (schema.row_id(session, 0), first, first + size - 1, changed))
+        return self._cassette.rows(_BLOCK, (schema.row_id(session, 0), first, first + size - 1, one, step, changed))
 
     def first_change(self, session: int) -> int | None:
         """Where the server first said that something had changed."""

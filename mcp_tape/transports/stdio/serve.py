@@ -78,6 +78,13 @@ class _Session:
         quick = self._player.quick
         while not self._arrived:
             data = self._receive()
+            if data.find(b"\n") + 1 == len(data) > 0:  # one line, as clients mostly send
+                answer = quick(data[:-1])
+                if answer is None:
+                    self._take(data)
+                else:
+                    self._write(answer if self._open is None else self._line_end() + answer)
+                continue
             texts = data.split(b"\n")
             answers = []
             for text in texts[:-1]:
