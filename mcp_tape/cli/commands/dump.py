@@ -25,15 +25,15 @@ from ..output import echo_json
 )
 @cassette_argument
 @click.option("--session", type=int, metavar="N", help="Only this session; default: all.")
-@click.option("--times", is_flag=True, help="Also when, in milliseconds since the session's start.")
-@click.option("--textconv", is_flag=True, help="For git: a file that cannot be read is told of, and is no error.")
+@click.option("--times", is_flag=True, help="Add times, in milliseconds since the session's start.")
+@click.option("--textconv", is_flag=True, help="For git: report a file that cannot be read, but exit with 0.")
 @json_option
 def command(file: str, session: int | None, times: bool, textconv: bool, as_json: bool) -> None:
-    """Print a cassette as text in which only what was said counts.
+    """Print a cassette as text that has only what was said, for git diff.
 
-    All sessions, each message with one member a line, in the order of their names. Times, frame numbers
-    and the recorder's name are left out, so that two recordings of the same conversation are the same
-    text. Lines of stderr stand at the end of their session. Numbers stay as they are written.
+    It prints all sessions, with one line for each member of a message, sorted by name. Times, frame numbers
+    and the recorder's name are left out, so that two recordings of the same conversation give the same
+    text. Lines of stderr come at the end of their session. Numbers are printed as they were written.
     """
     try:
         _dump(file, session, times, as_json)

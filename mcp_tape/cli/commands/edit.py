@@ -30,15 +30,15 @@ from ..output import Progress, echo_json
 )
 @cassette_argument
 @session_option
-@click.option("--editor", metavar="CMD", help="Instead of $VISUAL or $EDITOR; the file's name is put behind it.")
+@click.option("--editor", metavar="CMD", help="Instead of $VISUAL or $EDITOR; the file's name is appended.")
 @click.option("--json", "as_json", is_flag=True, help="Say what changed as a JSON object.")
 def command(file: str, session: int | None, editor: str | None, as_json: bool) -> None:
     """Change one session in your editor, and put it back.
 
-    Each frame is shown with its text laid out. What you do not touch stays byte for byte what it was; what
-    follows from the frames is worked out anew. It is put back as a whole or not at all, and only if it was
-    changed. Edited text is not redacted. A session that is still being recorded goes on meanwhile: frames in
-    it can be changed and deleted, but not added or moved.
+    Each frame is shown with its text laid out. What you do not touch stays as it was, byte for byte; what
+    follows from the frames is worked out again. The session is put back as a whole or not at all, and only
+    if you changed it. Edited text is not redacted. A session that is still being recorded goes on meanwhile:
+    its frames can be changed and deleted, but not added or moved.
     """
     chosen = editor or _editor()
     directory = tempfile.mkdtemp(prefix="mcp-tape-")  # nobody else may look into it

@@ -37,7 +37,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what begins one: https://owasp.or
 @click.option("--spreadsheet", "form", flag_value="spreadsheet",
               help="CSV for a spreadsheet: no text is a formula there, whoever said it.")  # fmt: skip
 @click.option("--json", "form", flag_value="json", help="One JSON array of objects.")
-@click.option("--nl", "form", flag_value="nl", help="One JSON object a line.")
+@click.option("--nl", "form", flag_value="nl", help="One JSON object per line.")
 def command(file: str, sql: str, params: tuple[tuple[str, str], ...], form: str | None) -> None:
     """Run SQL on a cassette; `-` reads the query from stdin.
 

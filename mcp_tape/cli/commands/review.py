@@ -43,11 +43,11 @@ def _fingerprints(name: str, what: str) -> Callable[[F], F]:
     "  mcp-tape review --accept a3f8c21b9d04 --reject 77c10e5512ab",
 )
 @click.argument("cassettes", metavar="[CASSETTE]...", nargs=-1, shell_complete=files)
-@_fingerprints("--accept", "This change is meant.")
-@_fingerprints("--reject", "This change is a fault of the server.")
-@_fingerprints("--ignore-path", "What changes at the place of this change never matters: a line in .mcp-tape-ignore.")
-@click.option("--accept-all", is_flag=True, help="All that is not decided otherwise is meant.")
-@click.option("--reject-all", is_flag=True, help="All that is not decided otherwise is a fault.")
+@_fingerprints("--accept", "Accept this change: it is meant.")
+@_fingerprints("--reject", "Reject this change: it is a fault of the server.")
+@_fingerprints("--ignore-path", "Never report changes at the path of this one: adds a line to .mcp-tape-ignore.")
+@click.option("--accept-all", is_flag=True, help="Accept everything that is not decided otherwise.")
+@click.option("--reject-all", is_flag=True, help="Reject everything that is not decided otherwise.")
 @click.option("--list", "only_list", is_flag=True, help="Show what is pending, and decide nothing.")
 @json_option
 @click.option("--category", type=click.Choice(CATEGORIES), help="As for mcp-tape verify.")
@@ -55,12 +55,12 @@ def _fingerprints(name: str, what: str) -> Callable[[F], F]:
 def command(ctx: click.Context, /, cassettes: tuple[str, ...], only_list: bool, as_json: bool, **given: Any) -> None:
     """Decide on the changes that verify has found, one by one.
 
-    verify keeps the new recording beside the cassette, as CASSETTE.new. Without CASSETTE, all of them at or below
-    this directory are shown. When all changes are accepted or ignored, the new recording takes the place of the
-    sessions that were verified; accepted errors are written to .mcp-tape-ignore, for mcp-tape breaking. When one is
-    rejected, the cassette stays; all accepted ones are then written there. What is skipped stays pending. Without a
-    terminal, the options do the same. Exit code 1: something is pending or rejected, or the cassette is no longer
-    what was verified.
+    verify keeps the new recording beside the cassette, as CASSETTE.new. Without CASSETTE, all of them in and below this
+    directory are shown. If all changes are accepted or ignored, the new recording replaces the sessions that were
+    verified, and accepted errors are written to .mcp-tape-ignore, for mcp-tape breaking. If one is rejected, the
+    cassette stays, and all accepted changes are written to that file. What you skip stays pending. Without a terminal,
+    use the options. The exit code is 1 if something is pending or rejected, or if the cassette is no longer what was
+    verified.
     """
     _check(given)
     project = load(here(), category=given["category"])

@@ -14,7 +14,7 @@ from ..output import echo, echo_json
 def command(as_json: bool) -> None:
     """List every rule of diff, breaking and verify: its level, its category, and what it means.
 
-    † in --category model the level is one higher. Two levels: the second holds where the sentence behind it says so.
+    † With --category model, the level is one higher. Of two levels, the sentence says when the second counts.
     """
     if as_json:
         for rule in RULES.values():

@@ -41,24 +41,22 @@ _RECORDING = tuple(row._replace(check=row.parse or row.check, parse=None) for ro
 @click.argument("files", metavar="CASSETTE...", nargs=-1, required=True, shell_complete=of_files)
 @click.option("--session", default="latest", show_default=True, metavar="N",
               help="latest, all or a number; latest: the newest that is no probe, and what extends it.")  # fmt: skip
-@click.option("--allow-writes", is_flag=True, help="Call also tools that are not annotated as read-only.")
-@click.option("--skip-writes", is_flag=True, help="Leave those out, and say which.")
-@click.option(
-    "--update", is_flag=True, help="Replace the recording by what was recorded now, once the changes are shown."
-)
-@click.option("--no-keep", is_flag=True, help="Leave no CASSETTE.new for mcp-tape review. The same where CI is set.")
+@click.option("--allow-writes", is_flag=True, help="Also call tools that are not annotated as read-only.")
+@click.option("--skip-writes", is_flag=True, help="Leave such tools out, and say which.")
+@click.option("--update", is_flag=True, help="Show the changes, then replace the recording with the new one.")
+@click.option("--no-keep", is_flag=True, help="Leave no CASSETTE.new for mcp-tape review; so it is if CI is set.")
 @_TIMEOUT
 @given_as(*WEB)
 @diff_options
 @given_as(*_RECORDING)
-@click.option("-q", "--quiet", is_flag=True, help="Show changes, and say nothing unless something is wrong.")
+@click.option("-q", "--quiet", is_flag=True, help="Show only changes, unless something goes wrong.")
 @click.pass_context
 def command(ctx: click.Context, /, files: tuple[str, ...], quiet: bool, **given: Any) -> None:
-    """Play the recorded client at a live server, and say what changed since.
+    """Play the recorded client against a live server, and report what changed.
 
-    The server's own questions get the recorded answers. Values that it makes up anew, such as cursors and ids, are
-    passed on as a client would; secrets that the recording hides are taken from the environment. What happens is
-    recorded, and compared as by mcp-tape diff.
+    The server's own requests get the recorded answers. Values that it generates, such as cursors and ids, are sent
+    back as a client would; secrets that the recording hides are taken from the environment. What happens is recorded,
+    and compared as mcp-tape diff does.
     """
     from ...transports.signals import tidied_up
     from ...verify.plan import check, planned
