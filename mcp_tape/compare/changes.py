@@ -19,7 +19,9 @@ class _Absent(Enum):
 
 
 ABSENT = _Absent.ABSENT
+_MOST_PLACES = 20  # of one change
 NOTHING = ABSENT, ABSENT
+Place = tuple[int, int]  # session and seq
 
 
 class Difference(NamedTuple):
@@ -34,6 +36,7 @@ class Difference(NamedTuple):
     of: Any = ABSENT  # the params of its call, where nothing else distinguishes it from others of its subject
     marks: tuple[Any, Any] | None = None  # what its fingerprint is made of, where that is not before and after
     common: bool = False  # due to the library that writes all schemas of a server
+    at: tuple[Place | None, Place | None] | None = None  # the requests of its call, on both sides
 
 
 class Subject(NamedTuple):
@@ -55,7 +58,8 @@ def of(subject: Subject, found: Iterable[Difference]) -> Iterator[Found]:
 
 
 class Change(NamedTuple):
-    """A difference with its subject, level and fingerprint. `times`: how often the very same was found."""
+    """A difference with its subject, level and fingerprint. `times`: how often the very same was found, `places`: in
+    which calls, the first of them."""
 
     rule: str
     level: Level
@@ -67,11 +71,16 @@ class Change(NamedTuple):
     note: str
     fingerprint: str
     times: int = 1
+    places: tuple[tuple[Place | None, Place | None], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON has it; absent values are left out."""
         values = self._asdict() | {"subject": self.subject._asdict()}
-        return {name: value for name, value in values.items() if value is not ABSENT}
+        return {name: value for name, value in values.items() if value is not ABSENT and name != "places"}
+
+    def again(self, other: Change) -> Change:
+        """The very same change, found once more."""
+        return self._replace(times=self.times + 1, places=(self.places + other.places)[:_MOST_PLACES])
 
 
 def change(subject: Subject, found: Difference) -> Change:
@@ -80,7 +89,9 @@ def change(subject: Subject, found: Difference) -> Change:
     what = () if found.of is ABSENT else (canonical(found.of),)
     values = (found.before, found.after) if found.marks is None else found.marks
     fingerprint = _fingerprint(rule.id, *subject, path, *map(canonical, values), *what)
-    return Change(rule.id, level, rule.category, subject, path, found.before, found.after, found.note, fingerprint)
+    places = () if found.at is None else (found.at,)
+    values = found.before, found.after
+    return Change(rule.id, level, rule.category, subject, path, *values, found.note, fingerprint, places=places)
 
 
 def _fingerprint(*parts: str | bytes) -> str:

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from ..errors import SettingsError
 from ..wire.jsonpath import JsonPath, read_path
 from ..wire.jsontext import Path
+from .align import Alignment
 from .changes import ABSENT, Change, Difference, Found, change
 from .rules import LEVELS, NEW_TEXTS, RULES, SUSPICIONS, Category, Level, risen
 
@@ -103,6 +104,7 @@ class Comparison(NamedTuple):
     compared: Mapping[str, int] = {}  # how much: tools, resources, prompts, calls
     cassette: str = ""  # and the session, where several were verified: `tape.db#3`
     skipped: tuple[LeftOut, ...] = ()  # where it was verified
+    alignment: Alignment | None = None  # of the calls, where both sides were recorded
 
     def count(self, level: Level) -> int:
         return sum(change.level == level for change in self.changes)
@@ -137,7 +139,7 @@ def judged(found: Iterable[Found], settings: Settings) -> tuple[tuple[Change, ..
         if level is not None:
             one = change(subject, difference._replace(level=level))
             before = merged.get(one.fingerprint)
-            merged[one.fingerprint] = before._replace(times=before.times + 1) if before else one
+            merged[one.fingerprint] = before.again(one) if before else one
     kept = sorted(merged.values(), key=_rank)
     shown, hidden = (tuple(one for one in kept if settings.ignores.hide(one) is ignored) for ignored in (False, True))
     return shown, hidden

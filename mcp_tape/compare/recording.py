@@ -29,7 +29,7 @@ class Recording:
     """Sessions of a cassette, as one conversation."""
 
     def __init__(self, cassette: Cassette, sessions: Sequence[int], ignore_paths: Sequence[str] = ()) -> None:
-        self._cassette = cassette
+        self.cassette = cassette
         self.sessions = list(sessions)
         self._counts = rule([JsonPath(path) for path in ignore_paths if path.startswith("$.params")])
         # What is compared as text is often parsed next.
@@ -39,18 +39,18 @@ class Recording:
     @property
     def incomplete(self) -> list[str]:
         """Reasons why sessions are not whole."""
-        every = {session.id: session.incomplete for session in self._cassette.sessions()}
+        every = {session.id: session.incomplete for session in self.cassette.sessions()}
         return [f"session {number} is incomplete: {every[number]}" for number in self.sessions if every[number]]
 
     @property
     def is_continued(self) -> bool:
         """True if a session extends one that is not among these."""
-        bases = {session.extends for session in self._cassette.sessions() if session.id in self.sessions}
+        bases = {session.extends for session in self.cassette.sessions() if session.id in self.sessions}
         return not bases <= {None, *self.sessions}
 
     def asked(self) -> Iterator[Asked]:
         """Every request of the client, in order; of repeated tries only the last."""
-        each = (merge(calls.requests(self._cassette, s), self._in_vain(s), key=place_of) for s in self.sessions)
+        each = (merge(calls.requests(self.cassette, s), self._in_vain(s), key=place_of) for s in self.sessions)
         rows = chain.from_iterable(each)
         if self._counts is None and self._stale.isdisjoint(self.sessions):
             return rows
@@ -83,37 +83,37 @@ class Recording:
         """Number of the server's messages of each method, by session and the call during which they came."""
         found: dict[tuple[int, int | None], Counter[str]] = {}
         for session in self.sessions:
-            for exchange, method, number in calls.server_methods(self._cassette, session, kind):
+            for exchange, method, number in calls.server_methods(self.cassette, session, kind):
                 found.setdefault((session, exchange), Counter())[method] += number
         return found
 
     def unasked(self) -> int:
         """Number of answers that no request waited for."""
-        return sum(calls.unasked_answers(self._cassette, session) for session in self.sessions)
+        return sum(calls.unasked_answers(self.cassette, session) for session in self.sessions)
 
     def questions(self) -> list[Question]:
         """The server's requests, in order."""
-        return [one for session in self.sessions for one in calls.questions(self._cassette, session)]
+        return [one for session in self.sessions for one in calls.questions(self.cassette, session)]
 
     def question(self, asked: Question) -> Any:
         """Params of a server's request, without `_meta`."""
         return protocol.without_meta(protocol.member(self._body(asked.frame, asked.part), "params"))
 
     def order_of_notifications(self, asked: Asked) -> list[str]:
-        return calls.notifications_during(self._cassette, asked)
+        return calls.notifications_during(self.cassette, asked)
 
     def places_of(self, method: str) -> list[tuple[int, int]]:
         """Session and seq of the server's messages of a method."""
-        return [(s, seq) for s in self.sessions for seq in calls.sent_at(self._cassette, s, method)]
+        return [(s, seq) for s in self.sessions for seq in calls.sent_at(self.cassette, s, method)]
 
     def cancelled(self) -> set[tuple[int, int]]:
         """The requests that the client gave up: session and seq. Whether they were answered is chance."""
-        return set[tuple[int, int]]().union(*(calls.cancelled(self._cassette, session) for session in self.sessions))
+        return set[tuple[int, int]]().union(*(calls.cancelled(self.cassette, session) for session in self.sessions))
 
     def _in_vain(self, session: int) -> list[Asked]:
         """The last tries of requests that never got to the server and were not made again: they have no answer."""
         found: dict[bytes, Asked] = {}
-        for asked in calls.unreached(self._cassette, session):
+        for asked in calls.unreached(self.cassette, session):
             key = match.request_key(asked.method, self.params(asked))
             found[key] = asked._replace(key=key)
         return sorted((one for one in found.values() if not self._made_again(one)), key=place_of)
@@ -121,7 +121,7 @@ class Recording:
     def _made_again(self, asked: Asked) -> bool:
         if not self._stale.isdisjoint(self.sessions):
             return True  # keys of other rules: nobody knows
-        return any(calls.is_made_again(self._cassette, session, asked) for session in self.sessions)
+        return any(calls.is_made_again(self.cassette, session, asked) for session in self.sessions)
 
     def _body(self, frame: int, part: int) -> Any:
         text = self._text(frame, part)

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 from ..cassette.reader import Cassette
 from ..replay.selection import select
 from ..wire import protocol
+from .align import Alignment
 from .changes import SERVER, Found, of
 from .checks.evidence import Evidence
 from .checks.resources_prompts import compare_prompts, compare_resources, compare_templates
@@ -69,14 +70,14 @@ def compare(
     old: Version, new: Version, settings: Settings = DEFAULT, parts: Sequence[Part] = PARTS, more: Sequence[Found] = ()
 ) -> Comparison:
     """Compare two versions. `more`: differences that were found by other means."""
-    found, unknown, compared = list(more), list[Unknown](), dict[str, int]()
+    found, unknown, compared, alignment = list(more), list[Unknown](), dict[str, int](), None
     evidence = Evidence(old.recording)
     if "surface" in parts:
         found += evidence.on_surface(_surface(old, new))
         unknown += _unknown(old, new)
         compared |= {kind.what: len(old.surface.lists[kind.method].items) for kind in _known(old, new)}
     if "calls" in parts:
-        calls, number = _calls(old, new, settings, evidence)
+        calls, number, alignment = _calls(old, new, settings, evidence)
         found += calls
         compared["calls"] = number
         unknown += _uncalled(old, new, parts)
@@ -86,7 +87,8 @@ def compare(
         changes, ignored = judged([*found, *numbers], settings)
     unused = settings.ignores.unused(changes + ignored)
     counted = {what: number for what, number in compared.items() if number or what == "calls"}
-    return Comparison(old.title, new.title, settings.category, changes, tuple(unknown), ignored, unused, counted)
+    known = changes, tuple(unknown), ignored, unused, counted
+    return Comparison(old.title, new.title, settings.category, *known, alignment=alignment)
 
 
 def _surface(old: Version, new: Version) -> Iterator[Found]:
@@ -132,14 +134,16 @@ def _repeated(kind: protocol.Kind, old: Version, new: Version) -> Iterator[Unkno
                 yield Unknown(kind.what, why, side == "NEW")
 
 
-def _calls(old: Version, new: Version, settings: Settings, evidence: Evidence) -> tuple[list[Found], int]:
+def _calls(
+    old: Version, new: Version, settings: Settings, evidence: Evidence
+) -> tuple[list[Found], int, Alignment | None]:
     from .checks.calls import Calls
 
     if old.recording is None or new.recording is None:
-        return [], 0
+        return [], 0, None
     calls = Calls(old.recording, new.recording, (old.surface, new.surface), evidence)
     number = sum(pair.old.method not in SURFACE for pair in calls.alignment.pairs)
-    return list(calls.compare(settings.slower_than)), number
+    return list(calls.compare(settings.slower_than)), number, calls.alignment
 
 
 def _uncalled(old: Version, new: Version, parts: Sequence[Part]) -> Iterator[Unknown]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from statistics import median
 from typing import Any
@@ -59,7 +59,7 @@ class Calls:
 
     def compare(self, slower_than: float | None = None) -> Iterator[Found]:
         for pair in self.alignment.pairs:
-            yield from self._distinguished(pair, self._pair(pair))
+            yield from _at(pair.old, pair.new, self._distinguished(pair, self._pair(pair)))
         yield from self._unpaired()
         yield from self._unasked()
         yield from self._server_requests()
@@ -148,11 +148,13 @@ class Calls:
         for asked in self.alignment.missing:
             if asked.method not in _NOT_MISSED:
                 what = protocol.identifying(asked.method, self._old.params(asked))
-                yield Subject("call", asked.title), Difference("call-missing", ("params",), what, ABSENT)
+                found = Subject("call", asked.title), Difference("call-missing", ("params",), what, ABSENT)
+                yield from _at(asked, None, [found])
         for asked in self.alignment.added:
             if asked.method not in _NOT_MISSED:
                 what = protocol.identifying(asked.method, self._new.params(asked))
-                yield Subject("call", asked.title), Difference("call-added", ("params",), ABSENT, what)
+                found = Subject("call", asked.title), Difference("call-added", ("params",), ABSENT, what)
+                yield from _at(None, asked, [found])
 
     def _unasked(self) -> Iterator[Found]:
         """Answers that no request waits for: repeated, or to no id."""
@@ -187,7 +189,8 @@ class Calls:
         """Notifications that are new, or gone. Progress belongs to its call; of others only counts that they come."""
         old, new = self._old.beside("notification"), self._new.beside("notification")
         for pair in filter(_ended_alike, self.alignment.pairs):
-            yield from self._progress(pair, _beside(old, pair.old), _beside(new, pair.new))
+            beside = self._progress(pair, _beside(old, pair.old), _beside(new, pair.new))
+            yield from _at(pair.old, pair.new, beside)
         had, has = _totals(old), _totals(new)
         for method in sorted(set(had) ^ set(has)):
             rule = "notification-missing" if method in had else "notification-added"
@@ -222,6 +225,12 @@ class Calls:
                 times = median(old) / 1000, median(new) / 1000
                 note = f"{times[0]:.1f} ms → {times[1]:.1f} ms, {times[1] / max(times[0], 0.001):.1f} ×"
                 yield Subject("call", title), Difference("call-slower", (), note=note)
+
+
+def _at(old: Asked | None, new: Asked | None, found: Iterable[Found]) -> Iterator[Found]:
+    """Add the requests of a call to what was found in it."""
+    places = old and old[:2], new and new[:2]
+    return ((subject, one._replace(at=places)) for subject, one in found)
 
 
 def _compared(recording: Recording) -> list[Asked]:

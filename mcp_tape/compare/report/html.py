@@ -31,11 +31,16 @@ def report(comparisons: Sequence[Comparison], view: View) -> Iterator[str]:
     yield f"<title>{title}</title>"
     yield f"<style>{_STYLE}</style></head>"
     yield "<body><main>"
-    for number, comparison in enumerate(comparisons):
-        yield from _article(comparison, view, f"-{number}" if number else "")
+    yield from articles(comparisons, view)
     yield "</main>"
     yield "<footer><p>Made by mcp-tape.</p></footer>"
     yield "</body></html>"
+
+
+def articles(comparisons: Sequence[Comparison], view: View) -> Iterator[str]:
+    """What the page says, without the page."""
+    for number, comparison in enumerate(comparisons):
+        yield from _article(comparison, view, f"-{number}" if number else "")
 
 
 def _article(comparison: Comparison, view: View, mark: str) -> Iterator[str]:
