@@ -105,8 +105,12 @@ def show(
     given: dict[str, Any],
     file: str | None = None,
     verdict: Callable[[Comparison], str] | None = None,
+    page: Callable[[Comparison, str], bytes] | None = None,
 ) -> None:
-    """Print a comparison, or several, in the format asked for. `verdict`: the last line of a text, of a gate."""
+    """Print a comparison, or several, in the format asked for.
+
+    `verdict`: the last line of a text, of a gate. `page`: HTML of a comparison, with what else is known of it.
+    """
     from ..compare.judging import Comparison
     from ..compare.report import render
 
@@ -121,6 +125,9 @@ def show(
         ]
     if given["level"] and form != "text":
         several = [one._replace(changes=one.at_least(given["level"])) for one in several]
+    ignore_file = os.path.relpath(project.ignore_path)
+    if form == "html" and page is not None:
+        return _echo(page(several[0], ignore_file))
     text = render(
         several,
         form,
@@ -128,11 +135,15 @@ def show(
         shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100,
         fail_on=None if project.fail_on == "never" else project.fail_on,
         file=file,
-        ignore_file=os.path.relpath(project.ignore_path),
+        ignore_file=ignore_file,
         full=given["full"],
         level=given["level"] or ("error" if verdict else "info"),
         verdict=verdict or (lambda comparison: ""),
     )
+    return _echo(text)
+
+
+def _echo(text: str | bytes) -> None:
     try:
         click.echo(text, nl=False, color=True)
     except BrokenPipeError:

@@ -7,12 +7,15 @@ import { List } from "./list.mjs";
 import { Details } from "./details.mjs";
 import { Waterfall } from "./waterfall.mjs";
 import { Live } from "./live.mjs";
+import { merged, offsetsOf } from "./spans.mjs";
+import { byRow, findings } from "./findings.mjs";
+import { Compare, chooser } from "./compare.mjs";
 import { sessions, surfaceOf, tools } from "./tables.mjs";
 
-const TABS = { messages: "Messages", tools: "Tools", surface: "Surface", sessions: "Sessions" };
+const TABS = { messages: "Messages", tools: "Tools", surface: "Surface", sessions: "Sessions", findings: "Findings", compare: "Compare" };
 const KEYS = {
   "j k ↓ ↑": "next and previous message", "n p": "next and previous that needs a look", "g G": "first and last",
-  "/": "filter", c: "copy the message", f: "follow: stay at the end", "1 … 4": "views", Esc: "close, clear the range", "?": "this help",
+  "/": "filter", c: "copy the message", f: "follow: stay at the end", "1 … 6": "views", Esc: "close, clear the range", "?": "this help",
 };
 const FILTERS = {
   "method:tools/* tool:search": "method; tool, prompt or resource; * is any",
@@ -37,8 +40,10 @@ export class App {
     const whole = await store.open();
     this.live = whole ? null : new Live(store, () => this.grown(), (text) => (byId("live").textContent = text));
     if (this.live) await this.live.first();
+    store.found = byRow(store);
+    this.compare = new Compare(store, (row) => this.set({ tab: "messages", session: "all", at: this.placeOf(row), q: "", range: "" }));
     this.list = new List(store, (row) => this.choose(row));
-    this.details = new Details(store, (row) => this.choose(row));
+    this.details = new Details(store, (row) => this.choose(row), this.compare);
     this.waterfall = new Waterfall(store, (range) => this.set({ range: range ? range.map(Math.round).join("-") : "" }), (row) => this.choose(row));
     byId("file").textContent = harmless(store.file);
     byId("file").title = harmless([store.file, store.by, store.filtered ? "only what a filter kept" : ""].filter(Boolean).join(", "));
@@ -49,10 +54,26 @@ export class App {
     addEventListener("hashchange", () => (this.read(), this.refresh()));
     document.documentElement.dataset.ready = "yes";
     this.live?.goOn(() => this.list.rows);
+    await this.find();
   }
 
   async grown() {
+    const ended = [...this.store.sessions.values()].filter((one) => !one.open).length;
     this.listSessions();
+    await this.refresh();
+    if (ended !== this.ended || this.state.tab === "findings") await this.find();
+    this.ended = ended;
+  }
+
+  // What is found in a recording that is served, once it was read and whenever a session has ended.
+  async find() {
+    if (!this.live || this.finding) return;
+    this.finding = true;
+    const answer = await fetch("findings").catch(() => null);
+    this.finding = false;
+    if (!answer?.ok) return;
+    this.store.findings = await answer.json();
+    this.store.found = byRow(this.store);
     await this.refresh();
   }
 
@@ -75,34 +96,47 @@ export class App {
 
   listSessions() {
     const { store } = this;
-    const options = [...store.sessions.values()].slice(-1_000).map((one) => el("option", { value: one.id }, harmless(`${one.id} · ${one.label ?? one.server}`).slice(0, 60)));
+    const named = (one) => harmless([one.id, ...(store.files.length > 1 ? [one.file] : []), one.label ?? one.server].join(" · ")).slice(0, 60);
+    const options = [...store.sessions.values()].slice(-1_000).map((one) => el("option", { value: one.id }, named(one)));
     byId("session").replaceChildren(...(store.sessions.size > 1 ? [el("option", { value: "all" }, "all sessions")] : []), ...options);
     byId("session").hidden = store.sessions.size < 2;
+    byId("tab-compare").hidden = store.sessions.size < 2 && !store.compared;
   }
 
   // -- the state
 
   read() {
     const given = new URLSearchParams(location.hash.slice(1));
-    for (const name of Object.keys(this.state)) this.state[name] = given.get(name) ?? (name === "tab" ? "messages" : "");
-    if (!(this.state.tab in TABS)) this.state.tab = "messages";
+    for (const name of Object.keys(this.state)) this.state[name] = given.get(name) ?? "";
+    if (!Object.hasOwn(TABS, this.state.tab)) this.state.tab = this.first();
     if (byId("filter").value !== this.state.q) byId("filter").value = this.state.q;
   }
 
   write() {
-    const given = new URLSearchParams(Object.entries(this.state).filter(([name, value]) => value && !(name === "tab" && value === "messages")));
+    const given = new URLSearchParams(Object.entries(this.state).filter(([name, value]) => value && !(name === "tab" && value === this.first())));
     history.replaceState(null, "", `#${given}`);
   }
 
+  // The view that is shown first.
+  first() {
+    return this.store.compared ? "compare" : "messages";
+  }
+
   async set(changes) {
+    if (changes.tab && changes.tab !== this.state.tab) history.pushState(null, "", location.href); // to which one goes back
     Object.assign(this.state, changes);
     this.write();
+    if (byId("filter").value !== this.state.q) byId("filter").value = this.state.q;
     await this.refresh();
   }
 
-  choose(row) {
+  placeOf(row) {
     const { session, seq, part } = this.store.columns;
-    this.state.at = row === null ? "" : `${session[row]}.${seq[row]}${part[row] ? `.${part[row]}` : ""}`;
+    return row === null ? "" : `${session[row]}.${seq[row]}${part[row] ? `.${part[row]}` : ""}`;
+  }
+
+  choose(row) {
+    this.state.at = this.placeOf(row);
     this.write();
     this.select();
   }
@@ -132,6 +166,7 @@ export class App {
   // The session that is shown: the newest unless another was chosen; "all".
   session() {
     if (this.state.session === "all") return "all";
+    if (!this.state.session && (this.store.compared || this.store.files.length > 1)) return "all";
     const number = Number(this.state.session);
     return this.store.sessions.has(number) ? number : ([...this.store.sessions.keys()].at(-1) ?? "all");
   }
@@ -144,9 +179,9 @@ export class App {
     const session = /(?:^|\s)-?session:/i.test(this.state.q) ? "all" : this.session();
     byId("session").value = String(session);
     byId("all").checked = this.state.all !== "";
-    const { base, offsets } = this.scope(session);
-    const key = `${session} ${this.state.all} ${this.store.count}`;
-    if (key !== this.drawn) this.waterfall.set(base, offsets);
+    const { base, every, offsets, cuts } = this.scope(session);
+    const key = `${session} ${this.store.count}`;
+    if (key !== this.drawn) this.waterfall.set(every, offsets, cuts);
     this.drawn = key;
     if (terms === null) return this.select();
     const range = this.range();
@@ -161,25 +196,34 @@ export class App {
     for (const row of kept) this.kept[row] = 1;
     byId("count").textContent = kept.length === base.length ? plural(kept.length, "message") : `${kept.length.toLocaleString("en")} of ${base.length.toLocaleString("en")}`;
     this.chips(range);
-    this.list.show(kept);
+    const [from, to] = range ?? [this.waterfall.from, this.waterfall.to];
+    this.list.show(kept, offsets.size > 1, { timeOf: (row) => this.waterfall.timeOf(row), from, to });
     this.select();
     if (this.follow) this.end();
     await this.tab(kept);
   }
 
+  // The rows of a session, or of all, merged by time; `base`: without what goes without saying.
   scope(session) {
     const { store } = this;
-    const base = [];
-    const offsets = new Map();
-    let end = 0;
+    const key = `${session} ${this.state.all} ${store.count}`;
+    if (this.scoped?.key !== key) this.scoped = { key, ...this.scopeOf(session) };
+    return this.scoped;
+  }
+
+  scopeOf(session) {
+    const { store } = this;
+    const [found, lasted] = [new Map(), new Map()];
     for (let row = 0; row < store.count; row++) {
       const mine = store.columns.session[row];
       if (session !== "all" && mine !== session) continue;
-      if (!offsets.has(mine)) offsets.set(mine, end);
-      end = Math.max(end, offsets.get(mine) + store.columns.at[row]);
-      if (this.state.all || !store.is("plumbing", row)) base.push(row);
+      if (!found.has(mine)) found.set(mine, []);
+      found.get(mine).push(row);
+      lasted.set(mine, Math.max(lasted.get(mine) ?? 0, store.columns.at[row]));
     }
-    return { base, offsets };
+    const { offsets, cuts } = offsetsOf([...store.sessions.values()], lasted);
+    const every = merged(found, offsets, store.columns.at);
+    return { base: this.state.all ? every : every.filter((row) => !store.is("plumbing", row)), every, offsets, cuts };
   }
 
   // A call is within a range if any of it is.
@@ -220,15 +264,28 @@ export class App {
     for (const button of byId("tabs").children) button.setAttribute("aria-selected", button.id === `tab-${tab}`);
     byId("messages").hidden = tab !== "messages";
     const other = byId("other");
-    other.hidden = tab === "messages";
+    const compares = tab === "compare" && this.store.compared !== undefined;
+    byId("compare").hidden = !compares;
+    other.hidden = tab === "messages" || compares;
     other.setAttribute("aria-labelledby", `tab-${tab}`);
+    const number = this.store.findings.length;
+    byId("tab-findings").textContent = number ? `Findings ${number.toLocaleString("en")}` : "Findings";
     if (tab === "messages") return this.list.draw();
-    const turn = this.turn;
+    if (compares) return undefined;
+    const [turn, session] = [this.turn, this.session()];
     const filterFor = (group) => `method:${word(this.store.word("method", group.row))}${this.store.word("name", group.row) === null ? "" : ` tool:${word(this.store.word("name", group.row))}`}`;
-    const shown = tab === "tools" ? await tools(this.store, kept, (group) => this.set({ tab: "messages", q: filterFor(group) }).then(() => (byId("filter").value = this.state.q)))
-      : tab === "surface" ? await surfaceOf(this.store, this.scope(this.session()).base)
+    const shown = tab === "tools" ? await tools(this.store, kept, (group) => this.set({ tab: "messages", q: filterFor(group) }))
+      : tab === "surface" ? await surfaceOf(this.store, this.scope(session).base)
+      : tab === "findings" ? findings(this.store, (row, one) => this.isShown(row, one), (row) => this.set({ tab: "messages", session: String(this.store.columns.session[row]), at: this.placeOf(row), q: "", range: "" }), session === "all" ? "all sessions" : "this session")
+      : tab === "compare" ? chooser(this.store, this.live !== null)
       : sessions(this.store, (id) => this.set({ tab: "messages", session: String(id), at: "", range: "" }));
     if (turn === this.turn) other.replaceChildren(shown);
+  }
+
+  // Whether a finding is of what is shown.
+  isShown(row, one) {
+    if (row >= 0) return this.kept[row] === 1;
+    return this.session() === "all" || this.session() === one.session;
   }
 
   complete(text) {
@@ -264,8 +321,9 @@ export class App {
       PageDown: () => go(this.list.near(page)), PageUp: () => go(this.list.near(-page)),
       n: () => go(this.list.odd(1)), p: () => go(this.list.odd(-1)), g: () => go(this.list.rows[0]), G: () => go(this.list.rows.at(-1)),
       c: () => this.details.copyMessage(), f: () => this.toggleFollow(), "/": () => byId("filter").focus(), "?": () => this.help(),
-      1: () => this.set({ tab: "messages" }), 2: () => this.set({ tab: "tools" }), 3: () => this.set({ tab: "surface" }), 4: () => this.set({ tab: "sessions" }),
     };
+    const tab = Object.keys(TABS)[Number(event.key) - 1];
+    if (tab && !byId(`tab-${tab}`).hidden) acts[event.key] = () => this.set({ tab });
     if (!Object.hasOwn(acts, event.key)) return;
     event.preventDefault();
     acts[event.key]();

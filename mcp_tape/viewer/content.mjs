@@ -2,7 +2,7 @@
 // elements are made one by one, and addresses stay text.
 
 import { el, harmless, pre, visible, bytes } from "./text.mjs";
-import { decoded } from "./store.mjs";
+import { decoded } from "./packed.mjs";
 import { isTree, member, tree } from "./tree.mjs";
 
 const PICTURE = /^image\/(?:png|jpeg|gif|webp|avif|bmp|svg\+xml)$/i;

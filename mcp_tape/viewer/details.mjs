@@ -3,15 +3,17 @@
 import { byId, bytes, duration, el, harmless, plural, pre } from "./text.mjs";
 import { contents } from "./content.mjs";
 import { isTree, tree, unfold } from "./tree.mjs";
-import { decoded } from "./store.mjs";
+import { decoded } from "./packed.mjs";
+import { waysToCopy } from "./copying.mjs";
+import { findingsOf } from "./findings.mjs";
 
 const MOST_BETWEEN = 200;
 const SMALL = 300; // characters that nobody needs to search
 const LARGE = 2_000_000; // characters that are not parsed as a whole
 
 export class Details {
-  constructor(store, choose) {
-    Object.assign(this, { store, choose, view: "content", asked: 0 });
+  constructor(store, choose, compare) {
+    Object.assign(this, { store, choose, compare, view: "content", asked: 0 });
     this.box = byId("details");
   }
 
@@ -21,14 +23,35 @@ export class Details {
     this.box.hidden = row === null;
     if (row === null) return;
     const { store } = this;
-    const mate = store.mates[row];
-    const pair = (mate === null ? [row] : [row, mate]).sort((a, b) => a - b);
-    const texts = await Promise.all(pair.map((one) => store.text(one)));
+    const pair = this.call(row);
+    const other = this.compare.other(pair[0]);
+    const others = other === null ? [] : this.call(other);
+    const texts = await Promise.all([...pair, ...others].map((one) => store.text(one)));
     if (asked !== this.asked) return; // another was chosen meanwhile
-    this.texts = new Map(pair.map((one, i) => [one, texts[i]]));
-    const sides = pair.map((one, i) => this.side(one, texts[i]));
-    this.box.replaceChildren(this.head(pair), el("div", { class: "sides" }, ...sides), ...this.between(pair));
+    this.texts = new Map([...pair, ...others].map((one, i) => [one, texts[i]]));
+    const found = pair.flatMap((one) => findingsOf(store, one));
+    this.box.replaceChildren(this.head(pair), ...found, ...(others.length ? this.compared(pair, others) : [this.sides(pair)]), ...this.rounds(pair), ...this.between(pair));
     this.box.scrollTop = 0;
+  }
+
+  // A row and its counterpart, in the order of time.
+  call(row) {
+    const mate = this.store.mates[row];
+    return (mate === null ? [row] : [row, mate]).sort((a, b) => a - b);
+  }
+
+  sides(rows, names = []) {
+    return el("div", { class: "sides" }, ...rows.map((one, i) => this.side(one, this.texts.get(one), names[i])));
+  }
+
+  // A call of the old recording beside that of the new one, below what has changed.
+  compared(pair, others) {
+    const [old, after] = [pair, others].sort(([a], [b]) => a - b);
+    const length = Math.max(old.length, after.length);
+    const rows = Array.from({ length }, (_, i) => [old[i], after[i]]).flat();
+    const names = rows.map((_, i) => (i % 2 ? "new" : "old"));
+    const there = rows.map((row, i) => [row, names[i]]).filter(([row]) => row !== undefined);
+    return [...this.compare.changes(pair[0]), this.sides(there.map(([row]) => row), there.map(([, name]) => name))];
   }
 
   head(pair) {
@@ -45,32 +68,19 @@ export class Details {
   }
 
   copies(pair) {
-    const ways = this.ways(pair);
+    const { store, row, texts } = this;
+    const { file, number } = store.origin(store.columns.session[row]);
+    const facts = {
+      file, session: number, seq: store.columns.seq[row], what: harmless(store.what(pair[0])), status: store.status(pair[0]) ?? "",
+      took: duration(store.columns.took[pair[0]]), target: store.sessions.get(store.columns.session[row])?.target,
+      version: store.sessions.get(store.columns.session[row])?.protocol_version,
+      method: store.word("kind", pair[0]) === "request" ? store.word("method", pair[0]) : null,
+      sentByClient: store.columns.client[pair[0]] === 1, chosen: texts.get(row), pair: pair.map((one) => texts.get(one)),
+    };
+    const ways = waysToCopy(facts);
     const choice = el("select", { "aria-label": "Copy as", class: "copy", onchange: () => (this.copy(ways[choice.value]()), (choice.value = "")) }, el("option", { value: "" }, "copy as …"));
     for (const name of Object.keys(ways)) choice.append(el("option", { value: name }, name));
     return choice;
-  }
-
-  // Each gives the text that is copied.
-  ways(pair) {
-    const { store } = this;
-    const { session, seq } = store.columns;
-    const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
-    const chosen = this.texts.get(this.row);
-    const command = `mcp-tape show ${quoted(store.file)} --session ${session[this.row]} ${seq[this.row]}`;
-    const fenced = (text) => {
-      const fence = "`".repeat(Math.max(3, ...[...text.matchAll(/`+/g)].map((found) => found[0].length + 1)));
-      return `${fence}json\n${text}\n${fence}`;
-    };
-    const ways = {
-      message: () => chosen,
-      command: () => command,
-      Markdown: () => [`**${harmless(store.what(pair[0]))}** ${store.status(pair[0]) ?? ""} ${duration(store.columns.took[pair[0]])}`, ...pair.map((one) => fenced(this.texts.get(one))), ""].join("\n\n"),
-    };
-    if (store.word("kind", pair[0]) === "request") {
-      ways.curl = () => `curl -sS "$MCP_URL" -H 'content-type: application/json' -H 'accept: application/json, text/event-stream' --data-binary ${quoted(this.texts.get(pair[0]))}`;
-    }
-    return ways;
   }
 
   copyMessage() {
@@ -97,7 +107,7 @@ export class Details {
     this.timer = setTimeout(() => (byId("live").textContent = ""), 2_000);
   }
 
-  side(row, text) {
+  side(row, text, name = "") {
     const { store } = this;
     const { at, size, client } = store.columns;
     const kind = store.word("kind", row) ?? store.word("frame", row);
@@ -114,7 +124,7 @@ export class Details {
       buttons.append(el("button", { type: "button", "data-view": name, onclick: () => (show(name), (this.view = name)) }, name));
     }
     show(this.view in views ? this.view : Object.keys(views)[0]);
-    return el("article", { class: store.odd(row) ? "odd" : "" }, el("div", { class: "side-head" }, el("h3", {}, kind), buttons), el("p", { class: "facts" }, facts), body);
+    return el("article", { class: store.odd(row) ? "odd" : "" }, el("div", { class: "side-head" }, el("h3", {}, name ? `${name} ${kind}` : kind), buttons), el("p", { class: "facts" }, facts), body);
   }
 
   views(row, text, kind) {
@@ -160,6 +170,17 @@ export class Details {
     return line;
   }
 
+  // The requests that are one piece of work with this one: rounds of a call, and polls of a task.
+  rounds([first]) {
+    const { store } = this;
+    const work = store.work(first);
+    if (work.length < 2) return [];
+    const ends = work.map((row) => store.mates[row] ?? row);
+    const took = store.columns.at[Math.max(...ends)] - store.columns.at[work[0]];
+    const items = work.slice(0, MOST_BETWEEN).map((row) => this.item(row, row === first ? "true" : null));
+    return [el("h3", {}, `One of ${work.length.toLocaleString("en")} requests `, el("span", { class: "facts" }, `that took ${duration(took)} together`)), el("ul", { class: "between rounds" }, ...items)];
+  }
+
   // Progress, nested requests and stderr, from the first to the last row of the call.
   between([first, last]) {
     const { store } = this;
@@ -167,16 +188,21 @@ export class Details {
     const root = store.exchange(first) ?? seq[first];
     const found = [];
     const end = last ?? Math.min(store.count, first + 2_000) - 1;
-    for (let row = first + 1; row <= end && found.length < MOST_BETWEEN && session[row] === session[first]; row++) {
-      if (row === last) continue;
+    for (let row = first + 1; row <= end && found.length < MOST_BETWEEN; row++) {
+      if (row === last || session[row] !== session[first]) continue;
       const stderr = last !== undefined && ["stderr", "noise"].includes(store.word("frame", row));
       if (stderr || (store.exchange(row) === root && store.mates[row] !== first)) found.push(row);
     }
     if (!found.length) return [];
-    const items = found.map((row) =>
-      el("li", {}, el("button", { type: "button", class: store.odd(row) ? "odd" : "", onclick: () => this.choose(row) },
-        `${seq[row]} ${store.columns.client[row] ? "→" : "←"} ${harmless(store.what(row))} ${store.word("kind", row) === "response" ? (store.status(row) ?? "") : ""}`), " ", this.line(row)));
-    return [el("h3", {}, "In between"), el("ul", { class: "between" }, ...items)];
+    return [el("h3", {}, "In between"), el("ul", { class: "between" }, ...found.map((row) => this.item(row)))];
+  }
+
+  item(row, current = null) {
+    const { store } = this;
+    const { seq, client } = store.columns;
+    const said = store.word("kind", row) === "notification" ? "" : (store.status(row) ?? "");
+    const words = `${seq[row]} ${client[row] ? "→" : "←"} ${harmless(store.what(row))} ${said}`;
+    return el("li", {}, el("button", { type: "button", class: store.odd(row) ? "odd" : "", "aria-current": current, onclick: () => this.choose(row) }, words), " ", this.line(row));
   }
 }
 

@@ -1,13 +1,15 @@
-"""A cassette as it grows: updates that continue one another, and the blocks of texts that they refer to.
+"""Cassettes as they grow: updates that continue one another, and the blocks of texts that they refer to.
 
-Every look at the file makes at most one update. A page that has the first so many of them asks for those that follow,
+Every look at the files makes at most one update. A page that has the first so many of them asks for those that follow,
 so that a page that paused, or was opened later, misses nothing.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -21,90 +23,134 @@ from ..cassette.query.filters import parse
 from ..cassette.query.rows import ALL_PARTS, Row, derived_until, session_rows
 from ..cassette.reader import Cassette
 from ..cassette.text.read import kind_of
+from ..compare.versions import compare, of_sessions
 from ..wire import protocol
-from .pack import Packer, head
+from .findings import findings
+from .pack import Packer, encodable
+from .page import compared
+from .tapes import Numbers
 
 _AT_ONCE = 20_000  # rows of an update
 _WITHDRAWN = parse("kind:request status:cancelled")
+Withdrawn = tuple[int, int, int, int | None]  # session, frame, part, and the word for it
 
 
 class Feed:
-    """What was read of a cassette so far. One look at a time."""
+    """What was read of cassettes so far. One look at a time."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, *paths: str) -> None:
+        self.paths = paths
         self.generation = 0
         self._begin()
 
     def _begin(self) -> None:
-        self._identity = database.identity(self.path)
-        self._packer = Packer()
+        self._identities = self._found()
+        self._packer, self.numbers = Packer(), Numbers(len(self.paths) > 1)
         self._seen: dict[int, tuple[int, int]] = {}  # frame and part of the last row of each session
         self._heads: dict[int, dict[str, Any]] = {}
         self._updates: list[bytes] = []
         self.blocks: list[bytes] = []
         self.generation += 1
 
+    def _found(self) -> list[Any]:
+        return [database.identity(path) for path in self.paths]
+
     def since(self, number: int, generation: int) -> bytes:
-        """Look at the file; return the updates from a number on, as JSON, and whether there is more already."""
-        if database.identity(self.path) != self._identity:
+        """Look at the files; return the next update from a number on, behind a line that says what it is."""
+        if self._found() != self._identities:
             self._begin()  # another recording was put in its place
         if generation != self.generation:
             number = 0
         more = self._look() if number >= len(self._updates) else True
         found = self._updates[number : number + 1]
-        facts = orjson.dumps({"generation": self.generation, "more": more and bool(found)})
-        return facts[:-1] + b',"updates":[' + b",".join(found) + b"]}"
+        facts = {"generation": self.generation, "more": more and bool(found), "updates": len(found)}
+        return orjson.dumps(facts) + b"\n" + b"".join(found)
+
+    def findings(self) -> bytes:
+        """All that is found in the sessions that were read."""
+        found: list[dict[str, Any]] = []
+        for place, path in enumerate(self.paths):
+            with Cassette(path) as cassette:
+                here = [one.id for one in cassette.each_session() if self.numbers.knows(place, one.id)]
+                found += findings(cassette, here, partial(self.numbers.of, place))
+        return orjson.dumps(found)
+
+    def compared(self, old: int, new: int) -> bytes:
+        """The page of two sessions, compared."""
+        sides = [self.numbers.origin(number) for number in (old, new)]
+        with ExitStack() as stack:
+            opened = [(stack.enter_context(Cassette(self.paths[place])), session) for place, session in sides]
+            before, after = (of_sessions(cassette, [session]) for cassette, session in opened)
+            return b"".join(compared(compare(before, after), before, after))
 
     def _look(self) -> bool:
         """Make an update of what is new. Return whether there may be more."""
-        with Cassette(self.path) as cassette:
-            # Whether a session has ended is read before its frames: then they are all there.
-            heads = {session.id: head(session) for session in cassette.each_session()}
-            if not database.may_be_recorded(cassette.connection):  # the recorder was killed
-                heads = {number: facts | {"open": False} for number, facts in heads.items()}
-            rows = list(islice(self._new(cassette, heads), _AT_ONCE))
-            self.blocks += [*self._packer.pack(cassette, rows), *self._packer.rest()]
-            withdrawn = self._withdrawn(cassette, rows)
-        full = len(rows) == _AT_ONCE
-        changed = [facts for number, facts in heads.items() if self._heads.get(number) != facts]
-        if full:  # a session has not ended before its last row was seen
-            changed = [facts | {"open": True} for facts in changed]
-        self._heads |= {facts["id"]: facts for facts in changed}
-        if rows or changed or not self._updates:
-            facts = {"file": os.path.basename(self.path).encode("utf-8", "replace").decode(), "sessions": changed}
-            self._updates.append(orjson.dumps(facts | self._packer.index() | {"withdrawn": withdrawn}))
-        return full
+        changed, withdrawn, left = list[dict[str, Any]](), list[Withdrawn](), _AT_ONCE
+        for place, path in enumerate(self.paths):
+            with Cassette(path) as cassette:
+                heads = self._heads_of(place, cassette)
+                rows = list(islice(self._new(cassette, heads), left))
+                self.blocks += self._packer.pack(cassette, rows, partial(self.numbers.of, place))
+                withdrawn += self._withdrawn(cassette, rows, place)
+            left -= len(rows)
+            mine = [facts for number, facts in heads.items() if self._heads.get(number) != facts]
+            # A session has not ended before its last row was seen.
+            changed += [facts | {"open": True} for facts in mine] if left == 0 else mine
+            self._heads |= {facts["id"]: facts for facts in changed}
+        self.blocks += self._packer.rest()
+        if left < _AT_ONCE or changed or not self._updates:
+            files = [encodable(os.path.basename(path)) for path in self.paths]
+            self._updates.append(self._packer.index(files=files, sessions=changed, withdrawn=withdrawn))
+        return left == 0
+
+    def _heads_of(self, place: int, cassette: Cassette) -> dict[int, dict[str, Any]]:
+        """The sessions of a cassette, by their numbers on the page.
+
+        Whether a session has ended is read before its frames: then they are all there.
+        """
+        name = os.path.basename(self.paths[place])
+        heads = [self.numbers.head(place, session, name) for session in cassette.each_session()]
+        if not database.may_be_recorded(cassette.connection):  # the recorder was killed
+            heads = [facts | {"open": False} for facts in heads]
+        return {facts["id"]: facts for facts in heads}
 
     def _new(self, cassette: Cassette, heads: dict[int, dict[str, Any]]) -> Iterator[Row]:
-        for session in heads:
-            if session in self._seen and not self._heads.get(session, {}).get("open", True):
+        for number, facts in heads.items():
+            if number in self._seen and not self._heads.get(number, {}).get("open", True):
                 continue
-            until = derived_until(cassette, session)
-            after, part = self._seen.get(session, (BEFORE_ALL, ALL_PARTS))
-            for row in session_rows(cassette, session, after=after, part=part):
+            until = derived_until(cassette, facts["number"])
+            after, part = self._seen.get(number, (BEFORE_ALL, ALL_PARTS))
+            for row in session_rows(cassette, facts["number"], after=after, part=part):
                 if until is not None and row.seq >= until:
                     break
-                self._seen[session] = row.seq, ALL_PARTS if row.part is None else row.part
+                self._seen[number] = row.seq, ALL_PARTS if row.part is None else row.part
                 yield row
-            self._seen.setdefault(session, (BEFORE_ALL, ALL_PARTS))
+            self._seen.setdefault(number, (BEFORE_ALL, ALL_PARTS))
 
-    def _withdrawn(self, cassette: Cassette, rows: list[Row]) -> list[tuple[int, int, int, int | None]]:
+    def _withdrawn(self, cassette: Cassette, rows: list[Row], place: int) -> list[Withdrawn]:
         """Requests that were cancelled, where one of these rows does so: they may have been read before."""
         numbers = {row.session for row in rows if row.method == protocol.CANCELLED}
         found = (row for number in sorted(numbers) for row in session_rows(cassette, number, _WITHDRAWN))
-        return [(row.session, row.seq, row.part or 0, self._packer.word(row.status)) for row in found]
+        word, number_of = self._packer.word, self.numbers.of
+        return [(number_of(place, row.session), row.seq, row.part or 0, word(row.status)) for row in found]
 
 
-def save(path: str, to: str, wanted: dict[int, set[int]]) -> None:
-    """Make a cassette of some frames of another."""
-    with Cassette(path) as cassette, build.building(to, path) as builder:
-        for session in cassette.each_session():
-            if session.id not in wanted:
-                continue
-            builder.begin(session._asdict())
-            keys = hidden_keys(cassette, session.id)
-            for frame in cassette.frames(session.id):
-                if frame.seq in wanted[session.id]:
-                    whole = frame.head is None or bool(frame.eol)
-                    builder.add(frame, kind_of(frame.kind, frame.channel, frame.text, whole)[1], keys.get(frame.seq))
+def save(paths: Sequence[str], to: str, wanted: Mapping[int, set[int]], numbers: Numbers) -> None:
+    """Make a cassette of some frames of others, by the numbers that their sessions have on the page."""
+    with build.building(to, paths[0]) as builder:
+        for place, path in enumerate(paths):
+            with Cassette(path) as cassette:
+                for session in cassette.each_session():
+                    number = numbers.of(place, session.id)
+                    if number in wanted:
+                        base = None if session.extends is None else numbers.of(place, session.extends)
+                        builder.begin(session._asdict() | {"id": number, "extends": base})
+                        _copy(cassette, session.id, wanted[number], builder)
+
+
+def _copy(cassette: Cassette, session: int, wanted: set[int], builder: build.Builder) -> None:
+    keys = hidden_keys(cassette, session)
+    for frame in cassette.frames(session):
+        if frame.seq in wanted:
+            whole = frame.head is None or bool(frame.eol)
+            builder.add(frame, kind_of(frame.kind, frame.channel, frame.text, whole)[1], keys.get(frame.seq))

@@ -201,20 +201,20 @@ export function rowsByColumns(store, terms, rows) {
 export async function rowsByTexts(store, terms, rows, goesOn, progress) {
   const tests = terms.filter((term) => term.text);
   if (!tests.length) return rows;
-  const kept = [];
-  let at = 0;
-  while (at < rows.length) {
-    const number = store.blockOf(rows[at]);
+  const inBlocks = rows.every((row, at) => !at || rows[at - 1] < row) ? rows : Int32Array.from(rows).sort(); // merged by time
+  const found = new Uint8Array(store.count);
+  for (let at = 0; at < inBlocks.length; ) {
+    const number = store.blockOf(inBlocks[at]);
     for (let ahead = number + 1; ahead < Math.min(store.starts.length, number + AHEAD); ahead++) store.block(ahead);
-    const found = store.block(number);
-    const block = found instanceof Promise ? await found : found;
+    const opened = store.block(number);
+    const block = opened instanceof Promise ? await opened : opened;
     if (!goesOn()) return null;
     const end = store.starts[number + 1] ?? Infinity;
-    for (; at < rows.length && rows[at] < end; at++) {
-      const text = store.decode(rows[at], block.text(rows[at] - store.starts[number]));
-      if (tests.every((term) => term.keeps(text) !== term.minus)) kept.push(rows[at]);
+    for (; at < inBlocks.length && inBlocks[at] < end; at++) {
+      const text = store.decode(inBlocks[at], block.text(inBlocks[at]));
+      if (tests.every((term) => term.keeps(text) !== term.minus)) found[inBlocks[at]] = 1;
     }
-    progress(at / rows.length);
+    progress(at / inBlocks.length);
   }
-  return kept;
+  return rows.filter((row) => found[row]);
 }

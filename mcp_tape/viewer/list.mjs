@@ -18,8 +18,10 @@ export class List {
     });
   }
 
-  show(rows) {
-    this.rows = rows;
+  // `many`: rows are of several sessions. `frame`: the time that is shown.
+  show(rows, many, frame) {
+    Object.assign(this, { rows, many, frame });
+    this.box.parentElement.classList.toggle("many", many);
     byId("tall").style.height = `${rows.length * HEIGHT}px`;
     this.inner.replaceChildren();
     this.drawn.clear();
@@ -48,16 +50,18 @@ export class List {
   made(row, at) {
     const { store } = this;
     const { session, seq, at: time, client, id, took, size, part } = store.columns;
+    const number = `${this.many ? `${session[row]}:` : ""}${seq[row]}${part[row] ? `.${part[row]}` : ""}`;
     const status = store.status(row);
     const kind = store.word("kind", row);
     const says = kind === "response" || (kind === "request" && ["unanswered", "cancelled", "retry"].includes(status));
     const line = el("span", { class: "line", dir: "ltr" });
-    const classes = ["row", store.odd(row) && "odd", store.is("dim", row) && "dim", kind ?? store.word("frame", row), row === this.selected && "selected"];
+    const found = store.found?.has(row);
+    const classes = ["row", store.odd(row) && "odd", found && "found", store.is("dim", row) && "dim", kind ?? store.word("frame", row), row === this.selected && "selected"];
     const arrow = client[row] ? "→" : "←";
     const element = el(
       "div",
       { class: classes.filter(Boolean).join(" "), role: "option", id: `row-${row}`, "data-row": row, "aria-selected": row === this.selected, "aria-posinset": at + 1, "aria-setsize": this.rows.length },
-      el("span", { class: "number" }, `${seq[row]}${part[row] ? `.${part[row]}` : ""}`),
+      el("span", { class: "number" }, number),
       el("span", { class: "number" }, (time[row] / 1e6).toFixed(3)),
       el("span", { class: "arrow", title: client[row] ? "from the client" : "from the server" }, (store.odd(row) ? "!" : "") + arrow),
       el("span", { class: "id" }, id[row] === null ? "" : harmless(`#${id[row]}`)),
@@ -66,12 +70,25 @@ export class List {
       el("span", { class: "number" }, kind === "response" ? duration(took[row]) : ""),
       el("span", { class: "number" }, store.word("frame", row) === "control" ? "" : size[row].toLocaleString("en")),
       line,
+      this.bar(row),
     );
     element.style.top = `${at * HEIGHT}px`;
     element.dataset.at = at;
     element.dataset.place = `${session[row]}.${seq[row]}`;
     this.fill(row, line);
     return element;
+  }
+
+  // When it was, and how long its call took, of the time that is shown.
+  bar(row) {
+    const mark = el("i", {});
+    const { timeOf, from, to } = this.frame;
+    const mate = this.store.mates[row];
+    const [start, end] = [timeOf(row), timeOf(mate ?? row)].sort((a, b) => a - b);
+    const share = (time) => Math.max(0, Math.min(1, (time - from) / (to - from || 1))) * 100;
+    mark.style.left = `${share(start)}%`;
+    mark.style.width = `${share(end) - share(start)}%`;
+    return el("span", { class: `bar ${mate === null ? "point" : ""}`, "aria-hidden": true }, mark);
   }
 
   fill(row, line) {

@@ -1,6 +1,7 @@
 // A recording that grows: asks its server for updates, can pause without losing any, and saves what is shown.
 
 import { byId, el } from "./text.mjs";
+import { unpacked, utf8 } from "./packed.mjs";
 
 const PAUSE = 500; // milliseconds between two questions
 
@@ -12,19 +13,20 @@ export class Live {
   // All that is there already.
   async first() {
     while (await this.take());
-    if (!this.store.columns.seq) this.store.add({ sessions: [], words: [], rows: { session: [], seq: [], part: [], at: [], answers: [], id: [], flags: [] }, blocks: [] });
   }
 
   // Take one update in; return whether there is more already.
   async take() {
     const answer = await fetch(`updates?from=${this.taken}&generation=${this.generation}`);
     if (!answer.ok) throw new Error(await answer.text());
-    const { generation, more, updates } = await answer.json();
+    const data = new Uint8Array(await answer.arrayBuffer());
+    const behind = data.indexOf(10);
+    const { generation, more, updates } = JSON.parse(utf8(data.subarray(0, behind)));
     if (this.generation && generation !== this.generation) return location.reload(), false; // another recording took its place
     this.generation = generation;
-    this.taken += updates.length;
-    for (const update of updates) this.store.add(update);
-    this.new = updates.length > 0;
+    this.taken += updates;
+    if (updates) this.store.add(unpacked(data.subarray(behind + 1)));
+    this.new = updates > 0;
     return more;
   }
 
@@ -62,7 +64,7 @@ export class Live {
     const answer = await fetch("save", { method: "POST", body: JSON.stringify(wanted) });
     if (!answer.ok) return this.say(await answer.text());
     const address = URL.createObjectURL(await answer.blob());
-    el("a", { href: address, download: this.store.file.replace(/(\.\w+)?$/, "-filtered.db") }).click();
+    el("a", { href: address, download: this.store.files[0].replace(/(\.\w+)?$/, "-filtered.db") }).click();
     setTimeout(() => URL.revokeObjectURL(address), 60_000);
   }
 }

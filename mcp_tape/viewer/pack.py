@@ -1,8 +1,8 @@
 """Rows of a cassette as the page reads them: an index of columns, and the texts in compressed blocks.
 
 The index has what a list and a filter need, in a few bytes a row: numbers are distances, strings are numbers of words.
-A block is a line of JSON, with the lengths of texts that are not ASCII, and the texts, verbatim. The line that `show`
-has for a row is mostly a piece of its text, and then only its place.
+A block is a line of JSON, with the lengths of texts that are not ASCII, and the texts, verbatim, those that are alike
+beside each other. The line that `show` has for a row is mostly a piece of its text, and then only its place.
 """
 
 from __future__ import annotations
@@ -10,30 +10,42 @@ from __future__ import annotations
 import re
 import zlib
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import orjson
 
-from ..cassette.query import rows, sessions
-from ..cassette.query.filters import EVERYTHING, Filter
-from ..cassette.query.rows import Row, session_rows
-from ..cassette.reader import Cassette, Session
+from ..cassette.query import rows
+from ..cassette.query.rows import Row
+from ..cassette.reader import Cassette
 from ..errors import harmless
 from ..formats.lines import goes_without_saying, line_of
+from .columns import packed
+from .spans import Spans
 
-_BLOCK = 1 << 18  # bytes of texts
-_MOST_ROWS = 2_000  # of a block
-LONGEST_LINE, WITHIN = 160, 400  # characters of a line, and in which one is found; as in store.mjs
+_BLOCK = 1 << 20  # bytes of texts
+_MOST_ROWS = 20_000  # of a block
+LONGEST_LINE, WITHIN = 160, 400  # characters of a line, and in which one is found; as in packed.mjs
 _LONGEST_ID = 15  # digits that JavaScript counts exactly
 _FAR = 4_000  # characters in which a line is looked for
 ODD, DIM, PLUMBING, BYTES = 1, 2, 4, 8  # flags of a row
+_ALIKE = "client", "kind", "method", "name"  # texts of rows that have these in common; as in packed.mjs
 
 _MEMBER = re.compile(r'"(?:arguments|params|result|error)"\s*:\s*')
 _BLANK = re.compile(r'("(?:[^"\\]|\\.)*"?)|[ \n\r\t]+')
 
-Columns = dict[str, list[Any]]
+Columns = dict[str, list[int | None]]
 Place = str | int | tuple[int, int] | tuple[int, int, int]  # the last: of JSON that is written with spaces
+
+
+class Text(NamedTuple):
+    """A text as it stands in a block, and what it stands beside."""
+
+    alike: tuple[int, ...]
+    row: int
+    text: str
+    size: int | None  # where it is not that of the index
+    line: Place
 
 
 class Packer:
@@ -46,16 +58,16 @@ class Packer:
         self._last = 0, 0
         self._last_id = 0
         self._columns = _columns()
-        self._texts: list[str] = []
-        self._sizes: dict[str, int] = {}  # where the index has another
-        self._lines: list[Place] = []
+        self._ids: dict[str, str] = {}  # those that are no numbers
+        self._texts: list[Text] = []
         self._size = 0
         self._rows_of_blocks: list[int] = []
+        self._spans: dict[int, Spans] = {}
 
-    def pack(self, cassette: Cassette, found: Iterable[Row]) -> Iterator[bytes]:
-        """Take rows in; yield the blocks that they fill."""
+    def pack(self, cassette: Cassette, found: Iterable[Row], number: Callable[[int], int] = int) -> Iterator[bytes]:
+        """Take rows in; yield the blocks that they fill. `number`: of a session, on the page."""
         for row in found:
-            self._add(cassette, row)
+            self._add(cassette, row, number(row.session))
             if self._size >= _BLOCK or len(self._texts) >= _MOST_ROWS:
                 yield self._block()
 
@@ -64,19 +76,21 @@ class Packer:
         if self._texts:
             yield self._block()
 
-    def index(self) -> dict[str, Any]:
-        """Words, columns and blocks since the index was taken last."""
-        taken = {"words": self._words, "rows": self._columns, "blocks": self._rows_of_blocks}
-        self._words, self._columns, self._rows_of_blocks = [], _columns(), []
+    def index(self, **facts: Any) -> bytes:
+        """Facts, words, columns and blocks since the index was taken last."""
+        facts |= {"words": self._words, "blocks": self._rows_of_blocks, "ids": self._ids}
+        taken = packed(facts, self._columns)
+        self._words, self._columns, self._rows_of_blocks, self._ids = [], _columns(), [], {}
         return taken
 
-    def _add(self, cassette: Cassette, row: Row) -> None:
+    def _add(self, cassette: Cassette, row: Row, session: int) -> None:
         line = line_of(cassette, row, brief=True)
         text, is_bytes = _storable(cassette, row)
         flags = ODD * line.odd | DIM * line.dim | PLUMBING * goes_without_saying(row) | BYTES * is_bytes
         last_seq, last_at = self._last
+        span = self._spans.setdefault(session, Spans()).root(row, text)
         values = {
-            "session": row.session, "seq": row.seq - last_seq, "part": row.part, "at": row.at - last_at,
+            "session": session, "seq": row.seq - last_seq, "part": row.part, "at": row.at - last_at,
             "client": int(row.sender == "client"), "kind": self.word(row.kind if row.is_message else None),
             "frame": self.word(row.frame_kind), "channel": self.word(row.channel), "method": self.word(row.method),
             "name": self.word(row.name), "id": self._id(row.rpc_id) if row.is_message else None,
@@ -84,20 +98,24 @@ class Packer:
             "answers": None if row.answers is None else row.seq - row.answers,
             "exchange": None if row.exchange is None else row.seq - row.exchange, "size": row.size,
             "what": None if row.is_message else self.word(line.what), "flags": flags,
+            "span": None if span is None else row.seq - span,
         }  # fmt: skip
         for name, value in values.items():
             self._columns[name].append(value)
         self._last = row.seq, row.at
-        if (size := _units(text)) != row.size:
-            self._sizes[str(len(self._texts))] = size
-        self._texts.append(text)
-        self._lines.append(_place(text, line.detail, is_bytes))
+        alike = tuple(-1 if (value := values[name]) is None else value for name in _ALIKE)
+        size = _units(text)
+        place = _place(text, line.detail, is_bytes)
+        self._texts.append(Text(alike, len(self._texts), text, None if size == row.size else size, place))
         self._size += row.size
 
-    def _id(self, text: str | None) -> str | int | None:
-        """An id as JSON text; a number, as most are, as the distance to the one before."""
-        if text is None or len(text) > _LONGEST_ID or not text.isdecimal() or str(int(text)) != text:
-            return None if text is None else _encodable(text)
+    def _id(self, text: str | None) -> int | None:
+        """An id that is a number, as most are, as the distance to the one before; others as JSON text, beside."""
+        if text is None:
+            return None
+        if len(text) > _LONGEST_ID or not text.isdecimal() or str(int(text)) != text:
+            self._ids[str(len(self._columns["id"]))] = encodable(text)
+            return None
         before, self._last_id = self._last_id, int(text)
         return self._last_id - before
 
@@ -108,20 +126,27 @@ class Packer:
         number = self._numbers.get(text)
         if number is None:
             number = self._numbers[text] = len(self._numbers)
-            self._words.append(_encodable(text))
+            self._words.append(encodable(text))
         return number
 
     def _block(self) -> bytes:
-        heads = {"sizes": self._sizes, "lines": self._lines}
-        block = orjson.dumps(heads) + b"\n" + "".join(self._texts).encode()
-        self._rows_of_blocks.append(len(self._texts))
-        self._texts, self._sizes, self._lines, self._size = [], {}, [], 0
-        return zlib.compress(block, 9)
+        texts = sorted(self._texts)
+        sizes = {str(place): one.size for place, one in enumerate(texts) if one.size is not None}
+        heads = orjson.dumps({"sizes": sizes, "lines": [one.line for one in texts]})
+        self._rows_of_blocks.append(len(texts))
+        self._texts, self._size = [], 0
+        return deflated(heads + b"\n" + "".join(one.text for one in texts).encode())
+
+
+def deflated(data: bytes) -> bytes:
+    """Data in zlib's format, as small as it makes it."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS, 9)
+    return packer.compress(data) + packer.flush()
 
 
 def _columns() -> Columns:
     names = "session seq part at client kind frame channel method name id status took answers exchange size what flags"
-    return {name: [] for name in names.split()}
+    return {name: [] for name in f"{names} span".split()}
 
 
 def _storable(cassette: Cassette, row: Row) -> tuple[str, bool]:
@@ -142,7 +167,7 @@ def _place(text: str, line: str, is_bytes: bool) -> Place:
     """Where a line stands in its text, and how long it is unless it is cut; itself, where it does not."""
     cut = line[:LONGEST_LINE]
     if is_bytes or not cut.isprintable():
-        return _encodable(harmless(cut))
+        return encodable(harmless(cut))
     at, length = text.find(cut, 0, _FAR), _units(cut)
     if at >= 0:
         start = _units(text[:at])
@@ -151,11 +176,11 @@ def _place(text: str, line: str, is_bytes: bool) -> Place:
         at = found.end()
         if _compact(text[at : at + WITHIN]).startswith(cut):
             return _units(text[:at]), length, 1
-    return _encodable(cut)
+    return encodable(cut)
 
 
 def _compact(text: str) -> str:
-    """JSON, or its beginning, without the white space between its parts, as store.mjs has it."""
+    """JSON, or its beginning, without the white space between its parts, as packed.mjs has it."""
     return _BLANK.sub(lambda found: found[1] or "", text)
 
 
@@ -164,16 +189,5 @@ def _units(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
 
 
-def _encodable(text: str) -> str:
+def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
-
-
-def head(session: Session) -> dict[str, Any]:
-    """A session, as the page shows it."""
-    facts = {name: _encodable(value) if isinstance(value, str) else value for name, value in session._asdict().items()}
-    return facts | {"server": _encodable(sessions.server(session)), "open": sessions.is_open(session)}
-
-
-def rows_of(cassette: Cassette, numbers: Iterable[int], kept: Filter = EVERYTHING) -> Iterator[Row]:
-    for number in numbers:
-        yield from session_rows(cassette, number, kept)

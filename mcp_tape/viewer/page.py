@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import re
-import zlib
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import Any
 
-import orjson
-
 from .. import __version__
 from ..cassette.query.filters import EVERYTHING, Filter
+from ..cassette.query.rows import Row
 from ..cassette.reader import Cassette
-from .pack import Packer, head, rows_of
+from ..compare.judging import Comparison
+from ..compare.report import html
+from ..compare.report.wording import View
+from ..compare.versions import Version
+from .aligned import aligned
+from .findings import findings
+from .pack import Packer, deflated, encodable
+from .tapes import Numbers, Tape
 
 # In the order in which they need each other. The first names are common to all: a name may be given only once.
-MODULES = "text store filters tree content list details waterfall tables live app".split()
+MODULES = """text packed store filters tree content spans list copying findings details waterfall tables compare live
+    app""".split()
 _HERE = Path(__file__).parent
 _IMPORT = re.compile(r"^import .*?;\n", re.M | re.S)
+_AS_USUAL = View()
 _IN_MEMORY = 64 << 20  # bytes of packed texts
 # https://www.w3.org/TR/CSP3/: nothing is loaded, asked for or run but the page's own script and style.
 _POLICY = (
@@ -38,40 +46,92 @@ def script() -> str:
     return f'\n"use strict";\n(() => {{\n{joined}start();\n}})();\n'
 
 
-def page(data: Iterable[bytes], *, may_ask: bool = False) -> Iterator[bytes]:
-    """The page around its data. `may_ask`: it is served, and asks its server for more."""
-    style = _read("app.css")
-    policy = _POLICY.format(script=_hash(script()), style=_hash(style), more="; connect-src 'self'" if may_ask else "")
+def page(data: Iterable[bytes], *, may_ask: bool = False, report: str = "") -> Iterator[bytes]:
+    """The page around its data. `may_ask`: it is served, and asks its server for more. `report`: markup of ours."""
+    style, code, loader = _read("app.css"), script(), _read("loader.js")
+    scripts = f"{_hash(loader)}' '{_hash(code)}"
+    policy = _POLICY.format(script=scripts, style=_hash(style), more="; connect-src 'self'" if may_ask else "")
     before, after = _read("page.html").split("{{data}}")
-    yield before.replace("{{policy}}", policy).replace("{{style}}", style).encode()
+    filled = {"policy": policy, "style": style, "hidden": "" if report else " hidden"}
+    for name, value in filled.items():
+        before = before.replace(f"{{{{{name}}}}}", value)
+    yield before.encode().replace(b"{{report}}", report.encode("utf-8", "replace"))
     yield from data
-    yield after.replace("{{script}}", script()).encode()
+    yield after.replace("{{code}}", _packed_code()).replace("{{loader}}", loader).encode()
 
 
 def export(cassette: Cassette, numbers: list[int], kept: Filter, name: str) -> Iterator[bytes]:
     """Sessions of a cassette as a page that needs nothing else."""
-    packer = Packer(whole=kept == EVERYTHING)
-    with SpooledTemporaryFile(_IN_MEMORY) as packed:
-        for blocks in packer.pack(cassette, rows_of(cassette, numbers, kept)), packer.rest():
-            for block in blocks:
-                packed.write(b64encode(block) + b"\n")
-        packed.seek(0)
-        yield from page(_elements(index(cassette, numbers, name, kept != EVERYTHING) | packer.index(), packed))
+    return exported([Tape(cassette, numbers, name)], kept)
 
 
-def index(cassette: Cassette, numbers: list[int], name: str, filtered: bool = False) -> dict[str, Any]:
-    """What is said of a recording as a whole."""
-    wanted = set(numbers)
-    found = [head(session) | {"open": False} for session in cassette.each_session() if session.id in wanted]
-    name = name.encode("utf-8", "replace").decode()
-    return {"file": name, "by": f"mcp-tape {__version__}", "filtered": filtered, "sessions": found}
+def exported(
+    tapes: Sequence[Tape], kept: Filter = EVERYTHING, report: str = "", comparison: Comparison | None = None
+) -> Iterator[bytes]:
+    """Sessions of cassettes as a page that needs nothing else; with the report of their comparison, two of them."""
+    packer, numbers = Packer(whole=kept == EVERYTHING), Numbers(len(tapes) > 1)
+    seen = set[tuple[int, int]]()
+    with SpooledTemporaryFile(_IN_MEMORY) as blocks:
+        for place, tape in enumerate(tapes):
+            number = partial(numbers.of, place)
+            for block in packer.pack(tape.cassette, _watched(tape.rows(kept), number, seen), number):
+                blocks.write(b64encode(block) + b"\n")
+        for block in packer.rest():
+            blocks.write(b64encode(block) + b"\n")
+        blocks.seek(0)
+        facts = _facts(tapes, numbers, kept != EVERYTHING)
+        facts["findings"] = list(_findings(tapes, numbers, None if kept == EVERYTHING else seen))
+        if comparison is not None:
+            facts["compared"] = aligned(comparison, numbers)
+        yield from page(_elements(packer.index(**facts), blocks), report=report)
 
 
-def _elements(whole: dict[str, Any], blocks: Iterable[bytes]) -> Iterator[bytes]:
+def compared(comparison: Comparison, old: Version, new: Version, view: View = _AS_USUAL) -> Iterator[bytes]:
+    """Two versions of a server on a page: the report, and what was recorded of them, side by side."""
+    report = "\n".join(html.articles([comparison], view))
+    found = [version.recording for version in (old, new) if version.recording is not None]
+    tapes = [Tape(one.cassette, one.sessions, os.path.basename(one.cassette.path)) for one in found]
+    return exported(tapes, report=report, comparison=comparison)
+
+
+def _watched(rows: Iterable[Row], number: Callable[[int], int], seen: set[tuple[int, int]]) -> Iterator[Row]:
+    for row in rows:
+        seen.add((number(row.session), row.seq))
+        yield row
+
+
+def _findings(tapes: Sequence[Tape], numbers: Numbers, seen: set[tuple[int, int]] | None) -> Iterator[dict[str, Any]]:
+    """All findings; of some rows only theirs, and without what others say."""
+    for place, tape in enumerate(tapes):
+        for finding in findings(tape.cassette, tape.sessions, partial(numbers.of, place)):
+            if seen is None:
+                yield finding
+            elif (finding["session"], finding["seq"]) in seen:
+                yield finding | {"evidence": []}
+
+
+def _facts(tapes: Sequence[Tape], numbers: Numbers, filtered: bool) -> dict[str, Any]:
+    """What is said of recordings as a whole."""
+    found = [
+        numbers.head(place, session, tape.name) | {"open": False}
+        for place, tape in enumerate(tapes)
+        for session in tape.cassette.each_session()
+        if session.id in tape.sessions
+    ]
+    files = [encodable(tape.name) for tape in tapes]
+    return {"files": files, "by": f"mcp-tape {__version__}", "filtered": filtered, "sessions": found}
+
+
+def _elements(index: bytes, blocks: Iterable[bytes]) -> Iterator[bytes]:
     """Data that a browser does not run: base64 has nothing that ends an element."""
-    yield b'<script type="text/plain" id="index">' + b64encode(zlib.compress(orjson.dumps(whole), 9)) + b"</script>\n"
+    yield b'<script type="text/plain" id="index">' + b64encode(deflated(index)) + b"</script>\n"
     for block in blocks:
         yield b'<script type="text/plain" class="block">' + block.rstrip() + b"</script>\n"
+
+
+@cache
+def _packed_code() -> str:
+    return b64encode(deflated(script().encode())).decode()
 
 
 def _hash(text: str) -> str:

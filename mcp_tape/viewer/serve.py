@@ -1,4 +1,4 @@
-"""The page of a cassette, served to a browser on this machine and to nobody else.
+"""The page of cassettes, served to a browser on this machine and to nobody else.
 
 It listens on a loopback address at a port that is free, below a path that cannot be guessed, and answers only requests
 that name this address as their host and come from its own page: https://owasp.org/www-community/attacks/DNS_Rebinding
@@ -9,7 +9,8 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from tempfile import TemporaryDirectory
@@ -30,15 +31,15 @@ _HTML, _JSON, _DATA = "text/html; charset=utf-8", "application/json", "applicati
 
 
 class Viewer(ThreadingHTTPServer):
-    """Serves one cassette until it is closed."""
+    """Serves cassettes until it is closed."""
 
     daemon_threads = True
 
-    def __init__(self, path: str, report: Callable[[str], None]) -> None:
+    def __init__(self, *paths: str, report: Callable[[str], None]) -> None:
         super().__init__((_HOST, 0), _Handler)
-        self.path, self.report = path, report
+        self.paths, self.report = paths, report
         self.token = secrets.token_urlsafe(24)
-        self.feed, self.lock = Feed(path), Lock()
+        self.feed, self.lock = Feed(*paths), Lock()
 
     @property
     def origin(self) -> str:
@@ -61,17 +62,20 @@ class _Handler(BaseHTTPRequestHandler):
         place = self._place()
         if place is None:
             return
-        address = urlsplit(place)
+        feed, address = self.server.feed, urlsplit(place)
         given = {name: values[-1] for name, values in parse_qs(address.query).items()}
         if address.path == "":
             self._answer(b"".join(page([], may_ask=True)), _HTML)
         elif address.path == "updates":
-            number, generation = (int(given.get(name, "0")[:9] or 0) for name in ("from", "generation"))
-            self._try(lambda: self.server.feed.since(number, generation), _JSON)
+            self._try(lambda: feed.since(*_numbers(given, "from", "generation")), _DATA)
+        elif address.path == "findings":
+            self._try(feed.findings, _JSON, alone=False)
+        elif address.path == "compared":
+            self._try(lambda: feed.compared(*_numbers(given, "old", "new")), _HTML, alone=False)
         elif address.path.removeprefix("block/").isdecimal():
             number = int(address.path.removeprefix("block/")[:9])
-            blocks = self.server.feed.blocks
-            self._answer(blocks[number], _DATA) if number < len(blocks) else self._refuse(HTTPStatus.NOT_FOUND)
+            found = number < len(feed.blocks)
+            self._answer(feed.blocks[number], _DATA) if found else self._refuse(HTTPStatus.NOT_FOUND)
         else:
             self._refuse(HTTPStatus.NOT_FOUND)
 
@@ -91,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
         wanted = {int(session): set(seqs) for session, seqs in orjson.loads(body).items()}
         with TemporaryDirectory(prefix="mcp-tape-") as directory:
             to = os.path.join(directory, "saved.db")
-            save(self.server.path, to, wanted)
+            save(self.server.paths, to, wanted, self.server.feed.numbers)
             with open(to, "rb") as file:
                 return file.read()
 
@@ -114,11 +118,12 @@ class _Handler(BaseHTTPRequestHandler):
         token = self.path.removeprefix("/").partition("/")[0].encode()
         return None if hmac.compare_digest(token, self.server.token.encode()) else HTTPStatus.NOT_FOUND
 
-    def _try(self, make: Callable[[], bytes], kind: str) -> None:
+    def _try(self, make: Callable[[], bytes], kind: str, *, alone: bool = True) -> None:
+        """Answer with what is made, or why it cannot be. `alone`: while nothing else is."""
         try:
-            with self.server.lock:
+            with self.server.lock if alone else nullcontext():
                 body = make()
-        except (TapeError, ValueError, TypeError, AttributeError) as error:
+        except (TapeError, ValueError, TypeError, AttributeError, KeyError) as error:
             self.server.report(str(error))
             self._answer(str(error).encode("utf-8", "replace"), "text/plain; charset=utf-8", HTTPStatus.BAD_REQUEST)
         else:
@@ -141,3 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - named by http.server
         pass
+
+
+def _numbers(given: Mapping[str, str], *names: str) -> list[int]:
+    return [int(given.get(name, "0")[:9] or 0) for name in names]

@@ -1,47 +1,10 @@
 // The recording: its index as columns, and its texts, in blocks that are opened when they are looked at.
 
 import { byId } from "./text.mjs";
+import { Block, decoded, inflated, unpacked, utf8 } from "./packed.mjs";
 
 export const FLAGS = { odd: 1, dim: 2, plumbing: 4, bytes: 8 };
-const LONGEST_LINE = 160, WITHIN = 400; // characters of a line, and in which one is found; as in pack.py
 const KEPT = 64 << 20; // characters of opened blocks
-
-export function decoded(base64) {
-  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(base64);
-  const text = atob(base64);
-  const found = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) found[i] = text.charCodeAt(i);
-  return found;
-}
-
-async function inflated(data) {
-  const stream = new Blob([data]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(await new Response(stream).arrayBuffer());
-}
-
-// Texts of some rows, and the line of each.
-class Block {
-  constructor(whole, size) {
-    const behind = whole.indexOf("\n");
-    const { sizes, lines } = JSON.parse(whole.slice(0, behind));
-    Object.assign(this, { whole, lines, starts: [behind + 1] });
-    lines.forEach((_, at) => this.starts.push(this.starts[at] + (sizes[at] ?? size(at))));
-  }
-
-  text(at) {
-    return this.whole.slice(this.starts[at], this.starts[at + 1]);
-  }
-
-  line(at) {
-    const line = this.lines[at];
-    if (typeof line === "string") return line;
-    const [start, length, spaced] = typeof line === "number" ? [line, LONGEST_LINE] : line;
-    const first = this.starts[at] + start;
-    if (!spaced) return this.whole.slice(first, first + length);
-    // JSON without the white space between its parts, as pack.py has it.
-    return this.whole.slice(first, Math.min(this.starts[at + 1], first + WITHIN)).replace(/("(?:[^"\\]|\\[^])*"?)|[ \n\r\t]+/g, "$1").slice(0, length);
-  }
-}
 
 // Rows are numbers: columns[name][row].
 export class Store {
@@ -54,30 +17,34 @@ export class Store {
     this.opened = new Map();
     this.size = 0;
     this.lastId = 0;
+    this.files = [];
+    this.findings = [];
     this.places = new Map(); // "session.seq" → its first row
     this.mates = []; // of a request its answer, and of an answer its request
+    this.later = new Map(); // the requests that continue one
     this.read = (number) => decoded(document.getElementsByClassName("block")[number].textContent);
   }
 
   // Whether the page has its recording within it. One that is served asks for it.
   async open() {
     const found = byId("index");
-    if (found) this.add(JSON.parse(await inflated(decoded(found.textContent))));
+    if (found) this.add(unpacked(await inflated(decoded(found.textContent))));
     else this.read = async (number) => (await fetch(`block/${number}`)).arrayBuffer();
     return found !== null;
   }
 
   add(index) {
-    Object.assign(this, { file: index.file ?? this.file, by: index.by ?? this.by, filtered: index.filtered ?? this.filtered });
+    for (const name of ["files", "by", "filtered", "findings", "compared"]) this[name] = index[name] ?? this[name];
     for (const session of index.sessions) this.sessions.set(session.id, session);
     for (const word of index.words) this.words.push(word);
     const first = this.count;
-    for (const [name, values] of Object.entries(index.rows)) {
+    for (const [name, values] of Object.entries(index.columns)) {
       const column = (this.columns[name] ??= []);
       for (let i = 0; i < values.length; i++) column.push(values[i]);
     }
     const { seq, at, session, answers, id } = this.columns;
-    this.count = seq?.length ?? 0;
+    this.count = seq.length;
+    for (const [row, text] of Object.entries(index.ids)) id[first + Number(row)] = text;
     for (let row = first; row < this.count; row++) {
       if (row) {
         seq[row] += seq[row - 1];
@@ -88,6 +55,8 @@ export class Store {
       if (!this.places.has(place)) this.places.set(place, row);
       this.mates.push(null);
       if (answers[row] !== null) this.pair(row);
+      const root = this.root(row);
+      if (root !== row) this.later.has(root) ? this.later.get(root).push(row) : this.later.set(root, [row]);
     }
     for (const request of index.withdrawn ?? []) this.withdraw(...request);
     let start = this.starts.length ? this.end : first;
@@ -149,6 +118,38 @@ export class Store {
     return (this.columns.flags[row] & FLAGS[flag]) !== 0;
   }
 
+  // The name of the file, or of several.
+  get file() {
+    if (this.compared) return [...new Set(this.files)].join(" → ");
+    return this.files.length > 2 ? `${this.files[0]} and ${this.files.length - 1} more` : this.files.join(", ");
+  }
+
+  // The file and the number of a session there.
+  origin(session) {
+    const facts = this.sessions.get(session);
+    return { file: facts?.file ?? this.file, number: facts?.number ?? session };
+  }
+
+  // The request during which a row came; null where it belongs to none.
+  caller(row) {
+    const { session } = this.columns;
+    const seq = this.exchange(row);
+    return seq === null ? null : (this.places.get(`${session[row]}.${seq}`) ?? null);
+  }
+
+  // The first request of the work that a request continues, by rounds or by polls; itself where it is the first.
+  root(row) {
+    if (row === null || this.columns.span[row] === null) return row;
+    const { session, seq, span } = this.columns;
+    return this.places.get(`${session[row]}.${seq[row] - span[row]}`) ?? row;
+  }
+
+  // All requests of the work that a request belongs to.
+  work(row) {
+    const root = this.root(row);
+    return [root, ...(this.later.get(root) ?? [])];
+  }
+
   exchange(row) {
     const { exchange, seq } = this.columns;
     return exchange[row] === null ? null : seq[row] - exchange[row];
@@ -173,8 +174,10 @@ export class Store {
       return found.block ?? found.promise;
     }
     const entry = { block: null, promise: null };
-    entry.promise = Promise.resolve(this.read(number)).then(inflated).then((whole) => {
-      entry.block = new Block(whole, (at) => this.columns.size[this.starts[number] + at]);
+    entry.promise = Promise.resolve(this.read(number)).then(inflated).then((data) => {
+      const whole = utf8(data);
+      const first = this.starts[number];
+      entry.block = new Block(whole, this, first, (this.starts[number + 1] ?? this.end) - first);
       this.size += whole.length;
       this.forget(number);
       return entry.block;
@@ -197,14 +200,14 @@ export class Store {
   line(row) {
     const number = this.blockOf(row);
     const found = this.block(number);
-    const line = (block) => block.line(row - this.starts[number]);
+    const line = (block) => block.line(row);
     return found instanceof Promise ? found.then(line) : line(found);
   }
 
   // The text of a row as it is in its block.
   async stored(row) {
     const number = this.blockOf(row);
-    return (await this.block(number)).text(row - this.starts[number]);
+    return (await this.block(number)).text(row);
   }
 
   async text(row) {

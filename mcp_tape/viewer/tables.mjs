@@ -155,6 +155,7 @@ export function sessions(store, choose) {
   const named = (...words) => harmless(words.filter(Boolean).join(" "));
   return table(plural(all.length, "session"), [
     ["session", (one) => one.id, (one) => `${one.id}${one.label ? ` ${harmless(one.label)}` : ""}`],
+    ...(store.files.length > 1 ? [["file", (one) => one.file, (one) => harmless(`${one.file} #${one.number}`)]] : []),
     ["started", (one) => one.started_at, (one) => harmless(one.started_at)],
     ["server", (one) => one.server, (one) => harmless(one.server)],
     ["client", (one) => named(one.client_name, one.client_version)],

@@ -1,10 +1,11 @@
-// The waterfall: time across, a lane for each kind of traffic; calls that overlap stand below each other.
+// The waterfall: time across, a lane for each kind of traffic; calls that overlap stand below each other, and what a
+// server asks during a call below that call.
 
-import { byId, duration } from "./text.mjs";
+import { byId, duration, harmless } from "./text.mjs";
+import { LANES, layout } from "./spans.mjs";
 
-const LANES = ["calls", "server asks", "notices", "stderr", "events"];
-const DEEP = 6; // calls below each other
-const BAR = 7, GAP = 2, TOP = 18, LEFT = 78; // pixels
+const BAR = 7, GAP = 2, TOP = 18, LEFT = 82; // pixels
+const NESTED = 5; // of a bar below another
 const THIN = 12; // of the lanes with points
 
 export class Waterfall {
@@ -16,39 +17,41 @@ export class Waterfall {
     this.listen();
   }
 
-  // Rows in the order of time; `offsets`: where each session begins.
-  set(rows, offsets) {
-    const { store } = this;
-    const { at, session } = store.columns;
-    this.offsets = offsets;
-    this.spans = [];
-    this.to = 1;
-    const ends = [[], []];
-    for (const row of rows) {
-      const start = at[row] + (offsets.get(session[row]) ?? 0);
-      const [lane, mate] = [this.lane(row), store.mates[row]];
-      if (lane === null) continue;
-      let end = start, deep = 0;
-      if (lane < 2) {
-        end = mate === null ? start : at[mate] + (offsets.get(session[row]) ?? 0);
-        const free = ends[lane];
-        while (deep < DEEP - 1 && (free[deep] ?? -1) > start) deep++;
-        free[deep] = Math.max(end, free[deep] ?? 0);
-      }
-      this.to = Math.max(this.to, end);
-      this.spans.push({ row, start, end, lane, deep });
-    }
-    this.depth = [0, 1].map((lane) => Math.max(1, ends[lane].length));
-    this.present = LANES.map((_, lane) => lane === 0 || this.spans.some((span) => span.lane === lane));
+  // Rows in the order of time; `offsets`: where each session begins; `cuts`: where time is left out.
+  set(rows, offsets, cuts) {
+    Object.assign(this, { offsets, cuts });
+    this.spans = layout(this.store, rows, (row) => this.timeOf(row));
+    this.to = this.spans.reduce((to, span) => Math.max(to, span.end), 1);
+    this.place();
+    const count = (lane) => this.spans.filter((span) => span.lane === lane && !span.under).length;
+    const said = LANES.map((name, lane) => [name, count(lane)]).filter(([, number]) => number).map(([name, number]) => `${number.toLocaleString("en")} ${name}`);
+    this.canvas.setAttribute("aria-label", `Waterfall of ${duration(this.to)}: ${said.join(", ") || "nothing"}`);
     this.draw();
   }
 
-  lane(row) {
-    const kind = this.store.word("kind", row);
-    if (kind === "request") return this.store.columns.client[row] ? 0 : 1;
-    if (kind === "response") return null; // the end of its request
-    if (kind === "notification") return 2;
-    return this.store.word("frame", row) === "control" ? 4 : 3;
+  // The top of each lane, and of each call's place in it.
+  place() {
+    const deepest = [0, 1].map((lane) => this.spans.reduce((most, span) => (span.lane === lane ? Math.max(most, span.deep) : most), 0));
+    const nests = new Set(this.spans.filter((span) => span.under).map((span) => span.deep));
+    this.tops = [];
+    let top = TOP;
+    LANES.forEach((_, lane) => {
+      const present = lane === 0 || this.spans.some((span) => span.lane === lane);
+      this.tops.push({ top, present, rows: [] });
+      if (!present) return;
+      if (lane > 1) return void (top += THIN);
+      for (let deep = 0; deep <= deepest[lane]; deep++) {
+        this.tops[lane].rows.push(top + 1);
+        top += BAR + GAP + (lane === 0 && nests.has(deep) ? NESTED + 1 : 0);
+      }
+      top += 4;
+    });
+    this.height = top;
+  }
+
+  topOf(span) {
+    const { top, rows } = this.tops[span.lane];
+    return span.lane > 1 ? top + 2 : rows[span.deep] + (span.under ? BAR + 1 : 0);
   }
 
   timeOf(row) {
@@ -61,10 +64,6 @@ export class Waterfall {
     this.draw();
   }
 
-  height(lane) {
-    return lane < 2 ? this.depth[lane] * (BAR + GAP) + 4 : THIN;
-  }
-
   x(time) {
     return LEFT + ((time - this.from) / (this.to - this.from)) * (this.width - LEFT - 8);
   }
@@ -74,14 +73,8 @@ export class Waterfall {
   }
 
   draw() {
-    if (!this.depth) return;
-    const { canvas } = this;
-    const tops = [];
-    let height = TOP;
-    LANES.forEach((_, lane) => {
-      tops.push(height);
-      if (this.present[lane]) height += this.height(lane);
-    });
+    if (!this.tops) return;
+    const { canvas, height } = this;
     canvas.style.height = `${height + 4}px`;
     this.width = canvas.clientWidth;
     const scale = devicePixelRatio || 1;
@@ -95,21 +88,8 @@ export class Waterfall {
     pen.textBaseline = "middle";
     this.axis(pen, height, colour);
     pen.fillStyle = colour("--soft");
-    LANES.forEach((name, lane) => this.present[lane] && pen.fillText(name, 8, tops[lane] + (lane < 2 ? BAR : THIN) / 2 + 1));
-    const colours = { ok: colour("--call"), odd: colour("--red"), asked: colour("--ask"), point: colour("--soft"), faint: colour("--line") };
-    const last = new Map();
-    this.places = [];
-    for (const span of this.spans) {
-      const left = this.x(span.start), right = this.x(span.end);
-      const top = tops[span.lane] + span.deep * (BAR + GAP) + 1;
-      const key = this.kept && !this.kept[span.row] && !(this.store.mates[span.row] !== null && this.kept[this.store.mates[span.row]]) ? "faint" : this.bad(span.row) ? "odd" : span.lane === 0 ? "ok" : span.lane === 1 ? "asked" : "point";
-      this.places.push([left, Math.max(right, left + 2), top, span.row]);
-      const pixel = `${span.lane}.${span.deep}.${key}`;
-      if (right - (last.get(pixel) ?? -9) < 0.5) continue; // nobody would see it
-      last.set(pixel, Math.max(right, left));
-      pen.fillStyle = colours[key];
-      pen.fillRect(left, top, Math.max(2, right - left), span.lane < 2 ? BAR : THIN - 5);
-    }
+    LANES.forEach((name, lane) => this.tops[lane].present && pen.fillText(name, 8, this.tops[lane].top + (lane < 2 ? BAR : THIN) / 2 + 1));
+    this.bars(pen, colour);
     if (this.selected !== null && this.selected < this.store.count) {
       pen.fillStyle = colour("--accent");
       pen.fillRect(this.x(this.timeOf(this.selected)) - 0.5, TOP - 4, 1.5, height - TOP + 4);
@@ -120,6 +100,39 @@ export class Waterfall {
       pen.fillRect(LEFT, TOP, left - LEFT, height - TOP);
       pen.fillRect(right, TOP, this.width - right, height - TOP);
     }
+  }
+
+  bars(pen, colour) {
+    const colours = { ok: colour("--call"), odd: colour("--red"), asked: colour("--ask"), point: colour("--soft"), faint: colour("--line"), waits: colour("--waits") };
+    const last = new Map();
+    this.places = [];
+    for (const span of this.spans) {
+      const [left, right, top] = [this.x(span.start), this.x(span.end), this.topOf(span)];
+      const key = this.isFaint(span) ? "faint" : span.rounds.some((row) => this.bad(row)) ? "odd" : span.lane === 0 && !span.under ? "ok" : span.lane < 2 ? "asked" : "point";
+      const tall = span.under ? NESTED : span.lane < 2 ? BAR : THIN - 5;
+      this.places.push([left, Math.max(right, left + 2), top, tall, span.row]);
+      const pixel = `${top}.${key}`;
+      if (right - (last.get(pixel) ?? -9) < 0.5) continue; // nobody would see it
+      last.set(pixel, Math.max(right, left));
+      pen.fillStyle = colours[span.rounds.length > 1 && key !== "faint" ? "waits" : key];
+      pen.fillRect(left, top, Math.max(2, right - left), tall);
+      if (span.rounds.length > 1) this.rounds(pen, span, top, tall, colours[key]);
+    }
+  }
+
+  // The rounds of a call that has several, within its bar: between them the server waits, or is polled.
+  rounds(pen, span, top, tall, colour) {
+    pen.fillStyle = colour;
+    for (const row of span.rounds) {
+      const mate = this.store.mates[row];
+      const left = this.x(this.timeOf(row));
+      pen.fillRect(left, top, Math.max(2, (mate === null ? left : this.x(this.timeOf(mate))) - left), tall);
+    }
+  }
+
+  isFaint({ rounds }) {
+    const kept = (row) => row !== null && this.kept[row];
+    return this.kept && !rounds.some((row) => kept(row) || kept(this.store.mates[row]));
   }
 
   bad(row) {
@@ -139,6 +152,8 @@ export class Waterfall {
       pen.fillStyle = colour("--soft");
       if (x + pen.measureText(label).width + 6 < this.width) pen.fillText(label, x + 3, TOP / 2);
     }
+    pen.fillStyle = colour("--soft");
+    for (const cut of this.cuts ?? []) for (let y = TOP; y < height; y += 5) pen.fillRect(Math.round(this.x(cut)), y, 1, 3);
   }
 
   listen() {
@@ -149,7 +164,8 @@ export class Waterfall {
       canvas.setPointerCapture(event.pointerId);
     });
     canvas.addEventListener("pointermove", (event) => {
-      if (start === null || Math.abs(event.offsetX - start) < 4) return;
+      if (start === null) return void (canvas.title = this.hint(event.offsetX, event.offsetY));
+      if (Math.abs(event.offsetX - start) < 4) return;
       this.range = [this.time(Math.min(start, event.offsetX)), this.time(Math.max(start, event.offsetX))];
       this.draw();
     });
@@ -164,10 +180,17 @@ export class Waterfall {
     canvas.addEventListener("dblclick", () => this.ranged(null));
   }
 
+  hint(x, y) {
+    const row = this.at(x, y);
+    if (row === null) return "";
+    const took = duration(this.store.columns.took[row]);
+    return `${harmless(this.store.what(row))}${took ? `, ${took}` : ""}`;
+  }
+
   at(x, y) {
     let best = null, near = 6;
-    for (const [left, right, top, row] of this.places ?? []) {
-      if (y < top - 1 || y > top + BAR + 1) continue;
+    for (const [left, right, top, tall, row] of this.places ?? []) {
+      if (y < top - 1 || y > top + tall + 1) continue;
       const far = x < left ? left - x : x > right ? x - right : 0;
       if (far < near) [best, near] = [row, far];
     }

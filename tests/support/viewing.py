@@ -27,6 +27,11 @@ def show(page: Page, tape: Path, directory: Path, **state: Any) -> None:
     page.wait_for_selector(READY)
 
 
+def report_of(page: str) -> str:
+    """What a page says of a comparison, without the page."""
+    return page[page.index("<article>") : page.rindex("</article>")] + "</article>\n"
+
+
 def numbers(page: Page) -> list[int]:
     """The numbers of the frames that the list shows."""
     places = page.locator("#rows .row").evaluate_all(

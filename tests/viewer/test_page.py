@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from base64 import b64encode
+import zlib
+from base64 import b64decode, b64encode
 from hashlib import sha256
 from pathlib import Path
 
@@ -23,13 +24,19 @@ def test_the_policy_allows_its_own_script_and_style_and_nothing_else(tape: Path,
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', html)
     assert policy
     allowed = dict(rule.split(" ", 1) for rule in policy[1].split("; "))
-    inside = {name: re.search(rf"<{name}>(.*?)</{name}>", html, re.S) for name in ("script", "style")}
-    for name, found in inside.items():
-        assert found
-        assert allowed.pop(f"{name}-src") == f"'sha256-{b64encode(sha256(found[1].encode()).digest()).decode()}'"
+    (loader,), (style,) = (re.findall(rf"<{name}>(.*?)</{name}>", html, re.S) for name in ("script", "style"))
+    (code,) = re.findall(r'<script type="text/plain" id="code">(.*?)</script>', html)
+    packed = zlib.decompress(b64decode(code)).decode()
+    assert packed == page.script()
+    assert allowed.pop("script-src") == f"'{hashed(loader)}' '{hashed(packed)}'"
+    assert allowed.pop("style-src") == f"'{hashed(style)}'"
     none = "'none'"
     expected = {"default-src": none, "img-src": "data:", "media-src": "data:", "base-uri": none, "form-action": none}
     assert allowed == expected
+
+
+def hashed(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
 def test_a_page_that_is_served_may_ask_its_server_alone() -> None:
@@ -42,6 +49,7 @@ def test_every_module_is_joined_and_none_is_imported() -> None:
     files = sorted(path.stem for path in Path(page.__file__).parent.glob("*.mjs"))
     assert files == sorted(page.MODULES)
     assert not re.search(r"^(?:import|export) ", script, re.M)
+    script += Path(page.__file__).with_name("loader.js").read_text("utf-8")
     assert "innerHTML" not in script and "outerHTML" not in script and "insertAdjacentHTML" not in script
 
 

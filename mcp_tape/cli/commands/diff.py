@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,7 @@ from ..compare import AfterDashes, diff_options, fails, finite, project_from, sh
 if TYPE_CHECKING:
     from ...compare.judging import Comparison
     from ...compare.project import Project
-    from ...compare.versions import Part
+    from ...compare.versions import Part, Version
 
 _URLS = ("http://", "https://")
 _TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True,
@@ -26,8 +27,16 @@ _TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0, min_open=True)
 
 def compared(old: str, given: dict[str, Any], project: Project, parts: Sequence[Part]) -> Comparison:
     """OLD against NEW, whatever NEW is."""
-    from ...compare import sources
     from ...compare.versions import compare
+
+    with versions(old, given, project) as (before, after):
+        return compare(before, after, project.settings(given.get("slower_than")), parts)
+
+
+@contextmanager
+def versions(old: str, given: dict[str, Any], project: Project) -> Iterator[tuple[Version, Version]]:
+    """OLD and NEW, as long as they can be read."""
+    from ...compare import sources
     from ...redaction.diagnostics import hidden
     from ...transports.signals import tidied_up
 
@@ -48,7 +57,7 @@ def compared(old: str, given: dict[str, Any], project: Project, parts: Sequence[
             after = sources.surveyed(before, given["timeout"], **web, rules=rules)
         else:
             after = stack.enter_context(sources.opened(new, settings.ignore_paths))
-        return compare(before, after, settings, parts)
+        yield before, after
 
 
 def shown_new(given: dict[str, Any]) -> str | None:
@@ -84,10 +93,19 @@ def command(ctx: click.Context, /, old: str, surface: bool, calls: bool, **given
     be a live server, too: a URL, or -- and a command. It is only asked what it offers, and is not recorded; to play
     the recorded calls at it, see mcp-tape verify.
     """
-    from ...compare.versions import PARTS
+    from ...compare.versions import PARTS, compare
 
     project = project_from(given)
     parts = [part for part, chosen in zip(PARTS, (surface, calls), strict=True) if chosen] or PARTS
-    comparison = compared(old, given, project, parts)
-    show(comparison, project, given, shown_new(given))
+    with versions(old, given, project) as (before, after):
+        comparison = compare(before, after, project.settings(given.get("slower_than")), parts)
+        show(comparison, project, given, shown_new(given), page=partial(_page, before, after))
     ctx.exit(int(fails(comparison, project)))
+
+
+def _page(before: Version, after: Version, comparison: Comparison, ignore_file: str) -> bytes:
+    """The report, and both recordings to look through."""
+    from ...compare.report.wording import View
+    from ...viewer.page import compared
+
+    return b"".join(compared(comparison, before, after, View(ignore_file=ignore_file)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from typing import BinaryIO
 
 import click
@@ -42,9 +42,11 @@ def _which(ctx: click.Context, param: click.Parameter, value: str | None) -> int
     "  mcp-tape export tape.db --session all > tape.jsonl\n"
     "  mcp-tape export tape.db --format md --filter 'status:error' > errors.md\n"
     "  mcp-tape export tape.db --format html -o tape.html\n"
+    "  mcp-tape export client.db server.db --format html -o both.html\n"
     "  mcp-tape export tape.db --format raw --side server > stdout.bin",
 )
 @cassette_argument
+@click.argument("more", metavar="[FILE]...", nargs=-1, shell_complete=files)
 @click.option(
     "--session", metavar="N|all", callback=_which, help="Which session, or all; default: the newest; for html, all."
 )
@@ -55,7 +57,13 @@ def _which(ctx: click.Context, param: click.Parameter, value: str | None) -> int
 @click.option("-o", "--output", metavar="FILE", shell_complete=files, help="Write to this file, not to stdout.")
 @filter_option
 def command(
-    file: str, session: int | str | None, form: str, side: str | None, output: str | None, kept: Filter
+    file: str,
+    more: tuple[str, ...],
+    session: int | str | None,
+    form: str,
+    side: str | None,
+    output: str | None,
+    kept: Filter,
 ) -> None:
     """Write a session to stdout or a file, in full.
 
@@ -68,8 +76,10 @@ def command(
     md: Markdown for a pull request or an issue, a heading for each exchange.
 
     html: a page that shows all sessions in a browser, to look through, filter and pass on. It is one file, opens
-    from disk, and loads nothing.
+    from disk, and loads nothing. Several cassettes are one page, merged by time.
     """
+    if more and form != "html":
+        raise click.UsageError(f"several cassettes are for a page: --format html; {form} takes one at a time")
     if form == "raw" and side is None:
         raise click.UsageError("raw is one side's stream: add --side client or --side server")
     if form == "raw" and output is None and sys.stdout.isatty():
@@ -78,16 +88,26 @@ def command(
         raise click.UsageError(f"--side goes with jsonl and raw; for {form} try: --filter from:{side}")
     if form == "html" and output is None and sys.stdout.isatty():
         raise click.UsageError("a page is for a browser: send it to a file, e.g. -o tape.html")
+    if form == "html":
+        _write_page((file, *more), session, kept, output)
+        return
     with Cassette(file) as cassette, _opened(output) as out:
-        if form == "html":
-            from ...viewer.page import export
-
-            wanted = [one.id for one in _sessions(cassette, session or "all", kept)]
-            out.writelines(export(cassette, wanted, kept, os.path.basename(file)))
-            return
         for one in _sessions(cassette, session, kept):
             with closing(_frames(cassette, one.id, side, kept)) as frames:
                 _write(out, cassette, one, frames, form, whole=side is None)
+
+
+def _write_page(paths: Sequence[str], session: int | str | None, kept: Filter, output: str | None) -> None:
+    from ...viewer.page import exported
+    from ...viewer.tapes import Tape
+
+    with ExitStack() as stack:
+        tapes = []
+        for path in paths:
+            cassette = stack.enter_context(Cassette(path))
+            wanted = [one.id for one in _sessions(cassette, session or "all", kept)]
+            tapes.append(Tape(cassette, wanted, os.path.basename(path)))
+        stack.enter_context(_opened(output)).writelines(exported(tapes, kept))
 
 
 @contextmanager

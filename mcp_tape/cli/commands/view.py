@@ -6,31 +6,36 @@ import click
 
 from ...cassette.reader import Cassette
 from ...start.outcome import say
-from ..click_options import cassette_argument
+from ..click_options import files
+from ..newest import cassette_or_newest_argument
 
 
 @click.command(
     "view",
     epilog="\b\nExamples:\n"
     "  mcp-tape view tape.db\n"
+    "  mcp-tape view client.db server.db\n"
     "  mcp-tape view tape.db --no-open",
 )  # fmt: skip
-@cassette_argument
+@cassette_or_newest_argument
+@click.argument("more", metavar="[FILE]...", nargs=-1, shell_complete=files)
 @click.option("--no-open", is_flag=True, help="Do not open a browser: only print the address.")
-def command(file: str, no_open: bool) -> None:
+def command(file: str, more: tuple[str, ...], no_open: bool) -> None:
     """Look through a recording in the browser, also while it is being recorded.
 
     Prints the address of a page on this machine, opens it, and serves it until Ctrl-C. The page follows what is
     recorded into the cassette; it can pause, and save what its filter keeps as a cassette. Only this machine
-    can reach it, and only who knows the address.
+    can reach it, and only who knows the address. Several cassettes are one page, merged by time. Without a file,
+    the newest cassettes are offered.
 
     To get the page as a file that needs no server: mcp-tape export tape.db --format html -o tape.html
     """
     from ...viewer.serve import Viewer  # only where it is used
 
-    with Cassette(file):
-        pass  # errors now, and not in the browser
-    with Viewer(file, say) as viewer:
+    for one in (file, *more):
+        with Cassette(one):
+            pass  # errors now, and not in the browser
+    with Viewer(file, *more, report=say) as viewer:
         click.echo(viewer.url)
         if not no_open:
             import webbrowser

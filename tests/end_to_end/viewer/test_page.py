@@ -192,14 +192,14 @@ def test_a_message_is_copied_in_several_ways(page: Page, tmp_path: Path, tape: P
     show(page, tape, tmp_path, at="1.3")
     page.locator("#details article").nth(1).wait_for()
     copied = {}
-    for way in ("message", "command", "Markdown", "curl"):
+    for way in ("message", "curl", "mcp-tape show", "pytest test", "Markdown"):
         page.get_by_label("Copy as").select_option(way)
         page.get_by_text("copied", exact=True).wait_for()
         copied[way] = page.evaluate("navigator.clipboard.readText()")
         page.evaluate("document.getElementById('live').textContent = ''")
     request = call(2, "search", city="Bern").decode()
     assert copied["message"] == request
-    assert copied["command"] == "mcp-tape show 'tape.db' --session 1 3"
+    assert copied["mcp-tape show"] == "mcp-tape show 'tape.db' --session 1 3"
     assert f"```json\n{request}\n```" in copied["Markdown"] and "no such city" in copied["Markdown"]
     assert shlex.split(copied["curl"])[-1] == request
     page.keyboard.press("Escape")

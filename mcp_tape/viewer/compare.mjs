@@ -1,0 +1,97 @@
+// Two recordings side by side: the report of `diff`, which is in the page as it is, and their calls as it aligned them.
+
+import { byId, duration, el, harmless, plural } from "./text.mjs";
+
+const LEVELS = ["error", "warn", "info"];
+const AT_FIRST = 500; // calls that are listed at once
+
+// The row of a request; null where there is none.
+const rowOf = (store, session, seq) => (session === null ? null : (store.places.get(`${session}.${seq}`) ?? null));
+
+// Pairs of requests, with the worst level and the fingerprints of their changes; the worst first.
+export function pairsOf(store) {
+  const { pairs, changes } = store.compared;
+  const found = pairs.map(([oldSession, oldSeq, newSession, newSeq]) => ({ old: rowOf(store, oldSession, oldSeq), new: rowOf(store, newSession, newSeq), level: LEVELS.length, prints: [] }));
+  for (const [print, [level, numbers]] of Object.entries(changes)) {
+    for (const number of numbers) {
+      found[number].level = Math.min(found[number].level, LEVELS.indexOf(level));
+      found[number].prints.push(print);
+    }
+  }
+  return found.map((pair, order) => ({ ...pair, order })).sort((a, b) => a.level - b.level || a.order - b.order);
+}
+
+const printOf = (change) => change.querySelector("summary > code:last-child")?.textContent;
+
+export class Compare {
+  constructor(store, choose) {
+    Object.assign(this, { store, choose, pairs: store.compared ? pairsOf(store) : [] });
+    this.byRow = new Map(this.pairs.flatMap((pair) => [pair.old, pair.new].filter((row) => row !== null).map((row) => [row, pair])));
+    if (store.compared) this.furnish();
+  }
+
+  // The request that is another's counterpart; null where it has none.
+  other(row) {
+    const pair = this.byRow.get(row);
+    return pair ? (pair.old === row ? pair.new : pair.old) : null;
+  }
+
+  // The changes of a request's call, as the report has them.
+  changes(row) {
+    const prints = new Set(this.byRow.get(row)?.prints);
+    const mine = [...byId("report").querySelectorAll("details.change")].filter((one) => prints.has(printOf(one))).map((one) => one.cloneNode(true));
+    for (const one of mine) one.querySelector(".calls-of")?.remove();
+    return mine.length ? [el("div", { class: "changes" }, ...mine)] : [el("p", { class: "facts" }, "No change was found in this call.")];
+  }
+
+  // Each change of the report leads to its calls, and each level's link stays within the page.
+  furnish() {
+    for (const link of byId("report").querySelectorAll("a")) {
+      link.addEventListener("click", (event) => (event.preventDefault(), byId(link.getAttribute("href").slice(1))?.scrollIntoView()));
+    }
+    for (const change of byId("report").querySelectorAll("details.change")) {
+      const print = printOf(change);
+      const mine = this.pairs.filter((pair) => pair.prints.includes(print)).sort((a, b) => a.order - b.order);
+      if (!mine.length) continue;
+      change.append(el("p", { class: "calls-of" }, mine.length === 1 ? "its call: " : "its calls: ", ...mine.map((pair) => el("button", { type: "button", onclick: () => this.choose(pair.old ?? pair.new) }, this.title(pair)))));
+    }
+    this.draw(AT_FIRST);
+  }
+
+  title({ old, new: other }) {
+    const { seq } = this.store.columns;
+    return [old === null ? "–" : `#${seq[old]}`, other === null ? "–" : `#${seq[other]}`].join(" → ");
+  }
+
+  draw(most) {
+    const { store } = this;
+    const cells = (row) => row === null ? [el("td", { class: "number" }, "–"), el("td", {}), el("td", {})] : [
+      el("td", { class: "number" }, `#${store.columns.seq[row]}`), el("td", { class: `status ${store.status(row) ?? ""}` }, store.status(row) ?? ""), el("td", { class: "number" }, duration(store.columns.took[row]))];
+    const lines = this.pairs.slice(0, most).map((pair) => {
+      const row = pair.old ?? pair.new;
+      if (row === null) return null;
+      const level = LEVELS[pair.level] ?? (pair.old === null ? "added" : pair.new === null ? "missing" : "same");
+      return el("tr", { tabindex: 0, class: level, onclick: () => this.choose(row), onkeydown: (event) => event.key === "Enter" && this.choose(row) },
+        el("th", { scope: "row" }, harmless(store.what(row))), el("td", { class: level }, level), ...cells(pair.old), ...cells(pair.new));
+    });
+    const more = this.pairs.length > most ? el("button", { type: "button", onclick: () => this.draw(most * 4) }, `… ${plural(this.pairs.length - most, "more call")}`) : null;
+    const heads = ["call", "change", "old", "status", "took", "new", "status", "took"].map((title, i) => el("th", { scope: "col", class: [2, 4, 5, 7].includes(i) ? "number" : null }, title));
+    byId("calls").replaceChildren(el("h2", {}, "Calls, side by side"), el("div", { class: "table" },
+      el("table", {}, el("caption", {}, `${plural(this.pairs.length, "call")}, the worst change first; a click shows both`), el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...lines)), more));
+  }
+}
+
+// Which two sessions to compare, where the page is served: the server does it.
+export function chooser(store, live) {
+  const all = [...store.sessions.values()];
+  if (all.length < 2) return el("p", { class: "empty" }, "There is one session. To compare it with another: mcp-tape diff OLD NEW --format html");
+  const [old, other] = all.slice(-2).map((one) => one.id);
+  if (!live) {
+    const [before, after] = [old, other].map((id) => store.origin(id)).map(({ file, number }) => `${file}#${number}`);
+    return el("p", { class: "empty" }, "A page in a file has no server that compares. The page of two sessions: ", el("code", {}, harmless(`mcp-tape diff ${before} ${after} --format html`)));
+  }
+  const select = (label, chosen) => el("select", { "aria-label": label }, ...all.map((one) => el("option", { value: one.id, selected: one.id === chosen }, harmless(`${one.id} · ${one.label ?? one.server}`).slice(0, 60))));
+  const sides = [select("Old session", old), select("New session", other)];
+  const go = () => (location.href = `compared?old=${sides[0].value}&new=${sides[1].value}`);
+  return el("div", { class: "chooser" }, el("h2", {}, "Compare two sessions"), el("p", {}, sides[0], " → ", sides[1], " ", el("button", { type: "button", onclick: go }, "compare")));
+}

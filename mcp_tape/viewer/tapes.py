@@ -1,0 +1,56 @@
+"""Cassettes on one page: their sessions, and the numbers and facts that these have there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from ..cassette.query import sessions
+from ..cassette.query.filters import EVERYTHING, Filter
+from ..cassette.query.rows import Row, session_rows
+from ..cassette.reader import Cassette, Session
+from .pack import encodable
+
+
+class Tape(NamedTuple):
+    """Sessions of a cassette, and the name of its file."""
+
+    cassette: Cassette
+    sessions: Sequence[int]
+    name: str
+
+    def rows(self, kept: Filter = EVERYTHING) -> Iterator[Row]:
+        for number in self.sessions:
+            yield from session_rows(self.cassette, number, kept)
+
+
+class Numbers:
+    """Numbers of sessions on the page: their own, or of several cassettes one after the other, as they come."""
+
+    def __init__(self, several: bool) -> None:
+        self._several = several
+        self._given: dict[tuple[int, int], int] = {}
+        self._origins: dict[int, tuple[int, int]] = {}
+
+    def of(self, tape: int, session: int) -> int:
+        """The number of a session of the cassette at this place."""
+        place = tape, session
+        if place not in self._given:
+            number = len(self._given) + 1 if self._several else session
+            self._given[place], self._origins[number] = number, place
+        return self._given[place]
+
+    def knows(self, tape: int, session: int) -> bool:
+        return (tape, session) in self._given
+
+    def origin(self, number: int) -> tuple[int, int]:
+        """The place of a cassette, and its own number of a session."""
+        return self._origins[number]
+
+    def head(self, tape: int, session: Session, name: str) -> dict[str, Any]:
+        """A session, as the page shows it."""
+        named = {key: encodable(value) if isinstance(value, str) else value for key, value in session._asdict().items()}
+        return named | {
+            "id": self.of(tape, session.id), "number": session.id, "file": encodable(name),
+            "server": encodable(sessions.server(session)), "open": sessions.is_open(session),
+        }  # fmt: skip
