@@ -262,6 +262,7 @@ export class App {
   async tab(kept) {
     const { tab } = this.state;
     for (const button of byId("tabs").children) button.setAttribute("aria-selected", button.id === `tab-${tab}`);
+    byId(`tab-${tab}`).scrollIntoView({ block: "nearest", inline: "nearest" });
     byId("messages").hidden = tab !== "messages";
     const other = byId("other");
     const compares = tab === "compare" && this.store.compared !== undefined;

@@ -62,10 +62,10 @@ export class List {
       "div",
       { class: classes.filter(Boolean).join(" "), role: "option", id: `row-${row}`, "data-row": row, "aria-selected": row === this.selected, "aria-posinset": at + 1, "aria-setsize": this.rows.length },
       el("span", { class: "number" }, number),
-      el("span", { class: "number" }, (time[row] / 1e6).toFixed(3)),
+      el("span", { class: "number" }, ((this.many ? this.frame.timeOf(row) : time[row]) / 1e6).toFixed(3)),
       el("span", { class: "arrow", title: client[row] ? "from the client" : "from the server" }, (store.odd(row) ? "!" : "") + arrow),
       el("span", { class: "id" }, id[row] === null ? "" : harmless(`#${id[row]}`)),
-      el("span", { class: "what", title: harmless(store.what(row)) }, harmless(store.what(row))),
+      this.what(row),
       el("span", { class: `status ${status ?? ""}` }, says ? harmless(status ?? "") : ""),
       el("span", { class: "number" }, kind === "response" ? duration(took[row]) : ""),
       el("span", { class: "number" }, store.word("frame", row) === "control" ? "" : size[row].toLocaleString("en")),
@@ -77,6 +77,14 @@ export class List {
     element.dataset.place = `${session[row]}.${seq[row]}`;
     this.fill(row, line);
     return element;
+  }
+
+  // What it is, in two parts, of which a narrow list shows the second.
+  what(row) {
+    const said = harmless(this.store.what(row));
+    const [, first, rest] = /^(notifications\/|\S+ )(.*)$/s.exec(this.store.word("kind", row) ? said : "") ?? [];
+    const parts = rest ? [el("span", { class: "method" }, first), el("span", {}, rest)] : [el("span", {}, said)];
+    return el("span", { class: "what", title: said }, ...parts);
   }
 
   // When it was, and how long its call took, of the time that is shown.

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import zlib
+from base64 import b64decode
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from mcp_tape.viewer.columns import unpacked
 from tests.support.reading import invoke
 
 if TYPE_CHECKING:
@@ -25,6 +29,12 @@ def show(page: Page, tape: Path, directory: Path, **state: Any) -> None:
     file = exported(tape, directory / f"{tape.stem}.html")
     page.goto(f"{file.as_uri()}#{urlencode(state)}")
     page.wait_for_selector(READY)
+
+
+def index_of(page: bytes) -> tuple[dict[str, Any], dict[str, list[int | None]]]:
+    """The facts and columns that are packed in a page."""
+    (index,) = re.findall(rb'id="index">(.*?)</script>', page)
+    return unpacked(zlib.decompress(b64decode(index)))
 
 
 def report_of(page: str) -> str:

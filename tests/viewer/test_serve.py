@@ -6,6 +6,7 @@ import json
 import threading
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -17,18 +18,27 @@ from mcp_tape.viewer.columns import unpacked
 from mcp_tape.viewer.serve import Viewer
 from tests.support.reading import Frames, Recording, call, make, message, said
 from tests.support.running import WAIT
+from tests.support.viewing import index_of
 
 TALK = Frames().client(call(1, "a")).server(said(1, "x")).client(call(2, "b")).server(said(2, "y"))
 
 
+@contextmanager
+def serving(*paths: str) -> Iterator[Viewer]:
+    with Viewer(*paths, report=lambda text: None) as served:
+        thread = threading.Thread(target=served.serve_forever, args=[0.02])
+        thread.start()
+        try:
+            yield served
+        finally:
+            served.shutdown()
+            thread.join(WAIT)
+
+
 @pytest.fixture
 def viewer(tmp_path: Path) -> Iterator[Viewer]:
-    with Viewer(str(make(tmp_path / "tape.db", TALK)), report=lambda text: None) as served:
-        thread = threading.Thread(target=served.serve_forever)
-        thread.start()
+    with serving(str(make(tmp_path / "tape.db", TALK))) as served:
         yield served
-        served.shutdown()
-        thread.join(WAIT)
 
 
 def ask(viewer: Viewer, place: str = "", verb: str = "GET", body: bytes = b"", **headers: str) -> tuple[int, bytes]:
@@ -118,3 +128,45 @@ def test_frames_are_saved_as_a_cassette(viewer: Viewer, tmp_path: Path) -> None:
     with Cassette(saved) as cassette:
         assert [frame.text for frame in cassette.frames(1)] == [frame.text for frame in TALK[2:]]
         assert [one.name for one in cassette.exchanges(1)] == ["b"]
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Viewer]:
+    """A page of two cassettes, both of which have a session 1."""
+    tapes = make(tmp_path / "a.db", TALK), make(tmp_path / "b.db", Frames().client(call(1, "c")), TALK)
+    with serving(*map(str, tapes)) as served:
+        yield served
+
+
+def test_several_cassettes_are_one_page(two: Viewer) -> None:
+    _, update, columns = updates(two, "updates?from=0")
+    assert update["files"] == ["a.db", "b.db"]
+    origins = [(facts["id"], facts["file"], facts["number"]) for facts in update["sessions"]]
+    assert origins == [(1, "a.db", 1), (2, "b.db", 1), (3, "b.db", 2)]
+    assert columns["session"] == [1] * 4 + [2] + [3] * 4
+
+
+def test_frames_of_several_are_saved_as_one_cassette(two: Viewer, tmp_path: Path) -> None:
+    updates(two, "updates?from=0")
+    status, body = ask(two, "save", "POST", b'{"1":[1,2],"3":[3,4]}')
+    assert status == 200
+    saved = tmp_path / "saved.db"
+    saved.write_bytes(body)
+    with Cassette(saved) as cassette:
+        names = {session.id: [one.name for one in cassette.exchanges(session.id)] for session in cassette.sessions()}
+    assert names == {1: ["a"], 3: ["b"]}
+
+
+def test_findings_are_those_of_the_sessions_that_were_read(two: Viewer) -> None:
+    updates(two, "updates?from=0")
+    status, body = ask(two, "findings")
+    assert status == 200
+    assert [(one["rule"], one["session"], one["seq"]) for one in json.loads(body)] == [("unanswered", 2, 1)]
+
+
+def test_two_sessions_are_compared(two: Viewer) -> None:
+    updates(two, "updates?from=0")
+    status, body = ask(two, "compared?old=1&new=3")
+    assert status == 200
+    assert index_of(body)[0]["compared"]["pairs"] == [[1, 1, 2, 1], [1, 3, 2, 3]]
+    assert [ask(two, f"compared?{query}")[0] for query in ("", "old=1&new=9", "old=x&new=1")] == [400] * 3

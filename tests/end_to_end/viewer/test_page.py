@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 import pytest
 
@@ -17,8 +19,8 @@ from mcp_tape.formats.lines import line_of
 from mcp_tape.viewer.pack import LONGEST_LINE
 from tests.support.browser import CONTRAST, WIDER, browser, page
 from tests.support.filtering import TALK
-from tests.support.reading import GOLDEN, Frames, call, lines, make, message, said
-from tests.support.viewing import numbers, show
+from tests.support.reading import GOLDEN, Frames, call, invoke, lines, make, message, said
+from tests.support.viewing import READY, exported, numbers, show
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -74,24 +76,90 @@ def lines_of(page: Page, tape: Path, directory: Path) -> list[str]:
     return shown
 
 
+TABS = {"messages": "#details article", "tools": "#other tbody", "surface": "#other .offer",
+        "sessions": "#other tbody", "findings": "#other .finding", "compare": "#compare article"}  # fmt: skip
+GITS = [EVERYTHING.parents[1] / "docs" / "examples" / "pairs" / f"git-{side}.db" for side in ("old", "new")]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """A recording, one with findings, and two compared: between them they show everything."""
+    place = tmp_path_factory.mktemp("pages")
+    tapes = {"everything": EVERYTHING, "cancelled": EVERYTHING.with_name("cancelled.db")}
+    for name, tape in tapes.items():
+        exported(tape, place / f"{name}.html")
+    compared = place / "compared.html"
+    compared.write_text(invoke("diff", *GITS, "--format", "html").stdout, "utf-8")
+    return [file.as_uri() for file in (*(place / f"{name}.html" for name in tapes), compared)]
+
+
+def each_view(page: Page, pages: list[str]) -> Iterator[str]:
+    """Show every view that a page has, one after the other."""
+    seen = set()
+    for address in pages:
+        for tab, there in TABS.items():
+            page.goto("about:blank")
+            page.goto(f"{address}#{urlencode({'tab': tab, 'at': '1.4'})}")
+            page.wait_for_selector(READY)
+            if page.locator(there).count():
+                page.locator(there).first.wait_for()
+                seen.add(tab)
+                yield f"{address} {tab}"
+    assert seen == set(TABS)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [360, 1280, 2560])
-@pytest.mark.parametrize("tab", ["messages", "tools", "surface", "sessions"])
-def test_it_fits_the_width_of_the_window(page: Page, tmp_path: Path, tab: str, width: int) -> None:
+def test_it_fits_the_width_of_the_window(page: Page, pages: list[str], width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
-    show(page, EVERYTHING, tmp_path, tab=tab, at="1.11")
-    assert page.evaluate(WIDER) <= 0
+    for view in each_view(page, pages):
+        assert page.evaluate(WIDER) <= 0, view
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("tab", ["messages", "tools", "surface", "sessions"])
-def test_every_text_can_be_read(page: Page, tmp_path: Path, tab: str, scheme: str) -> None:
+def test_every_text_can_be_read(page: Page, pages: list[str], scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-    show(page, EVERYTHING, tmp_path, tab=tab, at="1.16")
-    page.locator("#details article, #other > *").first.wait_for(state="attached")
-    ratio, where = page.evaluate(CONTRAST)
-    assert ratio >= 4.5, where
+    for view in each_view(page, pages):
+        ratio, where = page.evaluate(CONTRAST)
+        assert ratio >= 4.5, (view, where)
+
+
+@pytest.mark.slow
+def test_what_is_shown_has_a_role_and_a_name(page: Page, pages: list[str]) -> None:
+    for view in each_view(page, pages):
+        selected = page.get_by_role("tab", selected=True)
+        panel = page.get_by_role("tabpanel")  # the only one that is not hidden
+        assert panel.get_attribute("aria-labelledby") == selected.get_attribute("id"), view
+        for control in page.locator("button:visible, select:visible, input:visible").all():
+            name = control.evaluate(
+                "e => e.ariaLabel || e.textContent.trim() || e.closest('label')?.textContent.trim()"
+            )
+            assert name, (view, control.evaluate("e => e.outerHTML"))
+    page.goto(f"{pages[0]}#at=1.4")
+    chosen = page.locator("#list").get_by_role("option", selected=True)
+    chosen.wait_for()
+    assert page.get_by_role("listbox", name="Messages").get_attribute("aria-activedescendant") == chosen.get_attribute(
+        "id"
+    )
+    assert re.match(
+        r"Waterfall of \d+\.\d ms: \d+ calls, .*stderr", page.get_by_role("img").first.get_attribute("aria-label") or ""
+    )
+
+
+@pytest.mark.slow
+def test_on_paper_there_is_what_was_chosen_and_no_button(page: Page, pages: list[str]) -> None:
+    page.emulate_media(media="print")
+    page.goto(f"{pages[0]}#at=1.4")
+    page.locator("#details article").first.wait_for()
+    assert page.locator("#rows .row").first.is_visible()
+    for hidden in ("nav", "#filter", ".copy", ".close", "#help-button"):
+        assert not page.locator(hidden).first.is_visible(), hidden
+    page.goto(pages[2])
+    page.locator("#compare article").wait_for()
+    shown = page.locator("#report details.info .pair").evaluate_all("all => all.map(one => one.checkVisibility())")
+    assert shown and all(shown)
+    assert page.evaluate("document.getElementById('compare').scrollHeight <= document.body.scrollHeight")
 
 
 @pytest.mark.slow
