@@ -56,7 +56,7 @@ export class List {
     const says = kind === "response" || (kind === "request" && ["unanswered", "cancelled", "retry"].includes(status));
     const line = el("span", { class: "line", dir: "ltr" });
     const found = store.found?.has(row);
-    const classes = ["row", store.odd(row) && "odd", found && "found", store.is("dim", row) && "dim", kind ?? store.word("frame", row), row === this.selected && "selected"];
+    const classes = ["row", store.odd(row) && "odd", found && "found", store.is("redacted", row) && "redacts", store.is("dim", row) && "dim", kind ?? store.word("frame", row), row === this.selected && "selected"];
     const arrow = client[row] ? "→" : "←";
     const element = el(
       "div",

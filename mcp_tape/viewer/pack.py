@@ -20,6 +20,7 @@ from ..cassette.query.rows import Row
 from ..cassette.reader import Cassette
 from ..errors import harmless
 from ..formats.lines import goes_without_saying, line_of
+from ..wire.secret_names import MARK
 from .columns import packed
 from .spans import Spans
 
@@ -28,7 +29,7 @@ _MOST_ROWS = 20_000  # of a block
 LONGEST_LINE, WITHIN = 160, 400  # characters of a line, and in which one is found; as in packed.mjs
 _LONGEST_ID = 15  # digits that JavaScript counts exactly
 _FAR = 4_000  # characters in which a line is looked for
-ODD, DIM, PLUMBING, BYTES = 1, 2, 4, 8  # flags of a row
+ODD, DIM, PLUMBING, BYTES, REDACTED = 1, 2, 4, 8, 16  # flags of a row
 _ALIKE = "client", "kind", "method", "name"  # texts of rows that have these in common; as in packed.mjs
 
 _MEMBER = re.compile(r'"(?:arguments|params|result|error)"\s*:\s*')
@@ -87,6 +88,7 @@ class Packer:
         line = line_of(cassette, row, brief=True)
         text, is_bytes = _storable(cassette, row)
         flags = ODD * line.odd | DIM * line.dim | PLUMBING * goes_without_saying(row) | BYTES * is_bytes
+        flags |= REDACTED * (MARK in text)
         last_seq, last_at = self._last
         span = self._spans.setdefault(session, Spans()).root(row, text)
         values = {

@@ -3,7 +3,7 @@
 import { byId } from "./text.mjs";
 import { Block, decoded, inflated, unpacked, utf8 } from "./packed.mjs";
 
-export const FLAGS = { odd: 1, dim: 2, plumbing: 4, bytes: 8 };
+export const FLAGS = { odd: 1, dim: 2, plumbing: 4, bytes: 8, redacted: 16 };
 const KEPT = 64 << 20; // characters of opened blocks
 
 // Rows are numbers: columns[name][row].

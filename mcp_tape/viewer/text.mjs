@@ -1,7 +1,7 @@
 // Texts of strangers as people may see them, and elements made without markup.
 
 const ODD = /(?![ ])[\p{C}\p{Z}]/gu; // what Python's str.isprintable() has not: the same as mcp_tape.errors.harmless
-const ODD_IN_TEXT = /(?![ \n\t])[\p{C}\p{Z}]/gu;
+const ODD_IN_TEXT = /\[redacted:[^\]\r\n]{0,200}\]|(?![ \n\t])[\p{C}\p{Z}]/gu; // placeholders, too, as wire/secret_names.py has them
 
 export function el(name, attributes, ...children) {
   const element = document.createElement(name);
@@ -19,17 +19,22 @@ export function harmless(text) {
   return String(text).replace(ODD, "·");
 }
 
-// A text as nodes, in which characters that nobody sees, or that turn others around, are marked with their numbers.
+// A text as nodes, in which characters that nobody sees, or that turn others around, are marked with their numbers, and
+// what stands for a secret is marked as such.
 export function visible(text) {
   const nodes = document.createDocumentFragment();
   let from = 0;
   for (const found of text.matchAll(ODD_IN_TEXT)) {
-    const code = found[0].codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
-    nodes.append(text.slice(from, found.index), el("span", { class: "unseen", title: "a character that is not shown" }, code === "001B" ? "ESC" : `U+${code}`));
+    nodes.append(text.slice(from, found.index), found[0][0] === "[" ? el("span", { class: "redacted", title: "hidden when it was recorded" }, harmless(found[0])) : unseen(found[0]));
     from = found.index + found[0].length;
   }
   nodes.append(text.slice(from));
   return nodes;
+}
+
+function unseen(character) {
+  const code = character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
+  return el("span", { class: "unseen", title: "a character that is not shown" }, code === "001B" ? "ESC" : `U+${code}`);
 }
 
 export function duration(microseconds) {

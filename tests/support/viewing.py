@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import subprocess
 import zlib
 from base64 import b64decode
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from mcp_tape.viewer import columns
 from mcp_tape.viewer.columns import unpacked
 from tests.support.reading import invoke
+from tests.support.running import WAIT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+SCRIPTS = Path(columns.__file__).parent
 READY = "html[data-ready]"
 
 
@@ -31,9 +37,9 @@ def show(page: Page, tape: Path, directory: Path, **state: Any) -> None:
     page.wait_for_selector(READY)
 
 
-def index_of(page: bytes) -> tuple[dict[str, Any], dict[str, list[int | None]]]:
+def index_of(html: bytes) -> tuple[dict[str, Any], dict[str, list[int | None]]]:
     """The facts and columns that are packed in a page."""
-    (index,) = re.findall(rb'id="index">(.*?)</script>', page)
+    (index,) = re.findall(rb'id="index">(.*?)</script>', html)
     return unpacked(zlib.decompress(b64decode(index)))
 
 
@@ -48,3 +54,13 @@ def numbers(page: Page) -> list[int]:
         "rows => rows.sort((a, b) => a.dataset.at - b.dataset.at).map(row => row.dataset.place)"
     )
     return [int(place.split(".")[1]) for place in places]
+
+
+def evaluated(module: str, expression: str) -> Any:
+    """What an expression of the names that a module exports gives, in node."""
+    code = f"import * as m from {json.dumps((SCRIPTS / module).as_uri())}; console.log(JSON.stringify({expression}))"
+    node = shutil.which("node")
+    assert node
+    done = subprocess.run([node, "--input-type=module", "-e", code], capture_output=True, timeout=WAIT, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return json.loads(done.stdout)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,9 @@ from mcp_tape.cassette.query.rows import session_rows, whole_text
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.viewer.spans import Spans
 from tests.support.reading import GOLDEN, Frames, call, make, message, said
-from tests.support.running import WAIT
+from tests.support.viewing import evaluated
 
 MODERN = next(path for path in GOLDEN if path.stem == "modern")
-SCRIPTS = Path(__file__).parents[2] / "mcp_tape" / "viewer"
 
 
 def roots(tape: Path) -> dict[int, int]:
@@ -72,16 +70,6 @@ def test_what_a_stranger_wrote_there_is_no_error(tmp_path: Path) -> None:
     )
     talk.client(b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":["inputResponses","requestState"]}')
     assert roots(make(tmp_path / "tape.db", talk)) == {}
-
-
-def evaluated(module: str, expression: str) -> Any:
-    """What an expression of the names that a module exports gives, in node."""
-    code = f"import * as m from {json.dumps((SCRIPTS / module).as_uri())}; console.log(JSON.stringify({expression}))"
-    node = shutil.which("node")
-    assert node
-    done = subprocess.run([node, "--input-type=module", "-e", code], capture_output=True, timeout=WAIT, check=False)
-    assert done.returncode == 0, done.stderr.decode()
-    return json.loads(done.stdout)
 
 
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="needs node")

@@ -19,7 +19,7 @@ __all__ = ["browser", "page"]  # fixtures
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)><style>*{display:none}</style>\"'&lt;{{data}}"
 UNSEEN = "\x1b[31mred\u202eesrever\u200b\u2066\0"
 DEEP = 20_000
-TABS = ["messages", "tools", "surface", "sessions"]
+TABS = ["messages", "tools", "surface", "sessions", "findings"]
 
 
 def talk() -> Frames:

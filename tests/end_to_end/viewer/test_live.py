@@ -20,7 +20,7 @@ from tests.support.running import WAIT
 from tests.support.viewing import READY, numbers
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 __all__ = ["browser"]  # a fixture
 
@@ -119,6 +119,60 @@ def test_a_pause_loses_nothing(page: Page, tape: Path) -> None:
     page.get_by_role("button", name="go on").click()
     page.wait_for_selector("[data-place='2.1']")
     recording.end()
+
+
+@pytest.mark.slow
+def test_it_stays_at_the_end_when_told_to(page: Page, tape: Path) -> None:
+    page.set_viewport_size({"width": 800, "height": 300})
+    page.keyboard.press("f")
+    recording = Recording(tape)
+    talk = Frames()
+    for number in range(60):
+        talk.client(call(number, "x")).server(said(number, f"answer {number}"))
+    recording.write(talk[:100])
+    page.wait_for_selector("[data-place='2.100']")
+    recording.write(talk[100:])
+    page.locator("[data-place='2.120']").get_by_text("answer 59").wait_for()
+    recording.end()
+
+
+@pytest.mark.slow
+def test_a_filter_that_takes_long_says_so(page: Page, tape: Path) -> None:
+    waiting: list[Route] = []
+    page.route("**/block/*", lambda route: waiting.append(route))
+    page.reload()
+    page.wait_for_selector(READY)
+    page.locator("#filter").fill("Bern")
+    page.get_by_text("searching …").wait_for()
+    for route in waiting:
+        route.continue_()
+    page.wait_for_function("() => / of 18$/.test(document.getElementById('count').textContent)")
+
+
+@pytest.mark.slow
+def test_what_is_found_comes_when_a_session_ends(page: Page, tape: Path) -> None:
+    before = page.locator("#tab-findings").inner_text()
+    recording = Recording(tape)
+    recording.write(Frames().client(call(1, "never")))
+    page.wait_for_selector("[data-place='2.1']")
+    recording.end()
+    page.wait_for_selector("[data-place='2.1'].found")
+    assert page.locator("#tab-findings").inner_text() != before
+
+
+@pytest.mark.slow
+def test_two_sessions_are_compared(page: Page, tape: Path) -> None:
+    assert not page.get_by_role("tab", name="Compare").is_visible()
+    recording = Recording(tape)
+    recording.write(TALK)
+    recording.end()
+    page.get_by_role("tab", name="Compare").click()
+    page.get_by_role("button", name="compare").click()
+    page.locator("#report h1").get_by_text("No findings").or_(page.locator("#report h1")).first.wait_for()
+    assert page.locator("#calls tbody tr").first.is_visible()
+    page.go_back()
+    page.wait_for_selector(READY)
+    page.get_by_label("Old session").wait_for()
 
 
 @pytest.mark.slow

@@ -191,10 +191,33 @@ def test_json_folds_and_is_searched(page: Page, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_what_is_odd_or_redacted_stands_out(page: Page, tmp_path: Path) -> None:
+    talk = Frames().client(call(1, "x", password="[redacted:key:password]")).server(said(1, "no", isError=True))
+    talk.client(call(2, "y")).server(message(id=2, error={"code": 1, "message": "no"})).client(call(3, "z"))
+    talk.server(b"Traceback", kind="noise").stderr("oh")
+    show(page, make(tmp_path / "tape.db", talk), tmp_path, at="1.1")
+    odd = page.locator(".row.odd").evaluate_all("rows => rows.map(row => row.dataset.place).sort()")
+    assert odd == ["1.2", "1.4", "1.5", "1.6", "1.7"]
+    assert page.locator(".row.redacts").get_attribute("data-place") == "1.1"
+    page.locator("#details .redacted").last.wait_for()
+
+
+@pytest.mark.slow
 def test_keys_move_through_messages_and_errors(page: Page, tmp_path: Path, tape: Path) -> None:
     show(page, tape, tmp_path)
     chosen = page.locator(".row.selected")
-    for key, place in [("j", 1), ("j", 2), ("k", 1), ("G", 18), ("g", 1), ("n", 7), ("n", 9), ("p", 7)]:
+    for key, place in [
+        ("j", 1),
+        ("j", 2),
+        ("k", 1),
+        ("G", 18),
+        ("g", 1),
+        ("n", 7),
+        ("n", 9),
+        ("p", 7),
+        ("ArrowDown", 8),
+        ("ArrowUp", 7),
+    ]:
         page.keyboard.press(key)
         assert chosen.get_attribute("data-place") == f"1.{place}", key
     page.keyboard.press("?")
@@ -207,12 +230,23 @@ def test_keys_move_through_messages_and_errors(page: Page, tmp_path: Path, tape:
 
 @pytest.mark.slow
 def test_the_address_keeps_the_state(page: Page, tmp_path: Path, tape: Path) -> None:
-    show(page, tape, tmp_path, q="tool:search", at="1.7")
+    show(page, tape, tmp_path, q="tool:search", at="1.7", range="0-165000")
     page.keyboard.press("k")
     page.wait_for_selector("[data-place='1.3'].selected")
     page.reload()
     page.wait_for_selector("[data-place='1.3'].selected")
     assert (numbers(page), page.locator("#filter").input_value()) == ([3, 7], "tool:search")
+    assert page.locator("#chips button").inner_text() == "0.000 – 0.165 s ×"
+    show(page, make(tmp_path / "two.db", TALK, Frames().client(call(1, "x"))), tmp_path, session=1)
+    assert len(numbers(page)) == 18
+    page.keyboard.press("2")
+    page.locator("tbody tr").first.wait_for()
+    page.reload()
+    page.locator("tbody tr").first.wait_for()
+    assert (page.get_by_role("tab", selected=True).inner_text(), page.locator("#session").input_value()) == (
+        "Tools",
+        "1",
+    )
 
 
 @pytest.mark.slow
@@ -289,6 +323,7 @@ def test_tools_surface_and_sessions(page: Page, tmp_path: Path) -> None:
     first = page.locator("tbody tr").first
     first.wait_for()
     assert first.locator("th, td").all_text_contents()[:4] == ["→ tools/call x", "5", "1", "–"]
+    assert (first.locator("svg").get_attribute("aria-label") or "").startswith("from ")
     page.get_by_role("button", name="what").click()
     assert page.locator("th[aria-sort]").inner_text() == "what ↓"
     page.keyboard.press("3")
