@@ -29,6 +29,7 @@ _READ = 1 << 16  # bytes at once
 _BEHIND = 1 << 16  # bytes of further requests that are kept while one is answered
 HEAD_TIMEOUT = 30.0  # seconds
 _GRACE = 0.3  # seconds that a response may take to end when we stop
+_A_MOMENT = 0.005  # seconds
 _TOO_SLOW = shortcut.whole(
     408,
     [(b"content-type", b"text/plain"), (b"connection", b"close")],
@@ -58,7 +59,7 @@ class Site:
         self._report = report
         self._head_timeout = head_timeout
         self._listener = _bind(address)
-        self._server: uvicorn.Server | None = None
+        self._server: _Server | None = None
         host, port = self._listener.getsockname()[:2]
         self.origin = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -85,8 +86,9 @@ class Site:
             self._report(error)
 
     def stop(self) -> None:
+        """End `run`; from any thread."""
         assert self._server is not None
-        self._server.should_exit = True
+        self._server.stop()
 
 
 def configured(guard: Guard, head_timeout: float = HEAD_TIMEOUT) -> uvicorn.Config:
@@ -102,7 +104,6 @@ def configured(guard: Guard, head_timeout: float = HEAD_TIMEOUT) -> uvicorn.Conf
         server_header=False,
         date_header=False,
         backlog=_BACKLOG,
-        timeout_graceful_shutdown=_GRACE,  # type: ignore[arg-type]  # waited for as it is
     )
 
 
@@ -125,25 +126,51 @@ def _bind(address: Address) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
+    """uvicorn's server, but told to end: that looks every tenth of a second whether it is to, and whether it has."""
+
     def __init__(self, config: uvicorn.Config, started: Callable[[], None], heeds_signals: bool) -> None:
         super().__init__(config)
         self._started = started
         self._heeds_signals = heeds_signals
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._told = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         self._started()
+
+    def stop(self) -> None:
+        """End; from any thread."""
+        self.should_exit = True
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended
+                self._loop.call_soon_threadsafe(self._told.set)
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        if not self.should_exit:
+            await self._told.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for listener in (*self.servers, *(sockets or ())):
+            listener.close()
+        state, loop = self.server_state, asyncio.get_running_loop()
+        for connection in list(state.connections):
+            connection.shutdown()
+        give_up = loop.time() + _GRACE
+        while (state.connections or state.tasks) and loop.time() < give_up:
+            await asyncio.sleep(_A_MOMENT)
+        for task in list(state.tasks):
+            task.cancel()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         for number in SIGNALS if self._heeds_signals else ():
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays nohup
-                loop.add_signal_handler(number, self._stop)
+                loop.add_signal_handler(number, self.stop)
         yield
-
-    def _stop(self) -> None:
-        self.should_exit = True
 
 
 class _Protocol(H11Protocol, asyncio.BufferedProtocol):

@@ -37,6 +37,7 @@ ATTRIBUTES = (
     "app conn flow cycle transport loop tasks server_state timeout_keep_alive "
     "timeout_keep_alive_task logger access_logger access_log"
 ).split()
+OF_SERVERS = "startup main_loop on_tick shutdown capture_signals should_exit server_state".split()
 OF_FLOWS = "read_paused write_paused pause_reading resume_reading".split()
 OF_CYCLES = "conn body more_body message_event disconnected response_complete keep_alive".split()
 
@@ -61,6 +62,7 @@ def test_uvicorn_is_inside_as_it_is_relied_on() -> None:
         flow = h11_impl.FlowControl(None)  # type: ignore[arg-type]
         cycle = h11_impl.RequestResponseCycle(**(dict.fromkeys(CYCLE) | {"conn": protocol.conn}))  # type: ignore[arg-type]
         parts = {"protocol": (protocol, ATTRIBUTES), "cycle": (cycle, OF_CYCLES), "flow": (flow, OF_FLOWS)}
+        parts["server"] = (uvicorn.Server(uvicorn.Config(Echo())), OF_SERVERS)
         return {part: [name for name in names if not hasattr(one, name)] for part, (one, names) in parts.items()}
 
     for part, names in asyncio.run(look()).items():
