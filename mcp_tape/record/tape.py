@@ -161,7 +161,7 @@ class Tape:
     def _keep_clear(self, side: Side, texts: list[str], sink: UsualSink, at: int) -> None:
         """Keep lines on stdio that hold nothing to be hidden. Usual ones take a short way, in blocks."""
         numbers, ledger, when, done = self._numbers, self.ledger, self._time(at), 0
-        lines = zip(jsontext.objects(texts), texts, strict=True)
+        lines = zip(_objects(texts), texts, strict=True)
         while done < len(texts):
             first = numbers.next
             columns = ledger.enter_calls(first, lines) if side == "client" else ledger.enter_results(lines)
@@ -243,3 +243,23 @@ def _decoded(lines: bytes) -> list[str]:
         return lines[:-1].decode().split("\n")
     except UnicodeDecodeError:
         return []
+
+
+def _objects(texts: list[str]) -> list[dict[str, Any]]:
+    """Parse several texts: `jsontext.loads` without what each call of it costs. {} for each that is no object."""
+    values: list[Any]
+    try:
+        values = [orjson.loads(text) for text in texts]
+        if len(max(texts, key=len)) > 2 * jsontext.DEEPEST:
+            for value, text in zip(values, texts, strict=True):
+                jsontext.not_too_deep(value, text)
+    except (ValueError, RecursionError):
+        values = [_loaded(text) for text in texts]
+    return [value if type(value) is dict else {} for value in values]
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return jsontext.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -6,13 +6,12 @@ bytes from there on, in whatever order it is asked for.
 
 from __future__ import annotations
 
-from itertools import islice, pairwise
+from itertools import islice
 
 from ..cassette.lookup.messages import START, Plain, Position, Recorded
 from ..wire import match, protocol, rewrite
 from ..wire.frames import Message
 from .selection import Selection
-from .sends import END
 from .state import Bent, Found, State, Turn
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any, Literal
 
+    from ..cassette.lookup.blocks import Reader
     from .matching.ladder import Ladder, Plan
 
     Repeats = Literal["error", "last", "cycle"]
@@ -29,12 +29,6 @@ else:
 
 
 _Turns = dict[Position | None, Recorded | None]  # the requests of a key: behind each place, and before all, the next
-_BLOCK = 512  # frames read at once, if not several blocks are
-_MANY, _SMALL = 8, 1 << 20  # blocks read at once, at the most, where so many bytes were read before
-_KEPT = 24 << 20  # bytes of what was read, more or less
-_BESIDES = 600  # bytes that a request takes besides its texts
-_LATELY, _WIDEST = 8, 16  # requests that show how regularly they are asked for, and the most frames between two
-_FREE, _EARNED = 48 << 20, 4 << 10  # bytes read at all, and more for each request that was played
 
 
 class Finder:
@@ -106,7 +100,7 @@ class Finder:
         """Find a request by its bytes alone, without parsing: the live id, and the answer. None means nothing."""
         blocks = self._blocks
         if blocks.wanted is not None:  # also where the text is known: the next of its key may lie there
-            blocks.read(*blocks.wanted)
+            blocks.read(blocks.wanted, self.state)
         rest, rpc_id = rewrite.without_names(text) or (b"", b"")
         key = blocks.keys.get(rest) if rewrite.is_usual_id(rpc_id) else None
         if key is None:
@@ -231,7 +225,7 @@ class Finder:
         found = self._selection.next_request(key, last or START)
         if found is None:
             return None, None
-        self._blocks.want(found[0], self.state)
+        self._blocks.wanted = found[0]
         return found
 
     def _index(self, method: str) -> dict[bytes, _Turns]:
@@ -273,63 +267,19 @@ class Blocks:
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
-        self._session = selection.sessions[0]
-        # Blocks to read, once the answer to what was looked up there is out; that one, and how far apart from it.
-        self.wanted: tuple[range, int, int] | None = None
+        self.wanted: Recorded | None = None  # looked up: what lies around it is read once its answer is out
         self.keys: dict[bytes, bytes] = {}  # by text without names
         self.texts: dict[bytes, tuple[bytes, bytes]] = {}  # keys and ids, by a text whose names are not to be cut out
         self.turns: dict[bytes | Position, Plain] = {}  # by the place of the one before of a key; the first by that key
-        self._here: dict[int, tuple[int, int]] = {}  # by the number of a block, one of its requests and how far apart
-        self._last, self._many = range(0), 1  # blocks that were read last, and how many may be next
-        self._regular = True  # nobody has asked for what was left out
-        self._read, self._kept = 0, 0  # bytes, in all and since all was dropped
-        self._changed: int | None = None  # from where on something that changed may be asked for again
+        self._reader: Reader | None = None
 
-    def want(self, found: Recorded, state: State) -> None:
-        """Read around a request that was looked up, when the next one comes, unless reading has not been worth it."""
-        block = found.seq // _BLOCK
-        here = self._here.get(block)
-        is_read = here is not None and (found.seq - here[0]) % here[1] == 0  # and it is not plain
-        if found.session != self._session or is_read or self._read > _FREE + _EARNED * state.played:
-            return
-        self._regular = self._regular and here is None
-        self.wanted = self._around(block), found.seq, _step(found, state) if self._regular else 1
+    def read(self, found: Recorded, state: State) -> None:
+        """Read around a request that was looked up, as far as that is worth it to a client in this state."""
+        from ..cassette.lookup.blocks import LATELY, Reader
 
-    def _around(self, block: int) -> range:
-        """Return which blocks to read; more at once, and more each time, for those who go on where they were."""
-        after, many = block == self._last.stop, self._many
-        if not after and block != self._last.start - 1:
-            return range(block, block + 1)
-        new = range(block, block + many) if after else range(max(0, block - many + 1), block + 1)
-        return range(block, block + 1) if any(other in self._here for other in new) else new
-
-    def read(self, blocks: range, one: int, step: int) -> None:
         self.wanted = None
-        if self._kept > _KEPT:
-            self._kept = 0
-            for kept in (self._here, self.keys, self.texts, self.turns):
-                kept.clear()
-        self._here.update(dict.fromkeys(blocks, (one, step)))
-        session, keys, turns, size = self._session, self.keys, self.turns, 0
-        if self._changed is None:
-            self._changed = self._selection.first_change(session) or END
-        rows = self._selection.block(session, blocks.start * _BLOCK, len(blocks) * _BLOCK, self._changed, one, step)
-        for seq, key, rpc_id, text, answer, head, before in rows:
-            turns[key if before is None else (session, before, 0)] = (session, seq, 0), key, rpc_id, answer, head
-            named = rewrite.without_names(text)
-            if named is not None and named[1] == rpc_id and rewrite.may_have_other_id(named[0]):
-                keys[named[0]] = key
-            else:
-                self.texts[text] = key, rpc_id
-            size += len(text) + len(answer)
-        size += len(rows) * _BESIDES
-        self._read += size
-        self._kept += size
-        self._last, self._many = blocks, min(2 * len(blocks), _MANY) if size <= _SMALL else 1
-
-
-def _step(found: Recorded, state: State) -> int:
-    """How many frames lie between any two that were asked for lately, one after the other; 1 if that differs."""
-    seqs = [found.seq, *(call[0][1] for call in islice(reversed(state.plain), _LATELY))]
-    steps = {abs(one - other) for one, other in pairwise(seqs)}
-    return min(steps) if len(seqs) > _LATELY and len(steps) == 1 and 0 < min(steps) <= _WIDEST else 1
+        if self._reader is None:
+            session = self._selection.sessions[0]
+            self._reader = Reader(self._selection, session, self.keys, self.texts, self.turns)
+        lately = [call[0][1] for call in islice(reversed(state.plain), LATELY)]
+        self._reader.read_around(found, state.played, lately)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-
 from .. import api
 from .outcome import echo, say
 from .values import check_faults, web_from
@@ -16,12 +14,8 @@ if TYPE_CHECKING:
     from ..replay.stage import Played, Replay
 
 
-_GARBAGE = 50_000  # objects between two looks for cycles in the memory: a tape has many objects and few cycles
-
-
 def replay(file: str, given: dict[str, Any]) -> int:
     """Be the recorded server; return the exit code."""
-    gc.set_threshold(_GARBAGE)
     options = api.replay_options(given)
     check_faults(options, given["listen"])
     web = web_from(given)

@@ -65,27 +65,7 @@ def loads(text: str | bytes) -> Any:
         source = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
         # The second parser accepts lone surrogates; NaN and Infinity are not JSON for either.
         value = json.loads(source, parse_constant=_refuse, parse_int=_integer)
-    return value if len(text) <= 2 * DEEPEST else _not_too_deep(value, text)
-
-
-def objects(texts: list[str]) -> list[dict[str, Any]]:
-    """Parse several texts: `loads` without what each call of it costs. {} for each that is no object."""
-    fast = _orjson or _fast()
-    try:
-        values = [fast.loads(text) for text in texts]
-        if len(max(texts, key=len)) > 2 * DEEPEST:
-            for value, text in zip(values, texts, strict=True):
-                _not_too_deep(value, text)
-    except (fast.JSONDecodeError, RecursionError):
-        values = [_or_none(text) for text in texts]
-    return [value if type(value) is dict else {} for value in values]
-
-
-def _or_none(text: str) -> Any:
-    try:
-        return loads(text)
-    except (ValueError, RecursionError):
-        return None
+    return value if len(text) <= 2 * DEEPEST else not_too_deep(value, text)
 
 
 def _few(text: str | bytes) -> Any:
@@ -102,17 +82,17 @@ def loads_exact(text: str) -> Any:
     import json
 
     value = json.loads(text, parse_constant=_refuse, parse_int=_integer, parse_float=_number)
-    return _not_too_deep(value, text)
+    return not_too_deep(value, text)
 
 
 def loads_frugally(text: str, number: Callable[[str], Any] | None = None) -> Any:
     """Parse with half of the memory and half of the speed of loads; `number` converts the text of each number."""
     import json
 
-    return _not_too_deep(json.loads(text, parse_constant=_refuse, parse_int=number, parse_float=number), text)
+    return not_too_deep(json.loads(text, parse_constant=_refuse, parse_int=number, parse_float=number), text)
 
 
-def _not_too_deep(value: Any, text: str | bytes) -> Any:
+def not_too_deep(value: Any, text: str | bytes) -> Any:
     """Refuse deep nesting: what walks a value may recurse, and the depth of parsers differs between Pythons."""
     if len(text) <= 2 * DEEPEST:
         return value

@@ -186,14 +186,9 @@ def may_name_secrets(text: bytes) -> bool:
     found = _has_stem(fold_quickly(text))
     if found and _PROGRESS_TOKEN in text:
         found = _has_stem(fold_quickly(text.replace(_PROGRESS_TOKEN, b"")))
-    return found or _has_upper_stem(text.decode("latin-1"))
-
-
-def _has_upper_stem(wire: str) -> bool:
-    for letter, stem in _UPPER.items():
-        if letter in wire and stem in wire:
-            return _UPPER_STEMS.search(wire) is not None
-    return False
+    wire = text.decode("latin-1")
+    may = any(letter in wire and stem in wire for letter, stem in _UPPER.items())
+    return found or (may and _UPPER_STEMS.search(wire) is not None)
 
 
 def _has_stem(folded: str) -> bool:

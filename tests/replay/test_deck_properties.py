@@ -148,7 +148,7 @@ def test_the_short_way_gives_what_the_long_way_gives(
         rpc_id = json.loads(said[-1 if plain else -2][1])["id"]
         said.append(("server", json.dumps({"jsonrpc": "2.0", "id": rpc_id, "result": {"n": n}})))
     sizes = {"_BLOCK": 4, "_KEPT": kept, "_FREE": free}
-    with tempfile.TemporaryDirectory() as directory, mock.patch.multiple("mcp_tape.replay.finder", **sizes):
+    with tempfile.TemporaryDirectory() as directory, mock.patch.multiple("mcp_tape.cassette.lookup.blocks", **sizes):
         path = make_cassette(Path(directory) / "tape.db", said)
         short, long = (Player(path, repeats=repeats, report_played=told) for told in (False, True))
         for n, (key, names) in enumerate(asked):

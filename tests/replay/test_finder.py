@@ -113,9 +113,9 @@ def test_nothing_is_read_ahead_before_the_first_answer(tape: Path) -> None:
 
 
 def test_what_is_kept_is_bounded_and_a_random_walk_reads_little(tape: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_tape.replay.finder._KEPT", 100_000)
-    monkeypatch.setattr("mcp_tape.replay.finder._FREE", 200_000)
-    monkeypatch.setattr("mcp_tape.replay.finder._EARNED", 0)
+    monkeypatch.setattr("mcp_tape.cassette.lookup.blocks._KEPT", 100_000)
+    monkeypatch.setattr("mcp_tape.cassette.lookup.blocks._FREE", 200_000)
+    monkeypatch.setattr("mcp_tape.cassette.lookup.blocks._EARNED", 0)
     player = Counted(tape)
     for asked, n in enumerate(ORDERS["shuffled"]):
         (answer,) = player.say(NAMED["other ids"] % (asked, n))
