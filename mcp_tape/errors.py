@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+_SHAPELESS = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+
+
 class TapeError(Exception):
     """Anything mcp-tape refuses to do, in words that a person can act on."""
 
@@ -60,4 +63,17 @@ def count(number: int, thing: str) -> str:
 
 def harmless(text: str, stand_in: Callable[[str], str] = lambda character: "\N{MIDDLE DOT}") -> str:
     """Replace characters that a terminal acts on or does not show: the text may be a stranger's."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else stand_in(c) for c in text)
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if _is_seen(c) else stand_in(c) for c in text)
+
+
+def _is_seen(character: str) -> bool:
+    """Return whether a character is shown. What counts as printable, and is not: selectors of variants (but for the one
+    that gives an emoji its colours), letters without a shape.
+    https://www.unicode.org/reports/tr44/#Default_Ignorable_Code_Point
+    """
+    if character < "\u034f":
+        return character.isprintable()
+    selects = "\ufe00" <= character <= "\ufe0e" or "\U000e0100" <= character <= "\U000e01ef"
+    return character.isprintable() and not selects and character not in _SHAPELESS

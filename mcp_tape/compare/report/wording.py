@@ -16,12 +16,8 @@ _LONGEST_NAME = 120
 _MOST_UNUSED = 3
 _NARROWEST = 30  # room for a beginning, an end and what is between
 _WORTH_READING = 20  # times as long as can be shown
-# What counts as printable, and is not seen: selectors of variants, but for the one that gives an emoji its colours, and
-# letters without a shape. https://www.unicode.org/reports/tr44/#Default_Ignorable_Code_Point
-_UNSEEN = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]"
-    "|(?<![#*0-9\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])\ufe0f"
-)
+# The selector that gives an emoji its colours, where there is none.
+_UNSEEN = re.compile("(?<![#*0-9\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])\ufe0f")
 _STEP = re.compile(r"[^.\[\]'\"$ ]+")
 # What GitHub's runner takes for a command: the one at the start of a line, behind blanks, too, the other anywhere.
 # https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs
