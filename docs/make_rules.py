@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mcp_tape.cli.commands.rules import levels, sentence
-from mcp_tape.compare.rules import NEW_TEXTS, SECTIONS, SUSPICIONS, Rule
+from mcp_tape.compare.rules import IN_SECURITY, SECTIONS, Rule
 
 PAGE = Path(__file__).parent / "rules.md"
 INTRO = """# Rules
@@ -36,7 +36,7 @@ def page() -> str:
 
 
 def _row(rule: Rule) -> str:
-    mark = "‡" if rule.id in SUSPICIONS | NEW_TEXTS else ""
+    mark = "‡" if rule.id in IN_SECURITY else ""
     return f"| `{rule.id}`{mark} | {levels(rule)} | {rule.category} | {sentence(rule)} |\n"
 
 

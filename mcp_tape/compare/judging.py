@@ -22,16 +22,18 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..errors import SettingsError
+from ..model.texts import subschemas, texts
 from ..wire.jsonpath import JsonPath, read_path
 from ..wire.jsontext import Path
 from .align import Alignment
 from .changes import ABSENT, Change, Difference, Found, change
-from .rules import LEVELS, NEW_TEXTS, RULES, SUSPICIONS, Category, Level, risen
+from .rules import LEVELS, MAY_BRING_TEXT, NEW_TEXTS, RULES, SUSPICIONS, Category, Level, risen
 
 _KINDS = ("server", "tool", "resource", "template", "prompt", "skill", "call")
 IGNORE_HEADER = (
     "# Changes that mcp-tape does not report: a fingerprint, a rule and a subject, or a JSONPath. Then why.\n"
 )
+_VALUES = ("enum", "const", "pattern")
 _FINGERPRINT = re.compile(r"[0-9a-f]{12}")
 # A JSONPath ends at white space, but not at that in quotes.
 _PLACE = re.compile(r"""\$(?:\[(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|[^\s])*""")
@@ -166,7 +168,19 @@ def _level(difference: Difference, settings: Settings) -> Level | None:
 
 def _is_suspicious(difference: Difference) -> bool:
     """True for a suspicion, and for text that was not there before."""
+    if difference.rule in MAY_BRING_TEXT:
+        return _has_text(difference.after)
     return difference.rule in SUSPICIONS or (difference.rule in NEW_TEXTS and difference.after is not ABSENT)
+
+
+def _has_text(value: Any) -> bool:
+    """Return whether a schema, or a value that a schema has, says something to who reads it."""
+    if isinstance(value, list):
+        return any(map(_has_text, value))
+    if not isinstance(value, dict):
+        return isinstance(value, str)
+    values = (one[keyword] for _, one in subschemas(value) for keyword in _VALUES if keyword in one)
+    return any(texts(value)) or any(map(_has_text, values))
 
 
 def _rank(one: Change) -> tuple[Any, ...]:

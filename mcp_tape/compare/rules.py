@@ -253,6 +253,14 @@ NEW_TEXTS = frozenset(
     prompt-argument-relaxed prompt-description-changed prompt-messages-changed skill-added skill-description-changed
     skill-frontmatter-changed skill-file-changed skill-file-added""".split()
 )
+# What may bring text with it, as the description of a condition, or as a value to choose.
+MAY_BRING_TEXT = frozenset(
+    """input-became-enum input-const-added input-pattern-added input-pattern-changed input-all-of-added
+    input-if-then-added input-one-of-removed input-schema-changed input-additional-properties-forbidden
+    input-additional-properties-allowed output-enum-value-added output-any-of-added output-one-of-added
+    output-constraint-tightened output-constraint-loosened output-schema-changed""".split()
+)
+IN_SECURITY = SUSPICIONS | NEW_TEXTS | MAY_BRING_TEXT
 
 
 def risen(level: Level) -> Level:

@@ -226,6 +226,15 @@ def test_a_change_as_json_has_all_that_is_there() -> None:
         (Difference("tool-description-changed", ("description",), "Adds.", ABSENT), None),  # no text is new
         (Difference("input-type-changed", ("inputSchema",), "string", "integer"), None),
         (Difference("tool-removed"), None),
+        (Difference("input-all-of-added", ("inputSchema",), ABSENT, [{"not": {"const": "a b"}}]), "error"),
+        (Difference("input-all-of-added", ("inputSchema",), ABSENT, [{"not": {"const": 1}}]), None),
+        (Difference("input-all-of-added", ("inputSchema",), ABSENT, [{"minLength": 1, "description": "A"}]), "error"),
+        (Difference("input-all-of-added", ("inputSchema",), ABSENT, [{"minLength": 1}]), None),
+        (Difference("input-additional-properties-forbidden", ("inputSchema",), ABSENT, {"title": "A"}), "error"),
+        (Difference("input-additional-properties-forbidden", ("inputSchema",), ABSENT, False), None),
+        (Difference("input-const-added", ("inputSchema", "const"), ABSENT, "send it"), "error"),
+        (Difference("output-constraint-tightened", ("outputSchema", "pattern"), ABSENT, "send it"), "error"),
+        (Difference("output-constraint-tightened", ("outputSchema", "maximum"), 5, 4), None),
     ],
 )
 def test_security_is_about_suspicions_and_new_text_at_error(found: Difference, level: Level | None) -> None:
