@@ -151,7 +151,12 @@ def make_directory(path: str) -> None:
 
 def check_writable(path: str) -> None:
     """Refuse a place that cannot be recorded into, before anything is started."""
-    schema.check_header(path)
+    try:
+        schema.check_header(path)
+    except schema.NoDatabaseError:
+        from .cassette.text.opening import expect_cassette  # only where it may be text
+
+        expect_cassette(path)
     journals.check(path)
     directory = os.path.dirname(path)
     while not os.path.exists(directory):

@@ -185,8 +185,8 @@ def holds_closed(cassette: Cassette) -> bool:
 
 def opened(path: str, label: str | None = None) -> Cassette | None:
     """Open a cassette; None where there is none yet."""
-    schema.check_header(path)
-    if not os.path.exists(path) or not os.path.getsize(path):
+    if not schema.is_there(path):
+        schema.check_header(path)
         return None
     from .cassette.reader import Cassette, EmptyError
 

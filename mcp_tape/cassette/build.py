@@ -15,11 +15,11 @@ from ..wire.frames import Frame, Message, Numbers
 from ..wire.ledger import Ledger
 from . import file as database
 from .batch import Batch
-from .schema import Session
+from .schema import SESSION
 from .writer import Writer
 
 _BATCH_FRAMES, _BATCH_BYTES = 1_000, 4 << 20
-_COLUMNS = frozenset(Session._fields) - {"key_version"}  # keys are made anew, as this version makes them
+_COLUMNS = frozenset(SESSION) - {"key_version"}  # keys are made anew, as this version makes them
 # Facts that frames may give of their session; where they give one of a group, all of the group is theirs.
 _GIVEN = (("protocol_version",), ("client_name", "client_version"), ("server_name", "server_version"))
 

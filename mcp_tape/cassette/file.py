@@ -120,37 +120,9 @@ def switch_to_wal(db: sqlite3.Connection) -> bool:
     return False
 
 
-def can_hold_wal(directory: str) -> bool:
-    """Return whether SQLite can write ahead on this file system: a network mount often cannot.
-
-    https://www.sqlite.org/wal.html#advantages
-    """
-    import tempfile
-
-    try:
-        with tempfile.TemporaryDirectory(prefix=".mcp-tape-", dir=directory) as place:
-            db = connect(os.path.join(place, "try.db"))
-            try:
-                return switch_to_wal(db) and db.execute("PRAGMA user_version = 1") is not None
-            finally:
-                db.close()
-    except (OSError, sqlite3.Error):
-        return False
-
-
 def is_locked(error: sqlite3.Error) -> bool:
     """Return whether somebody else was using the file, so that it is worth trying again."""
     return "lock" in str(error)
-
-
-def drop_journal(path: str) -> None:
-    """Remove an empty journal, whose owner was killed before it was needed; roll back any other."""
-    before = identity(path)
-    with closing(connect(path)) as db:
-        db.execute("BEGIN IMMEDIATE")  # nobody else writes now, so the journal is nobody's
-        if identity(path) == before:
-            with suppress(FileNotFoundError):
-                os.unlink(f"{os.path.realpath(path)}-journal")
 
 
 def recover(path: str) -> None:
@@ -186,7 +158,7 @@ def settle(db: sqlite3.Connection) -> None:
 
 
 def copy_with_journals(path: str, copy: str) -> None:
-    """Make a consistent copy, also while somebody writes."""
+    """Make a consistent copy, put in order, also while somebody writes."""
     import shutil
 
     path = os.path.realpath(path)
@@ -203,6 +175,7 @@ def copy_with_journals(path: str, copy: str) -> None:
                 shutil.copyfile(path + ending, copy + ending)
         # A writer adds to a journal first: while the file stays as it is, file and journal belong together.
         if look(path) == before:
+            recover(copy)
             return
     raise CassetteError(f"{path} is being written all the time, and cannot be read where it cannot be written")
 

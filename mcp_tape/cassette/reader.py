@@ -17,7 +17,6 @@ from ..wire import jsontext
 from ..wire.frames import Exchange, Frame
 from . import file, functions, journals, schema
 from .file import OddRowError
-from .schema import Session as Session
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -38,6 +37,29 @@ _UNREADABLE = (sqlite3.Error, OverflowError)  # the latter of a number beyond SQ
 
 class EmptyError(CassetteError):
     """Nothing was ever recorded into the file; not even its tables are there."""
+
+
+class Session(NamedTuple):
+    """One recorded connection: a row of `sessions`."""
+
+    id: int
+    started_at: str
+    ended_at: str | None
+    transport: str
+    target: str
+    protocol_version: str | None
+    client_name: str | None
+    client_version: str | None
+    server_name: str | None
+    server_version: str | None
+    exit_code: int | None
+    recorder: str
+    note: str | None
+    extends: int | None
+    run: str | None
+    label: str | None
+    incomplete: str | None
+    key_version: int
 
 
 class MessageRow(NamedTuple):
@@ -276,7 +298,8 @@ class Cassette:
 
     def _open(self) -> sqlite3.Connection:
         if file.header_says_wal(self.path) or journals.is_hot(self.path):
-            self._settle()
+            # Journals that were left behind are applied; in a copy where we may not write.
+            file.recover(self.path) if file.may_write(self.path) else self._read_a_copy()
             _check_readable(self.source, self.path)  # it is empty if the first recorder was killed at its start
         if schema.version_of(self.source) != schema.VERSION:
             self._convert()
@@ -297,7 +320,7 @@ class Cassette:
         from .text import opening  # only where there is such a file
 
         self._database = None
-        db, self.lost = opening.read(self.path, self.label, error)
+        db, self.lost = opening.read(self.path, self.label, type(self), error)
         functions.add_to(db)
         return db
 
@@ -328,19 +351,10 @@ class Cassette:
             self._read_a_copy()
         complete(self.source, _stored)
 
-    def _settle(self) -> None:
-        """Apply journals that were left behind; in a copy where we may not write."""
-        if file.may_write(self.path):
-            file.recover(self.path)
-        else:
-            self._read_a_copy()
-
     def _read_a_copy(self) -> None:
-        from tempfile import TemporaryDirectory
+        from . import older
 
-        self._copy = TemporaryDirectory(prefix="mcp-tape-")
-        file.copy_with_journals(self.path, self.source)
-        file.recover(self.source)
+        self._copy = older.in_a_directory(lambda to: file.copy_with_journals(self.path, to))
 
     def _convert(self) -> None:
         """Read an older cassette as one of today, in a copy."""
@@ -357,10 +371,7 @@ class Cassette:
 
 
 def _stored(db: sqlite3.Connection, session: int) -> Iterator[Frame]:
-    return map(
-        frame_of,
-        db.execute(f"SELECT {FRAME_COLUMNS} FROM frames WHERE {OF_SESSION} ORDER BY id", schema.row_ids(session)),
-    )
+    return map(frame_of, db.execute(f"{_FRAMES} ORDER BY id", schema.row_ids(session)))
 
 
 def _member(text: Any, part: int, name: str) -> Any:
@@ -375,10 +386,13 @@ def _member(text: Any, part: int, name: str) -> Any:
 
 def _check_readable(path: str, name: str) -> None:
     """Refuse a file that is missing, empty or no cassette. Errors call it by `name`."""
-    if not os.path.exists(path):
-        raise CassetteError(
-            f"there is no cassette at {name}; record one with: mcp-tape record -o {pasted(name)} -- SERVER"
-        )
-    if os.path.isfile(path) and not os.path.getsize(path):
+    is_there = os.path.exists(path)
+    if is_there and (os.path.getsize(path) or not os.path.isfile(path)):
+        schema.check_header(path)
+    elif schema.is_there(path):
+        raise schema.NoDatabaseError(f"{name} is empty")  # but what was recorded is beside it
+    elif is_there:
         raise EmptyError(f"{name} is empty; record into it with: mcp-tape record -o {pasted(name)} -- SERVER")
-    schema.check_header(path)
+    else:
+        hint = f"record one with: mcp-tape record -o {pasted(name)} -- SERVER"
+        raise CassetteError(f"there is no cassette at {name}; {hint}")

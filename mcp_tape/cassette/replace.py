@@ -16,21 +16,27 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 
 from ..errors import CassetteError, unchanged
-from . import file
+from . import file, schema
+from .text.names import is_database, is_text
 
 _ENDING = ".part"
 
 
 class Part:
-    """A file in the making, and the path at which it is to be."""
+    """A file in the making, and the path at which it is to be. Where that is a text, a database becomes one."""
 
     def __init__(self, file: str, path: str) -> None:
         self.file, self.path, self.is_handed_over = file, path, False
 
-    def put(self, to: str | None = None) -> None:
-        """Take the place, or one beside it, whole or not at all, with the mode of what is at the path."""
+    def put(self, to: str | None = None, *, as_text: bool | None = None, keep_times: bool = False) -> None:
+        """Take the place, or one beside it, whole or not at all, with the mode of what is at the path.
+
+        `as_text`: whatever the place says. `keep_times`: of frames that are as they were in a text there.
+        """
         target = to or self.path
         _expect_no_journal(target)
+        if as_text or (as_text is None and is_text(target)):
+            self._become_text(target, keep_times)
         try:
             with suppress(FileNotFoundError):
                 os.chmod(self.file, stat.S_IMODE(os.stat(self.path).st_mode))
@@ -40,6 +46,14 @@ class Part:
             raise CassetteError(f"{unchanged(target)}: {error.strerror}") from None
         with suppress(OSError):  # not every file system can
             _sync(os.path.dirname(target))  # the new name is kept, too, should the machine stop now
+
+    def _become_text(self, target: str, keep_times: bool) -> None:
+        from .text import write  # which reads cassettes
+
+        text = os.path.join(os.path.dirname(self.file), os.path.basename(self.path))
+        if is_database(self.file):
+            write.write(self.file, text, target if keep_times else None)
+            self.file = text
 
     def hand_over(self) -> str:
         """Leave it to another process, which makes a `Part` of it again. To everybody else it is a leftover."""
@@ -61,7 +75,8 @@ def beside(path: str, *, follow: bool = True) -> Iterator[Part]:
         directory, lock = _made(path)
     except OSError as error:
         raise CassetteError(f"cannot write {path}: {error.strerror}; choose another place") from None
-    part = Part(os.path.join(directory, os.path.basename(path)), path)
+    name = os.path.basename(path) + (schema.LEFT if is_text(path) else "")
+    part = Part(os.path.join(directory, name), path)
     try:
         _remove_leftovers(path)
         yield part
@@ -72,7 +87,13 @@ def beside(path: str, *, follow: bool = True) -> Iterator[Part]:
 
 
 def copy(path: str, to: str) -> None:
-    """Copy a cassette, whole even if somebody is adding to it."""
+    """Copy a cassette, whole even if somebody is adding to it. Of a text, it is a database."""
+    if is_text(path):
+        from .reader import Cassette
+
+        with Cassette(path) as cassette, closing(file.connect(to)) as target:
+            cassette.connection.backup(target)
+        return
     with closing(file.connect_to_read(path)) as source, closing(file.connect(to)) as target:
         source.backup(target)
 
@@ -84,9 +105,19 @@ def _expect_no_journal(path: str) -> None:
     if _has_journal(path) and os.path.exists(path) and not os.path.islink(path):
         file.recover(path)
         with suppress(sqlite3.Error):
-            file.drop_journal(path)
+            drop_journal(path)
     if _has_journal(path):
         raise CassetteError(f"{path} is in use, so it was not replaced; end what records or reads it, then try again")
+
+
+def drop_journal(path: str) -> None:
+    """Remove an empty journal, whose owner was killed before it was needed; roll back any other."""
+    before = file.identity(path)
+    with closing(file.connect(path)) as db:
+        db.execute("BEGIN IMMEDIATE")  # nobody else writes now, so the journal is nobody's
+        if file.identity(path) == before:
+            with suppress(FileNotFoundError):
+                os.unlink(f"{os.path.realpath(path)}-journal")
 
 
 def _has_journal(path: str) -> bool:
@@ -136,15 +167,30 @@ class _GoneError(FileNotFoundError):
     """Its last owner removed it while it was being locked."""
 
 
-def lock(path: str, *, wait: bool = False) -> int | None:
+def lock(path: str, *, wait: bool = False, shared: bool = False) -> int | None:
     """Lock a file that is made for that; a descriptor for `unlock`, or None while another process has it."""
+    how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
     while True:
         try:
-            return _locked(path, os.O_WRONLY | os.O_CREAT, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            return _locked(path, os.O_WRONLY | os.O_CREAT, how)
         except _GoneError:
             continue
         except BlockingIOError:
             return None
+
+
+def is_last(descriptor: int) -> bool:
+    """Turn a lock that is shared into one that is not, and return True, if nobody else has it.
+
+    Else give it up; but where somebody just does what the last one does, wait for that.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        os.close(descriptor)
+        return False
 
 
 def unlock(path: str, descriptor: int) -> None:

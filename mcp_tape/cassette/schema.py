@@ -10,17 +10,25 @@ import os
 import stat
 
 from ..errors import CassetteError
-from ..light import NamedTuple
 
 APPLICATION_ID = 0x4D435054  # "MCPT"
 VERSION = 2
 OLDEST = 1  # that is read: see `older`
+TEXT = ".jsonl"  # ends the name of a cassette that is text
+LEFT = ".db"  # ends, behind that, the name of what is recorded and not in the text yet: see `text.working`
 TABLES = frozenset(("sessions", "facts", "derived"))
 OLDER_TABLES = frozenset(("sessions", "frames", "messages"))
+MAGIC = b"SQLite format 3\0"
 _TRY = "A cassette is made by: mcp-tape record -o FILE -- CMD"
 
 # A row is named by one number: its session, and behind that its number in the session. So neither needs a column or an
 # index of its own, and all of a session stands together.
+SESSION = (
+    "id started_at ended_at transport target protocol_version client_name client_version server_name server_version "
+    "exit_code recorder note extends run label incomplete key_version"
+).split()
+FACTS = "elapsed, sender, channel, kind, eol, redactions, head, text, data"  # columns beside the id
+DERIVED = "part, method, rpc_id, name, status, answers, exchange, cue, key"
 BITS = 32
 MOST = (1 << BITS) - 1  # frames and messages of a session
 MOST_SESSIONS = (1 << 31) - 1
@@ -151,29 +159,6 @@ STATEMENTS = frozenset(statement.strip() for statement in SCHEMA.split(";\n"))  
 READING = frozenset(one for one in STATEMENTS if one.startswith(("CREATE VIEW frames", "CREATE VIEW messages")))
 
 
-class Session(NamedTuple):
-    """One recorded connection: a row of `sessions`."""
-
-    id: int
-    started_at: str
-    ended_at: str | None
-    transport: str
-    target: str
-    protocol_version: str | None
-    client_name: str | None
-    client_version: str | None
-    server_name: str | None
-    server_version: str | None
-    exit_code: int | None
-    recorder: str
-    note: str | None
-    extends: int | None
-    run: str | None
-    label: str | None
-    incomplete: str | None
-    key_version: int
-
-
 PAGE_SIZE = 1024  # bytes: most cassettes are small, and a suite keeps thousands
 
 
@@ -196,6 +181,15 @@ def sessions_of(label: str) -> str:
     return f"CREATE TEMP VIEW sessions AS SELECT * FROM main.sessions WHERE label = '{quoted}'"
 
 
+def is_there(path: str) -> bool:
+    """Return whether something was recorded: a file that is not empty, or what is not in its text yet."""
+    try:
+        size = os.path.getsize(path)
+    except OSError:
+        size = 0
+    return size > 0 or (path.endswith(TEXT) and os.path.exists(path + LEFT))
+
+
 class NoDatabaseError(CassetteError):
     """The file is no SQLite; it may be a cassette in another form: see `text`."""
 
@@ -209,12 +203,12 @@ def check_header(path: str) -> None:
 
 def version_of(path: str) -> int | None:
     """The schema version of a cassette, by its first bytes; None where it is missing or empty."""
-    head = _first_bytes(path)
+    head = first_bytes(path)
     if not head:
         return None
     if head.startswith(b"version https://git-lfs"):
         raise CassetteError(f"{path} is a pointer of git LFS, and not the cassette itself. Try: git lfs pull")
-    if not head.startswith(b"SQLite format 3\0"):
+    if not head.startswith(MAGIC):
         raise NoDatabaseError(f"{path} is not a cassette, and was left alone. {_TRY}")
     if len(head) < 100:
         raise CassetteError(f"{path} is not a cassette, and was left alone. {_TRY}")
@@ -229,7 +223,7 @@ def is_old(path: str) -> bool:
     return version is not None and OLDEST <= version < VERSION
 
 
-def _first_bytes(path: str) -> bytes:
+def first_bytes(path: str) -> bytes:
     try:
         mode = os.stat(path).st_mode
         if stat.S_ISDIR(mode):

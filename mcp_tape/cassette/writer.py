@@ -9,7 +9,7 @@ next (see `complete`). So a key that its frame no longer gives is stored with th
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 
 from ..errors import CassetteError, pasted
@@ -51,8 +51,9 @@ class RemovedError(sqlite3.IntegrityError):
 class Writer:
     """Writes sessions onto one cassette. Raises sqlite3.Error when it cannot; nothing is half written."""
 
-    def __init__(self, path: str | None) -> None:
-        """Without a path, it is in memory."""
+    def __init__(self, path: str | None, known: Collection[int] = ()) -> None:
+        """Without a path, it is in memory. `known`: sessions that are elsewhere, and these go on from."""
+        self._known = known
         self._began: dict[int, str | None] = {}  # by session: when
         self._owed: list[Batch] = []  # oldest first
         self._path = path
@@ -79,8 +80,11 @@ class Writer:
         row["target"] = jsontext.dumps(row["target"])
         with self._transaction() as db:
             extended = db.execute("SELECT 1 FROM sessions WHERE id = ?", (row.get("extends"),)).fetchone()
-            if extended is None:  # it was removed since it was chosen
+            if extended is None and row.get("extends") not in self._known:  # it was removed since it was chosen
                 row["extends"] = None
+            if self._known:
+                ((last,),) = db.execute("SELECT coalesce(max(id), 0) FROM sessions")
+                row["id"] = max(last, *self._known) + 1
             session = _insert(db, "sessions", row)
         self._began[session] = file.storable(row["started_at"])
         return session

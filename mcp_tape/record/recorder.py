@@ -171,13 +171,14 @@ class Recorder:
     def _mark_incomplete(self) -> None:
         from sqlite3 import Error
 
+        from ..cassette.text.names import written
         from ..cassette.writer import mark_incomplete
         from ..errors import CassetteError
 
         if not self._summary.sessions or self._summary.incomplete is None:
             return
         try:
-            mark_incomplete(self._path, self._summary.sessions, self._summary.incomplete)
+            mark_incomplete(written(self._path), self._summary.sessions, self._summary.incomplete)
         except (Error, CassetteError):
             pass  # its row says since the start that it was never closed
 

@@ -19,6 +19,7 @@ from .. import __version__
 from ..cassette.batch import Batch
 from ..cassette.file import is_locked
 from ..cassette.schema import is_old
+from ..cassette.text.names import is_text
 from ..cassette.writer import RemovedError, Writer
 from ..errors import CassetteError
 from ..light import NamedTuple
@@ -35,6 +36,7 @@ TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from typing import TypeVar
 
+    from ..cassette.text.working import Working
     from .sessions import Sessions
 
     _T = TypeVar("_T")
@@ -77,6 +79,7 @@ class Recording:
         self._failed: str | None = None
         self._kept: Counts = (0, 0, 0, 0)  # what the cassette holds, where not all of it got there
         self._writer: Writer | None = None
+        self._working: Working | None = None  # where the cassette is text
         self._sessions: list[_Session] = []
         self._facts: dict[int, dict[str, str]] = {}
         self._removed: set[int] = set()  # by somebody else, meanwhile
@@ -104,16 +107,25 @@ class Recording:
 
     def _open(self) -> None:
         try:
-            if is_old(self._path):
-                from ..cassette.change.connect import bring_up_to_date  # once in the life of a cassette
+            if is_text(self._path):
+                from ..cassette.text.working import Working
 
-                bring_up_to_date(self._path)
-            self._writer = _patiently(lambda: Writer(self._path), self._wait)
+                self._working = working = Working(self._path)
+                self._writer = _patiently(lambda: Writer(working.file, working.known), self._wait)
+            else:
+                self._writer = _patiently(self._connect, self._wait)
         except (Error, CassetteError) as error:
             self._fail(f"cannot write {self._path}: {error}")
             return
         if self._writer.warning:
             self._say(f"warning {self._writer.warning}")
+
+    def _connect(self) -> Writer:
+        if is_old(self._path):
+            from ..cassette.change.connect import bring_up_to_date  # once in the life of a cassette
+
+            bring_up_to_date(self._path)
+        return Writer(self._path)
 
     def _wait(self, times: int) -> None:
         """Somebody else holds the cassette."""
@@ -242,8 +254,17 @@ class Recording:
             why = self._close(session, why) or why
         if writer is not None:
             writer.close()
+        if self._working is not None:
+            self._become_text(self._working)
         counts = self._kept if self._failed else self._counts()
         self._say(f"done {' '.join(map(str, counts))} {why or ''}")
+
+    def _become_text(self, working: Working) -> None:
+        try:
+            working.leave()
+        except (OSError, CassetteError) as error:
+            why = getattr(error, "strerror", None) or error
+            self._say(f"warning {why}: what was recorded stays in {working.file}, and is read from there")
 
     def _counts(self) -> Counts:
         tapes = [session.tape for session in self._sessions]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .. import api, modes, options
 from ..cassette import file, replace, schema
 from ..cassette.reader import Cassette, EmptyError
+from ..cassette.text import opening
 from ..errors import CassetteError, ServerError, TapeError, unchanged
 from ..redaction.diagnostics import hidden
 from ..values import name_of
@@ -65,7 +66,7 @@ class Recording(UsedCassette):
             owner._source = owner._source._replace(runs=owner._source.runs | {self._run})
 
     def _make_place(self) -> replace.Part:
-        schema.check_header(self.path)
+        opening.expect_cassette(self.path)
         try:
             os.makedirs(os.path.dirname(os.path.realpath(self.path)), exist_ok=True)
         except OSError as error:
@@ -74,7 +75,7 @@ class Recording(UsedCassette):
 
     def _begin(self) -> tuple[int, ...] | None:
         """Copy the cassette if it is to be added to. Return how it looks now."""
-        if self.mode != "rewrite" and os.path.exists(self.path) and os.path.getsize(self.path):
+        if self.mode != "rewrite" and schema.is_there(self.path):
             with contextlib.suppress(EmptyError):
                 with Cassette(self.path):
                     pass  # opening it tidies up what a killed recorder left

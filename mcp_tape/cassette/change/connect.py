@@ -18,7 +18,9 @@ from time import monotonic, sleep
 
 from ...errors import CassetteError, pasted
 from .. import file, foreign_schema, older, schema
-from ..replace import beside, copy
+from ..replace import beside, copy, drop_journal
+from ..text import working
+from ..text.names import is_text
 
 _PATIENCE, _A_MOMENT = 30.0, 0.1  # seconds
 _SPARE = 16 << 20  # bytes, for what is recorded meanwhile
@@ -48,6 +50,9 @@ def changed(path: str, check: Check = only_ours, *, also_in_use: bool = True) ->
     """Connect to what is to be changed. Of a cassette in use, each transaction counts at once: keep them short."""
     path = os.path.realpath(path)
     with ExitStack() as stack:
+        if is_text(path):
+            yield stack.enter_context(_of_text(path))
+            return
         try:
             db = stack.enter_context(_in_a_copy(path, check))
         except InUseError:
@@ -92,6 +97,10 @@ def still_open(db: sqlite3.Connection) -> set[int]:
 @contextmanager
 def opened(path: str) -> Iterator[sqlite3.Connection]:
     """Connect to a cassette some rows of which are to be changed in their place, in one transaction."""
+    if is_text(path):
+        with _of_text(os.path.realpath(path)) as db:
+            yield db
+        return
     bring_up_to_date(path)
     try:
         with closing(file.connect(path)) as db:
@@ -119,6 +128,25 @@ def private(path: str) -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
+def _of_text(path: str) -> Iterator[sqlite3.Connection]:
+    """Connect to a database made of a text. When all went well, what is left in it is the text."""
+    if not file.may_write(path):
+        raise CassetteError(f"{path} cannot be changed: it, or its directory, may not be written")
+    try:
+        with working.alone(path) as is_alone, beside(path) as part:
+            if not is_alone:
+                raise InUseError(path)
+            copy(path, part.file)
+            with private(part.file) as db:
+                yield db
+            part.put()
+    except NoChange:
+        pass
+    except (sqlite3.Error, OSError) as error:
+        raise CassetteError(f"{path} stays as it was: {getattr(error, 'strerror', None) or error}") from None
+
+
+@contextmanager
 def _in_a_copy(path: str, check: Check) -> Iterator[sqlite3.Connection]:
     """Connect to a copy. When all went well, what is left in it is the cassette."""
     if not file.may_write(path):
@@ -126,7 +154,7 @@ def _in_a_copy(path: str, check: Check) -> Iterator[sqlite3.Connection]:
     try:
         if os.path.exists(f"{path}-journal"):
             with suppress(sqlite3.Error):  # somebody writes
-                file.drop_journal(path)
+                drop_journal(path)
         with _connected(path, check, _hold) as held_open, beside(path) as part:
             # By the connection: closing the file after a look at it would give up what it holds.
             make = older.convert if file.version_of(held_open) < schema.VERSION else copy

@@ -22,8 +22,6 @@ from . import connect, derive
 # A session keeps what places it among the others; all else is the new recording's.
 _KEPT = ("id", "extends", "run", "label", "note")
 _TAKEN = ", ".join(name for name in Session._fields if name not in _KEPT)
-_FACTS = "elapsed, sender, channel, kind, eol, redactions, head, text, data"
-_DERIVED = "part, method, rpc_id, name, status, answers, exchange, cue, key"
 _NOTED = "CREATE TABLE verified (session INTEGER PRIMARY KEY, look TEXT NOT NULL)"
 _WAITS = "the request in frame {} waits for its answer; edit it when that has come"
 
@@ -167,7 +165,7 @@ def take_over(db: sqlite3.Connection, session: int, number: int) -> None:
     note = "UPDATE sessions SET note = coalesce((SELECT note FROM new.sessions WHERE id = ?), note) WHERE id = ?"
     db.execute(note, (number, session))
     shift = schema.row_id(session - number, 0)
-    for table, columns in ("facts", _FACTS), ("derived", _DERIVED):
+    for table, columns in ("facts", schema.FACTS), ("derived", schema.DERIVED):
         sql = f"INSERT INTO {table} (id, {columns}) SELECT id + ?, {columns} FROM new.{table} WHERE {OF_SESSION}"
         db.execute(sql, (shift, *schema.row_ids(number)))
 
@@ -180,13 +178,13 @@ def _amend(db: sqlite3.Connection, session: int, last: int) -> list[int]:
     """
     values = {"first": schema.row_id(session, 0), "last": schema.row_id(session, last)}
     place = "id BETWEEN :first AND :last AND id NOT IN "
-    new = f"SELECT {_FACTS} FROM new.facts n WHERE n.id = facts.id"
-    same = f"SELECT id FROM facts WHERE id BETWEEN :first AND :last AND ({_FACTS}) IS ({new})"
+    new = f"SELECT {schema.FACTS} FROM new.facts n WHERE n.id = facts.id"
+    same = f"SELECT id FROM facts WHERE id BETWEEN :first AND :last AND ({schema.FACTS}) IS ({new})"
     waiting = f"""SELECT DISTINCT q.seq FROM messages q {answer_of("q")}
         WHERE q.id BETWEEN :first AND :last AND q.frame NOT IN ({same})
         AND q.kind = 'request' AND q.status IS NULL AND a.id IS NULL"""
     found = [seq for (seq,) in db.execute(waiting, values)]
     db.execute(f"DELETE FROM derived WHERE id BETWEEN :first AND :last AND id - part NOT IN ({same})", values)
     db.execute(f"DELETE FROM facts WHERE {place} (SELECT id FROM new.facts)", values)
-    db.execute(f"UPDATE facts SET ({_FACTS}) = ({new}) WHERE {place} ({same})", values)
+    db.execute(f"UPDATE facts SET ({schema.FACTS}) = ({new}) WHERE {place} ({same})", values)
     return found

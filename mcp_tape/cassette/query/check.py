@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any, NamedTuple
@@ -174,3 +175,19 @@ def _secrets(cassette: Cassette, redactor: Redactor, progress: Progress) -> Iter
             yield Finding("secret", f"looks like a secret ({place.kind})", place.session, place.seq, path)
     except sqlite3.Error as error:
         raise CassetteError(file.unreadable(cassette.path, error)) from None
+
+
+def can_hold_wal(directory: str) -> bool:
+    """Return whether SQLite can write ahead on this file system: a network mount often cannot.
+
+    https://www.sqlite.org/wal.html#advantages
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix=".mcp-tape-", dir=directory) as place:
+            db = file.connect(os.path.join(place, "try.db"))
+            try:
+                return file.switch_to_wal(db) and db.execute("PRAGMA user_version = 1") is not None
+            finally:
+                db.close()
+    except (OSError, sqlite3.Error):
+        return False

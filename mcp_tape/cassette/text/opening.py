@@ -1,46 +1,60 @@
 """The one door of files that are no SQLite: each is read into a database in memory, and nothing is written beside it.
 
-JSON lines are cassettes of ours. All others are a matter of `record`, which is above this room: its function is found
-by name, when there is such a file, as that of a plug-in would be.
+JSON lines are cassettes of ours; what was recorded into one and is not in its lines yet, is read with them (`working`).
+All other kinds of files are a matter of `record`, which is above this room: its functions are found by name, when there
+is such a file, as those of a plug-in would be.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from importlib import import_module
 
-from ...errors import CassetteError
+from ...errors import CassetteError, harmless
 from ...light import closing, sqlite3
 from .. import file, schema
 from . import read as lines
+from .names import is_text
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from tempfile import TemporaryDirectory
     from typing import Any
 
     from ..build import Builder
 
+    Cassette = Any  # of `reader`, which comes in through here
+    Session = Any
     Load = Callable[[str, Builder, dict[str, Any], CassetteError], Sequence[str]]
+    Open = Callable[[str], Cassette]
+    Looks = dict[int, tuple[Any, ...]]
 
 FOREIGN = "mcp_tape.record.foreign"  # the module whose `load` reads all other kinds of files
 LOST: dict[str, tuple[str, ...]] = {}  # by file that was read, for whoever reports it
 _HEAD = 1 << 16  # bytes, by which a kind is recognized
+_LOOK = ("started_at", "transport", "target", "label", "run")
+_said: set[str] = set()  # by this process
 
 
-def read(path: str, label: str | None, otherwise: CassetteError) -> tuple[sqlite3.Connection, tuple[str, ...]]:
-    """Read a file into memory; the connection, and what was lost. `otherwise`: the error where it is of no kind."""
+def read(
+    path: str, label: str | None, open_left: Open, otherwise: CassetteError
+) -> tuple[sqlite3.Connection, tuple[str, ...]]:
+    """Read a file into memory; the connection, and what was lost.
+
+    `open_left` opens what was recorded and is not in the text yet; `otherwise` is the error of a file of no kind.
+    """
     from ..build import Builder
 
     builder = Builder(None)
     try:
         lost = tuple(load(path, builder, otherwise))
-        builder.end()
+        if os.path.exists(path + schema.LEFT) and is_text(path):
+            with open_left(path + schema.LEFT) as left:
+                _add(left, path, builder)
     except sqlite3.Error as error:
         raise CassetteError(f"cannot read {path}: {error}") from None
-    except OSError as error:
-        raise CassetteError(f"cannot read {path}: {error.strerror}") from None
     db = builder.connection
     if label is not None:
         db.execute(schema.sessions_of(label))
@@ -60,15 +74,22 @@ def copied(db: sqlite3.Connection) -> TemporaryDirectory[str]:
 
 def load(path: str, builder: Builder, otherwise: CassetteError) -> Sequence[str]:
     """Read a file of any kind but SQLite into a cassette; what was lost."""
-    with open(path, "rb") as data:
-        head = data.read(_HEAD)
-        if lines.is_ours(head):
-            data.seek(0)
-            lines.load(data, path, builder, defaults(path))
-            return ()
+    try:
+        with open(path, "rb") as data:
+            head = data.read(_HEAD)
+            if lines.is_ours(head) or (head and path.endswith(schema.TEXT)):
+                data.seek(0)
+                lines.load(data, path, builder, defaults(path))
+            if lines.is_ours(head) or path.endswith(schema.TEXT):
+                return ()
+    except FileNotFoundError:
+        return ()  # nothing is in the text yet
+    except OSError as error:
+        raise CassetteError(f"cannot read {path}: {error.strerror}") from None
     reader: Load = import_module(FOREIGN).load
     lost = reader(path, builder, defaults(path), otherwise)
     LOST[path] = tuple(lost)
+    builder.end()
     return lost
 
 
@@ -78,3 +99,77 @@ def defaults(path: str) -> dict[str, Any]:
 
     began = datetime.fromtimestamp(int(os.stat(path).st_mtime), timezone.utc)
     return {"started_at": began.isoformat().replace("+00:00", "Z"), "target": {"command": []}, "recorder": "unknown"}
+
+
+def expect_cassette(path: str) -> None:
+    """Refuse a file that is no cassette, and one that is text but wrong. A missing or empty one is fine."""
+    try:
+        schema.check_header(path)
+    except schema.NoDatabaseError as error:
+        if not is_text(path):
+            raise
+        sessions(path, error)
+
+
+def sessions(path: str, otherwise: CassetteError | None = None) -> Looks:
+    """The sessions in a text, all of which is read; CassetteError says what is wrong with it."""
+    from ..build import Builder
+
+    builder = Builder(None)
+    with closing(builder.connection):
+        load(path, builder, otherwise or CassetteError(f"{path} is not a cassette, and was left alone"))
+        return looks(builder.connection)
+
+
+def looks(db: sqlite3.Connection) -> Looks:
+    """By number, facts that only copies of a session have in common: times have microseconds."""
+    return {number: tuple(facts) for number, *facts in db.execute(f"SELECT id, {', '.join(_LOOK)} FROM sessions")}
+
+
+def _add(left: Cassette, path: str, builder: Builder) -> None:
+    """Add what is not in the text yet. Whether it is still being recorded cannot be seen, and need not be."""
+    db = builder.connection
+    found = list(new_sessions(left, looks(db)))
+    file.attach_to_read(db, left.source, "left_beside")
+    columns = ", ".join(name for name in (*schema.SESSION, "pending") if name not in ("id", "extends"))
+    with file.at_once(db):
+        for session, was in found:
+            sql = f"INSERT INTO sessions (id, extends, {columns}) SELECT ?, ?, {columns} FROM left_beside.sessions"
+            db.execute(f"{sql} WHERE id = ?", (session.id, session.extends, was))
+            for table, rest in ("facts", schema.FACTS), ("derived", schema.DERIVED):
+                sql = f"INSERT INTO {table} (id, {rest}) SELECT id + ?, {rest} FROM left_beside.{table}"
+                shift = schema.row_id(session.id - was, 0)
+                db.execute(f"{sql} WHERE id BETWEEN ? AND ?", (shift, *schema.row_ids(was)))
+    db.execute("DETACH left_beside")
+    if found:
+        name = os.path.basename(left.path)
+        say(f"{name} holds what is not in {path} yet, being recorded or left by a recorder that was stopped: read, too")
+
+
+def new_sessions(left: Cassette, there: Looks) -> Iterator[tuple[Session, int]]:
+    """Sessions that are not in the text yet, as they will be there, each with its number until then.
+
+    One that is there already was appended by a recorder that was stopped before it could remove it. A number that was
+    taken meanwhile, by another text in this one's place, is counted on.
+    """
+    taken, numbers = set(there), dict[int, int]()
+    for session in left.each_session():
+        if tuple(getattr(session, name) for name in _LOOK) in there.values():
+            continue
+        number = session.id if session.id not in taken else max(taken) + 1
+        taken.add(number)
+        numbers[session.id] = number
+        extends = None if session.extends is None else numbers.get(session.extends, session.extends)
+        yield session._replace(id=number, extends=extends if extends in taken else None), session.id
+
+
+def say(text: str) -> None:
+    """Tell whoever reads a file something about it, once: on stderr, as every reader has that."""
+    if text in _said:
+        return
+    _said.add(text)
+    try:
+        sys.stderr.write(f"mcp-tape: {harmless(text, lambda character: ' ')}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        pass  # nobody reads it

@@ -10,7 +10,7 @@ from ...wire import jsontext
 from ...wire.channels import PIPES, STDERR, STDIO
 from ...wire.frames import Frame, facts, parse
 from ..file import storable
-from ..schema import MOST_SESSIONS, Session
+from ..schema import MOST_SESSIONS, SESSION
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _object(line: bytes) -> dict[str, Any]:
 def _read_session(row: dict[str, Any], known: Mapping[int, object]) -> dict[str, Any]:
     if _number(row, "format", FORMAT) > FORMAT:
         raise _WrongError("a newer mcp-tape wrote this; upgrade with: pip install -U mcp-tape")
-    given = [name for name in Session._fields if name in row]
+    given = [name for name in SESSION if name in row]
     found = {name: row[name] for name in given if not (name in _NEEDED and row[name] is None)}
     for name, value in found.items():
         if value is None:

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import orjson
 
 from ...wire import match
 from ...wire.frames import Frame, parse
-from ..schema import Session
+from ..change.derive import Keys, hidden_keys
+from ..reader import Cassette, Session
 from .lines import json_line
 from .read import FORMAT, fingerprint
 
-if TYPE_CHECKING:
-    from ..change.derive import Keys
+
+def write(path: str, text: str, before: str | None = None) -> None:
+    """Make a text of a cassette, a new file. `before`: a text whose times are kept where the rest is the same."""
+    with Cassette(path) as cassette, open(text, "xb") as out:
+        for found in cassette.each_session():
+            session(cassette, found, out)
+
+
+def session(cassette: Cassette, facts: Session, out: BinaryIO, number: int | None = None) -> None:
+    """Write the lines of a session. `number`: under which it is on the cassette, if that is another."""
+    number = facts.id if number is None else number
+    out.write(header(facts))
+    dump(cassette.frames(number), out, hidden_keys(cassette, number))
 
 
 def dump(frames: Iterable[Frame], out: BinaryIO, keys: Keys | None = None) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import click
 
 from ...api import check_writable
-from ...cassette import file as cassettes
+from ...cassette.query import check
 from ...cassette.reader import Cassette
 from ...clients.config import Server
 from ...clients.entry import PROGRAM, Tape
@@ -102,7 +102,7 @@ def _of_place(directory: str) -> Seen:
     what = f"recordings in {directory}"
     if not os.access(there, os.W_OK):
         return Seen(what, False, f"{there} may not be written", "record elsewhere: mcp-tape wrap -o FILE")
-    if not cassettes.can_hold_wal(there):
+    if not check.can_hold_wal(there):
         return Seen(
             what, False, "its file system cannot hold a write-ahead log", "record onto a local disk with -o FILE"
         )
