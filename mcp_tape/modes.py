@@ -213,6 +213,7 @@ def _rewrite(path: str, server: Command | Url, options: Options, say: Say) -> Ou
     """Record into a file beside the cassette, which takes its place only if the run ended as it should."""
     from .cassette import replace
     from .cassette.change import merge
+    from .cassette.change.same import says_the_same
 
     api.check_writable(path)
     api.make_directory(path)
@@ -224,10 +225,12 @@ def _rewrite(path: str, server: Command | Url, options: Options, say: Say) -> Ou
             return Outcome(outcome.code)
         if _goes_on(part.path, options, say):
             merge.add(part.file, part.path)  # another connection of this run was quicker
+        elif not options.new_times and says_the_same(part.file, part.path, options.label):
+            pass  # the file stays as it is, byte for byte
         elif options.label is not None and is_recorded(part.path):
             merge.add(part.file, part.path, instead_of=options.label)  # what other servers said stays
         else:
-            part.put()
+            part.put(keep_times=not options.new_times)
         return outcome
 
 

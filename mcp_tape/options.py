@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MODES = ("none", "once", "new_episodes", "all", "rewrite")
 LEVELS = ("ignore", "warn", "error")  # of what a test may overlook: unplayed requests, inexact answers
+FORMATS = ("db", "jsonl")  # of a suite's cassettes, and the endings of their names
 MAX_DECODED = 64 * 10**6  # bytes that a compressed body may have when it is not: a bomb of 64 kB has as many
 
 JSON_PATH = "wire.jsonpath:JsonPath"
@@ -237,14 +238,14 @@ REPLAYING = (
     Option("fail_on", "--fail-on", "Answers that are not exact are a finding too (exit 1).", kind=("inexact",)),
     Option("report", "--report", "Append what happens, as JSON lines.", "FILE", check="values:check_appendable"),
 )  # fmt: skip
-REPLAY_PREFIX = Option(
-    "replay_prefix", "--replay-prefix", "new_episodes: before a miss goes to the live server, send it the calls that "
-    "the tape has answered so far. For servers that remember.",
-    kind="flag", default=False, keyword="replay_prefix",
+LIVE = (
+    Option("replay_prefix", "--replay-prefix", "new_episodes: before a miss goes to the live server, send it the calls "
+           "that the tape has answered so far. For servers that remember.",
+           kind="flag", default=False, keyword="replay_prefix"),
+    Option("new_times", "--new-times", "rewrite: replace the cassette even if nothing but times has changed; in text, "
+           "give every line its new time.", kind="flag", default=False, keyword="new_times"),
 )  # fmt: skip
-IN_PLACE_OF = Option(
-    "in_place_of", "--in-place-of", "The cassette that FILE stands for in reports.", "PATH", hidden=True
-)
+IN_PLACE_OF = Option("in_place_of", "--in-place-of", "What FILE stands for in reports.", "PATH", hidden=True)
 LABEL = Option(
     "label", "--server", "The server's name, if a cassette has several: record under this name, replay only what was.",
     "NAME", check="values:check_label",
@@ -259,4 +260,4 @@ COMMON = (
 WEB = (URL, *UPSTREAM)
 RECORD = (OUTPUT, FOR, *ROTATION, *AROUND, *WEB, HEADER_ENV, OVER_STDIO, WAS, *LISTENING, *RECORDING, *COMMON)
 REPLAY = (*REPLAYING, *REDACT, *LISTENING, MAX_BODY, *COMMON)
-USE = (MODE, CONFIG, *AROUND, *WEB, *LISTENING, MAX_BODY, *REPLAYING, REPLAY_PREFIX, IN_PLACE_OF, *RECORDING, *COMMON)
+USE = (MODE, CONFIG, *AROUND, *WEB, *LISTENING, MAX_BODY, *REPLAYING, *LIVE, IN_PLACE_OF, *RECORDING, *COMMON)

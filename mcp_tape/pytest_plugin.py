@@ -1,4 +1,4 @@
-"""The pytest plugin: one marker, three fixtures, six options.
+"""The pytest plugin: one marker, three fixtures, seven options.
 
 Every pytest run loads this file, so it loads nothing; what it needs comes with the first tape.
 """
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 _MODES = ("none", "once", "new_episodes", "all", "rewrite")
 _LEVELS = ("ignore", "warn", "error")
-_INI = ("mcp_record", "mcp_block_live", "mcp_unplayed", "mcp_inexact", "mcp_tape_dir")
+_FORMATS = ("db", "jsonl")
+_INI = ("mcp_record", "mcp_block_live", "mcp_unplayed", "mcp_inexact", "mcp_tape_dir", "mcp_tape_format")
 _PRECEDENCE = "command line, nearest mark, farther marks, mcp_tape_config, ini, default"
 _MARK = (
     "mcp_tape(name=None, *, server=None, url=None, servers=None, mode=None, unplayed=None, inexact=None, dir=None, "
-    "**options): use a "
+    "format=None, **options): use a "
     "cassette; its name is made from the test's unless given. Options are those of mcp_tape.use_cassette."
 )
 
@@ -35,18 +36,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--mcp-inexact", choices=_LEVELS, help="What to do about answers that are not exact, where tests "
                     "allow them: ignore, normalize, match. Default: ignore.")  # fmt: skip
     group.addoption("--mcp-tape-dir", metavar="DIR", help="Where cassettes are. Default: cassettes/ beside each test.")
+    group.addoption("--mcp-format", "--mcp-tape-format", choices=_FORMATS, help="What cassettes are: SQLite (db), or "
+                    "text to be reviewed (jsonl). Default: db.")  # fmt: skip
     group.addoption("--mcp-orphans", action="store_true", default=None, help="List the cassettes that no test uses.")
     parser.addini("mcp_record", "as --mcp-record")
     parser.addini("mcp_block_live", "as --mcp-block-live", type="bool", default=None)
     parser.addini("mcp_unplayed", "as --mcp-unplayed")
     parser.addini("mcp_inexact", "as --mcp-inexact")
     parser.addini("mcp_tape_dir", "as --mcp-tape-dir; relative to the root directory")
+    parser.addini("mcp_tape_format", "as --mcp-format")
     parser.addini("mcp_orphans", "as --mcp-orphans", type="bool", default=None)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARK)
-    for name, choices in (("mcp_record", _MODES), ("mcp_unplayed", _LEVELS), ("mcp_inexact", _LEVELS)):
+    choices_of = {"mcp_record": _MODES, "mcp_unplayed": _LEVELS, "mcp_inexact": _LEVELS, "mcp_tape_format": _FORMATS}
+    for name, choices in choices_of.items():
         value = config.getini(name)
         if value and value not in choices:
             raise pytest.UsageError(f"{name} is {value!r} in the ini file; it may be one of {', '.join(choices)}")

@@ -87,6 +87,7 @@ SAMPLES: dict[str, tuple[list[str], Any] | tuple[list[str], Any, Any]] = {
     "strict": ([], True),
     "report": (["REPORT"], "REPORT"),
     "replay_prefix": ([], True),
+    "new_times": ([], True),
     "in_place_of": (["PATH"], "PATH"),
     "label": (["it's git"], "it's git"),
     "run": (["r1"], "r1"),
@@ -192,6 +193,7 @@ def test_the_keywords_are_those_of_use_cassette() -> None:
 def test_choices_are_those_of_the_types() -> None:
     assert options.MODES == get_args(modes.Mode) == pytest_plugin._MODES
     assert options.LEVELS == pytest_plugin._LEVELS
+    assert options.FORMATS == pytest_plugin._FORMATS
 
 
 def test_help_names_the_default_of_what_is_read_only_if_given() -> None:

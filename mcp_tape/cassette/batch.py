@@ -21,6 +21,14 @@ else:
     Row = tuple
 Entered = tuple[int, Frame, list[Entry]]  # with the session that it belongs to
 
+# Columns of the tables; of `facts` and `derived`, those beside the id.
+SESSION = (
+    "id started_at ended_at transport target protocol_version client_name client_version server_name server_version "
+    "exit_code recorder note extends run label incomplete key_version"
+).split()
+FACTS = "elapsed, sender, channel, kind, eol, redactions, head, text, data"
+DERIVED = "part, method, rpc_id, name, status, answers, exchange, cue, key"
+
 # By the length of a row: most rows need few values, and what need not be bound takes less time, NULL above all.
 _FRAMES = {
     4: f"""INSERT INTO facts (id, elapsed, sender, text, channel, eol, redactions)

@@ -14,8 +14,7 @@ from ..wire.channels import HTTP, STDIO, is_http
 from ..wire.frames import Frame, Message, Numbers
 from ..wire.ledger import Ledger
 from . import file as database
-from .batch import Batch
-from .schema import SESSION
+from .batch import SESSION, Batch
 from .writer import Writer
 
 _BATCH_FRAMES, _BATCH_BYTES = 1_000, 4 << 20

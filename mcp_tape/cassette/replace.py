@@ -16,10 +16,11 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 
 from ..errors import CassetteError, unchanged
-from . import file, schema
+from . import file, journals, schema
 from .text.names import is_database, is_text
 
 _ENDING = ".part"
+LOCK = "-lock"  # ends the name of the lock of a database that is recorded into for a text
 
 
 class Part:
@@ -36,7 +37,7 @@ class Part:
         target = to or self.path
         _expect_no_journal(target)
         if as_text or (as_text is None and is_text(target)):
-            self._become_text(target, keep_times)
+            self.become_text(keep_times=keep_times)
         try:
             with suppress(FileNotFoundError):
                 os.chmod(self.file, stat.S_IMODE(os.stat(self.path).st_mode))
@@ -47,13 +48,20 @@ class Part:
         with suppress(OSError):  # not every file system can
             _sync(os.path.dirname(target))  # the new name is kept, too, should the machine stop now
 
-    def _become_text(self, target: str, keep_times: bool) -> None:
+    def become_text(self, *, keep_times: bool = False) -> None:
+        """Make lines of a database. What was recorded into the old text and is not in it yet, is no longer to be."""
+        if not is_database(self.file):
+            return
         from .text import write  # which reads cassettes
 
-        text = os.path.join(os.path.dirname(self.file), os.path.basename(self.path))
-        if is_database(self.file):
-            write.write(self.file, text, target if keep_times else None)
-            self.file = text
+        text = os.path.join(os.path.dirname(self.file), f"text-{os.path.basename(self.path)}")
+        keep_times = keep_times and is_text(self.path) and schema.is_there(self.path)
+        write.write(self.file, text, self.path if keep_times else None)
+        self.file, left = text, self.path + schema.LEFT
+        held = lock(left + LOCK) if os.path.exists(left) else None
+        if held is not None:
+            remove(left)
+            unlock(left + LOCK, held)
 
     def hand_over(self) -> str:
         """Leave it to another process, which makes a `Part` of it again. To everybody else it is a leftover."""
@@ -191,6 +199,13 @@ def is_last(descriptor: int) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         os.close(descriptor)
         return False
+
+
+def remove(database: str) -> None:
+    """Remove a database, its journals first: alone, they would be applied to the next of its name."""
+    for name in (*(database + ending for ending in journals.ENDINGS), database):
+        with suppress(FileNotFoundError):
+            os.unlink(name)
 
 
 def unlock(path: str, descriptor: int) -> None:

@@ -23,12 +23,6 @@ _TRY = "A cassette is made by: mcp-tape record -o FILE -- CMD"
 
 # A row is named by one number: its session, and behind that its number in the session. So neither needs a column or an
 # index of its own, and all of a session stands together.
-SESSION = (
-    "id started_at ended_at transport target protocol_version client_name client_version server_name server_version "
-    "exit_code recorder note extends run label incomplete key_version"
-).split()
-FACTS = "elapsed, sender, channel, kind, eol, redactions, head, text, data"  # columns beside the id
-DERIVED = "part, method, rpc_id, name, status, answers, exchange, cue, key"
 BITS = 32
 MOST = (1 << BITS) - 1  # frames and messages of a session
 MOST_SESSIONS = (1 << 31) - 1

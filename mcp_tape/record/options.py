@@ -20,6 +20,7 @@ class Options(NamedTuple):
     extends: int | None = None  # the session that this one adds to
     extends_modern: int | None = None  # another, for clients of the modern era
     when_needed: bool = False  # no session before there is something to record
+    new_times: bool = False  # mode rewrite replaces what says the same, too
     redact: bool = True
     redact_keys: tuple[str, ...] = ()
     redact_paths: tuple[str, ...] = ()

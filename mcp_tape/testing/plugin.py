@@ -62,7 +62,7 @@ class Tapes:
         place = settings.place_of(None, self._config, want.directory)
         test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
         self._asking = lambda: test
-        tape = self._open(settings.named(place, name), place, want, test, is_shared=True)
+        tape = self._open(settings.named(place, want.name or "", want.format), place, want, test, is_shared=True)
         self._made.append(Use(tape, want.unplayed, want.inexact, is_shared=True, is_made=True))
         return tape
 

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from .. import api, modes, options
 from ..cassette import file, replace, schema
+from ..cassette.change.same import says_the_same
 from ..cassette.reader import Cassette, EmptyError
 from ..cassette.text import opening
+from ..cassette.text.names import is_text
 from ..errors import CassetteError, ServerError, TapeError, unchanged
 from ..redaction.diagnostics import hidden
 from ..values import name_of
@@ -257,6 +259,11 @@ class Recording(UsedCassette):
             return  # what is there says as much, or more
         for label in self._unrecorded(self._part):
             _record_nothing(self._part, self._run, label)
+        if self.mode == "rewrite" and not self._settings.given["new_times"]:
+            if says_the_same(self._part, self.path):
+                return  # the file stays as it is, byte for byte
+            if is_text(self.path):
+                self._place.become_text(keep_times=True)
         if self.put is not None:
             self.put(self._place, self.path)
         else:
@@ -290,7 +297,7 @@ def _recorder_options(settings: Settings) -> list[str]:
         return options.words_for(rows, settings.given | named)
     if settings.replay.rules or settings.replay.choosers:
         raise TapeError("in mode new_episodes another process plays: rules and faults must be texts, not functions")
-    return options.words_for((*rows, *options.REPLAYING, options.REPLAY_PREFIX), settings.given | named)
+    return options.words_for((*rows, *options.REPLAYING, *options.LIVE), settings.given | named)
 
 
 def _record_nothing(part: str, run: str, label: str | None) -> None:

@@ -11,20 +11,20 @@ from typing import Any, NamedTuple, NoReturn
 
 import pytest
 
-from ..options import LEVELS, MODES, USE
+from ..options import FORMATS, LEVELS, MODES, USE
 
 _LONGEST = 80  # characters of a file's name, before its ending
 _DIRECTORY = "cassettes"
-_DEFAULTS = {"mode": "none", "unplayed": "ignore", "inexact": "ignore", "block_live": False}
+_DEFAULTS = {"mode": "none", "unplayed": "ignore", "inexact": "ignore", "block_live": False, "format": "db"}
 _INI = {
     "mode": "mcp_record", "unplayed": "mcp_unplayed", "inexact": "mcp_inexact", "block_live": "mcp_block_live",
-    "dir": "mcp_tape_dir",
+    "dir": "mcp_tape_dir", "format": "mcp_tape_format",
 }  # fmt: skip
 # One of them is the live server, or what gives several.
 _LIVE = {"server": "command", "command": "command", "url": "url", "servers": "servers"}
 _OUTER = (pytest.Session, pytest.Directory, pytest.File)
 _REPETITION = "__pytest_repeat_step_number"
-_OURS = {"name", "dir", "unplayed", "inexact", "live"}  # not of use_cassette
+_OURS = {"name", "dir", "format", "unplayed", "inexact", "live"}  # not of use_cassette
 _KEYWORDS = {row.keyword for row in USE if row.keyword} | {"block_live"}  # of use_cassette
 
 
@@ -38,6 +38,7 @@ class Wanted(NamedTuple):
 
     name: str | None
     directory: Setting
+    format: str
     unplayed: str
     inexact: str
     options: dict[str, Any]
@@ -63,7 +64,8 @@ def in_words(config: pytest.Config) -> str:
     """Describe the settings of all tests, and their sources."""
     words = {"mode": "record", "block_live": "block live", "dir": "tapes in"}
     settings = {name: resolve(name, config, (), {}) for name in _INI}
-    shown = [(words.get(name, name), s) for name, s in settings.items() if s.value not in (None, False)]
+    said = {name: s for name, s in settings.items() if name != "format" or s.source != "default"}
+    shown = [(words.get(name, name), s) for name, s in said.items() if s.value not in (None, False)]
     return ", ".join(f"{word}{'' if s.value is True else f' {s.value}'} ({s.source})" for word, s in shown)
 
 
@@ -77,9 +79,9 @@ def wanted(config: pytest.Config, marks: Iterable[dict[str, Any]], configured: d
     options = {name: setting.value for name, setting in chosen.items() if name not in _OURS}
     options |= chosen["live"].value if "live" in chosen else {}
     given = {name: value for name, value in options.items() if value is not None}
-    name = chosen["name"].value
+    name, given_form = (None, None) if chosen["name"].value is None else _split(chosen["name"].value)
     levels = chosen["unplayed"].value, chosen["inexact"].value
-    return Wanted(None if name is None else _bare(name), chosen["dir"], *levels, given)
+    return Wanted(name, chosen["dir"], given_form or chosen["format"].value, *levels, given)
 
 
 def marks_of(item: pytest.Item) -> list[dict[str, Any]]:
@@ -90,7 +92,7 @@ def marks_of(item: pytest.Item) -> list[dict[str, Any]]:
 def name_of(item: pytest.Item) -> str | None:
     """The name that the marks of a test give to its cassette."""
     names = (mark.args[0] if mark.args else mark.kwargs.get("name") for mark in item.iter_markers("mcp_tape"))
-    return next((_bare(name) for name in names if name is not None), None)
+    return next((_split(name)[0] for name in names if name is not None), None)
 
 
 def place_of(item: pytest.Item | None, config: pytest.Config, directory: Setting) -> Path:
@@ -103,12 +105,13 @@ def place_of(item: pytest.Item | None, config: pytest.Config, directory: Setting
 
 def path_of(item: pytest.Item, place: Path, want: Wanted) -> Path:
     if want.name is not None:
-        return named(place, want.name)
+        return named(place, want.name, want.format)
     test, bracket, parameters = "::".join(_names(item)).partition("[")
     # In one directory for all, files of the same name must not meet.
     above = os.path.relpath(item.path.parent, item.config.rootpath) if want.directory.value else ""
     folders = [part for part in Path(above).parts if part != ".."]
-    return place.joinpath(*folders, item.path.stem, f"{safe_name(test.replace('::', '.') + bracket + parameters)}.db")
+    name = safe_name(test.replace("::", ".") + bracket + parameters)
+    return place.joinpath(*folders, item.path.stem, f"{name}.{want.format}")
 
 
 def id_of(item: pytest.Item) -> str:
@@ -130,12 +133,15 @@ def _name(item: pytest.Item) -> str:
     return re.sub(rf"(\[|-){step + 1}-\d+\]$", lambda found: "]" if found[1] == "-" else "", item.name)
 
 
-def named(place: Path, name: str) -> Path:
-    return Path(os.path.normpath(place / f"{_bare(name)}.db"))
+def named(place: Path, name: str, form: str) -> Path:
+    return Path(os.path.normpath(place / f"{name}.{form}"))
 
 
-def _bare(name: object) -> str:
-    return str(name).removesuffix(".db")
+def _split(name: object) -> tuple[str, str | None]:
+    """A name without the ending of a cassette, and the format that this means."""
+    text = str(name)
+    given = next((form for form in FORMATS if text.endswith(f".{form}")), None)
+    return text.removesuffix(f".{given}"), given
 
 
 def safe_name(text: str) -> str:
@@ -176,7 +182,7 @@ def _check(chosen: dict[str, Setting]) -> None:
         refuse(f"mcp_tape has no option {', '.join(unknown)}; it has {', '.join(sorted(known - {'live'}))}")
     if not isinstance(chosen["name"].value, str | os.PathLike | None):
         refuse(f"the name of a cassette is a text, not {chosen['name'].value!r}")
-    for name, choices in (("mode", MODES), ("unplayed", LEVELS), ("inexact", LEVELS)):
+    for name, choices in (("mode", MODES), ("unplayed", LEVELS), ("inexact", LEVELS), ("format", FORMATS)):
         value, source = chosen[name]
         if value not in choices:
             refuse(f"{name} is {value!r} ({source}); it may be one of {', '.join(choices)}")

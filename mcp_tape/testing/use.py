@@ -47,6 +47,7 @@ def use_cassette(
     faults: Sequence[str | Chooser] = (),
     seed: int = 0,
     replay_prefix: bool = False,
+    new_times: bool = False,
     note: str | None = None,
     redact: bool = True,
     redact_keys: Sequence[str] = (),

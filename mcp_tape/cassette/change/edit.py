@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ...errors import CassetteError, TapeError
 from ...wire.frames import Frame
-from .. import file, journals, replace, schema, writer
+from .. import batch, file, replace, schema, writer
 from ..functions import answer_of
 from ..reader import OF_SESSION, Cassette, Session
 from . import connect, derive
@@ -92,9 +92,7 @@ def proposed(new: Cassette) -> dict[int, str]:
 
 def withdraw(new: str) -> None:
     """Remove a proposal, if it is there."""
-    for ending in ("", *journals.ENDINGS):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(new + ending)
+    replace.remove(new)
 
 
 def _make(path: str, part: str, new: New, otherwise: str, digests: Digests | None = None) -> None:
@@ -165,7 +163,7 @@ def take_over(db: sqlite3.Connection, session: int, number: int) -> None:
     note = "UPDATE sessions SET note = coalesce((SELECT note FROM new.sessions WHERE id = ?), note) WHERE id = ?"
     db.execute(note, (number, session))
     shift = schema.row_id(session - number, 0)
-    for table, columns in ("facts", schema.FACTS), ("derived", schema.DERIVED):
+    for table, columns in ("facts", batch.FACTS), ("derived", batch.DERIVED):
         sql = f"INSERT INTO {table} (id, {columns}) SELECT id + ?, {columns} FROM new.{table} WHERE {OF_SESSION}"
         db.execute(sql, (shift, *schema.row_ids(number)))
 
@@ -178,13 +176,13 @@ def _amend(db: sqlite3.Connection, session: int, last: int) -> list[int]:
     """
     values = {"first": schema.row_id(session, 0), "last": schema.row_id(session, last)}
     place = "id BETWEEN :first AND :last AND id NOT IN "
-    new = f"SELECT {schema.FACTS} FROM new.facts n WHERE n.id = facts.id"
-    same = f"SELECT id FROM facts WHERE id BETWEEN :first AND :last AND ({schema.FACTS}) IS ({new})"
+    new = f"SELECT {batch.FACTS} FROM new.facts n WHERE n.id = facts.id"
+    same = f"SELECT id FROM facts WHERE id BETWEEN :first AND :last AND ({batch.FACTS}) IS ({new})"
     waiting = f"""SELECT DISTINCT q.seq FROM messages q {answer_of("q")}
         WHERE q.id BETWEEN :first AND :last AND q.frame NOT IN ({same})
         AND q.kind = 'request' AND q.status IS NULL AND a.id IS NULL"""
     found = [seq for (seq,) in db.execute(waiting, values)]
     db.execute(f"DELETE FROM derived WHERE id BETWEEN :first AND :last AND id - part NOT IN ({same})", values)
     db.execute(f"DELETE FROM facts WHERE {place} (SELECT id FROM new.facts)", values)
-    db.execute(f"UPDATE facts SET ({schema.FACTS}) = ({new}) WHERE {place} ({same})", values)
+    db.execute(f"UPDATE facts SET ({batch.FACTS}) = ({new}) WHERE {place} ({same})", values)
     return found

@@ -9,6 +9,7 @@ from typing import Any
 from ...wire import jsontext
 from .. import schema
 from ..reader import Cassette, Counts, Session
+from ..text.names import is_recorded_text, is_working
 
 
 def cassettes_in(directory: str) -> Iterator[str]:
@@ -28,7 +29,9 @@ def may_be_cassette(path: str) -> bool:
             head = file.read(100)
     except OSError:
         return path.endswith(".db")  # it may be one, as its name says
-    return head.startswith(b"SQLite format 3\0") and int.from_bytes(head[68:72], "big") == schema.APPLICATION_ID
+    if not head.startswith(schema.MAGIC):
+        return path.endswith(schema.TEXT) and is_recorded_text(path)
+    return int.from_bytes(head[68:72], "big") == schema.APPLICATION_ID and not is_working(path)
 
 
 def all_or_one(cassette: Cassette, number: int | None) -> list[int]:

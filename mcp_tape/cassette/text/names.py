@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 from ...errors import CassetteError
 from ..schema import LEFT, MAGIC, TEXT, first_bytes
+from .read import is_ours
+
+_HEAD = 1 << 16  # bytes: a line with a long text before its sender is not ours
 
 
 def is_text(path: str) -> bool:
@@ -14,6 +19,20 @@ def is_text(path: str) -> bool:
         return False
     is_named = path.endswith(TEXT)
     return (is_named or b'"sender"' in head) and not head.startswith(MAGIC) if head else is_named
+
+
+def is_recorded_text(path: str) -> bool:
+    """Return whether a file is a cassette that is text, and not just of that name."""
+    try:
+        with open(path, "rb") as file:
+            return is_ours(file.read(_HEAD))
+    except OSError:
+        return path.endswith(TEXT)  # it may be one, as its name says
+
+
+def is_working(path: str) -> bool:
+    """Return whether a file is what a recorder has beside a text, which is read with it."""
+    return path.endswith(TEXT + LEFT) and os.path.exists(path.removesuffix(LEFT))
 
 
 def is_database(path: str) -> bool:

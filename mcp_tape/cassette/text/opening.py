@@ -13,7 +13,7 @@ from importlib import import_module
 
 from ...errors import CassetteError, harmless
 from ...light import closing, sqlite3
-from .. import file, schema
+from .. import batch, file, schema
 from . import read as lines
 from .names import is_text
 
@@ -131,12 +131,12 @@ def _add(left: Cassette, path: str, builder: Builder) -> None:
     db = builder.connection
     found = list(new_sessions(left, looks(db)))
     file.attach_to_read(db, left.source, "left_beside")
-    columns = ", ".join(name for name in (*schema.SESSION, "pending") if name not in ("id", "extends"))
+    columns = ", ".join(name for name in (*batch.SESSION, "pending") if name not in ("id", "extends"))
     with file.at_once(db):
         for session, was in found:
             sql = f"INSERT INTO sessions (id, extends, {columns}) SELECT ?, ?, {columns} FROM left_beside.sessions"
             db.execute(f"{sql} WHERE id = ?", (session.id, session.extends, was))
-            for table, rest in ("facts", schema.FACTS), ("derived", schema.DERIVED):
+            for table, rest in ("facts", batch.FACTS), ("derived", batch.DERIVED):
                 sql = f"INSERT INTO {table} (id, {rest}) SELECT id + ?, {rest} FROM left_beside.{table}"
                 shift = schema.row_id(session.id - was, 0)
                 db.execute(f"{sql} WHERE id BETWEEN ? AND ?", (shift, *schema.row_ids(was)))

@@ -9,8 +9,9 @@ from ...light import NamedTuple
 from ...wire import jsontext
 from ...wire.channels import PIPES, STDERR, STDIO
 from ...wire.frames import Frame, facts, parse
+from ..batch import SESSION
 from ..file import storable
-from ..schema import MOST_SESSIONS, SESSION
+from ..schema import MOST_SESSIONS
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from io import BytesIO
 
 from ...errors import CassetteError
-from .. import journals, replace
+from .. import replace
+from ..change.derive import hidden_keys
 from ..reader import Cassette
 from . import opening, write
 from .names import written
@@ -35,15 +36,12 @@ class Working:
             try:
                 fold(self.path)
             finally:
-                replace.unlock(self.file + _LOCK, self._lock)
-
-
-_LOCK = "-lock"
+                replace.unlock(self.file + replace.LOCK, self._lock)
 
 
 def _locked(file: str, *, shared: bool = False) -> int | None:
     try:
-        return replace.lock(file + _LOCK, wait=shared, shared=shared)
+        return replace.lock(file + replace.LOCK, wait=shared, shared=shared)
     except OSError as error:
         raise CassetteError(f"cannot write {file}: {error.strerror}; choose another place") from None
 
@@ -59,7 +57,7 @@ def alone(path: str) -> Iterator[bool]:
         yield held is not None
     finally:
         if held is not None:
-            replace.unlock(file + _LOCK, held)
+            replace.unlock(file + replace.LOCK, held)
 
 
 def fold(path: str) -> None:
@@ -70,21 +68,15 @@ def fold(path: str) -> None:
     out = BytesIO()
     with Cassette(file) as left:
         for session, was in opening.new_sessions(left, opening.sessions(path)):
-            write.session(left, session, out, was)
+            out.write(write.header(session))
+            write.dump(left.frames(was), out, hidden_keys(left, was))
     if out.tell():
         with replace.beside(path) as part:
             with open(part.file, "wb") as text:
                 text.write(_ended(path))
                 text.write(out.getbuffer())
             part.put()
-    remove(file)
-
-
-def remove(file: str) -> None:
-    """Remove a database whose sessions are in the text, its journals first: alone, they are nobody's."""
-    for name in (*(file + ending for ending in journals.ENDINGS), file):
-        with suppress(FileNotFoundError):
-            os.unlink(name)
+    replace.remove(file)
 
 
 def _ended(path: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import Any, BinaryIO
 
 import orjson
@@ -14,20 +15,19 @@ from ..change.derive import Keys, hidden_keys
 from ..reader import Cassette, Session
 from .lines import json_line
 from .read import FORMAT, fingerprint
+from .times import Kept
 
 
 def write(path: str, text: str, before: str | None = None) -> None:
     """Make a text of a cassette, a new file. `before`: a text whose times are kept where the rest is the same."""
-    with Cassette(path) as cassette, open(text, "xb") as out:
-        for found in cassette.each_session():
-            session(cassette, found, out)
-
-
-def session(cassette: Cassette, facts: Session, out: BinaryIO, number: int | None = None) -> None:
-    """Write the lines of a session. `number`: under which it is on the cassette, if that is another."""
-    number = facts.id if number is None else number
-    out.write(header(facts))
-    dump(cassette.frames(number), out, hidden_keys(cassette, number))
+    with ExitStack() as stack:
+        cassette = stack.enter_context(Cassette(path))
+        kept = Kept(stack.enter_context(Cassette(before))) if before else None
+        out = stack.enter_context(open(text, "xb"))
+        for place, found in enumerate(cassette.each_session()):
+            facts, timed = kept.of(cassette, found, place) if kept else (found, iter)
+            out.write(header(facts))
+            dump(timed(cassette.frames(found.id)), out, hidden_keys(cassette, found.id))
 
 
 def dump(frames: Iterable[Frame], out: BinaryIO, keys: Keys | None = None) -> None:

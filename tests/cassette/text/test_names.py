@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.cassette import schema
+from mcp_tape.cassette import batch
 from mcp_tape.cassette.reader import Session
 from mcp_tape.cassette.text.names import is_text, written
 from tests.support.golden import GOLDEN
@@ -33,4 +33,4 @@ def test_a_database_is_one_whatever_its_name(tmp_path: Path) -> None:
 
 
 def test_the_schema_names_the_columns_of_a_session() -> None:
-    assert tuple(schema.SESSION) == Session._fields
+    assert tuple(batch.SESSION) == Session._fields

@@ -122,8 +122,8 @@ def test_new_episodes_extend_the_session_of_the_same_server(two: Path) -> None:
 
 def test_rewrite_leaves_what_other_servers_said(two: Path) -> None:
     before = sessions(two)[1]
-    use(two, "rewrite", "git")
-    use(two, "rewrite", "git")
+    use(two, "rewrite", "git", "--new-times")
+    use(two, "rewrite", "git", "--new-times")
     first, second = sorted(sessions(two), key=lambda session: session.label or "")
     assert (first.label, second.started_at) == ("git", before.started_at)
     assert first.started_at > before.started_at
