@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from ..cassette.text.names import is_named_cassette
+from ..cassette.text.read import is_ours
 from ..errors import CassetteError, pasted
 from .sources import git
-
-_ENDING = ".db"
 
 
 class Found(NamedTuple):
@@ -57,8 +57,10 @@ def _at(revision: str, path: str) -> Iterator[tuple[str, str]]:
         raise CassetteError(f"git cannot list {pasted(path)} at {revision}: {why}")
     for line in done.stdout.decode("utf-8", "surrogateescape").split("\0"):
         facts, _, name = line.partition("\t")
-        if name.endswith(_ENDING):
-            yield os.path.normpath(name), facts.split()[2]
+        if name.endswith((".db", ".jsonl")):
+            *_, blob = facts.split()
+            if name.endswith(".db") or is_ours(git("cat-file", "blob", blob).stdout):
+                yield os.path.normpath(name), blob
 
 
 def _here(path: str) -> Iterator[str]:
@@ -67,7 +69,8 @@ def _here(path: str) -> Iterator[str]:
         yield os.path.normpath(path)
     for place, directories, files in os.walk(path):
         directories[:] = sorted(name for name in directories if name[0] != "." and name != "node_modules")
-        yield from (os.path.normpath(os.path.join(place, name)) for name in sorted(files) if name.endswith(_ENDING))
+        found = (os.path.normpath(os.path.join(place, name)) for name in sorted(files))
+        yield from (name for name in found if is_named_cassette(name))
 
 
 def _hash(path: str) -> str:

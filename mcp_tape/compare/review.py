@@ -16,6 +16,7 @@ from .. import api
 from ..cassette.change import edit
 from ..cassette.reader import Cassette
 from ..errors import CassetteError, TapeError, pasted
+from ..options import FORMATS
 from . import project
 from .changes import SERVER, Change, Difference, Found
 from .judging import Comparison, Settings, ignore_line, parse_ignores
@@ -25,6 +26,7 @@ ENDING = ".new"
 Decision = Literal["accept", "reject", "ignore"]
 Decisions = Mapping[str, Decision]  # by fingerprint
 Outcome = Literal["replaced", "rejected", "pending"]
+_LEFT = tuple(f".{form}{ENDING}" for form in FORMATS)
 _LONGEST = 200  # characters of a reason
 _SKIPPED_DIRECTORIES = ("node_modules", "__pycache__")
 # What is found only where something breaks.
@@ -168,5 +170,5 @@ def _below() -> list[str]:
     found = []
     for place, directories, files in os.walk("."):
         directories[:] = [name for name in directories if name[0] != "." and name not in _SKIPPED_DIRECTORIES]
-        found += [os.path.join(place, file) for file in files if file.endswith(f".db{ENDING}")]
+        found += [os.path.join(place, file) for file in files if file.endswith(_LEFT)]
     return sorted(os.path.normpath(file).removesuffix(ENDING) for file in found)

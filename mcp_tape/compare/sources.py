@@ -55,7 +55,7 @@ def _within(text: str) -> Place:
     path, mark, which = text.rpartition("#")
     if mark and (which.isdigit() or which in ("latest", "all")):
         return Place(path, which)
-    return Place(path, label=which) if which and path.endswith(".db") else Place(text)
+    return Place(path, label=which) if which and path.endswith((".db", ".jsonl")) else Place(text)
 
 
 @contextmanager

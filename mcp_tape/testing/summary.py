@@ -125,16 +125,12 @@ class Summary:
         ]
 
     def _orphans(self, root: Path) -> list[str]:
-        found = {path for place in self.places for path in map(str, Path(place).rglob("*.*")) if _is_cassette(path)}
+        from ..cassette.text.names import is_named_cassette
+
+        files = (str(path) for place in self.places for path in Path(place).rglob("*.*"))
+        found = set(filter(is_named_cassette, files))
         orphans = sorted(found - self.used)
         return [*(os.path.relpath(path, root) for path in orphans), f"{len(orphans)} of {len(found)}"]
-
-
-def _is_cassette(path: str) -> bool:
-    """Return whether a file is a cassette, by its name; of a text, by what is in it, too."""
-    from ..cassette.text.names import is_recorded_text, is_working
-
-    return is_recorded_text(path) if path.endswith(".jsonl") else path.endswith(".db") and not is_working(path)
 
 
 def in_words(calls: list[Call]) -> str:

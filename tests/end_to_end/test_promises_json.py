@@ -40,6 +40,7 @@ CHANGING: dict[str, tuple[list[str], int]] = {
     "redact --dry-run": (["redact", "secret.db", "--dry-run"], 0),
     "redact": (["redact", "secret.db"], 0),
     "load": (["load", "demo.jsonl", "-o", "loaded.db"], 0),
+    "convert": (["convert", "demo.db", "converted.jsonl"], 0),
     "merge": (["merge", "demo.db", "time.db", "-o", "merged.db"], 0),
     "rm": (["rm", "merged.db", "--session", "1"], 0),
     "migrate": (["migrate", "demo.db"], 0),

@@ -121,6 +121,8 @@ COMMANDS: list[list[str]] = [
     ["verify", "old.db"],
     ["merge", "demo.db", "-o", "merged.db"],
     ["load", "notes.txt", "-o", "merged.db"],
+    ["convert", "demo.db", "merged.db"],
+    ["convert", "demo.db", "merged"],
     # The cassette cannot be read, or written.
     *[[command, "none.db"] for command in READERS],
     *[[command, "notes.txt"] for command in READERS],
@@ -139,6 +141,8 @@ COMMANDS: list[list[str]] = [
     ["edit", "none.db", "--editor", "true"],
     ["merge", "none.db", "-o", "more.db"],
     ["load", "none.jsonl", "-o", "more.db"],
+    ["convert", "none.db", "more.jsonl"],
+    ["convert", "notes.txt", "more.jsonl"],
     ["load", "notes.txt", "-o", "more.db"],
     ["diff", "none.db", "new.db"],
     ["diff", "old.db", "new.db#7"],

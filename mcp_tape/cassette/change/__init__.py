@@ -5,6 +5,8 @@ nor formats other than the cassette's own.
 
     connect   connections to what is to be changed: a copy, or where it is in use, the file in its place
     edit      sessions replaced by others, or by what came back from an editor
+    convert   a cassette in another form: SQLite or text
+    same      whether two recordings say the same
     merge     the sessions of several cassettes on one
     remove    sessions removed
     migrate   older schemas brought up to date

@@ -68,7 +68,7 @@ def replace_sessions(path: str, new: New, otherwise: str, digests: Digests | Non
     path = os.path.realpath(path)
     with replace.beside(path) as part:
         _make(path, part.file, new, otherwise, digests)
-        part.put()
+        part.put(keep_times=True)
 
 
 def propose(path: str, new: New, otherwise: str, to: str) -> None:

@@ -18,6 +18,7 @@ from ...errors import CassetteError, TapeError
 from .. import file as database
 from .. import journals, replace, schema
 from ..reader import Cassette, Session
+from ..text.names import is_text
 from ..writer import Writer
 from . import connect
 from .edit import attached, digest, take_over
@@ -114,12 +115,13 @@ def _check_place(paths: Sequence[str], output: str, overwrite: bool) -> None:
         raise MergeError(f"{output} is one of the cassettes to merge; write to a new file, with -o OTHER.db")
     if there is not None and not overwrite:
         raise MergeError(f"{output} is there already, and stays as it is; choose another name, or add --force")
-    try:
-        version = schema.version_of(output)
-    except CassetteError:
-        raise MergeError(f"{output} is no cassette, and stays as it is; choose another name") from None
-    if version is not None:
-        schema.check_version(output, version)
+    if not is_text(output):
+        try:
+            version = schema.version_of(output)
+        except CassetteError:
+            raise MergeError(f"{output} is no cassette, and stays as it is; choose another name") from None
+        if version is not None:
+            schema.check_version(output, version)
     journals.check(output)
     database.tidy(output)
     if there is not None and os.path.getsize(output) and database.header_says_wal(output):

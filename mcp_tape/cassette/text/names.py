@@ -35,6 +35,11 @@ def is_working(path: str) -> bool:
     return path.endswith(TEXT + LEFT) and os.path.exists(path.removesuffix(LEFT))
 
 
+def is_named_cassette(path: str) -> bool:
+    """Return whether a file is a cassette by its name; of a text, by what is in it, too."""
+    return is_recorded_text(path) if path.endswith(TEXT) else path.endswith(".db") and not is_working(path)
+
+
 def is_database(path: str) -> bool:
     return first_bytes(path).startswith(MAGIC)
 

@@ -17,6 +17,7 @@ from ...cassette.query.filters import Filter
 from ...cassette.query.sessions import may_be_cassette
 from ...cassette.reader import Cassette, Session
 from ...cassette.text import write
+from ...cassette.text.names import is_database
 from ...errors import CassetteError
 from ...formats import raw
 from ...start.outcome import say
@@ -117,7 +118,7 @@ def _opened(output: str | None) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.flush()
         return
-    if os.path.isfile(output) and may_be_cassette(output):
+    if os.path.isfile(output) and is_database(output) and may_be_cassette(output):
         raise CassetteError(f"{output} is a cassette, and stays one; name another file with -o")
     try:
         if os.path.exists(output) and not os.path.isfile(output):  # a pipe or a terminal

@@ -12,7 +12,7 @@ from itertools import islice
 import click
 
 from ... import __version__
-from ...cassette import build, replace, schema
+from ...cassette import build, replace
 from ...cassette.text import opening, read
 from ...errors import CassetteError, count
 from ...start.outcome import say
@@ -45,7 +45,7 @@ def command(file: str, output: str, force: bool, as_json: bool) -> None:
     Claude Desktop and VS Code. Secrets in them are hidden, and what they have lost is kept with each session. Every
     command that reads a cassette reads these files, too.
     """
-    schema.check_header(output)  # --force replaces cassettes, and nothing else
+    opening.expect_cassette(output)  # --force replaces cassettes, and nothing else
     if os.path.lexists(output) and not force:
         raise CassetteError(f"{output} is there already; add --force to replace it, or name another file with -o")
     if not os.path.isdir(os.path.dirname(output) or "."):

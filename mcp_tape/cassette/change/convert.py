@@ -1,0 +1,56 @@
+"""A cassette in another form: SQLite or text, made of whatever can be read."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import NamedTuple
+
+from ...errors import CassetteError, TapeError
+from .. import file, replace, schema
+from ..reader import Cassette
+from ..text import opening
+from . import connect
+
+
+class ConvertError(TapeError):
+    """The output would replace something that is to be kept."""
+
+    exit_code = 2
+
+
+class Converted(NamedTuple):
+    """The numbers of what was converted, and what the form that was read has no place for."""
+
+    sessions: int
+    frames: int
+    lost: tuple[str, ...]
+
+
+def convert(path: str, output: str, *, as_text: bool, overwrite: bool = False) -> Converted:
+    """Make a cassette of another, whole or not at all."""
+    expect_room(output, overwrite)
+    try:
+        with replace.beside(output) as part:
+            with Cassette(path) as cassette, closing(file.connect(part.file)) as copy:
+                numbers = [session.id for session in cassette.each_session()]
+                frames = sum(cassette.counts(number)["frames"] for number in numbers)
+                cassette.connection.backup(copy)
+                made = Converted(len(numbers), frames, cassette.lost)
+            with connect.private(part.file):
+                pass  # written anew: a copy has the journal mode of a cassette in use
+            part.put(as_text=as_text)
+    except (sqlite3.Error, OSError) as error:
+        raise CassetteError(f"{output} was not made: {getattr(error, 'strerror', None) or error}") from None
+    return made
+
+
+def expect_room(output: str, overwrite: bool) -> None:
+    """Refuse an output that is there, unless it is a cassette that may be replaced."""
+    there = file.identity(output) is not None
+    if there and not overwrite:
+        raise ConvertError(f"{output} is there already, and stays as it is; choose another name, or add --force")
+    try:
+        opening.expect_cassette(output)
+    except schema.NoDatabaseError:
+        raise ConvertError(f"{output} is no cassette, and stays as it is; choose another name") from None

@@ -1,0 +1,57 @@
+"""mcp-tape convert"""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from ...cassette.change.convert import ConvertError, convert
+from ...cassette.query import filters
+from ...errors import count
+from ...options import FORMATS
+from ...start.outcome import say
+from ...transports.signals import tidied_up
+from ..click_options import files
+from ..output import echo_json
+from .export import command as export
+
+_ONE_WAY = ("md", "html")  # for people: written, and not read
+
+
+@click.command(
+    "convert",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape convert tape.db tape.jsonl\n"
+    "  mcp-tape convert tape.jsonl tape.db --force\n"
+    "  mcp-tape convert recording.log tape --to jsonl",
+)
+@click.argument("file", metavar="FILE", shell_complete=files)
+@click.argument("output", metavar="OUTPUT", shell_complete=files)
+@click.option("--to", "form", type=click.Choice([*FORMATS, *_ONE_WAY]), help="The form of the output. Default: what "
+              "its name ends in.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Replace the output if it is there.")
+@click.option("--json", "as_json", is_flag=True, help="Say what was made as a JSON object.")
+@click.pass_context
+def command(ctx: click.Context, file: str, output: str, form: str | None, force: bool, as_json: bool) -> None:
+    """Make a cassette of another form: SQLite (.db), or text that can be reviewed (.jsonl).
+
+    FILE is whatever mcp-tape reads. All sessions go over, byte for byte, and come back as they were. FILE stays
+    as it is. md and html are for people: see mcp-tape export.
+    """
+    form = form or os.path.splitext(output)[1].removeprefix(".")
+    if form not in (*FORMATS, *_ONE_WAY):
+        raise click.UsageError(f"what is {output} to be? Let its name end in .db or .jsonl, or add --to")
+    ctx.with_resource(tidied_up())
+    if form in _ONE_WAY:
+        if os.path.lexists(output) and not force:
+            raise ConvertError(f"{output} is there already, and stays as it is; choose another name, or add --force")
+        ctx.invoke(export, file=file, session="all", form=form, side=None, output=output, kept=filters.parse(""))
+        return
+    made = convert(file, output, as_text=form == "jsonl", overwrite=force)
+    for what in made.lost:
+        say(f"{file} does not say: {what}")
+    if as_json:
+        echo_json({"file": output, "format": form, "sessions": made.sessions, "frames": made.frames})
+    else:
+        say(f"{output}: {count(made.sessions, 'session')}, {count(made.frames, 'frame')}")
