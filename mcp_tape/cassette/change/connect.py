@@ -130,7 +130,7 @@ def private(path: str) -> Iterator[sqlite3.Connection]:
 @contextmanager
 def _of_text(path: str) -> Iterator[sqlite3.Connection]:
     """Connect to a database made of a text. When all went well, what is left in it is the text."""
-    if not file.may_write(path):
+    if os.path.exists(path) and not file.may_write(path):
         raise CassetteError(f"{path} cannot be changed: it, or its directory, may not be written")
     try:
         with working.alone(path) as is_alone, beside(path) as part:
