@@ -30,35 +30,53 @@ if TYPE_CHECKING:
     Load = Callable[[str, Builder, dict[str, Any], CassetteError], Sequence[str]]
     Open = Callable[[str], Cassette]
     Looks = dict[int, tuple[Any, ...]]
+    Found = tuple[sqlite3.Connection, tuple[str, ...]]
 
 FOREIGN = "mcp_tape.record.foreign"  # the module whose `load` reads all other kinds of files
 LOST: dict[str, tuple[str, ...]] = {}  # by file that was read, for whoever reports it
+_TRIES = 20
 _HEAD = 1 << 16  # bytes, by which a kind is recognized
 _LOOK = ("started_at", "transport", "target", "label", "run")
 _said: set[str] = set()  # by this process
 
 
-def read(
-    path: str, label: str | None, open_left: Open, otherwise: CassetteError
-) -> tuple[sqlite3.Connection, tuple[str, ...]]:
+def read(path: str, label: str | None, open_left: Open, otherwise: CassetteError) -> Found:
     """Read a file into memory; the connection, and what was lost.
 
     `open_left` opens what was recorded and is not in the text yet; `otherwise` is the error of a file of no kind.
     """
+    for _ in range(_TRIES):
+        left = path + schema.LEFT if is_text(path) and os.path.exists(path + schema.LEFT) else None
+        try:
+            found = _read(path, left, open_left, otherwise)
+        except CassetteError:
+            if left is None or os.path.exists(left):
+                raise
+            continue
+        if left is None or os.path.exists(left):
+            break
+        found[0].close()  # the last recorder made lines of it meanwhile: the text says more than was read
+    else:
+        raise CassetteError(f"{path} is recorded all the time, and cannot be read meanwhile; try again")
+    if label is not None:
+        found[0].execute(schema.sessions_of(label))
+    return found
+
+
+def _read(path: str, left: str | None, open_left: Open, otherwise: CassetteError) -> Found:
     from ..build import Builder
 
     builder = Builder(None)
     try:
         lost = tuple(load(path, builder, otherwise))
-        if os.path.exists(path + schema.LEFT) and is_text(path):
-            with open_left(path + schema.LEFT) as left:
-                _add(left, path, builder)
+        if left is not None and os.path.getsize(left):  # else its recorder has just begun
+            with open_left(left) as tape:
+                _add(tape, path, builder)
     except sqlite3.Error as error:
         raise CassetteError(f"cannot read {path}: {error}") from None
-    db = builder.connection
-    if label is not None:
-        db.execute(schema.sessions_of(label))
-    return db, lost
+    except FileNotFoundError:
+        raise CassetteError(f"{left} is no longer there") from None
+    return builder.connection, lost
 
 
 def copied(db: sqlite3.Connection) -> TemporaryDirectory[str]:

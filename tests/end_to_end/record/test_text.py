@@ -171,7 +171,7 @@ def test_another_text_in_its_place_keeps_its_numbers(tmp_path: Path) -> None:
     tape = tmp_path / "tape.jsonl"
     killed(tape)
     tape.write_bytes(b'{"kind":"session","session":1,"started_at":"2020-01-01T00:00:00Z"}\n')
-    assert [(s.id, s.started_at[:4]) for s in sessions(tape)][0] == (1, "2020")
+    assert sessions(tape)[0].started_at.startswith("2020")
     assert [session.id for session in sessions(tape)] == [1, 2]
 
 
