@@ -11,8 +11,8 @@ import os
 import sys
 from importlib import import_module
 
-from ...errors import CassetteError, harmless
-from ...light import closing, sqlite3
+from ...errors import CassetteError, harmless, pasted
+from ...light import closing, sqlite3, suppress
 from .. import batch, file, schema
 from . import read as lines
 from .names import is_text
@@ -95,10 +95,12 @@ def load(path: str, builder: Builder, otherwise: CassetteError) -> Sequence[str]
     try:
         with open(path, "rb") as data:
             head = data.read(_HEAD)
-            if lines.is_ours(head) or (head and path.endswith(schema.TEXT)):
+            is_named = path.endswith(schema.TEXT)
+            if is_named and not head.strip():
+                return ()  # nothing is in the text yet
+            if lines.is_ours(head) or (is_named and not is_foreign(path)):  # the reader says what is wrong with it
                 data.seek(0)
                 lines.load(data, path, builder, defaults(path))
-            if lines.is_ours(head) or path.endswith(schema.TEXT):
                 return ()
     except FileNotFoundError:
         return ()  # nothing is in the text yet
@@ -109,6 +111,11 @@ def load(path: str, builder: Builder, otherwise: CassetteError) -> Sequence[str]
     LOST[path] = tuple(lost)
     builder.end()
     return lost
+
+
+def is_foreign(path: str) -> bool:
+    """Return whether a file is a recording of another tool, which is only read."""
+    return bool(import_module(FOREIGN).knows(path))
 
 
 def defaults(path: str) -> dict[str, Any]:
@@ -126,7 +133,17 @@ def expect_cassette(path: str) -> None:
     except schema.NoDatabaseError as error:
         if not is_text(path):
             raise
+        expect_ours(path)
         sessions(path, error)
+
+
+def expect_ours(path: str) -> None:
+    """Refuse to write into a recording of another tool, whatever its name."""
+    with suppress(FileNotFoundError), open(path, "rb") as data:
+        head = data.read(_HEAD)
+        if head.strip() and not lines.is_ours(head) and is_foreign(path):
+            hint = f"make a cassette of it: mcp-tape convert {pasted(path)} OTHER.jsonl"
+            raise CassetteError(f"{path} is a recording of another tool, which is only read; {hint}")
 
 
 def sessions(path: str, otherwise: CassetteError | None = None) -> Looks:

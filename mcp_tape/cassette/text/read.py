@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1  # of the lines; a reader refuses what is newer
 _LARGEST = 1 << 63
+_CONFLICT = (b"<<<<<<<", b"=======", b">>>>>>>", b"|||||||")  # https://git-scm.com/docs/git-merge
 _BOM = b"\xef\xbb\xbf"
 _NUMBERS = ("exit_code", "extends")
 _NEEDED = ("started_at", "transport", "target", "recorder")
@@ -95,6 +96,12 @@ def _object(line: bytes) -> dict[str, Any]:
     except RecursionError:
         raise _WrongError("it is nested too deep; a line has its text in a string") from None
     except ValueError as error:
+        if line.startswith(_CONFLICT):
+            raise _WrongError("git has left a conflict here; keep one side, and remove the lines with marks") from None
+        if not line.endswith(b"\n") and line.startswith(b"{"):
+            raise _WrongError(
+                "it was cut off here; take the file from where it is whole, or remove this line"
+            ) from None
         column = getattr(error, "colno", None)
         where = f" (column {column}: {getattr(error, 'msg', error)})" if column else ""
         raise _WrongError(

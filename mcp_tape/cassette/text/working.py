@@ -49,6 +49,7 @@ def _locked(file: str, *, shared: bool = False) -> int | None:
 @contextmanager
 def alone(path: str) -> Iterator[bool]:
     """Keep recorders away from a text while it is changed; False where somebody records into it."""
+    opening.expect_ours(path)
     file = written(path)
     held = _locked(file)
     try:
