@@ -133,7 +133,7 @@ def start_recorder(path: str, options: Options, warn: Callable[[str], None]) -> 
 
         backlog = Backlog(reader)
         backlog.rest(HEAD_START)
-        from .record.writer import run  # in the writer's process, so that the relay need not wait for it
+        from .record.process import run  # in the writer's process, so that the relay need not wait for it
 
         run(backlog, status, path, options, started)
 

@@ -119,8 +119,9 @@ FOR = Option(
 )  # fmt: skip
 WAS = Option("was", "--was", "What an entry of a client was, for mcp-tape unwrap.", "TEXT", hidden=True)
 ROTATION = (
-    Option("rotate", "--rotate", "Begin another cassette (FILE-2.db, FILE-3.db …) with the next session once this one "
-           "has so many bytes. With --for, the default is 50M.", "SIZE", parse="values:parse_size"),
+    Option("rotate", "--rotate", "Go on in another cassette (FILE-2.db, FILE-3.db …) once this one has so many bytes: "
+           "at a moment when no exchange is open, if there is one before it has three times as many. With --for, the "
+           "default is 50M.", "SIZE", parse="values:parse_size"),
     Option("keep", "--keep", "With --rotate, keep so many cassettes and remove the oldest. With --for, the default is "
            "20.", "N", parse="values:parse_count"),
 )  # fmt: skip

@@ -150,6 +150,12 @@ class Writer:
         (seq,) = self._db.execute("SELECT pending FROM sessions WHERE id = ?", (session,)).fetchone()
         return schema.row_ids(session)[1] if seq is None else schema.row_id(session, seq)
 
+    @property
+    def size(self) -> int:
+        """Bytes of the cassette, with what is still in its journal."""
+        pages, each = (self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+        return int(pages * each)
+
     def finish(self, session: int, facts: dict[str, Any]) -> None:
         with self._transaction() as db:
             self._expect({session})

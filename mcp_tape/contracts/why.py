@@ -13,7 +13,7 @@ from ..cassette.query.rows import Row, facts, plain, session_rows
 from ..cassette.reader import Cassette, Session
 from ..errors import count
 from ..wire import frames, jsontext, protocol
-from ..wire.channels import STDERR, STDIO
+from ..wire.channels import CONTINUED, STDERR, STDIO, TAPE
 
 SLOW = 5_000_000  # microseconds until the first answer; clients begin to give up at ten seconds
 RULES = {
@@ -93,6 +93,8 @@ class _Story:
             self._exit = row, code if isinstance(code, int) else None
         elif event == "close" and row.channel == STDIO and row.sender == "client":
             self._left = row
+        elif event == CONTINUED and row.channel == TAPE:
+            self._unanswered = []  # each is on the next cassette, too, and may be answered there
         elif event == "failed":
             self._add("unreachable", row, f"the server could not be reached: {facts.get('why')}")
 

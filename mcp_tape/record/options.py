@@ -10,6 +10,8 @@ TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from typing import Any
 
+    from .rotation import Row
+
 
 class Options(NamedTuple):
     target: dict[str, Any]
@@ -28,4 +30,5 @@ class Options(NamedTuple):
     redact_with: tuple[str, ...] = ()  # functions, as module:function
     max_decoded: int = MAX_DECODED  # bytes that a compressed body may have when it is not compressed
     headers: tuple[tuple[str, str], ...] = ()  # that we send ourselves: what they say is a secret
+    row: Row | None = None  # of cassettes, in the next of which it goes on when one is full
     known: tuple[tuple[str, str], ...] = ()  # variables that are not in our environment, to be hidden as ours are

@@ -33,12 +33,13 @@ _MUCH_TOO_LONG = 600.0  # seconds, when all is said and it only has to finish
 
 class Summary:
     def __init__(self) -> None:
-        self.sessions: list[int] = []
+        self.sessions: list[int] = []  # of the last cassette
         self.frames = 0
         self.exchanges = 0
         self.still_open = 0
         self.redactions = 0
         self.incomplete: str | None = None
+        self.cassettes: list[str] = []  # besides the first
 
 
 class Recorder:
@@ -152,6 +153,9 @@ class Recorder:
                 word, _, rest = line.rstrip("\n").partition(" ")
                 if word == "session":
                     self._summary.sessions.append(int(rest))
+                elif word == "cassette":
+                    self._path, self._summary.sessions = rest, []
+                    self._summary.cassettes.append(rest)
                 elif word == "warning":
                     self._warn(rest)
                 elif word == "failed":

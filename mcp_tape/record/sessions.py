@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from ..wire import frames, protocol
-from ..wire.channels import HTTP, SSE
+from ..wire.channels import HTTP, SSE, is_post
 from ..wire.frames import Side
 from ..wire.framing import Events, is_event_stream
 from .tape import Tape
@@ -80,6 +80,10 @@ class Sessions:
             waiting.opens = any(message.method == protocol.INITIALIZE for message in sent)
             if not waiting.opens:
                 self._settle(channel, self._of_run(waiting))
+
+    def has_posts(self) -> bool:
+        """Return whether a request is under way that was posted, whether or not it begins an exchange."""
+        return any(map(is_post, self._tapes))
 
     def end_all(self, at: int) -> None:
         for channel, waiting in list(self._waiting.items()):

@@ -5,7 +5,7 @@ Does no I/O and reads no clock. Frames go into a sink; where they are kept is no
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import orjson
 
@@ -54,6 +54,38 @@ class Tape:
         self.frames = 0
         self.redactions = 0
         self.incomplete: str | None = None
+        self._repeated = 0  # the last number of what another session had before
+
+    def begin_again(self, at: int, repeated: Iterable[Frame]) -> list[tuple[Frame, list[Entry]]]:
+        """Go on as another session, which begins with frames of the one before; return those, with their entries.
+
+        Streams go on where they are, also in the middle of a line.
+        """
+        self.ledger, self._numbers = Ledger(), frames.Numbers()
+        self._zero, self._last, self.incomplete = at, 0, None
+        self.frames = self.redactions = 0
+        made = []
+        for old in repeated:
+            messages = frames.parse(old.text)[1] if old.kind in ("message", "batch") else []
+            frame = old._replace(seq=self._numbers.take(old.sender, old.channel, len(messages)), at=0)
+            made.append((frame, self.ledger.enter(frame, messages, frame.text)))
+        self._repeated, self.ledger.exchanges = self.last, 0
+        return made
+
+    @property
+    def last(self) -> int:
+        """The last number that was given to a message."""
+        return self._numbers.next - 1
+
+    def is_quiet(self, mark: int = 0) -> bool:
+        """Return whether no exchange is open, but for those from before this session, or up to a number in it."""
+        mark = max(mark, self._repeated)
+        return not self.ledger.still_open or all(listens or number <= mark for number, listens in self.ledger.waiting())
+
+    @property
+    def channels(self) -> set[str]:
+        """Channels on which more may come."""
+        return {channel for _, channel in self._framings}
 
     def feed(self, side: Side, channel: str, data: bytes, at: int) -> None:
         """Take bytes that one side sent, in whatever pieces they came."""

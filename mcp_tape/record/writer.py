@@ -22,7 +22,6 @@ from ..cassette.schema import is_old
 from ..cassette.text.names import is_text
 from ..cassette.writer import RemovedError, Writer
 from ..errors import CassetteError
-from ..light import NamedTuple
 from ..redaction.diagnostics import Rules, redactor
 from ..redaction.redactor import Redactor
 from ..wire.channels import STDIO
@@ -34,7 +33,7 @@ from .tape import Tape
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     from ..cassette.text.working import Working
     from .sessions import Sessions
@@ -50,17 +49,17 @@ _TRIES = 12
 _GARBAGE = 50_000  # objects between two looks for cycles in the memory, which has many objects and few cycles
 
 
-def run(backlog: Backlog, status: int, path: str, options: Options, started: float) -> None:
-    """Record all that comes, in a process that does nothing else."""
-    gc.set_threshold(_GARBAGE)
-    Recording(backlog, status, path, options, started).run()
+class Session:
+    """A session of this recording: its facts, its tape, and its number on the cassette, if it is there."""
 
-
-class _Session(NamedTuple):
-    """A session of this recording, and its number on the cassette; None if it cannot be written."""
-
-    number: int | None
     tape: Tape
+
+    def __init__(self, facts: dict[str, Any]) -> None:
+        self.facts = facts
+        self.number: int | None = None
+        self.mark = 0  # what was its last number when the cassette was found to be full
+        # The first frames of a part, until something follows them: over HTTP many a session never goes on.
+        self.held: list[tuple[Frame, list[Entry]]] | None = None
 
 
 class Recording:
@@ -80,11 +79,14 @@ class Recording:
         self._kept: Counts = (0, 0, 0, 0)  # what the cassette holds, where not all of it got there
         self._writer: Writer | None = None
         self._working: Working | None = None  # where the cassette is text
-        self._sessions: list[_Session] = []
+        self._sessions: list[Session] = []
         self._facts: dict[int, dict[str, str]] = {}
-        self._removed: set[int] = set()  # by somebody else, meanwhile
+        self._earlier: Counts = (0, 0, 0, 0)  # of the cassettes before this one
+        self._limit = 0  # bytes, from which on it may go on in another cassette; see parts.py
 
     def run(self) -> None:
+        """Record all that comes, in a process that does nothing else."""
+        gc.set_threshold(_GARBAGE)
         chunks = self._backlog.take() if self._options.when_needed else []
         if self._options.when_needed and not chunks:
             self._say("done 0 0 0 0 ")
@@ -111,21 +113,24 @@ class Recording:
                 from ..cassette.text.working import Working
 
                 self._working = working = Working(self._path)
-                self._writer = _patiently(lambda: Writer(working.file, working.known), self._wait)
+                self._writer = patiently(lambda: Writer(working.file, working.known), self._wait)
             else:
-                self._writer = _patiently(self._connect, self._wait)
+                self._writer = self._opened(self._path)
         except (Error, CassetteError) as error:
             self._fail(f"cannot write {self._path}: {error}")
             return
         if self._writer.warning:
             self._say(f"warning {self._writer.warning}")
 
-    def _connect(self) -> Writer:
-        if is_old(self._path):
-            from ..cassette.change.connect import bring_up_to_date  # once in the life of a cassette
+    def _opened(self, path: str) -> Writer:
+        def opened() -> Writer:
+            if is_old(path):
+                from ..cassette.change.connect import bring_up_to_date  # once in the life of a cassette
 
-            bring_up_to_date(self._path)
-        return Writer(self._path)
+                bring_up_to_date(path)
+            return Writer(path)
+
+        return patiently(opened, self._wait)
 
     def _wait(self, times: int) -> None:
         """Somebody else holds the cassette."""
@@ -136,9 +141,9 @@ class Recording:
 
     def _begin(self, at: int, transport: str, legacy: bool) -> Tape:
         """Begin a session and return its tape. One without a session id is of the modern era, or might as well be."""
-        options, redactor, writer, number = self._options, self._redactor, self._writer, None
+        options, redactor = self._options, self._redactor
         facts = {
-            "started_at": _timestamp(self._started + at / 1e6),
+            "started_at": timestamp(self._started + at / 1e6),
             "transport": transport,
             "target": redactor.target(options.target) if redactor else options.target,
             "recorder": f"mcp-tape {__version__}",
@@ -147,16 +152,22 @@ class Recording:
             "label": options.label,
             "extends": options.extends if legacy else options.extends_modern or options.extends,
         }
+        session = Session(facts)
+        sinks = partial(self._collect, session), partial(self._collect_usual, session)
+        session.tape = Tape(sinks[0], redactor, at, options.max_decoded, sinks[1])
+        self._number(session)
+        self._sessions.append(session)
+        return session.tape
+
+    def _number(self, session: Session) -> None:
+        """Begin a session on the cassette, if that can be written."""
+        writer, facts = self._writer, session.facts
         if writer is not None and not self._failed:
             try:
-                number = _patiently(lambda: writer.begin(facts), self._wait)
-                self._say(f"session {number}")
+                session.number = patiently(lambda: writer.begin(facts), self._wait)
+                self._say(f"session {session.number}")
             except Error as error:
                 self._fail(self._why(error))
-        sinks = partial(self._collect, number), partial(self._collect_usual, number)
-        tape = Tape(sinks[0], redactor, at, options.max_decoded, sinks[1])
-        self._sessions.append(_Session(number, tape))
-        return tape
 
     def _play(self, tape: Tape | Sessions, data: bytes) -> bytes:
         """Feed whole records to the tape; return the start of one that is not whole yet."""
@@ -168,6 +179,8 @@ class Recording:
                 break
             channel = data[body - name : body].decode()
             payload = data[body : body + size]
+            if self._limit and size and channel and not (what & CONTROL and channel == STDIO):  # it goes on
+                self._turn(tape)
             self._at = nanoseconds // 1000
             side: Side = "server" if what & SERVER else "client"
             if what & CONTROL:
@@ -182,6 +195,9 @@ class Recording:
                 self._store(more=True)
         return data[at:]
 
+    def _turn(self, tape: Tape | Sessions) -> None:
+        """Go on in another cassette, if this one is full."""
+
     def _control(self, tape: Tape | Sessions, side: Side, channel: str, payload: bytes) -> None:
         facts = orjson.loads(payload)
         self._exit_code = facts.get("code", self._exit_code)
@@ -190,13 +206,17 @@ class Recording:
         else:
             tape.control(side, channel, facts, self._at)
 
-    def _collect(self, session: int | None, frame: Frame, entries: list[Entry]) -> None:
-        if session is not None and session not in self._removed:
-            self._batch.add(session, frame, entries)
+    def _collect(self, session: Session, frame: Frame, entries: list[Entry]) -> None:
+        if session.held is not None:
+            self._resume(session)
+        if session.number is not None:
+            self._batch.add(session.number, frame, entries)
 
-    def _collect_usual(self, session: int | None, lines: UsualLines) -> None:
-        if session is not None and session not in self._removed:
-            self._batch.add_usual(session, lines)
+    def _collect_usual(self, session: Session, lines: UsualLines) -> None:
+        if session.held is not None:
+            self._resume(session)
+        if session.number is not None:
+            self._batch.add_usual(session.number, lines)
 
     def _store(self, more: bool = False) -> None:
         """Store what was collected. While `more` waits, frames go first: their messages follow when nothing waits."""
@@ -221,7 +241,7 @@ class Recording:
 
     def _append(self, writer: Writer, batch: Batch, facts: dict[int, dict[str, str]], later: bool) -> None:
         try:
-            _patiently(lambda: writer.append(batch, facts, later), self._wait)
+            patiently(lambda: writer.append(batch, facts, later), self._wait)
         except RemovedError as removed:
             self._leave(removed)
             rest = batch.without(removed.session)
@@ -235,23 +255,32 @@ class Recording:
 
     def _catch_up(self, writer: Writer) -> None:
         try:
-            _patiently(writer.catch_up, self._wait)
+            patiently(writer.catch_up, self._wait)
         except RemovedError as removed:
             self._leave(removed)
 
     def _leave(self, removed: RemovedError) -> None:
         """The others go on, where there may be others."""
-        self._sessions = [session for session in self._sessions if session.number != removed.session]
-        self._removed.add(removed.session)
+        for session in [session for session in self._sessions if session.number == removed.session]:
+            session.number = None
+            self._sessions.remove(session)
         if self._options.transport == STDIO:
             self._fail(f"cannot write {self._path}: {removed}")
         else:
             self._say(f"warning {removed}: it is no longer recorded")
 
+    def _resume(self, session: Session) -> None:
+        """Begin the next part of a session."""
+        held, session.held = session.held, None
+        self._number(session)
+        for frame, entries in held or ():
+            self._collect(session, frame, entries)
+
     def _finish(self) -> None:
         writer, why = self._writer, self._failed or (None if self._is_in_place() else self._why())
+        otherwise = KILLED if self._exit_code is None and not self._stopped else None
         for session in list(self._sessions):
-            why = self._close(session, why) or why
+            why = self._close(session, why, otherwise) or why
         if writer is not None:
             writer.close()
         if self._working is not None:
@@ -268,27 +297,26 @@ class Recording:
 
     def _counts(self) -> Counts:
         tapes = [session.tape for session in self._sessions]
+        frames, exchanges, _, redactions = self._earlier
         return (
-            sum(tape.frames for tape in tapes),
-            sum(tape.ledger.exchanges for tape in tapes),
+            sum((tape.frames for tape in tapes), frames),
+            sum((tape.ledger.exchanges for tape in tapes), exchanges),
             sum(tape.ledger.still_open for tape in tapes),
-            sum(tape.redactions for tape in tapes),
+            sum((tape.redactions for tape in tapes), redactions),
         )
 
-    def _close(self, session: _Session, why: str | None) -> str | None:
+    def _close(self, session: Session, why: str | None, otherwise: str | None) -> str | None:
         """Close a session; return why it is incomplete, if it is."""
         writer, number, tape = self._writer, session.number, session.tape
-        why = why or tape.incomplete
-        if self._exit_code is None and not self._stopped and why is None:
-            why = KILLED
+        why = why or tape.incomplete or otherwise
         facts = self._news(session) | {
-            "ended_at": _timestamp(self._started + self._at / 1e6),
+            "ended_at": timestamp(self._started + self._at / 1e6),
             "exit_code": self._exit_code,
             "incomplete": why,
         }
         if writer is not None and number is not None:
             try:
-                _patiently(lambda: writer.finish(number, facts), self._wait)
+                patiently(lambda: writer.finish(number, facts), self._wait)
             except RemovedError as removed:
                 self._leave(removed)
                 return self._failed
@@ -296,7 +324,7 @@ class Recording:
                 return why or self._why(error)
         return why
 
-    def _news(self, session: _Session) -> dict[str, str]:
+    def _news(self, session: Session) -> dict[str, str]:
         """The facts of a session that changed since they were written. Others may have been redacted there since."""
         known = self._facts.get(session.number or 0, {})
         return {name: fact for name, fact in session.tape.ledger.facts.items() if known.get(name) != fact}
@@ -321,7 +349,7 @@ class Recording:
             pass  # the relay is gone; the cassette is what counts now
 
 
-def _patiently(write: Callable[[], _T], waited: Callable[[int], None]) -> _T:
+def patiently(write: Callable[[], _T], waited: Callable[[int], None]) -> _T:
     """Retry for a while: another process may hold the file longer than SQLite's busy timeout.
 
     https://www.sqlite.org/c3ref/busy_timeout.html
@@ -344,5 +372,5 @@ def _redactor(options: Options) -> Redactor | None:
     return redactor(rules)
 
 
-def _timestamp(seconds: float) -> str:
+def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")

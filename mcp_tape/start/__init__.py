@@ -8,7 +8,6 @@ made from the same table and comes here with the values that it has read.
     values    values for the API, made from those of the table
     outcome   what is said to people, and the exit code of an error
     names     the cassette of a server, where none is named
-    rotation  cassettes in a row, each of a bounded size
     config    use, for a program with a configuration of several servers
     record    replay    use      the commands
 """

@@ -24,12 +24,12 @@ def record(command: tuple[str, ...], given: dict[str, Any]) -> int:
     url, quiet = given["url"], given["quiet"]
     check_server(command, given)
     given = completed(given)
-    path = _rotated(given["output"] or _default_path(command, given), given)
+    path, row = _rotated(given["output"] or _default_path(command, given), given)
     web = web_from(given)
     if not quiet:
         report(f"recording to {path}")
     options = record_from(command, given)
-    options = options._replace(run=named(options.run) or None)
+    options = options._replace(run=named(options.run) or None, row=row)
     if given["over_stdio"]:
         is_sse = (given["was"] or "").endswith(f",{SSE}")  # the type that a client knew
         code, summary = api.record_url_over_stdio(web, path, options, sse=is_sse, warn=report)
@@ -50,15 +50,18 @@ def _default_path(command: tuple[str, ...], given: dict[str, Any]) -> str:
     return default_path_of(given["url"]) if given["url"] else default_path(command)
 
 
-def _rotated(path: str, given: dict[str, Any]) -> str:
-    """The cassette to record into, of those that are in a row with this one."""
-    if given["keep"] and not (given["rotate"] or given["of_client"]):
-        raise MisuseError("--keep goes with --rotate")
-    if not (given["rotate"] or given["of_client"]):
-        return path
-    from . import rotation
+def _rotated(path: str, given: dict[str, Any]) -> tuple[str, Any]:
+    """The cassette to record into, and the row of those that follow it, if it is in one."""
+    if given["rotate"] or given["of_client"]:
+        from ..cassette.text.names import is_text
+        from ..record.rotation import begun
 
-    return rotation.rotated(path, given["rotate"] or rotation.SIZE, given["keep"] or rotation.KEPT)
+        if is_text(path):
+            raise MisuseError(f"--rotate is for SQLite, and {path} is text; record into a .db, then: mcp-tape convert")
+        return begun(path, given["rotate"], given["keep"])
+    if given["keep"]:
+        raise MisuseError("--keep goes with --rotate")
+    return path, None
 
 
 def report(text: str) -> None:
@@ -79,6 +82,10 @@ def report_summary(summary: Summary, path: str, quiet: bool) -> None:
             return
         recorded = f"{count(summary.frames, 'frame')}, {count(summary.exchanges, 'exchange')}"
         more = f"{summary.still_open} still open, {summary.redactions} redacted"
+        if summary.cassettes:
+            from ..record.rotation import last_of
+
+            path = last_of(path, summary.cassettes)
         report(f"{recorded}, {more}: {path} ({_sessions(summary.sessions)})")
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 STDIO, HTTP, SSE = "stdio", "http", "sse"  # transports; SSE is HTTP+SSE of 2024-11-05
 STDERR = "stderr"
 PIPES = (STDIO, STDERR)
+# What the recorder notes about the recording itself, and the events of a session that goes on in another cassette.
+TAPE, CONTINUES, CONTINUED = "tape", "continues", "continued"
 POST, GET = "post-", "get-"  # followed by a number
 
 
@@ -19,8 +21,8 @@ def http_channel(verb: str, number: int) -> str:
 
 
 def is_http(channel: str) -> bool:
-    """True if a channel is an HTTP request, not a pipe."""
-    return channel not in PIPES
+    """True if a channel is an HTTP request, neither a pipe nor a note of the recorder."""
+    return channel not in (STDIO, STDERR, TAPE)
 
 
 def is_post(channel: str) -> bool:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _NOISE = Message("noise", None, None, None, None, {})
-_RETRY = Message("noise", None, None, None, "retry", {})
+_RETRY = Message("noise", None, None, None, "retry", {})  # marks a request as repeated: only the last try is found
 # In params or a result: they say something of the session, of another message, or that it is no plain result.
 _NOT_USUAL = frozenset(("_meta", "requestId", "progressToken", "isError", "resultType"))
 _NOT_A_RESULT = frozenset(("method", "error", "params"))
@@ -72,8 +72,7 @@ class _Exchange:
         self.seq = self.last_client = seq  # newest message of the client in it
         self.place = seq + part  # of its request
         self.rpc_id, self.method, self.channel = rpc_id, method, channel
-        self.before = before  # the client message before its request
-        self.key = key
+        self.before, self.key = before, key  # the client message before its request, and its key
 
 
 class Ledger:
@@ -95,6 +94,11 @@ class Ledger:
     @property
     def still_open(self) -> int:
         return len(self._exchanges) + len(self._calls) + len(self._asked)
+
+    def waiting(self) -> Iterator[tuple[int, bool]]:
+        """Requests of both sides that may still be answered, by number; whether each is for as long as it takes."""
+        yield from ((e.place, e.listen) for e in self._exchanges.values() if not e.cancelled)
+        yield from ((place, False) for place, *_ in (*self._calls.values(), *self._asked.values()))
 
     def is_unanswered(self, channel: str) -> bool:
         """Return whether a request on this channel waits for a response that will not come on another stream."""
@@ -207,11 +211,11 @@ class Ledger:
             for exchange in waiting:
                 del self._exchanges[exchange.channel, exchange.rpc_id]
                 self._forget(exchange)
-            return [_retried(exchange.seq) for exchange in waiting]
+            return [Entry(_RETRY, exchange.seq, None, None, None) for exchange in waiting]
         if event == "response" and not self._streams.asks_again(frame.channel):
             again = [seq for exchange in waiting for seq in self._refused.pop(exchange.key or b"", ())]
             self.exchanges -= len(again)
-            return [_retried(seq) for seq in again]
+            return [Entry(_RETRY, seq, None, None, None) for seq in again]
         if event == "abort" and frame.sender == "client":
             for exchange in waiting:
                 exchange.cancelled = True
@@ -388,11 +392,6 @@ class _Streams:
             self._events[number] = self.origin(frame.channel)
             if len(self._events) > _REMEMBERED:
                 del self._events[next(iter(self._events))]
-
-
-def _retried(seq: int) -> Entry:
-    """Return the entry that marks a request as repeated: only the last try is to be found."""
-    return Entry(_RETRY, seq, None, None, None)
 
 
 def _takes_all(exchange: _Exchange) -> bool:

@@ -155,7 +155,7 @@ def _in_a_copy(path: str, check: Check) -> Iterator[sqlite3.Connection]:
         if os.path.exists(f"{path}-journal"):
             with suppress(sqlite3.Error):  # somebody writes
                 drop_journal(path)
-        with _connected(path, check, _hold) as held_open, beside(path) as part:
+        with connected(path, check, hold) as held_open, beside(path) as part:
             # By the connection: closing the file after a look at it would give up what it holds.
             make = older.convert if file.version_of(held_open) < schema.VERSION else copy
             make(path, part.file)  # not by the connection that holds the cassette, for which SQLite would wait
@@ -172,7 +172,7 @@ def _in_a_copy(path: str, check: Check) -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
-def _connected(path: str, check: Check, claim: Check) -> Iterator[sqlite3.Connection]:
+def connected(path: str, check: Check, claim: Check) -> Iterator[sqlite3.Connection]:
     """Connect to a cassette, and claim it. What somebody puts in its place until then is not what is connected."""
     before = file.identity(path)
     with closing(file.connect(path)) as db:
@@ -184,7 +184,7 @@ def _connected(path: str, check: Check, claim: Check) -> Iterator[sqlite3.Connec
         yield db
 
 
-def _hold(db: sqlite3.Connection, path: str) -> None:
+def hold(db: sqlite3.Connection, path: str) -> None:
     """Keep everybody else from writing to the cassette while this is connected."""
     file.settle(db)
     try:
@@ -205,7 +205,7 @@ def _share(db: sqlite3.Connection, path: str) -> None:
 def _in_place(path: str, check: Check) -> Iterator[sqlite3.Connection]:
     """Connect beside others."""
     try:
-        with _connected(path, check, _share) as db:
+        with connected(path, check, _share) as db:
             _expect_room(db, path)
             db.execute("PRAGMA secure_delete = ON")
             with suppress(NoChange):  # one that was stopped may have left something in the pages

@@ -1,13 +1,15 @@
-"""Sessions removed from a cassette, so that nothing of them is left in the file."""
+"""Sessions removed from a cassette, so that nothing of them is left in the file; or all of it removed."""
 
 from __future__ import annotations
 
+import os
+import sqlite3
 from collections.abc import Iterable
 
-from ...errors import TapeError, pasted
-from .. import schema
+from ...errors import CassetteError, TapeError, pasted
+from .. import file, schema
 from ..reader import OF_SESSION, Cassette
-from .connect import changed, still_open, transaction
+from .connect import changed, connected, hold, still_open, transaction
 
 _SHOWN = 20  # sessions that a message names
 
@@ -41,6 +43,19 @@ def remove(path: str, sessions: Iterable[int], *, force: bool = False) -> list[i
                 db.execute(f"DELETE FROM {table} WHERE {OF_SESSION}", schema.row_ids(number))
             db.execute("DELETE FROM sessions WHERE id = ?", (number,))
     return sorted(gone)
+
+
+def discard(path: str) -> None:
+    """Remove a whole cassette that nobody uses: who begins to meanwhile makes it anew. CassetteError: it stays.
+
+    One without a session stays: somebody has just made it, to record into it.
+    """
+    try:
+        with connected(path, file.check, hold) as db:
+            if db.execute("SELECT 1 FROM sessions LIMIT 1").fetchone():
+                os.unlink(path)
+    except (sqlite3.Error, OSError) as error:
+        raise CassetteError(f"{path} stays: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _expect_named(path: str, named: set[int], gone: set[int]) -> None:

@@ -238,7 +238,7 @@ def happened(frame: Frame) -> tuple[str, str]:
     event = str(facts["event"])
     if event == "request":
         return event, f"{facts.get('verb')} {facts.get('path')}"
-    rest = [str(facts[name]) for name in ("code", "status", "why", "data", "text") if name in facts]
+    rest = [str(facts[name]) for name in ("code", "status", "why", "data", "text", "cassette") if name in facts]
     return event, " ".join(rest).strip()
 
 

@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from ...cassette.query.parts import Links, links
 from ...cassette.query.sessions import cassettes_in, facts, server
 from ...cassette.reader import Cassette, Counts, EmptyError, Session
 from ...errors import CassetteError, count
@@ -70,20 +71,20 @@ def _list(path: str, as_json: bool, heading: bool = False) -> None:
             found = True
             counts = cassette.counts_of(block[0].id, block[-1].id)
             for session in block:
-                _print(path, session, counts.get(session.id, Counts()), as_json)
+                _print(path, session, counts.get(session.id, Counts()), links(cassette, session.id), as_json)
         sys.stdout.flush()
     if not found:
         say(f"{path} holds no session yet")
 
 
-def _print(path: str, session: Session, counts: Counts, as_json: bool) -> None:
+def _print(path: str, session: Session, counts: Counts, beside: Links, as_json: bool) -> None:
     if as_json:
-        echo_json(facts(path, session, counts))
+        echo_json(facts(path, session, counts) | beside._asdict())
     else:
-        echo_one_of_many(writable(_line(session, counts)), fg="red" if session.incomplete else None)
+        echo_one_of_many(writable(_line(session, counts, beside)), fg="red" if session.incomplete else None)
 
 
-def _line(session: Session, counts: Counts) -> str:
+def _line(session: Session, counts: Counts, beside: Links) -> str:
     parts = [
         f"{session.id:>3}",
         str(session.started_at)[:19].replace("T", " "),
@@ -97,6 +98,8 @@ def _line(session: Session, counts: Counts) -> str:
         duration(counts.microseconds),
         f"INCOMPLETE: {session.incomplete}" if session.incomplete else "complete",
         f"extends {session.extends}" if session.extends else "",
+        f"continues {beside.continues}" if beside.continues else "",
+        f"continued in {beside.continued}" if beside.continued else "",
         fit(session.note or "", 60),
     ]
     width = columns() if sys.stdout.isatty() else _WIDTH_OF_A_PIPE

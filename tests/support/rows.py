@@ -1,0 +1,79 @@
+"""Cassettes in a row: recorded by the recording process's own code, and read again as one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from mcp_tape.cassette.reader import Cassette, EmptyError
+from mcp_tape.record.backlog import Backlog
+from mcp_tape.record.options import Options
+from mcp_tape.record.parts import RecordingInParts
+from mcp_tape.record.recorder import CONTROL, HEAD, SERVER
+from mcp_tape.record.rotation import Row
+from mcp_tape.wire.channels import CONTINUES, STDIO, TAPE
+from mcp_tape.wire.frames import Frame, facts
+
+Said = tuple[str, str, str | dict[str, Any]]  # side, channel, and a line or the facts of an event
+EXIT: Said = ("server", STDIO, {"event": "exit", "code": 0})
+
+
+def packed(said: Said, at: int) -> bytes:
+    """A record of the relay's pipe."""
+    side, channel, what = said
+    data = what.encode() + b"\n" * (channel == STDIO) if isinstance(what, str) else json.dumps(what).encode()
+    kind = SERVER * (side == "server") | CONTROL * (not isinstance(what, str))
+    return HEAD.pack(at, len(data), kind, len(channel)) + channel.encode() + data
+
+
+def record_into(row: Row, said: Iterable[Said], **options: Any) -> list[str]:
+    """Record, and return what is reported to the relay."""
+    reader, writer = os.pipe()
+    report, status = os.pipe()
+
+    def feed() -> None:
+        with open(writer, "wb", buffering=0) as pipe:
+            for number, one in enumerate(said):
+                pipe.write(packed(one, number * 1000))
+
+    path = row.newest()
+    feeder = threading.Thread(target=feed, daemon=True)
+    feeder.start()
+    RecordingInParts(Backlog(reader), status, path, Options({"command": ["x"]}, row=row, **options), 0.0).run()
+    feeder.join()
+    os.close(status)
+    os.close(reader)
+    with open(report) as lines:
+        return lines.read().splitlines()
+
+
+def cassettes(directory: Path) -> list[Path]:
+    """Those of a row, oldest first."""
+    return sorted(directory.glob("*.db"), key=lambda path: int((re.findall(r"-(\d+)\.db", path.name) or ["1"])[0]))
+
+
+def parts(directory: Path) -> Iterator[list[Frame]]:
+    """The frames of each session in a row of cassettes, without those that are repeated."""
+    for path in cassettes(directory):
+        try:
+            with Cassette(path) as cassette:
+                for session in cassette.sessions():
+                    frames = list(cassette.frames(session.id))
+                    yield frames[_repeated(frames) :]
+        except EmptyError:
+            pass  # whose recorder was killed at once
+
+
+def _repeated(frames: list[Frame]) -> int:
+    first = facts(frames[0].text) if frames and frames[0].channel == TAPE else {}
+    return int(first["repeated"]) + 1 if first.get("event") == CONTINUES else 0
+
+
+def texts(directory: Path) -> list[str]:
+    """The messages of a row, in order."""
+    return [frame.text.decode() for part in parts(directory) for frame in part if frame.kind == "message"]
