@@ -6,6 +6,7 @@ https://code.claude.com/docs/en/mcp
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -23,7 +24,8 @@ _NAMES_VARIABLE = re.compile(r"\$\{[^}]*\}|")  # nothing but a name, or nothing 
 def has_commands_for(config: Config) -> bool:
     """Return whether a file is to be changed by `claude`, which is here."""
     place = config.place
-    return place.client.name == "claude-code" and place.scope in (USER, LOCAL) and shutil.which("claude") is not None
+    is_its = place.client.name == "claude-code" and place.scope in (USER, LOCAL)
+    return is_its and os.path.basename(place.path) == ".claude.json" and shutil.which("claude") is not None
 
 
 def put(config: Config, name: str, entry: Pairs) -> None:

@@ -73,8 +73,20 @@ def read(place: Place) -> Config:
         raise TapeError(f"{place.path} stays as it is: it is not UTF-8") from None
     except UnreadableError as error:
         raise TapeError(f"{place.path} stays as it is: it cannot be read: {error}") from None
-    ways = [way for way in place.keys if isinstance(value, Pairs) and isinstance(value.at(way), Pairs)]
-    return Config(place, data, text, value, ways[0] if ways else place.keys[0])
+    return Config(place, data, text, value, way_in(value, place.keys))
+
+
+def way_in(value: Any, ways: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the way to the servers: the first that is there, else the first."""
+    if not isinstance(value, Pairs):
+        return ways[0]
+    return next((way for way in ways if isinstance(value.at(way), Pairs) and (way or _is_map(value))), ways[0])
+
+
+def _is_map(value: Pairs) -> bool:
+    """True if all of a file is one map of servers."""
+    starts = ("command", *remote.URLS)
+    return bool(value) and all(isinstance(inner, Pairs) and any(map(inner.get, starts)) for _, inner in value)
 
 
 def _parsed(kind: str, text: str) -> Any:

@@ -35,10 +35,13 @@ class Choice(NamedTuple):
 def find(
     project: str, environ: Mapping[str, str], client: str | None = None, scope: str | None = None
 ) -> Iterator[Found]:
-    """Yield the files of clients that are there."""
+    """Yield the files of clients that are there, each once: some are of several clients."""
+    seen = set[tuple[str, str]]()
     for place in places(project, environ):
         wanted = scope is None or place.scope == scope or (scope == USER and place.scope == LOCAL)
-        if wanted and client in (None, place.client.name) and os.path.isfile(place.path):
+        is_new = (place.scope, place.path) not in seen
+        if wanted and is_new and client in (None, place.client.name) and os.path.isfile(place.path):
+            seen.add((place.scope, place.path))
             found = _found(place)
             if place.scope != LOCAL or found.servers():
                 yield found

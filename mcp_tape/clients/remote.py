@@ -4,6 +4,9 @@
     {"type": "stdio", "command": "mcp-tape", "args": ["record", …, "--was", "url,headers,http", "--url", U, "--stdio",
      "--header-env", "X-K=X_K"], "env": {"X_K": "V"}}
 
+    {"type": "remote", "url": U, "headers": {…}}, where a command is a list with its arguments:
+    {"type": "local", "command": ["mcp-tape", "record", …], "environment": {…}}
+
 Headers become variables by other keys before the same values: no value moves, and none stands on a command line. A
 shell drops variables whose names are not its own, so - becomes _. `--was` has the keys and the type that there were.
 """
@@ -22,6 +25,7 @@ from .spans import Member, Node, Pairs, Splice
 URLS = ("url", "httpUrl", "serverUrl", "uri")
 _HEADERS = ("headers", "http_headers")
 _TYPE = "type"
+_LISTED, _LOCAL = "remote", "local"  # types of clients in whose entries a command is a list with its arguments
 _NAME = "[A-Za-z_][A-Za-z0-9_-]*"  # of headers that can be variables
 _SIGN_IN = ("auth", "oauth", "bearer_token_env_var", "env_http_headers", "headersHelper", "authProviderType")
 _WAS, _URL, _HEADER = "--was", "--url", "--header-env"
@@ -42,6 +46,19 @@ class Remote(NamedTuple):
         variables = (name if name == variable else f"{name}={variable}" for name, variable in self.variables.items())
         headers = [word for variable in variables for word in (_HEADER, variable)]
         return [_WAS, f"{self.url_key},{self.headers_key},{self.type}", _URL, self.url, "--stdio", *headers]
+
+    @property
+    def is_listed(self) -> bool:
+        return self.type == _LISTED
+
+    @property
+    def env_key(self) -> str:
+        return "environment" if self.is_listed else "env"
+
+    @property
+    def local_type(self) -> str:
+        """The type of the entry once it is a command."""
+        return _LOCAL if self.is_listed else STDIO
 
     @property
     def variables(self) -> dict[str, str]:
@@ -67,13 +84,13 @@ def remote_of(entry: Pairs) -> Remote:
         raise TapeError("its entry has no command, and not one URL")
     if any(key in keys for key in _SIGN_IN):
         raise TapeError("its client signs in to the server, which mcp-tape cannot do for it")
-    if not isinstance(kind, str | None) or (kind is not None and "," in kind) or kind == "remote":
+    if not isinstance(kind, str | None) or (kind is not None and "," in kind):
         raise TapeError("it has a URL and no command, in a form that cannot be changed safely")
     if not isinstance(headers, Pairs) or not all(isinstance(value, str) for _, value in headers):
         raise TapeError("its headers are not made of texts")
-    if (headers_key and "env" in keys) or "args" in keys:
-        raise TapeError("its entry has a URL, and parts of a command")
     found = Remote(urls[0], url, headers_key, tuple(name for name, _ in headers), kind or "")
+    if (headers_key and found.env_key in keys) or "args" in keys or "command" in keys:
+        raise TapeError("its entry has a URL, and parts of a command")
     if len(set(found.variables.values())) < len(headers) or not all(re.fullmatch(_NAME, name) for name in found.names):
         raise TapeError("its headers have names that no variables can have")
     return found
@@ -82,6 +99,8 @@ def remote_of(entry: Pairs) -> Remote:
 def remote_tape_in(entry: Pairs, program: str) -> RemoteTape | None:
     """Return the tape in an entry that had a URL."""
     command, args = entry.get("command"), entry.get("args")
+    if type(command) is list and command:
+        command, args = command[0], command  # with itself, so that all of it is counted
     if not isinstance(command, str) or os.path.basename(command) != program or type(args) is not list:
         return None
     try:
@@ -96,11 +115,14 @@ def remote_tape_in(entry: Pairs, program: str) -> RemoteTape | None:
 def wrapped(entry: Pairs, remote: Remote, program: str, words: Sequence[str]) -> Pairs:
     made = Pairs()
     for key, value in entry:
-        if key == remote.url_key:
+        if key == remote.url_key and remote.is_listed:
+            made.append(("command", [program, *words, *remote.words]))
+        elif key == remote.url_key:
             made += [("command", program), ("args", [*words, *remote.words])]
+        elif key == remote.headers_key:
+            made.append((remote.env_key, _keys(value, remote.variables)))
         else:
-            is_headers = key == remote.headers_key
-            made.append(("env", _keys(value, remote.variables)) if is_headers else _typed(key, value, STDIO))
+            made.append(_typed(key, value, remote.local_type))
     return made
 
 
@@ -110,7 +132,7 @@ def unwrapped(entry: Pairs, tape: RemoteTape) -> Pairs:
         if key == "command":
             made.append((tape.was.url_key, tape.was.url))
         elif key != "args":
-            is_headers = key == "env" and tape.was.headers_key
+            is_headers = key == tape.was.env_key and tape.was.headers_key
             headers = (tape.was.headers_key, _keys(value, _turned(tape.was.variables))) if is_headers else None
             made.append(headers or _typed(key, value, tape.was.type))
     return made
@@ -134,25 +156,33 @@ def put_in(language: Any, text: str, owner: Node, remote: Remote, program: str, 
     url = members[remote.url_key]
     literal = text[url.value.start : url.value.end]
     ours = [literal if word is remote.url else language.quote(word) for word in (*words, *remote.words)]
-    more = language.member_behind(text, url, "args", f"[{', '.join(ours)}]")
+    command = language.quote(program)
+    if remote.is_listed:
+        command = f"[{', '.join([command, *ours])}]"
+    else:
+        command += language.member_behind(text, url, "args", f"[{', '.join(ours)}]")
+    keys = remote.headers_key, remote.env_key
     return [
         _key(language, text, url, "command"),
-        (url.value.start, url.value.end, language.quote(program) + more),
-        *_others(language, text, members, (remote.headers_key, "env"), remote.variables, STDIO),
+        (url.value.start, url.value.end, command),
+        *_others(language, text, members, keys, remote.variables, remote.local_type),
     ]
 
 
 def take_out(language: Any, text: str, owner: Node, tape: RemoteTape) -> list[Splice]:
     """Return the splices that make it an entry with a URL again."""
     members = owner.members or {}
-    command, args = members["command"], members["args"]
+    command = members["command"]
+    args = command if tape.was.is_listed else members["args"]
     url = (args.value.items or [])[tape.at]
     literal = text[url.start : url.end]
-    keys = ("env", tape.was.headers_key) if tape.was.headers_key else ("", "")
+    keys = (tape.was.env_key, tape.was.headers_key) if tape.was.headers_key else ("", "")
     splices = [
         _key(language, text, command, tape.was.url_key),
         *_others(language, text, members, keys, _turned(tape.was.variables), tape.was.type),
     ]
+    if args is command:
+        return [*splices, (command.value.start, command.value.end, literal)]
     if command.value.end <= args.start and not text[command.value.end : args.start].replace(",", "", 1).strip():
         return [*splices, (command.value.start, args.value.end, literal)]  # where we have put it
     return [*splices, (command.value.start, command.value.end, literal), *language.without(text, owner, args)]

@@ -1,19 +1,22 @@
 """The clients: files, the key of their servers, and what an entry calls its parts.
 
 Paths begin with ~ (home), {config} (`$XDG_CONFIG_HOME` or ~/.config on Linux, ~/Library/Application Support on macOS),
-{xdg} (~/.config on both) or {codex}. Those of a project begin with none of these.
+{xdg} (~/.config on both) or {codex}. Those of a project begin with none of these. A * stands for any name, ** for any
+directories.
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 JSON, TOML, YAML = "json", "toml", "yaml"
 USER, PROJECT, LOCAL = "user", "project", "local"
 _SERVERS = (("mcpServers",),)
+_BARE = (*_SERVERS, ())  # the whole file may be the map
 _CODE = "{config}/Code/User"
 _STORAGE = f"{_CODE}/globalStorage"
 
@@ -41,18 +44,21 @@ class Client(NamedTuple):
 
 CLIENTS = (
     Client("claude-desktop", "Claude Desktop", ("{config}/Claude/claude_desktop_config.json",)),
-    Client("claude-code", "Claude Code", ("~/.claude.json",), (".mcp.json",)),
+    Client("claude-code", "Claude Code", ("~/.claude.json", "~/.claude/plugins/cache/**/.mcp.json"), (".mcp.json",),
+           _BARE),
     Client("cursor", "Cursor", ("~/.cursor/mcp.json",), (".cursor/mcp.json",)),
-    Client("vscode", "VS Code", (f"{_CODE}/mcp.json",), (".vscode/mcp.json",), (("servers",),)),
-    Client("copilot", "Copilot CLI", ("~/.copilot/mcp-config.json",), (".github/mcp.json",)),
-    Client("windsurf", "Windsurf", ("~/.codeium/windsurf/mcp_config.json",)),
+    Client("vscode", "VS Code", (f"{_CODE}/mcp.json", f"{_CODE}/profiles/*/mcp.json"), (".vscode/mcp.json",),
+           (("servers",),)),
+    Client("copilot", "Copilot CLI", ("~/.copilot/mcp-config.json",), (".mcp.json", ".github/mcp.json"), _BARE),
+    Client("windsurf", "Windsurf, Devin", ("~/.codeium/windsurf/mcp_config.json", "{xdg}/devin/mcp_config.json",
+                                           "{xdg}/devin/config.json"), (".devin/config.json",)),
     Client("zed", "Zed", ("{xdg}/zed/settings.json",), (".zed/settings.json",), (("context_servers",),)),
     Client("cline", "Cline", (f"{_STORAGE}/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
                               "~/.cline/data/settings/cline_mcp_settings.json")),
     Client("roo", "Roo Code", (f"{_STORAGE}/rooveterinaryinc.roo-cline/settings/mcp_settings.json",),
            (".roo/mcp.json",)),
-    Client("kilo", "Kilo Code", ("{xdg}/kilo/kilo.jsonc", "{xdg}/kilo/kilo.json"), (".kilo/kilo.jsonc", "kilo.jsonc"),
-           (("mcp", "servers"), ("mcp",))),
+    Client("kilo", "Kilo Code", ("{xdg}/kilo/kilo.jsonc", "{xdg}/kilo/kilo.json"),
+           (".kilo/kilo.jsonc", ".kilo/kilo.json", "kilo.jsonc", "kilo.json"), (("mcp", "servers"), ("mcp",))),
     Client("opencode", "opencode", ("{xdg}/opencode/opencode.jsonc", "{xdg}/opencode/opencode.json"),
            ("opencode.jsonc", "opencode.json"), (("mcp", "servers"), ("mcp",))),
     Client("gemini", "Gemini CLI", ("~/.gemini/settings.json",), (".gemini/settings.json",)),
@@ -60,9 +66,10 @@ CLIENTS = (
     Client("codex", "Codex", ("{codex}/config.toml",), (".codex/config.toml",), (("mcp_servers",),), TOML),
     Client("grok", "Grok Build", ("~/.grok/config.toml",), keys=(("mcp_servers",),), kind=TOML),
     Client("goose", "Goose", ("{xdg}/goose/config.yaml",), keys=(("extensions",),), kind=YAML, words=("cmd", "args")),
-    Client("continue", "Continue", ("~/.continue/config.yaml",), kind=YAML),
+    Client("continue", "Continue", ("~/.continue/config.yaml",),
+           (".continue/mcpServers/*.yaml", ".continue/mcpServers/*.json"), kind=YAML),
     Client("kiro", "Kiro", ("~/.kiro/settings/mcp.json",), (".kiro/settings/mcp.json",)),
-    Client("amazon-q", "Amazon Q", ("~/.aws/amazonq/mcp.json",)),
+    Client("amazon-q", "Amazon Q", ("~/.aws/amazonq/mcp.json", "~/.aws/amazonq/agents/*.json")),
     Client("lmstudio", "LM Studio", ("~/.lmstudio/mcp.json",)),
     Client("kimi", "Kimi", ("~/.kimi-code/mcp.json",)),
     Client("pi", "Pi", ("~/.pi/agent/mcp.json",)),
@@ -84,15 +91,26 @@ class Place(NamedTuple):
 
 
 def places(project: str, environ: Mapping[str, str], platform: str = sys.platform) -> Iterator[Place]:
-    """Yield every file that a client of the table may have, whether it is there or not."""
+    """Yield every file that a client of the table may have, whether it is there or not; of a pattern, those there."""
     for client in CLIENTS:
         for pattern in client.user:
-            yield Place(client, USER, path_of(pattern, environ, platform), client.keys)
+            for path in _paths(pattern, lambda one: path_of(one, environ, platform)):
+                yield Place(client, USER, path, client.keys)
         if client.name == "claude-code":  # the same file has servers of the user for one project alone
             path = path_of(client.user[0], environ, platform)
             yield Place(client, LOCAL, path, (("projects", project, "mcpServers"),))
         for pattern in client.project:
-            yield Place(client, PROJECT, os.path.join(project, pattern), client.keys)
+            written = client._replace(kind=JSON) if pattern.endswith(".json") else client  # a few have both
+            for path in _paths(pattern, lambda one: os.path.join(project, one)):
+                yield Place(written, PROJECT, path, client.keys)
+
+
+def _paths(pattern: str, resolve: Callable[[str], str]) -> list[str]:
+    if "*" not in pattern:
+        return [resolve(pattern)]
+    head = os.path.dirname(pattern.partition("*")[0])
+    root = resolve(head)  # in which a * is one
+    return sorted(os.path.join(root, one) for one in glob.glob(pattern[len(head) + 1 :], root_dir=root, recursive=True))
 
 
 def path_of(pattern: str, environ: Mapping[str, str], platform: str = sys.platform) -> str:

@@ -123,6 +123,8 @@ REMOTE = {
     "last": ('{"mcpServers": {"a": {\n  "headers": {},\n  "httpUrl": "https://e.com",\n  "timeout": 5,\n}}}', "gemini"),
     "sse": ('{"servers": {"a": {"url": "https://e.com/sse", "type": "sse"}}}', "vscode"),
     "windsurf": ('{"mcpServers":{"a":{"serverUrl":"https://e.com/mcp","disabled":false}}}', "windsurf"),
+    "a list": ('{"mcp": {"a": {"type": "remote", // far\n "url": "https://e", '
+               '"headers": {"X-K": "{env:K}"},}}}', "kilo"),
     "toml": ('[mcp_servers.a]\nurl = "https://e.com" # c\nhttp_headers = { "X-Region" = "eu" }\n', "codex"),
     "toml, inline": ("mcp_servers.a = { url = 'https://e.com', enabled = true }\n", "codex"),
 }  # fmt: skip
@@ -139,11 +141,24 @@ def test_a_server_with_a_url_becomes_a_command_and_comes_back_to_the_byte(text: 
     made, was = new["a"], old["a"]
     headers = was.get("headers", was.get("http_headers", {}))
     url = next(was[key] for key in ("url", "httpUrl", "serverUrl") if key in was)
-    assert made["command"] == PROGRAM and made.get("type", "stdio") == "stdio"
-    assert made.get("env", {}) == {name.replace("-", "_"): value for name, value in headers.items()}
+    program, *args = made["command"] if isinstance(made["command"], list) else (made["command"], *made["args"])
+    assert program == PROGRAM and made.get("type", "stdio") == ("local" if client == "kilo" else "stdio")
+    assert made.get("environment" if client == "kilo" else "env", {}) == {
+        name.replace("-", "_"): value for name, value in headers.items()
+    }
     words = [word for name in headers for word in ("--header-env", f"{name}={name.replace('-', '_')}")]
-    assert made["args"][made["args"].index("--url") :] == ["--url", url, "--stdio", *words]
+    assert args[args.index("--url") :] == ["--url", url, "--stdio", *words]
     assert not set(made) & {"url", "httpUrl", "serverUrl", "headers", "http_headers"}
+
+
+@pytest.mark.parametrize("text", ['{"a": {"command": "x"}, "b": {"url": "https://e.com"}}', '{"a": {"command": "x"}}'])
+def test_a_file_that_is_nothing_but_a_map_of_servers_is_wrapped_too(text: str) -> None:
+    expect_there_and_back(of_text(text, "copilot"))
+
+
+@pytest.mark.parametrize("text", ["{}", '{"a": {"command": "x"}, "version": 1}', '{"a": {"b": {"command": "x"}}}'])
+def test_a_file_of_other_things_has_no_servers(text: str) -> None:
+    assert not list(config.servers(of_text(text, "copilot")))
 
 
 def test_headers_in_a_table_of_their_own_are_left_alone() -> None:
@@ -251,7 +266,6 @@ def test_what_is_not_utf_8_is_refused(tmp_path: Path) -> None:
         ('{"url": "https://example.com", "headers": {"a b": "c"}}', "that no variables can have"),
         ('{"url": "https://example.com", "headers": {"X-A": "1", "X_A": "2"}}', "that no variables can have"),
         ('{"url": "https://example.com", "auth": {"CLIENT_ID": "x"}}', "signs in"),
-        ('{"type": "remote", "url": "https://example.com"}', "cannot be changed safely"),
         ('{"t\\u0079pe": "h\\u0074tp", "url": "https://example.com"}', "cannot be changed safely"),
         ('{"source": "extension"}', "has no command"),
         ('{"command": "npx", "args": ["-y", "mcp-recorder@1.2", "--", "x"]}', "mcp-recorder is in front"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.clients.table import BY_NAME, CLIENTS, LOCAL, PROJECT, path_of, places
+from mcp_tape.clients.table import BY_NAME, CLIENTS, JSON, LOCAL, PROJECT, YAML, path_of, places
 
 HOME = {"HOME": "/home/ann"}
 
@@ -44,6 +44,23 @@ def test_names_are_given_once_and_files_of_projects_are_below_it() -> None:
     found = list(places("/p", HOME, "linux"))
     assert all(place.path.startswith("/p/") == (place.scope == PROJECT) for place in found)
     assert [place.keys for place in found if place.scope == LOCAL] == [(("projects", "/p", "mcpServers"),)]
+
+
+def test_patterns_find_the_files_that_are_there(tmp_path: Path) -> None:
+    home = tmp_path / "a [strange] home*"
+    inner = [
+        ".claude/plugins/cache/market/plugin/1.0/.mcp.json",
+        ".config/Code/User/profiles/-1a2b/mcp.json",
+        ".aws/amazonq/agents/one.json",
+        "project/.continue/mcpServers/two.json",
+        "project/.continue/mcpServers/three.yaml",
+    ]
+    for name in inner:
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).touch()
+    found = {place.path: place for place in places(str(home / "project"), {"HOME": str(home)}, "linux")}
+    assert {str(home / name) for name in inner} <= set(found)
+    assert found[str(home / inner[3])].client.kind == JSON and found[str(home / inner[4])].client.kind == YAML
 
 
 def test_the_manual_has_every_client_with_its_files() -> None:

@@ -28,8 +28,7 @@ def of_text(text: str, client: str = "cursor") -> config.Config:
     row = BY_NAME[client]
     empty = config.Config(Place(row, USER, "nowhere", row.keys), text.encode(), text, None, row.keys[0])
     found = config.with_text(empty, text)
-    ways = [way for way in row.keys if isinstance(found.value.at(way), config.Pairs)]
-    return found._replace(way=ways[0]) if ways else found
+    return found._replace(way=config.way_in(found.value, row.keys))
 
 
 def server(found: config.Config, name: str) -> config.Server:
