@@ -30,7 +30,7 @@ class Part:
         self.file, self.path, self.is_handed_over = file, path, False
 
     def put(self, to: str | None = None, *, as_text: bool | None = None, keep_times: bool = False) -> None:
-        """Take the place, or one beside it, whole or not at all, with the mode of what is at the path.
+        """Take the place, or one beside it, whole or not at all, with mode and owner of what is at the path.
 
         `as_text`: whatever the place says. `keep_times`: of frames that are as they were in a text there.
         """
@@ -40,7 +40,10 @@ class Part:
             self.become_text(keep_times=keep_times)
         try:
             with suppress(FileNotFoundError):
-                os.chmod(self.file, stat.S_IMODE(os.stat(self.path).st_mode))
+                was = os.stat(self.path)
+                is_root = os.geteuid() == 0  # who runs sudo still wants to read it
+                os.chown(self.file, was.st_uid if is_root else -1, was.st_gid if is_root else -1)
+                os.chmod(self.file, stat.S_IMODE(was.st_mode))
             _sync(self.file)
             os.replace(self.file, target)
         except OSError as error:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ..cassette.replace import beside
-from ..errors import CassetteError, TapeError
+from ..errors import CassetteError, TapeError, pasted
 from . import jsonc, remote, toml, yaml
 from .entry import PROGRAM, Parts, Tape, parts_of, stranger_in, tape_in, unwrapped, wrapped
 from .remote import Remote, RemoteTape
@@ -198,6 +198,8 @@ def write(config: Config, text: str) -> None:
         return
     path = os.path.realpath(config.path)
     _expect_unlocked(path)
+    if not os.access(path, os.W_OK):  # a new file could be put in its place, but somebody has it so
+        raise TapeError(f"{path} stays as it is: it is read-only; if that is not meant, try: chmod u+w {pasted(path)}")
     try:
         keep_backup(config)
         _put(path, data, config.data)
@@ -211,6 +213,8 @@ def keep_backup(config: Config) -> None:
     """Keep a copy of a file as it was before its first tape."""
     backup = os.path.realpath(config.path) + BACKUP
     if PROGRAM not in config.text or not os.path.exists(backup):
+        with suppress(FileNotFoundError):
+            os.unlink(backup)  # neither its mode counts nor, if it is a link, where that leads
         _put(backup, config.data)
 
 

@@ -57,7 +57,9 @@ def parts_of(entry: Any, keys: tuple[str, str]) -> Parts:
     command, args = within.get(command_key), within.get(args_key)
     if command is None:
         raise TapeError(f"its entry has no {command_key}")
-    if isinstance(command, list) and command and _are_words(command):
+    if not command or (isinstance(command, list) and not command[0]):
+        raise TapeError(f"its {command_key} is empty")
+    if isinstance(command, list) and _are_words(command):
         return Parts(owner, command_key, args_key, command, None)
     if not isinstance(command, str) or not (args_key not in dict(within) or _are_words(args)):
         raise TapeError(f"its {command_key} or {args_key} is not made of texts")

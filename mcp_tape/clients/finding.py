@@ -98,6 +98,12 @@ def choose(found: Iterable[Found], names: Sequence[str], *, several: bool) -> li
     return chosen
 
 
+def name_of(choice: Choice) -> str:
+    """Return what names the cassette of a server: the client and the server, without what no argument can hold."""
+    name = choice.server.name.encode("utf-8", "replace").decode().replace("\0", "?")
+    return f"{choice.found.place.client.name}/{name}"
+
+
 def words_for(parts: Parts | None, name: str, mode: str, cassette: str | None) -> list[str]:
     """Return our words for a server: `name` says whose it is, unless there is a cassette.
 

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..errors import TapeError
+from ..redaction.diagnostics import hidden
 from ..wire.channels import STDIO
 from .spans import Member, Node, Pairs, Splice
 
@@ -88,6 +89,8 @@ def remote_of(entry: Pairs) -> Remote:
         raise TapeError("it has a URL and no command, in a form that cannot be changed safely")
     if not isinstance(headers, Pairs) or not all(isinstance(value, str) for _, value in headers):
         raise TapeError("its headers are not made of texts")
+    if hidden(url) != url:
+        raise TapeError("its URL holds a secret, which would have to move to a command line; put it into a header")
     found = Remote(urls[0], url, headers_key, tuple(name for name, _ in headers), kind or "")
     if (headers_key and found.env_key in keys) or "args" in keys or "command" in keys:
         raise TapeError("its entry has a URL, and parts of a command")

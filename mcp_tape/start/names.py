@@ -39,6 +39,7 @@ _INTERPRETERS = ("python", "pypy", "py", "node", "tsx", "ts-node", "bun", "ruby"
 _CODE = ("-c", "-e", "--eval", "-p", "--print")  # to an interpreter: what follows is the program, and no name
 
 _TOO_GENERAL = {"index", "main", "server", "__main__", "cli", "app", "dist", "build", "src", "bin", "lib", "out", ""}
+_LETTERS = str.maketrans("0123456789", "ghijklmnop")  # a number at the end would be that of a row
 _PROJECT_FILES = (
     "pyproject.toml", "setup.py", "package.json", "Cargo.toml", "go.mod", "pom.xml", "build.gradle", "Gemfile",
     "composer.json", "deno.json", "mix.exs", "Makefile", ".git", ".hg", "cassettes",
@@ -69,13 +70,14 @@ def data_cassettes() -> str:
 
 
 def _own_name(name: str) -> str:
-    """A name for a file, which no other name has."""
+    """A name for a file, which no other name has, nor a later cassette of its row: `time-2` is one of `time`."""
     plain = _plain(name)
-    if plain == name:
+    if plain == name and not re.search(r"-[0-9]+$", name):
         return name
     from hashlib import sha256
 
-    return f"{plain or 'server'}-{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{plain or 'server'}-{digest.translate(_LETTERS)}"
 
 
 def default_directory() -> str:

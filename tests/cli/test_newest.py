@@ -1,4 +1,4 @@
-"""ls, show and why without a file: the newest cassettes, of this project and of the clients."""
+"""ls, show, view and why without a file: the newest cassettes, of this project and of the clients."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def put(path: Path, at: int) -> None:
     os.utime(path, (at, at))
 
 
-@pytest.mark.parametrize("command", ["show", "why"])
+@pytest.mark.parametrize("command", ["show", "view", "why"])
 def test_the_newest_are_offered_newest_first(data: Path, command: str) -> None:
     put(data / "old.db", 1000)
     put(data / "cursor/new.db", 2000)

@@ -16,7 +16,7 @@ from tests.support.configs import FILES
 from tests.support.forked import MCP_TAPE
 from tests.support.live import modern, serving
 from tests.support.messages import call
-from tests.support.running import ECHO, on_terminal, run
+from tests.support.running import ECHO, NOBODY, on_terminal, run, without_roots_powers
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9" * 2
 Tape = Callable[..., CompletedProcess[bytes]]
@@ -149,6 +149,50 @@ def test_a_person_without_a_name_is_asked(tmp_path: Path, typed: bytes, wrapped:
     servers = json.loads(config.read_text())["mcpServers"]
     assert [name for name, entry in servers.items() if "args" in entry] == wrapped, shown
     assert said in shown
+
+
+ODD = {"\x1b[31m": "x", "\ud800": "x", "a\0b": "x", "": "x", "../../up": "x", "-o": "x", "L" * 5000: "x", "t\n": "x"}
+
+
+def test_servers_with_any_name_get_a_cassette_of_their_own_and_come_back(home: Path, tape: Tape) -> None:
+    before = json.dumps({"mcpServers": {name: {"command": command} for name, command in ODD.items()}})
+    (home / ".cursor/mcp.json").write_text(before)
+    done = tape("wrap", "--all", "--client", "cursor")
+    assert b"\x1b" not in done.stderr
+    made = json.loads((home / ".cursor/mcp.json").read_text())["mcpServers"]
+    given = [entry["args"][1].removeprefix("--for=") for entry in made.values()]
+    assert not any("\0" in name for name in given) and all(name.encode() for name in given)
+    tape("unwrap", "--all", "--client", "cursor")
+    assert (home / ".cursor/mcp.json").read_text() == before
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://ann:correct-horse-battery@e.com/mcp", f"https://e.com/mcp?api_key={SECRET}", f"https://e.com/{SECRET}"],
+)
+def test_a_url_that_holds_a_secret_does_not_move_to_a_command_line(home: Path, tape: Tape, url: str) -> None:
+    before = json.dumps({"mcpServers": {"web": {"url": url}}})
+    (home / ".cursor/mcp.json").write_text(before)
+    done = tape("wrap", "web", code=1)
+    assert b"its URL holds a secret" in done.stderr and SECRET.encode() not in done.stderr
+    assert (home / ".cursor/mcp.json").read_text() == before
+
+
+def test_a_file_that_is_read_only_stays_so(home: Path, tape: Tape) -> None:
+    path = home / ".cursor/mcp.json"
+    path.chmod(0o444)
+    before = contents(home)
+    done = run([*MCP_TAPE, "wrap", "--all", "--config", str(path)], preexec_fn=without_roots_powers)
+    assert done.returncode == 1 and b"it is read-only" in done.stderr, done
+    assert contents(home) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_who_runs_it_as_root_does_not_take_the_file_from_its_owner(home: Path, tape: Tape) -> None:
+    path = home / ".cursor/mcp.json"
+    os.chown(path, NOBODY, NOBODY)
+    tape("wrap", "--all", "--config", str(path))
+    assert (path.stat().st_uid, path.stat().st_gid) == (NOBODY, NOBODY) and b"mcp-tape" in path.read_bytes()
 
 
 def test_a_file_that_cannot_be_read_is_reported_and_the_others_are_wrapped(home: Path, tape: Tape) -> None:

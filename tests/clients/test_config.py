@@ -151,6 +151,20 @@ def test_a_server_with_a_url_becomes_a_command_and_comes_back_to_the_byte(text: 
     assert not set(made) & {"url", "httpUrl", "serverUrl", "headers", "http_headers"}
 
 
+def test_what_is_where_the_backup_is_to_be_does_not_count(tmp_path: Path) -> None:
+    path, other = tmp_path / "mcp.json", tmp_path / "other"
+    backup = Path(f"{path}{config.BACKUP}")
+    other.write_text("not yours")
+    for make in (lambda: backup.symlink_to(other), lambda: backup.write_text("old"), lambda: backup.symlink_to("none")):
+        path.write_text(UGLY["one line"])
+        make()
+        found = read(path)
+        config.write(found, wrapped(found, "a").text)
+        assert backup.read_text() == UGLY["one line"] and not backup.is_symlink()
+        assert stat.S_IMODE(backup.stat().st_mode) == 0o600 and other.read_text() == "not yours"
+        backup.unlink()
+
+
 @pytest.mark.parametrize("text", ['{"a": {"command": "x"}, "b": {"url": "https://e.com"}}', '{"a": {"command": "x"}}'])
 def test_a_file_that_is_nothing_but_a_map_of_servers_is_wrapped_too(text: str) -> None:
     expect_there_and_back(of_text(text, "copilot"))
@@ -274,7 +288,9 @@ def test_what_is_not_utf_8_is_refused(tmp_path: Path) -> None:
         ('{"command": "x", "args": "y"}', "not made of texts"),
         ('{"command": "x", "args": null}', "not made of texts"),
         ('{"command": "x", "args": [1]}', "not made of texts"),
-        ('{"command": []}', "not made of texts"),
+        ('{"command": []}', "is empty"),
+        ('{"command": ""}', "is empty"),
+        ('{"command": ["", "x"]}', "is empty"),
         ("null", "no object"),
     ],
 )

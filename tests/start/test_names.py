@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_tape.start.names import cassette_name, default_path
+from mcp_tape.start.names import cassette_name, default_path, path_for
 
 NAMES = {
     "npx -y @scope/server-x": "server-x",
@@ -114,3 +114,12 @@ def test_elsewhere_it_goes_into_the_users_data_directory(
     monkeypatch.setenv("XDG_DATA_HOME", data_home)
     base = "/data" if data_home == "/data" else "/home/me/.local/share"
     assert default_path(["uvx", "mcp-server-time"]) == f"{base}/mcp-tape/cassettes/mcp-server-time.db"
+
+
+def test_no_servers_cassette_is_one_of_the_row_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    numbered = re.compile(r"-[0-9]+\.db")
+    names = ["time", "time-2", "time-33", *(f"time/{number}" for number in range(300))]
+    paths = [path_for(f"cursor/{name}") for name in names]
+    assert len(set(paths)) == len(names) and not any(map(numbered.search, paths))
+    assert paths[0].endswith("/cassettes/cursor/time.db")

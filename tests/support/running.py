@@ -219,6 +219,7 @@ def on_terminal(command: list[str], typed: bytes = b"", **environ: str) -> bytes
     os.write(master, typed)
     with subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=os.environ | environ) as process:
         os.close(slave)
+        os.write(master, typed)
         output = b""
         try:
             while data := os.read(master, 65536):

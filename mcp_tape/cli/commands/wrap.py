@@ -8,7 +8,7 @@ import click
 
 from ...clients import config as files
 from ...clients import yaml
-from ...clients.finding import Choice, is_shared, words_for
+from ...clients.finding import Choice, is_shared, name_of, words_for
 from ...errors import TapeError
 from ...start.names import path_for
 from ...start.outcome import say
@@ -56,7 +56,7 @@ def command(
             raise TapeError(f"{server.name} in {place.path} stays as it is: {server.problem}")
         if server.remote and mode == "use":
             raise TapeError(f"{server.name} in {place.path} stays as it is: it has a URL, which can only be recorded")
-        name = f"{place.client.name}/{server.name}"
+        name = name_of(choice)
         cassette = os.path.abspath(output) if output else path_for(name) if mode == "use" else None
         return words_for(server.parts, name, mode, cassette)
 
@@ -74,7 +74,7 @@ def command(
             say(f"{choice.server.name} of {choice.found.place.client.title} was wrapped already")
     for choice in () if dry_run else changed:
         place = choice.found.place
-        cassette = output or path_for(f"{place.client.name}/{choice.server.name}")
+        cassette = output or path_for(name_of(choice))
         say(f"{choice.server.name} of {place.client.title} goes through mcp-tape: {cassette}")
     if not dry_run:
         say_restart(changed)
