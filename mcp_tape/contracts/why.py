@@ -13,12 +13,12 @@ from ..cassette.query.rows import Row, facts, plain, session_rows
 from ..cassette.reader import Cassette, Session
 from ..errors import count
 from ..wire import frames, jsontext, protocol
-from ..wire.channels import CONTINUED, STDERR, STDIO, TAPE
+from ..wire.channels import CONTINUED, SSE, STDERR, STDIO, TAPE, is_post
 
 SLOW = 5_000_000  # microseconds until the first answer; clients begin to give up at ten seconds
 RULES = {
     "unanswered": "a request that was never answered",
-    "given-up": "a call that the client cancelled, and that was not answered",
+    "given-up": "a call that the client cancelled or left, and that was not answered",
     "late": "an answer that came after the client had cancelled",
     "died": "the server ended with an error, or before the client left",
     "left-first": "the client left while calls were without an answer",
@@ -65,6 +65,7 @@ class _Story:
         self._unanswered: list[Row] = []
         self._cancelled: dict[str, Row] = {}  # requests that the client gave up, by id
         self._given_up: dict[str, Row] = {}  # the message that says so, by the same
+        self._aborted: dict[str, Row] = {}  # the end of a connection that says so, by channel
         self._noise: list[Row] = []
         self._stderr: deque[Row] = deque(maxlen=_LAST_WORDS)
         self._left: Row | None = None  # the client has closed its side
@@ -91,12 +92,25 @@ class _Story:
         if event == "exit":
             code = facts.get("code")
             self._exit = row, code if isinstance(code, int) else None
-        elif event == "close" and row.channel == STDIO and row.sender == "client":
+        elif row.sender == "client" and self._leaves(row, facts):
             self._left = row
+        elif event == "abort" and row.sender == "client":
+            self._aborted[row.channel] = row
         elif event == CONTINUED and row.channel == TAPE:
             self._unanswered = []  # each is on the next cassette, too, and may be answered there
         elif event == "failed":
             self._add("unreachable", row, f"the server could not be reached: {facts.get('why')}")
+
+    def _leaves(self, row: Row, facts: dict[str, Any]) -> bool:
+        """Return whether an event ends the session: over HTTP+SSE, that of the one stream."""
+        match facts.get("event"):
+            case "close":
+                return row.channel == STDIO
+            case "request":
+                return facts.get("verb") == "DELETE"
+            case "abort":
+                return self._session.transport == SSE and not is_post(row.channel)
+        return False
 
     def _request(self, row: Row) -> None:
         if row.sender == "client" and self._first_asked is None:
@@ -134,15 +148,24 @@ class _Story:
             lines = count(len(self._noise), "line")
             what = f"the server wrote {lines} on stdout that {'is' if len(self._noise) == 1 else 'are'} no message"
             yield self._made("noise", self._noise[0], what, *self._noise[:3])
+        yield from self._without_answer()
+        yield from self._ends()
+
+    def _without_answer(self) -> Iterator[Reason]:
         end = self._end()
         for row in self._unanswered:
+            gone = self._aborted.get(row.channel)
+            if gone is not None and row.sender == "client":
+                waited = _seconds(gone.at - row.at)
+                what = f"the client gave up on {_title(row)} after {waited}: it ended the connection"
+                yield self._made("given-up", row, what, gone)
+                continue
             whose = "" if row.sender == "client" else " of the server"
             waited = _seconds((self._last.at if self._last else row.at) - row.at)
             yield self._made("unanswered", row, f"{_title(row)}{whose} was never answered: {waited} later {end}")
-        yield from self._ends()
 
     def _ends(self) -> Iterator[Reason]:
-        asked = [row for row in self._unanswered if row.sender == "client"]
+        asked = [row for row in self._unanswered if row.sender == "client" and row.channel not in self._aborted]
         has_left = self._left is not None and (self._exit is None or self._left.seq < self._exit[0].seq)
         if self._exit is not None:
             row, code = self._exit

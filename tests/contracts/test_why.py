@@ -10,6 +10,7 @@ import pytest
 
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.contracts.why import RULES, Reason, reasons
+from tests.support.http_facts import Http, cassette
 from tests.support.messages import call, request, result, tell
 from tests.support.reading import GOLDEN, invoke
 from tests.support.running import WAIT, python, receive_line, record, send, started
@@ -138,6 +139,34 @@ def test_a_slow_start_is_one_by_the_bound_that_is_given(tape: Path) -> None:
 def test_a_stream_of_notifications_needs_no_answer(tape: Path) -> None:
     said = request(1, "subscriptions/listen", name="silent")
     assert told(tape, [said], 0) == []
+
+
+def test_over_http_who_ends_the_connection_of_a_call_gives_it_up(tmp_path: Path) -> None:
+    def talk(http: Http) -> None:
+        http.post("post-1", call(1, "slow"))
+        http.abort("client", "post-1")
+
+    (reason,) = of(cassette(tmp_path / "tape.db", talk))
+    assert (reason.rule, reason.seq) == ("given-up", 2) and "it ended the connection" in reason.what
+    assert reason.evidence == ('#3 {"event":"abort"}',)
+
+
+def test_over_http_who_deletes_its_session_or_leaves_its_only_stream_has_left(tmp_path: Path) -> None:
+    def delete(http: Http) -> None:
+        http.post("post-1", call(1, "slow"))
+        http.open("delete-2")
+
+    def leave(http: Http) -> None:
+        http.open("get-1")
+        http.respond("get-1")
+        http.post("post-2", call(1, "slow"))
+        http.answer("post-2", "", 202)
+        http.abort("client", "get-1")
+
+    for name, talk, transport in (("a", delete, "http"), ("b", leave, "sse")):
+        found = of(cassette(tmp_path / f"{name}.db", talk, transport=transport))
+        assert [reason.rule for reason in found] == ["unanswered", "left-first"]
+        assert found[0].what.endswith("the client had left")
 
 
 def test_a_recording_that_is_not_whole_says_so(tape: Path) -> None:
