@@ -1,16 +1,19 @@
-"""A server is started and greeted: does it answer, how long does that take, and what else does it write?"""
+"""A server is started or reached, and greeted: does it answer, how long does it take, what else does it write?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import __version__
 from ..errors import ServerError
 from ..transports.process import AS_WE_ARE, Around
 from ..transports.stdio.connect import Stdio
 from ..wire import frames, jsontext, protocol
+
+if TYPE_CHECKING:
+    from ..transports.stdio.connect import Connection
 
 _CLIENT = {"name": "mcp-tape doctor", "version": __version__}
 _NOISE = 3  # lines that are kept
@@ -37,7 +40,20 @@ def probe(command: Sequence[str], timeout: float, around: Around = AS_WE_ARE) ->
         return Probe(monotonic() - begun, why=str(error))
 
 
-def _greeted(server: Stdio, begun: float, end: float) -> Probe:
+def probe_url(url: str, headers: Sequence[tuple[str, str]], timeout: float, *, sse: bool) -> Probe:
+    """Ask a server at a URL who it is. `sse`: over HTTP+SSE, also where the URL does not look like it."""
+    from ..transports.http.addresses import is_of_old
+    from ..transports.http.connect import Http  # slow to load
+
+    begun = monotonic()
+    try:
+        with Http(url, headers, sse=sse or is_of_old(url), listen=False) as server:
+            return _greeted(server, begun, begun + timeout)
+    except ServerError as error:
+        return Probe(monotonic() - begun, why=str(error))
+
+
+def _greeted(server: Connection, begun: float, end: float) -> Probe:
     noise: list[str] = []
     params = {"protocolVersion": protocol.LAST_LEGACY_VERSION, "capabilities": {}, "clientInfo": _CLIENT}
     modern = protocol.client_meta(protocol.MODERN_VERSION, _CLIENT)
@@ -59,7 +75,7 @@ def _greeted(server: Stdio, begun: float, end: float) -> Probe:
     return Probe(monotonic() - begun, "", "", tuple(noise), server.stderr(), why)
 
 
-def _answer(server: Stdio, rpc_id: str, noise: list[str], end: float) -> dict[str, Any] | None:
+def _answer(server: Connection, rpc_id: str, noise: list[str], end: float) -> dict[str, Any] | None:
     while (left := end - monotonic()) > 0:
         line = server.receive(left)
         if line is None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.forked import MCP_TAPE
+from tests.support.live import serving
 from tests.support.promises import CASSETTES
 from tests.support.running import python, run
 
@@ -55,6 +56,19 @@ def test_a_wrapped_server_is_asked_itself(doctor: Doctor, tmp_path: Path) -> Non
     found = doctor("cursor", servers={"demo": entry([tape, "record", "--for", "cursor/demo", "--", *DEMO])})
     assert "demo-weather 1.0 answers after" in found[1]["found"]
     assert not (tmp_path / "home/.local").exists()  # nothing was recorded
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_server_at_a_url_is_asked_there_wrapped_or_not(doctor: Doctor, tmp_path: Path, old: bool) -> None:
+    with serving(old=old) as live:
+        plain = {"type": "sse" if old else "http", "url": live.url, "headers": {"X-Api-Key": SECRET}}
+        assert "answers after" in doctor("cursor", servers={"web": plain})[1]["found"]
+        path = tmp_path / "home/.cursor/mcp.json"
+        assert run([*MCP_TAPE, "wrap", "--all", "--config", str(path)]).returncode == 0
+        assert "answers after" in doctor("cursor")[1]["found"]
+        assert {one["headers"].get("x-api-key") for one in live.heard if one["method"] != "DELETE"} == {SECRET}
+    found = doctor("cursor", code=1)[1]
+    assert not found["ok"] and found["advice"].startswith("is the URL right")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from ...cassette.reader import Cassette
 from ...clients.config import Server
 from ...clients.entry import PROGRAM, Tape
 from ...clients.finding import Found, find, is_shared
-from ...clients.remote import RemoteTape
+from ...clients.remote import Remote, RemoteTape
 from ...clients.spans import Pairs
 from ...clients.table import BY_NAME
 from ...contracts.why import reasons
@@ -25,7 +25,8 @@ from ...start.names import data_cassettes
 from ...start.outcome import say
 from ...testing.servers.entries import expanded
 from ...transports.process import Around
-from ...verify.probe import probe
+from ...verify.probe import Probe, probe, probe_url
+from ...wire.channels import SSE
 from ..click_options import json_option
 from ..output import echo, echo_json, writable
 
@@ -57,9 +58,10 @@ def command(about: str | None, timeout: float, as_json: bool) -> None:
     """Find out why a client or a recording does not work, and what to do about it.
 
     Without a name: can recordings be written, can each client's file be read, do the commands in it exist?
-    With the name of a client, each of its servers is also started and asked who it is: does it answer, how
-    long does that take, does it write anything else to stdout? With a cassette: can it be read and written,
-    can its file system hold it, and what does mcp-tape why find? The exit code is 1 if something is wrong.
+    With the name of a client, each of its servers is also started, or reached at its URL, and asked who it
+    is: does it answer, how long does that take, does it write anything else to stdout? With a cassette: can
+    it be read and written, can its file system hold it, and what does mcp-tape why find? The exit code is 1
+    if something is wrong.
     """
     if about in BY_NAME:
         seen = _of_clients(about, timeout)
@@ -126,7 +128,9 @@ def _of_clients(name: str | None, timeout: float | None) -> Iterator[Seen]:
         what = f"{found.place.client.name} ({found.place.path})"
         yield Seen(what, not found.problem, found.problem or f"has {count(len(found.servers()), 'server')}")
         for server in found.servers():
-            if server.parts is not None:
+            if server.remote is not None:
+                yield from _of_url(found, server, server.remote, timeout)
+            elif server.parts is not None:
                 yield from _of_server(found, server, timeout)
 
 
@@ -136,7 +140,7 @@ def _of_server(found: Found, server: Server, timeout: float | None) -> Iterator[
     words = server.parts.words
     missing = _missing(found, words[0])
     if missing is None and isinstance(server.tape, RemoteTape):
-        yield Seen(what, True, "is wrapped, and speaks to a URL")
+        yield from _of_url(found, server, server.tape.was, timeout)
         return
     if missing is None and isinstance(server.tape, Tape):
         words = words[server.tape.words + 1 :]
@@ -155,11 +159,39 @@ def _of_server(found: Found, server: Server, timeout: float | None) -> Iterator[
     yield from _of_started(what, words, timeout, Around(env, None, ()))
 
 
+def _of_url(found: Found, server: Server, remote: Remote, timeout: float | None) -> Iterator[Seen]:
+    """Does what is at a URL answer? `remote` is the entry, or what it was before it was wrapped."""
+    assert found.config
+    what = f"{found.place.client.name}: {server.name}"
+    if timeout is None or server.problem:
+        said = server.problem or f"{'is wrapped, and ' * server.is_wrapped}speaks to {remote.url}"
+        yield Seen(what, True, said)
+        return
+    entry = found.config.value.at((*found.config.way, server.name))
+    values = dict(entry.get(remote.env_key if server.is_wrapped else remote.headers_key) or ())
+    names = remote.variables if server.is_wrapped else {name: name for name in remote.names}
+    url, headers = (
+        expanded(remote.url, os.environ),
+        [(h, expanded(values.get(key), os.environ)) for h, key in names.items()],
+    )
+    if not isinstance(url, str) or any(not isinstance(value, str) for _, value in headers):
+        yield Seen(what, True, "was not asked: only the client knows all of its variables")
+        return
+    done = probe_url(url, headers, timeout, sse=remote.type == SSE)
+    yield from _of_answer(
+        what, done, "is the URL right, and what its headers say? Try it with: mcp-tape record --url URL"
+    )
+
+
 def _of_started(what: str, words: list[str], timeout: float, around: Around) -> Iterator[Seen]:
     done = probe(words, timeout, around)
+    yield from _of_answer(what, done, "run its command in a terminal: it should wait for input")
+
+
+def _of_answer(what: str, done: Probe, advice: str) -> Iterator[Seen]:
     said = f"; its stderr ends with: {done.stderr[-1]}" if done.stderr else ""
     if done.why:
-        yield Seen(what, False, f"{done.why}{said}", "run its command in a terminal: it should wait for input")
+        yield Seen(what, False, f"{done.why}{said}", advice)
     elif done.seconds > _SLOW:
         advice = "install it instead of downloading it at each start (npx, uvx), or give the client a longer timeout"
         yield Seen(what, False, f"answers after {done.seconds:.1f} s", advice)
