@@ -22,6 +22,7 @@ from ..redaction.diagnostics import Discreet, Rules
 from ..transports.stdio import connect
 from ..wire import jsontext, protocol
 from ..wire.match import fits_redacted
+from . import lock
 from .surface import Answer, Surface
 from .versions import Version, listed, recorded
 
@@ -63,6 +64,9 @@ def opened(reference: str, ignore_paths: Sequence[str] = ()) -> Iterator[Version
     place = parse(reference)
     with ExitStack() as stack:
         path = place.path if place.revision is None else _from_git(stack, place)
+        if lock.is_lock(path):
+            yield lock.load(path)
+            return
         cassette = stack.enter_context(Cassette(path, place.label))
         version = recorded(cassette, place.session, ignore_paths)
         yield version._replace(title=reference) if version.title == path else version

@@ -33,11 +33,12 @@ _BY_KIND = {
 
 
 class Version(NamedTuple):
-    """A version of a server. No `recording`: it was only asked what it offers."""
+    """A version of a server. No `recording`: it was only asked what it offers; `uncalled` says so."""
 
     title: str
     surface: Surface
     recording: Recording | None = None
+    uncalled: str = "a live server was only asked what it offers; to play calls: mcp-tape verify"
 
 
 def recorded(cassette: Cassette, which: str = "latest", ignore_paths: Sequence[str] = ()) -> Version:
@@ -150,6 +151,7 @@ def _uncalled(old: Version, new: Version, parts: Sequence[Part]) -> Iterator[Unk
     for side, version in (("OLD", old), ("NEW", new)):
         for why in version.recording.incomplete if version.recording else ():
             yield Unknown("calls", f"{side}: {why}", False)
-    if old.recording is None or new.recording is None:
+    silent = next((version for version in (old, new) if version.recording is None), None)
+    if silent is not None:
         grave = "surface" not in parts  # else that is what was asked for
-        yield Unknown("calls", "a live server was only asked what it offers; to play calls: mcp-tape verify", grave)
+        yield Unknown("calls", silent.uncalled, grave)

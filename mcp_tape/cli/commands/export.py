@@ -24,9 +24,10 @@ from ...start.outcome import say
 from ...wire.channels import STDIO
 from ...wire.frames import Frame
 from ..click_options import cassette_argument, files
+from ..exporting import FORMS, Asked, send
 from ..filter import filter_option
 
-_FORMATS = click.Choice(["jsonl", "raw", "md", "html"])
+_FORMATS = click.Choice(["jsonl", "raw", "md", "html", *FORMS])
 
 
 def _which(ctx: click.Context, param: click.Parameter, value: str | None) -> int | str | None:
@@ -44,7 +45,10 @@ def _which(ctx: click.Context, param: click.Parameter, value: str | None) -> int
     "  mcp-tape export tape.db --format md --filter 'status:error' > errors.md\n"
     "  mcp-tape export tape.db --format html -o tape.html\n"
     "  mcp-tape export client.db server.db --format html -o both.html\n"
-    "  mcp-tape export tape.db --format raw --side server > stdout.bin",
+    "  mcp-tape export tape.db --format raw --side server > stdout.bin\n"
+    "  mcp-tape export tape.db --format pytest -o test_server.py\n"
+    "  mcp-tape export tape.db --format lock -o mcp.lock\n"
+    "  mcp-tape export tape.db --format otlp --to http://127.0.0.1:4318",
 )
 @cassette_argument
 @click.argument("more", metavar="[FILE]...", nargs=-1, shell_complete=files)
@@ -52,10 +56,13 @@ def _which(ctx: click.Context, param: click.Parameter, value: str | None) -> int
     "--session", metavar="N|all", callback=_which, help="Which session, or all; default: the newest; for html, all."
 )
 @click.option("--format", "form", type=_FORMATS, default="jsonl", show_default=True,
-              help="jsonl: one frame a line. raw: one side's byte stream. md, html: for people.")  # fmt: skip
+              help="jsonl: one frame a line. raw: one side's byte stream. md, html: for people. otlp, har, perfetto: "
+              "for other tools. pytest, vitest: tests. lock: what the server offers.")  # fmt: skip
 @click.option("--json", "form", flag_value="jsonl", help="The same as --format jsonl.")
 @click.option("--side", type=click.Choice(["client", "server"]), help="Only what this side sent. raw needs it.")
 @click.option("-o", "--output", metavar="FILE", shell_complete=files, help="Write to this file, not to stdout.")
+@click.option("--with-content", "content", is_flag=True, help="otlp: with the arguments and results of tools.")
+@click.option("--to", metavar="URL", help="otlp: send it to a collector, such as http://127.0.0.1:4318.")
 @filter_option
 def command(
     file: str,
@@ -64,6 +71,8 @@ def command(
     form: str,
     side: str | None,
     output: str | None,
+    content: bool,
+    to: str | None,
     kept: Filter,
 ) -> None:
     """Write a session to stdout or a file, in full.
@@ -78,21 +87,35 @@ def command(
 
     html: a page that shows all sessions in a browser, to look through, filter and pass on. It is one file, opens
     from disk, and loads nothing. Several cassettes are one page, merged by time.
+
+    otlp: a span of OpenTelemetry for each call, in OTLP's JSON, by the conventions for MCP. Arguments and results only
+    with --with-content. --to sends them.
+
+    har: an HTTP archive; calls on stdio are mapped to requests, and say so. perfetto: calls on a time line, for
+    ui.perfetto.dev and chrome://tracing.
+
+    pytest, vitest: a test for each tool call, which plays the cassette and expects what was recorded.
+
+    lock: what the server offers, without calls, as text that stays the same while it does. mcp-tape breaking takes it
+    as OLD.
+
+    With these, --filter chooses among requests.
     """
     if more and form != "html":
         raise click.UsageError(f"several cassettes are for a page: --format html; {form} takes one at a time")
-    if form == "raw" and side is None:
-        raise click.UsageError("raw is one side's stream: add --side client or --side server")
-    if form == "raw" and output is None and sys.stdout.isatty():
-        raise click.UsageError("raw bytes can upset a terminal: send them to a file, e.g. > stream.bin")
-    if form in ("md", "html") and side is not None:
-        raise click.UsageError(f"--side goes with jsonl and raw; for {form} try: --filter from:{side}")
-    if form == "html" and output is None and sys.stdout.isatty():
-        raise click.UsageError("a page is for a browser: send it to a file, e.g. -o tape.html")
+    _check(form, side, output, content, to)
     if form == "html":
         _write_page((file, *more), session, kept, output)
         return
+    if to is not None:
+        with Cassette(file) as cassette:
+            send(Asked(cassette, _sessions(cassette, session, kept), kept, content), to)
+        return
     with Cassette(file) as cassette, _opened(output) as out:
+        if form in FORMS:
+            asked = Asked(cassette, _sessions(cassette, session, kept), kept, content, output)
+            out.writelines(text.encode("utf-8", "replace") for text in FORMS[form](asked))
+            return
         for one in _sessions(cassette, session, kept):
             with closing(_frames(cassette, one.id, side, kept)) as frames:
                 _write(out, cassette, one, frames, form, whole=side is None)
@@ -109,6 +132,22 @@ def _write_page(paths: Sequence[str], session: int | str | None, kept: Filter, o
             wanted = [one.id for one in _sessions(cassette, session or "all", kept)]
             tapes.append(Tape(cassette, wanted, os.path.basename(path)))
         stack.enter_context(_opened(output)).writelines(exported(tapes, kept))
+
+
+def _check(form: str, side: str | None, output: str | None, content: bool, to: str | None) -> None:
+    """Refuse options that do not go together."""
+    if form == "raw" and side is None:
+        raise click.UsageError("raw is one side's stream: add --side client or --side server")
+    if form == "raw" and output is None and sys.stdout.isatty():
+        raise click.UsageError("raw bytes can upset a terminal: send them to a file, e.g. > stream.bin")
+    if form not in ("jsonl", "raw") and side is not None:
+        raise click.UsageError(f"--side goes with jsonl and raw; for {form} try: --filter from:{side}")
+    if form == "html" and output is None and sys.stdout.isatty():
+        raise click.UsageError("a page is for a browser: send it to a file, e.g. -o tape.html")
+    if form != "otlp" and (content or to is not None):
+        raise click.UsageError(f"--{'to' if to is not None else 'with-content'} goes with --format otlp")
+    if to is not None and (output is not None or not to.startswith(("http://", "https://"))):
+        raise click.UsageError("--to takes a URL such as http://127.0.0.1:4318, and leaves nothing for -o")
 
 
 @contextmanager

@@ -1,0 +1,92 @@
+"""Formats of `export` that are about calls, or about what a server offers: one function each, of what to write."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from ..cassette.query.filters import Filter
+from ..cassette.reader import Cassette, Session
+from ..errors import count
+from ..start.outcome import say
+from ..wire import jsontext
+
+
+class Asked(NamedTuple):
+    """What to export, and where it goes."""
+
+    cassette: Cassette
+    sessions: list[Session]
+    kept: Filter
+    content: bool = False
+    output: str | None = None
+
+
+def otlp(asked: Asked) -> Iterator[str]:
+    from ..formats import otlp
+
+    yield jsontext.dumps(otlp.merged(otlp.documents(*asked[:4], most=None))) + "\n"
+
+
+def har(asked: Asked) -> Iterator[str]:
+    from ..formats import har
+
+    yield jsontext.dumps(har.document(*asked[:3])) + "\n"
+
+
+def perfetto(asked: Asked) -> Iterator[str]:
+    from ..formats import perfetto
+
+    return perfetto.dump(*asked[:3])
+
+
+def pytest(asked: Asked) -> Iterator[str]:
+    yield _generated(asked, "pytest")
+
+
+def vitest(asked: Asked) -> Iterator[str]:
+    yield _generated(asked, "vitest")
+
+
+def _generated(asked: Asked, runner: str) -> str:
+    from ..formats import generated
+    from ..formats.calls import calls
+
+    session = asked.sessions[-1]
+    place = os.path.relpath(asked.cassette.path, os.path.dirname(asked.output or "") or ".").replace(os.sep, "/")
+    server = " ".join(filter(None, (session.server_name, session.server_version))) or "a server"
+    made = getattr(generated, runner)(calls(asked.cassette, session.id, asked.kept), server, place, session.id)
+    for why in made.left_out:
+        say(f"no test was made of {why}")
+    if not made.tests:
+        say("no tool call fits, so there is no test")
+    return str(made.text)
+
+
+def lock(asked: Asked) -> Iterator[str]:
+    from ..compare import lock
+    from ..compare.versions import of_sessions
+    from ..formats.calls import calls
+
+    numbers = [session.id for session in asked.sessions][::-1]  # the newest first, as it counts
+    version = of_sessions(asked.cassette, numbers)
+    if asked.kept.terms:
+        found = (calls(asked.cassette, number, asked.kept) for number in numbers)
+        version = lock.only(version, {call.exchange.method for some in found for call in some})
+    yield lock.dump(version)
+
+
+FORMS: dict[str, Callable[[Asked], Iterable[str]]] = {
+    "otlp": otlp, "har": har, "perfetto": perfetto, "pytest": pytest, "vitest": vitest, "lock": lock,
+}  # fmt: skip
+
+
+def send(asked: Asked, url: str) -> None:
+    """Send spans to a collector, and say how many."""
+    from ..formats import otlp
+    from ..transports.otlp import endpoint, send
+
+    sent, refused = send(url, otlp.documents(*asked[:4]))
+    also = f", {refused} refused" if refused else ""
+    say(f"{count(sent, 'span')} sent to {endpoint(url)}{also}")

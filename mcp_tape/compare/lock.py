@@ -1,0 +1,102 @@
+"""What a server offers, without calls, as text that stays the same while it does: to commit, and to compare with later.
+
+One JSON document, laid out for review. Lists are in the order of their names, and keys in theirs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import Any
+
+from ..errors import CassetteError
+from ..wire import jsontext, protocol
+from .surface import Listed, Surface
+from .versions import Version
+
+MARK = "mcp-tape lock"
+FORMAT = 1  # a reader refuses what is newer
+_HEAD = 100  # bytes in which the mark stands
+_NO_CALLS = "a lock holds what a server offers, and no calls"
+
+
+def dump(version: Version) -> str:
+    surface = version.surface
+    unknown = {kind.what: found.why for kind in protocol.KINDS if (found := surface.lists[kind.method]).why}
+    document = {
+        MARK: FORMAT,
+        "server": {"name": surface.name, "version": surface.version},
+        "protocol": {"asked": surface.offered, "answered": list(surface.versions)},
+        "capabilities": surface.capabilities,
+        "instructions": surface.instructions,
+        **{kind.member: _items(surface.lists[kind.method]) for kind in protocol.KINDS if kind.what not in unknown},
+        **({"unknown": unknown} if unknown else {}),
+    }
+    return json.dumps(_sorted(document, top=True), indent=2, ensure_ascii=False) + "\n"
+
+
+def _items(listed: Listed) -> list[Any]:
+    return [one for key, item in sorted(listed.items.items()) for one in (item, *listed.again.get(key, ()))]
+
+
+def _sorted(value: Any, top: bool = False) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in (value if top else sorted(value))}
+    return [_sorted(one) for one in value] if isinstance(value, list) else value
+
+
+def is_lock(path: str) -> bool:
+    """True if a file begins as a lock does."""
+    try:
+        with open(path, "rb") as file:
+            return f'"{MARK}"'.encode() in file.read(_HEAD)
+    except OSError:
+        return False
+
+
+def load(path: str) -> Version:
+    """Read a lock. CassetteError says what is wrong with it."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = jsontext.loads(file.read())
+    except (ValueError, RecursionError) as error:
+        raise CassetteError(f"cannot read {path}: this lock is no JSON ({error}); take it from git again") from None
+    except OSError as error:
+        raise CassetteError(f"cannot read {path}: {error.strerror}") from None
+    number = protocol.member(found, MARK)
+    if type(number) is not int or number > FORMAT:
+        raise CassetteError(f"{path} is a lock of a newer mcp-tape; upgrade with: pip install -U mcp-tape")
+    name, version = (_text(protocol.member(found.get("server"), key)) for key in ("name", "version"))
+    answered = protocol.member(found.get("protocol"), "answered")
+    versions = tuple(filter(_text, answered)) if isinstance(answered, list) else ()
+    offered = _text(protocol.member(found.get("protocol"), "asked"))
+    capabilities = found.get("capabilities")
+    capabilities = capabilities if isinstance(capabilities, dict) else None
+    lists = {kind.method: _listed(kind, found) for kind in protocol.KINDS}
+    surface = Surface(name, version, versions, offered, capabilities, _text(found.get("instructions")), lists)
+    return Version(" ".join(filter(None, (name, version))) or path, surface, None, _NO_CALLS)
+
+
+def _listed(kind: protocol.Kind, document: dict[str, Any]) -> Listed:
+    why, listed = protocol.member(document.get("unknown"), kind.what), document.get(kind.member)
+    if not isinstance(listed, list):
+        return Listed({}, why=_text(why) or f"there is no {kind.method}")
+    items: dict[str, list[Any]] = {}
+    for item in listed:
+        key = protocol.member(item, kind.key)
+        if isinstance(key, str):
+            items.setdefault(key, []).append(item)
+    again = {key: found[1:] for key, found in items.items() if len(found) > 1}
+    return Listed({key: found[0] for key, found in items.items()}, int(bool(items)), again=again)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def only(version: Version, methods: Collection[str]) -> Version:
+    """The version with the lists of these methods, and no others."""
+    left_out = Listed({}, why="left out by a filter")
+    found = version.surface.lists
+    lists = {method: listed if method in methods else left_out for method, listed in found.items()}
+    return version._replace(surface=version.surface._replace(lists=lists))

@@ -1,0 +1,197 @@
+"""Tests made of a recording: one for each tool call, against the cassette, with what was recorded as what is expected.
+
+They are made once, to be read, changed and kept. Text of the recording stands in them as literals only, and as names of
+tests with all but letters, digits and underscores taken out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from ..wire import jsontext, protocol
+from .calls import Call
+
+_WIDTH = 100
+_OF_RESULTS, _OF_ERRORS = ("content", "structuredContent", "isError"), ("code", "message")
+_PYTHON_HEAD = '''"""Calls of {server}, as recorded in {cassette}.
+
+Made by mcp-tape export --format pytest, and yours to change.
+"""
+
+import asyncio
+from pathlib import Path
+
+from mcp import Client, MCPError
+
+from mcp_tape import use_cassette
+
+CASSETTE = Path(__file__).parent / {path}
+
+
+def call(name, arguments, times=1):
+    """What came of a call that is on the tape, as JSON: a result or an error. Of several times, the last."""
+
+    async def calls():
+        with use_cassette(CASSETTE, "none", session={session}) as tape:
+            async with Client(tape.streams(), read_timeout_seconds=30) as client:
+                for _ in range(times):
+                    try:
+                        outcome = await client.call_tool(name, arguments)
+                    except MCPError as failure:
+                        outcome = failure.error
+        return outcome.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    return asyncio.run(calls())
+'''
+_VITEST_HEAD = """// Calls of {server}, as recorded in {cassette}.
+// Made by mcp-tape export --format vitest, and yours to change.
+
+import {{ fileURLToPath }} from "node:url";
+import {{ Client }} from "@modelcontextprotocol/sdk/client/index.js";
+import {{ StdioClientTransport }} from "@modelcontextprotocol/sdk/client/stdio.js";
+import {{ expect, test }} from "vitest";
+
+const cassette = fileURLToPath(new URL({path}, import.meta.url));
+
+/** The last result of a call that is on the tape. */
+async function call(name, args, times = 1) {{
+  const client = new Client({{ name: "vitest", version: "1.0" }});
+  const replay = ["replay", cassette, "--session", {session}, "--quiet"];
+  await client.connect(new StdioClientTransport({{ command: "mcp-tape", args: replay }}));
+  try {{
+    let result;
+    for (let made = 0; made < times; made++) {{
+      result = await client.callTool({{ name, arguments: args }});
+    }}
+    return result;
+  }} finally {{
+    await client.close();
+  }}
+}}
+"""
+
+
+class Made(NamedTuple):
+    """A file of tests, and why it has none for some calls."""
+
+    text: str
+    tests: int
+    left_out: list[str]
+
+
+class _Case(NamedTuple):
+    name: str
+    tool: str
+    arguments: Any
+    times: int  # the same was asked, with this
+    result: Any
+    error: Any
+
+
+def pytest(found: Iterable[Call], server: str, path: str, session: int) -> Made:
+    cases, left_out = _cases(found)
+    head = _PYTHON_HEAD.format(server=_comment(server), cassette=_comment(path), path=_quoted(path), session=session)
+    return Made(head + "".join(f"\n\n{test}" for test in map(_python, cases)), len(cases), left_out)
+
+
+def vitest(found: Iterable[Call], server: str, path: str, session: int) -> Made:
+    cases, left_out = _cases(found)
+    relative = _script(path if path.startswith("/") else f"./{path}")
+    head = _VITEST_HEAD.format(
+        server=_comment(server), cassette=_comment(path), path=relative, session=_script(str(session))
+    )
+    return Made(head + "".join(f"\n{test}" for test in map(_javascript, cases)), len(cases), left_out)
+
+
+def _cases(found: Iterable[Call]) -> tuple[list[_Case], list[str]]:
+    cases: list[_Case] = []
+    left_out: list[str] = []
+    names: dict[str, int] = {}
+    times: dict[bytes, int] = {}
+    for call in found:
+        exchange = call.exchange
+        if exchange.method != protocol.CALL or exchange.sender != "client" or exchange.name is None:
+            continue
+        arguments = protocol.member(exchange.params, "arguments") or {}
+        key = jsontext.canonical([exchange.name, arguments])
+        times[key] = times.get(key, 0) + 1
+        if call.status in ("unanswered", "input-required"):
+            left_out.append(f"#{exchange.seq} {exchange.name}: {call.status}")
+            continue
+        base = re.sub(r"\W+", "_", exchange.name, flags=re.ASCII).strip("_").lower() or "tool"
+        names[base] = names.get(base, 0) + 1
+        name = base if names[base] == 1 else f"{base}_{names[base]}"
+        cases.append(_Case(name, exchange.name, arguments, times[key], exchange.result, exchange.error))
+    return cases, left_out
+
+
+def _python(case: _Case) -> str:
+    again = f", times={case.times}" if case.times > 1 else ""
+    outcome = "result" if case.error is None else "error"
+    lines = [f"{outcome} = call({_literal(case.tool)}, {_literal(case.arguments, 4)}{again})"]
+    for key, value in _asserted(case):
+        lines.append(f'assert {outcome}["{key}"] {"is" if isinstance(value, bool) else "=="} {_literal(value, 4)}')
+    return f"def test_{case.name}():\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def _javascript(case: _Case) -> str:
+    called = f"call({_script(case.tool)}, {_script(case.arguments)}{f', {case.times}' if case.times > 1 else ''})"
+    if case.error is not None:
+        code = protocol.member(case.error, "code")
+        body = [f"await expect({called}).rejects.toMatchObject({{ code: {_script(code)} }});"]
+    else:
+        body = [f"const result = await {called};"]
+        body += [f"expect(result.{key}).toEqual({_script(value, 2)});" for key, value in _asserted(case)]
+    return f"test({_script(case.name)}, async () => {{\n" + "".join(f"  {line}\n" for line in body) + "});\n"
+
+
+def _asserted(case: _Case) -> Iterator[tuple[str, Any]]:
+    """The members of a result or an error that tests are about."""
+    outcome, members = (case.result, _OF_RESULTS) if case.error is None else (case.error, _OF_ERRORS)
+    for key in members:
+        value = protocol.member(outcome, key)
+        if value is not None:
+            yield key, value
+
+
+def _literal(value: Any, indent: int = 0) -> str:
+    """A JSON value as Python writes it, on one line if there is room, else laid out as formatters do."""
+    if isinstance(value, str):
+        return _quoted(value)
+    if not isinstance(value, (dict, list)):
+        return repr(value)
+    inner = indent + 4
+    parts = [
+        f"{_quoted(key)}: {_literal(value[key], inner)}" if isinstance(value, dict) else _literal(key, inner)
+        for key in value
+    ]
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    short = f"{opening}{', '.join(parts)}{closing}"
+    if indent + len(short) <= _WIDTH and "\n" not in short:
+        return short
+    space = " " * inner
+    return "\n".join([opening, *(f"{space}{part}," for part in parts), " " * indent + closing])
+
+
+def _quoted(text: str) -> str:
+    """A string literal that Python and JavaScript read alike; half a character is written as an escape."""
+    quoted = json.dumps(text, ensure_ascii=False).replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return "".join(f"\\u{ord(one):04x}" if "\ud800" <= one <= "\udfff" else one for one in quoted)
+
+
+def _script(value: Any, indent: int = 0) -> str:
+    """A JSON value as JavaScript writes it."""
+    if isinstance(value, str):
+        return _quoted(value)
+    short = json.dumps(value, ensure_ascii=False)
+    text = short if len(short) <= _WIDTH - 20 else json.dumps(value, ensure_ascii=False, indent=2)
+    lines = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return lines.replace("\n", "\n" + " " * indent)
+
+
+def _comment(text: str) -> str:
+    """Text that cannot end the comment or the string that it stands in."""
+    return re.sub(r"[^\w .,:/@()+-]", "?", text, flags=re.ASCII)

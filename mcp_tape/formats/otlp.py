@@ -1,0 +1,154 @@
+"""Calls as spans of OpenTelemetry, in JSON: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
+
+Names are those of the conventions for MCP: https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/
+What was asked and answered is content, and left out unless it is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from itertools import islice
+from typing import Any
+from urllib.parse import urlsplit
+
+from .. import __version__
+from ..cassette.query.filters import Filter
+from ..cassette.reader import Cassette, Session
+from ..wire import frames, protocol
+from ..wire.channels import STDIO
+from .calls import Call, calls, server_url, started, text
+
+Json = dict[str, Any]
+_CLIENT, _ERROR = 3, 2  # SpanKind, StatusCode
+_TRACE_PARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
+_ADDRESSED = (protocol.READ, protocol.SUBSCRIBE, protocol.UNSUBSCRIBE)
+_AT_ONCE = 500  # spans of one document that is sent
+
+
+def documents(
+    cassette: Cassette, sessions: Iterable[Session], kept: Filter, content: bool, most: int | None = _AT_ONCE
+) -> Iterator[Json]:
+    """The spans of sessions, so many at once, or each session's in one document."""
+    for session in sessions:
+        spans = _spans(cassette, session, kept, content)
+        while block := list(islice(spans, most)):
+            scope = {"scope": {"name": "mcp-tape", "version": __version__}, "spans": block}
+            yield {"resourceSpans": [{"resource": {"attributes": _of_session(session)}, "scopeSpans": [scope]}]}
+
+
+def merged(found: Iterable[Json]) -> Json:
+    """One document of several."""
+    return {"resourceSpans": [one for document in found for one in document["resourceSpans"]]}
+
+
+def _spans(cassette: Cassette, session: Session, kept: Filter, content: bool) -> Iterator[Json]:
+    zero, end = started(session), 0
+    common = _connection(session) | _ids(cassette, session)
+    if counts := cassette.counts_of(session.id, session.id).get(session.id):
+        end = counts.microseconds or 0
+    for call in calls(cassette, session.id, kept):
+        trace, parent = _trace(session, call)
+        until = call.at + call.took if call.took is not None else max(end, call.at)
+        span = {
+            "traceId": trace, "spanId": _digest(session, str(call.exchange.seq))[:16],
+            **({"parentSpanId": parent} if parent else {}),
+            "name": _name(call), "kind": _CLIENT,
+            "startTimeUnixNano": str((zero + call.at) * 1000), "endTimeUnixNano": str((zero + until) * 1000),
+            "attributes": _attributes(common | _of_call(call) | (_content(call) if content else {})),
+        }  # fmt: skip
+        if call.status not in ("ok", "input-required"):
+            message = protocol.member(call.exchange.error, "message")
+            span["status"] = {"code": _ERROR} | ({"message": message} if isinstance(message, str) and content else {})
+        yield span
+
+
+def _name(call: Call) -> str:
+    """`tools/call search`: the method, and the tool or prompt; never a URI, of which there may be any number."""
+    exchange = call.exchange
+    named = exchange.name if exchange.method in (protocol.CALL, protocol.GET_PROMPT) else None
+    return " ".join(filter(None, (exchange.method, named)))
+
+
+def _trace(session: Session, call: Call) -> tuple[str, str | None]:
+    """Trace and parent of a call: those that it names itself, or its session's.
+
+    https://www.w3.org/TR/trace-context/
+    """
+    given = protocol.member(protocol.member(call.exchange.params, "_meta"), "traceparent")
+    found = _TRACE_PARENT.fullmatch(given) if isinstance(given, str) else None
+    return (found[1], found[2]) if found else (_digest(session)[:32], None)
+
+
+def _digest(session: Session, *parts: str) -> str:
+    """Ids that stay the same from one export to the next."""
+    return sha256("\0".join((session.started_at, str(session.id), session.target, *parts)).encode()).hexdigest()
+
+
+def _of_session(session: Session) -> list[Json]:
+    name = {"service.name": session.client_name or "mcp-client", "service.version": session.client_version}
+    return _attributes(name)
+
+
+def _connection(session: Session) -> Json:
+    url = server_url(session)
+    if session.transport == STDIO:
+        return {"network.transport": "pipe"}
+    known = {"network.transport": "tcp", "network.protocol.name": "http"}
+    try:
+        parts = urlsplit(url or "")
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:  # a stranger may have put anything there
+        return known
+    return known | ({"server.address": parts.hostname, "server.port": port} if parts.hostname else {})
+
+
+def _ids(cassette: Cassette, session: Session) -> Json:
+    known: Json = {"mcp.protocol.version": session.protocol_version}
+    if session.transport != STDIO:
+        for frame in cassette.frames(session.id):
+            headers = frames.facts(frame.text).get("headers") if frame.kind == "control" else None
+            if number := protocol.member(headers, protocol.SESSION_HEADER):
+                return known | {"mcp.session.id": number}
+    return known
+
+
+def _of_call(call: Call) -> Json:
+    exchange = call.exchange
+    code = protocol.member(exchange.error, "code")
+    rpc_id = None if exchange.id is None else exchange.id.strip('"')
+    found = {"mcp.method.name": exchange.method, "jsonrpc.request.id": rpc_id, "error.type": _error(call)}
+    if code is not None:
+        found["rpc.response.status_code"] = str(code)
+    if exchange.method == protocol.CALL:
+        found |= {"gen_ai.tool.name": exchange.name, "gen_ai.operation.name": "execute_tool"}
+    elif exchange.method == protocol.GET_PROMPT:
+        found["gen_ai.prompt.name"] = exchange.name
+    elif exchange.method in _ADDRESSED:
+        found["mcp.resource.uri"] = exchange.name
+    return found
+
+
+def _error(call: Call) -> str | None:
+    """A few values only: the code, `tool_error` as the conventions have it, or that nobody answered."""
+    named = {"tool-error": "tool_error", "unanswered": "no_response", "error": "_OTHER"}.get(call.status)
+    code = protocol.member(call.exchange.error, "code")
+    return named if code is None else str(code)
+
+
+def _content(call: Call) -> Json:
+    if call.exchange.method != protocol.CALL:
+        return {}
+    arguments = protocol.member(call.exchange.params, "arguments")
+    asked = {} if arguments is None else {"gen_ai.tool.call.arguments": text(arguments)}
+    result = call.exchange.result
+    return asked | ({} if result is None else {"gen_ai.tool.call.result": text(result)})
+
+
+def _attributes(values: Json) -> list[Json]:
+    return [{"key": key, "value": _value(value)} for key, value in values.items() if value is not None]
+
+
+def _value(value: Any) -> Json:
+    return {"intValue": str(value)} if type(value) is int else {"stringValue": str(value)}

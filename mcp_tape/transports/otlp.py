@@ -1,0 +1,72 @@
+"""Spans sent to a collector of OpenTelemetry: https://opentelemetry.io/docs/specs/otlp/#otlphttp
+
+One document at a time: the next is made when this one has been taken, so what waits is never more than one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..errors import ServerError
+from ..redaction.diagnostics import hidden
+from ..wire import jsontext, protocol
+
+PATH = "/v1/traces"
+TRIES = 5
+_RETRIED = (429, 502, 503, 504)  # https://opentelemetry.io/docs/specs/otlp/#retryable-response-codes
+_LONGEST = 30.0  # seconds between two tries
+_TIMEOUT = 10.0
+
+
+def endpoint(url: str) -> str:
+    """Where to send spans: a URL without a path means the usual one."""
+    return url if urlsplit(url).path.strip("/") else url.rstrip("/") + PATH
+
+
+def send(url: str, documents: Iterable[dict[str, Any]], wait: Callable[[float], None] = time.sleep) -> tuple[int, int]:
+    """Send documents of spans; how many spans were sent, and how many of them refused. `wait`: between two tries."""
+    import httpx2
+
+    sent = refused = 0
+    with httpx2.Client(timeout=_TIMEOUT, follow_redirects=False) as client:
+        for document in documents:
+            body = jsontext.dumps(document).encode()
+            sent += sum(len(scope["spans"]) for one in document["resourceSpans"] for scope in one["scopeSpans"])
+            refused += _refused(_taken(client, endpoint(url), body, wait))
+    return sent, refused
+
+
+def _taken(client: Any, url: str, body: bytes, wait: Callable[[float], None]) -> Any:
+    """The response of a collector that took a document."""
+    import httpx2
+
+    why, delay = "", 0.0
+    for number in range(TRIES):
+        if number:
+            wait(delay)
+        delay = min(2.0**number, _LONGEST)
+        try:
+            response = client.post(url, content=body, headers={"content-type": "application/json"})
+        except httpx2.HTTPError as error:
+            why = str(error) or type(error).__name__
+            continue
+        if response.status_code < 300:
+            return response
+        why = f"it answered {response.status_code} {response.text[:200]}".strip()
+        if response.status_code not in _RETRIED:
+            break
+        asked = response.headers.get("retry-after", "")
+        delay = min(float(asked), _LONGEST) if asked.isdecimal() else delay
+    raise ServerError(hidden(f"cannot send spans to {url}: {why}"))
+
+
+def _refused(response: Any) -> int:
+    """The spans that a collector took and threw away."""
+    try:
+        number = protocol.member(protocol.member(jsontext.loads(response.content), "partialSuccess"), "rejectedSpans")
+        return int(number or 0)
+    except (ValueError, TypeError, RecursionError):
+        return 0

@@ -1,0 +1,64 @@
+"""Locks: what a server offers as text, which a later version is held against."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mcp_tape.compare import lock
+from mcp_tape.errors import CassetteError
+from tests.support.provision import ROOT
+from tests.support.running import MCP_TAPE, run
+
+TIME, EVERYTHING = ROOT / "cassettes" / "time.db", ROOT / "cassettes" / "everything.db"
+
+
+def locked(cassette: Path, *more: str) -> str:
+    done = run([*MCP_TAPE, "export", str(cassette), "--format", "lock", *more])
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode()
+
+
+def breaking(old: Path, new: Path) -> tuple[int, str]:
+    done = run([*MCP_TAPE, "breaking", str(old), str(new)])
+    return done.returncode, done.stdout.decode() + done.stderr.decode()
+
+
+@pytest.mark.parametrize("cassette", [TIME, EVERYTHING], ids=["time", "everything"])
+def test_a_server_that_stays_the_same_passes(cassette: Path, tmp_path: Path) -> None:
+    path = tmp_path / "mcp.lock"
+    path.write_text(locked(cassette), "utf-8")
+    code, said = breaking(path, cassette)
+    assert code == 0 and "It breaks no client" in said
+    assert "a lock holds what a server offers, and no calls" in said
+    assert lock.dump(lock.load(str(path))) == path.read_text("utf-8")
+
+
+def test_what_breaks_clients_is_found(tmp_path: Path) -> None:
+    document = json.loads(locked(TIME))
+    document["tools"].append({"name": "stop_time", "inputSchema": {"type": "object"}})
+    (tmp_path / "mcp.lock").write_text(json.dumps(document, indent=2))
+    code, said = breaking(tmp_path / "mcp.lock", TIME)
+    assert code == 1 and "stop_time" in said
+
+
+def test_two_recordings_of_one_server_give_one_lock() -> None:
+    legacy, again = json.loads(locked(TIME)), locked(TIME)
+    assert json.dumps(legacy, indent=2, ensure_ascii=False) + "\n" == again
+    assert "calls" not in legacy and [tool["name"] for tool in legacy["tools"]] == ["convert_time", "get_current_time"]
+
+
+def test_a_filter_leaves_lists_out(tmp_path: Path) -> None:
+    document = json.loads(locked(EVERYTHING, "--filter", "method:tools/list"))
+    assert "tools" in document and "prompts" not in document
+    assert document["unknown"]["prompts"] == "left out by a filter"
+
+
+@pytest.mark.parametrize(("text", "hint"), [('{"mcp-tape lock": 99}', "newer"), ('{"mcp-tape lock": 1, ', "no JSON")])
+def test_a_lock_that_cannot_be_read_says_why(text: str, hint: str, tmp_path: Path) -> None:
+    (tmp_path / "mcp.lock").write_text(text)
+    assert lock.is_lock(str(tmp_path / "mcp.lock"))
+    with pytest.raises(CassetteError, match=hint):
+        lock.load(str(tmp_path / "mcp.lock"))

@@ -1,0 +1,48 @@
+"""HTTP archives of sessions: as recorded where they were over HTTP, mapped where they were on stdio."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_tape.cassette.query.filters import EVERYTHING, parse
+from mcp_tape.cassette.reader import Cassette
+from mcp_tape.formats import har
+from tests.support.provision import ROOT
+
+MITM = ROOT / "tests/formats/others/recordings/mitmproxy/everything.har"
+
+
+def archive(path: Path, kept: str = "") -> dict[str, Any]:
+    with Cassette(path) as cassette:
+        return har.document(cassette, cassette.sessions(), parse(kept) if kept else EVERYTHING)["log"]
+
+
+def said(path: Path) -> list[tuple[str, bytes]]:
+    with Cassette(path) as cassette:
+        return [(frame.sender, frame.text) for frame in cassette.frames(1) if frame.kind == "message"]
+
+
+def test_what_was_over_http_comes_back_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "again.har").write_text(json.dumps({"log": archive(MITM)}))
+    assert said(tmp_path / "again.har") == said(MITM)
+
+
+@pytest.mark.parametrize("name", ["time", "everything"])
+def test_calls_on_stdio_are_mapped_and_say_so(name: str) -> None:
+    path = ROOT / "cassettes" / f"{name}.db"
+    log = archive(path)
+    with Cassette(path) as cassette:
+        assert len(log["entries"]) == len(cassette.exchanges(1))
+    assert {entry["comment"] for entry in log["entries"]} == {"mapped: recorded on stdio"}
+    assert {entry["request"]["url"].split("/")[0] for entry in log["entries"]} == {"mcp:"}
+
+
+def test_a_filter_chooses_entries() -> None:
+    (entry,) = archive(ROOT / "cassettes" / "everything.db", "tool:get-sum")["entries"]
+    assert json.loads(entry["request"]["postData"]["text"])["params"]["name"] == "get-sum"
+    assert "The sum" in entry["response"]["content"]["text"]
+    assert entry["time"] == entry["timings"]["wait"] > 0

@@ -1,0 +1,188 @@
+"""Spans of calls: read by OpenTelemetry's own messages, named as its conventions have it, and sent to a collector."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf import json_format
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from mcp_tape.cassette.query.filters import EVERYTHING, parse
+from mcp_tape.cassette.reader import Cassette
+from mcp_tape.errors import ServerError
+from mcp_tape.formats import otlp
+from mcp_tape.transports.otlp import TRIES, endpoint, send
+from tests.support.provision import ROOT
+from tests.support.running import MCP_TAPE, record, run
+
+EVERYTHING_DB = ROOT / "cassettes" / "everything.db"
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def spans(path: Path, kept: str = "", content: bool = False) -> list[dict[str, Any]]:
+    with Cassette(path) as cassette:
+        found = otlp.documents(cassette, cassette.sessions(), parse(kept) if kept else EVERYTHING, content)
+        return [one for document in found for one in document["resourceSpans"][0]["scopeSpans"][0]["spans"]]
+
+
+def attributes(span: dict[str, Any]) -> dict[str, Any]:
+    return {one["key"]: next(iter(one["value"].values())) for one in span["attributes"]}
+
+
+def as_protobuf(document: dict[str, Any]) -> ExportTraceServiceRequest:
+    """The message that a collector makes of it. OTLP has ids in hex where Protobuf's own JSON has base64."""
+    document = json.loads(json.dumps(document))
+    for one in document["resourceSpans"]:
+        for span in one["scopeSpans"][0]["spans"]:
+            for name in ("traceId", "spanId", "parentSpanId"):
+                if name in span:
+                    span[name] = base64.b64encode(bytes.fromhex(span[name])).decode()
+    return json_format.ParseDict(document, ExportTraceServiceRequest())
+
+
+def test_opentelemetry_reads_all_of_it() -> None:
+    with Cassette(EVERYTHING_DB) as cassette:
+        document = otlp.merged(otlp.documents(cassette, cassette.sessions(), EVERYTHING, True, None))
+        calls = len(cassette.exchanges(1))
+    (resource,) = as_protobuf(document).resource_spans
+    found = resource.scope_spans[0].spans
+    assert len(found) == calls > 20
+    assert all(len(span.trace_id) == 16 and len(span.span_id) == 8 and span.kind == 3 for span in found)
+    assert len({span.span_id for span in found}) == calls
+    assert all(0 < span.start_time_unix_nano <= span.end_time_unix_nano for span in found)
+
+
+def test_spans_are_named_as_the_conventions_have_it() -> None:
+    (span,) = spans(EVERYTHING_DB, "tool:get-sum")
+    assert span["name"] == "tools/call get-sum"
+    known = attributes(span)
+    assert known.pop("jsonrpc.request.id").isdecimal()
+    assert known == {
+        "network.transport": "pipe", "mcp.protocol.version": "2025-11-25", "mcp.method.name": "tools/call",
+        "gen_ai.tool.name": "get-sum", "gen_ai.operation.name": "execute_tool",
+    }  # fmt: skip
+    read, *_ = spans(EVERYTHING_DB, "method:resources/read")
+    assert (read["name"], attributes(read)["mcp.resource.uri"][:7]) == ("resources/read", "demo://")
+    prompt, *_ = spans(EVERYTHING_DB, "method:prompts/get")
+    assert attributes(prompt)["gen_ai.prompt.name"] == "simple-prompt"
+
+
+def test_failures_are_told_apart() -> None:
+    failed = {(attributes(s)["error.type"], s["status"]["code"]) for s in spans(EVERYTHING_DB) if "status" in s}
+    assert failed == {("tool_error", 2), ("-32602", 2)}
+    codes = {attributes(s).get("rpc.response.status_code") for s in spans(EVERYTHING_DB, "status:error")}
+    assert codes == {None, "-32602"}  # a tool that failed has none
+
+
+def test_content_is_there_only_if_it_is_asked_for() -> None:
+    assert "1.5" not in json.dumps(spans(EVERYTHING_DB, "tool:get-sum"))
+    known = attributes(spans(EVERYTHING_DB, "tool:get-sum", content=True)[0])
+    assert json.loads(known["gen_ai.tool.call.arguments"]) == {"a": 1.5, "b": 1e21}
+    assert "The sum" in known["gen_ai.tool.call.result"]
+
+
+def test_a_call_that_names_its_parent_belongs_to_its_trace(tmp_path: Path) -> None:
+    asked = {
+        "jsonrpc": "2.0",
+        "id": "x",
+        "method": "tools/call",
+        "params": {"name": "t", "_meta": {"traceparent": PARENT}},
+    }
+    tape = tmp_path / "tape.db"
+    run(record(tape, ["cat"]), json.dumps(asked).encode() + b"\n")
+    span = next(one for one in spans(tape) if one["name"] == "tools/call t")
+    assert (span["traceId"], span["parentSpanId"]) == (PARENT[3:35], PARENT[36:52])
+    assert attributes(span)["error.type"] == "no_response"
+
+
+def test_over_http_the_session_and_the_server_are_named() -> None:
+    with Cassette(ROOT / "tests/formats/others/recordings/mitmproxy/everything.har") as cassette:
+        (document,) = otlp.documents(cassette, cassette.sessions(), EVERYTHING, False)
+    known = attributes(document["resourceSpans"][0]["scopeSpans"][0]["spans"][-1])
+    assert known["server.address"] == "127.0.0.1" and known["server.port"].isdecimal()
+    assert known["network.transport"] == "tcp" and len(known["mcp.session.id"]) > 10
+
+
+# Sent to a collector ----------------------------------------------------------------------------------------
+
+
+class Collector(HTTPServer):
+    """Takes spans as a collector does, after it has answered with some statuses."""
+
+    def __init__(self, statuses: list[int]) -> None:
+        super().__init__(("127.0.0.1", 0), Answering)
+        self.statuses, self.taken, self.paths = statuses, list[Any](), list[str]()
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class Answering(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.server.paths.append(self.path)
+        status = self.server.statuses.pop(0) if self.server.statuses else 200
+        if status == 200:
+            self.server.taken.append(as_protobuf(json.loads(body)))
+        answer = b'{"partialSuccess":{"rejectedSpans":"1"}}' if status == 200 else b"later"
+        self.send_response(status)
+        self.send_header("content-length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def collecting(*statuses: int) -> Iterator[Collector]:
+    with Collector(list(statuses)) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_spans_are_sent_where_collectors_listen() -> None:
+    with collecting() as collector:
+        done = run([*MCP_TAPE, "export", str(EVERYTHING_DB), "--format", "otlp", "--to", collector.url])
+    assert done.returncode == 0 and f"sent to {collector.url}/v1/traces, 1 refused".encode() in done.stderr
+    assert collector.paths == ["/v1/traces"]
+    assert len(collector.taken[0].resource_spans[0].scope_spans[0].spans) > 20
+
+
+def test_a_collector_that_is_busy_is_asked_again() -> None:
+    waits: list[float] = []
+    with collecting(503, 429) as collector, Cassette(EVERYTHING_DB) as cassette:
+        sent, _ = send(
+            collector.url, otlp.documents(cassette, cassette.sessions(), EVERYTHING, False, 10), waits.append
+        )
+    assert sent == sum(len(one.resource_spans[0].scope_spans[0].spans) for one in collector.taken)
+    assert waits == [1.0, 2.0] and len(collector.taken) > 2
+
+
+def test_a_collector_that_refuses_or_is_not_there_is_an_error() -> None:
+    document = {"resourceSpans": []}
+    waits: list[float] = []
+    with collecting(400) as collector, pytest.raises(ServerError, match="400 later"):
+        send(collector.url, [document], waits.append)
+    assert waits == []
+    with pytest.raises(ServerError, match="cannot send spans"):
+        send(collector.url, [document], waits.append)
+    assert len(waits) == TRIES - 1
+
+
+def test_a_url_with_a_path_is_taken_as_it_is() -> None:
+    assert endpoint("http://127.0.0.1:4318/") == "http://127.0.0.1:4318/v1/traces"
+    assert endpoint("https://example.com/otel/v1/traces") == "https://example.com/otel/v1/traces"
