@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..errors import ServerError
+from ..formats import protobuf
 from ..redaction.diagnostics import hidden
-from ..wire import jsontext, protocol
 
 PATH = "/v1/traces"
 TRIES = 5
@@ -33,13 +33,12 @@ def send(url: str, documents: Iterable[dict[str, Any]], wait: Callable[[float], 
     sent = refused = 0
     with httpx2.Client(timeout=_TIMEOUT, follow_redirects=False) as client:
         for document in documents:
-            body = jsontext.dumps(document).encode()
             sent += sum(len(scope["spans"]) for one in document["resourceSpans"] for scope in one["scopeSpans"])
-            refused += _refused(_taken(client, endpoint(url), body, wait))
+            refused += protobuf.rejected(_taken(client, endpoint(url), protobuf.encode(document), wait))
     return sent, refused
 
 
-def _taken(client: Any, url: str, body: bytes, wait: Callable[[float], None]) -> Any:
+def _taken(client: Any, url: str, body: bytes, wait: Callable[[float], None]) -> bytes:
     """The response of a collector that took a document."""
     import httpx2
 
@@ -49,24 +48,15 @@ def _taken(client: Any, url: str, body: bytes, wait: Callable[[float], None]) ->
             wait(delay)
         delay = min(2.0**number, _LONGEST)
         try:
-            response = client.post(url, content=body, headers={"content-type": "application/json"})
+            response = client.post(url, content=body, headers={"content-type": "application/x-protobuf"})
         except httpx2.HTTPError as error:
             why = str(error) or type(error).__name__
             continue
         if response.status_code < 300:
-            return response
+            return bytes(response.content)
         why = f"it answered {response.status_code} {response.text[:200]}".strip()
         if response.status_code not in _RETRIED:
             break
         asked = response.headers.get("retry-after", "")
         delay = min(float(asked), _LONGEST) if asked.isdecimal() else delay
     raise ServerError(hidden(f"cannot send spans to {url}: {why}"))
-
-
-def _refused(response: Any) -> int:
-    """The spans that a collector took and threw away."""
-    try:
-        number = protocol.member(protocol.member(jsontext.loads(response.content), "partialSuccess"), "rejectedSpans")
-        return int(number or 0)
-    except (ValueError, TypeError, RecursionError):
-        return 0

@@ -13,12 +13,16 @@ from typing import Any
 
 import pytest
 from google.protobuf import json_format
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTracePartialSuccess,
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 
 from mcp_tape.cassette.query.filters import EVERYTHING, parse
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import ServerError
-from mcp_tape.formats import otlp
+from mcp_tape.formats import otlp, protobuf
 from mcp_tape.transports.otlp import TRIES, endpoint, send
 from tests.support.provision import ROOT
 from tests.support.running import MCP_TAPE, record, run
@@ -52,6 +56,7 @@ def test_opentelemetry_reads_all_of_it() -> None:
     with Cassette(EVERYTHING_DB) as cassette:
         document = otlp.merged(otlp.documents(cassette, cassette.sessions(), EVERYTHING, True, None))
         calls = len(cassette.exchanges(1))
+    assert ExportTraceServiceRequest.FromString(protobuf.encode(document)) == as_protobuf(document)
     (resource,) = as_protobuf(document).resource_spans
     found = resource.scope_spans[0].spans
     assert len(found) == calls > 20
@@ -131,8 +136,10 @@ class Answering(BaseHTTPRequestHandler):
         self.server.paths.append(self.path)
         status = self.server.statuses.pop(0) if self.server.statuses else 200
         if status == 200:
-            self.server.taken.append(as_protobuf(json.loads(body)))
-        answer = b'{"partialSuccess":{"rejectedSpans":"1"}}' if status == 200 else b"later"
+            self.server.taken.append(ExportTraceServiceRequest.FromString(body))
+        partial = ExportTracePartialSuccess(rejected_spans=300, error_message="too old")
+        refused = ExportTraceServiceResponse(partial_success=partial).SerializeToString()
+        answer = refused if status == 200 else b"later"
         self.send_response(status)
         self.send_header("content-length", str(len(answer)))
         self.end_headers()
@@ -157,7 +164,7 @@ def collecting(*statuses: int) -> Iterator[Collector]:
 def test_spans_are_sent_where_collectors_listen() -> None:
     with collecting() as collector:
         done = run([*MCP_TAPE, "export", str(EVERYTHING_DB), "--format", "otlp", "--to", collector.url])
-    assert done.returncode == 0 and f"sent to {collector.url}/v1/traces, 1 refused".encode() in done.stderr
+    assert done.returncode == 0 and f"sent to {collector.url}/v1/traces, 300 refused".encode() in done.stderr
     assert collector.paths == ["/v1/traces"]
     assert len(collector.taken[0].resource_spans[0].scope_spans[0].spans) > 20
 
