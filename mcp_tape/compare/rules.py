@@ -39,6 +39,8 @@ _SERVER = (
     Rule("extension-added", "info", "wire", "The server supports another protocol extension."),
     Rule("extension-settings-changed", "warn", "wire", "The settings of a protocol extension differ."),
     Rule("server-name-changed", "warn", "call", "The server calls itself something else."),
+    Rule("server-info-changed", "info", "model",
+         "The server says something else of itself: its title, its description, its website, its icons.", True),
     Rule("server-version-not-bumped", "info", "call", "There is a breaking change, and the same version number."),
     Rule("server-version-decreased", "info", "call", "There is a breaking change, and a lower version number."),
     Rule("server-major-not-bumped", "info", "call", "There is a breaking change, and the same major version."),
@@ -245,7 +247,8 @@ SUSPICIONS = frozenset(
     tool-became-destructive tool-lost-read-only tool-lost-idempotent tool-became-open-world""".split()
 )
 NEW_TEXTS = frozenset(
-    """instructions-changed tool-added tool-renamed tool-description-changed tool-title-changed tool-meta-changed
+    """instructions-changed server-info-changed
+    tool-added tool-renamed tool-description-changed tool-title-changed tool-meta-changed
     tool-icons-changed input-required-property-added input-optional-property-added input-property-description-changed
     input-enum-value-added input-default-changed input-type-widened
     output-schema-added output-property-added schema-text-changed

@@ -56,6 +56,7 @@ class Surface(NamedTuple):
     instructions: str | None
     lists: dict[str, Listed]  # by the method
     unsteady: bool = False  # the tools changed within a session without a notification
+    info: Mapping[str, Any] = {}  # what the server says of itself beside its name and version
 
     def has_none(self, kind: protocol.Kind) -> bool:
         """Return whether a server surely offered nothing of a kind: it did not declare it, or did not know its list."""
@@ -82,6 +83,7 @@ def read(answers: Iterable[Answer], notified: Callable[[str], Sequence[tuple[int
         _text(protocol.member(result, "instructions")),
         {kind.method: _listed(kind, found[kind.method], capabilities) for kind in protocol.KINDS},
         _is_unsteady(found[protocol.TOOLS], notified(protocol.TOOLS_CHANGED)),
+        {member: value for member, value in info.items() if member not in ("name", "version")},
     )
 
 

@@ -16,6 +16,7 @@ error wire  protocol-version-removed capability-removed capability-subscribe-rem
 info  wire  protocol-version-added capability-added
 warn  wire  capability-list-changed-removed extension-settings-changed
 warn  call  server-name-changed
+info  model server-info-changed†
 info  call  server-version-not-bumped server-version-decreased server-major-not-bumped
 warn  model instructions-changed† instructions-removed†
 error call  tool-removed tool-renamed

@@ -11,6 +11,7 @@ from ...wire.jsontext import Path
 from ..changes import ABSENT, Difference
 from ..rules import Level
 from ..surface import Surface, never_asked
+from .tools import differing
 
 _EXTENSIONS = "extensions"
 _NEVER_WORKED = "it never worked: the server knew no list of it"
@@ -26,6 +27,8 @@ def compare_server(old: Surface, new: Surface) -> Iterator[Difference]:
             yield found._replace(level="info", note=_NEVER_WORKED) if _never_worked(found, old) else found
         yield from _extensions(old.capabilities.get(_EXTENSIONS), new.capabilities.get(_EXTENSIONS))
         yield from _instructions(old.instructions, new.instructions)
+        for member in dict.fromkeys([*old.info, *new.info]):
+            yield from differing("server-info-changed", dict(old.info), dict(new.info), member, ("serverInfo",))
     if old.name and new.name and old.name != new.name:
         yield Difference("server-name-changed", ("serverInfo", "name"), old.name, new.name)
     if new.unsteady and not old.unsteady:
