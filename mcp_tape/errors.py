@@ -73,7 +73,5 @@ def _is_seen(character: str) -> bool:
     that gives an emoji its colours), letters without a shape.
     https://www.unicode.org/reports/tr44/#Default_Ignorable_Code_Point
     """
-    if character < "\u034f":
-        return character.isprintable()
     selects = "\ufe00" <= character <= "\ufe0e" or "\U000e0100" <= character <= "\U000e01ef"
     return character.isprintable() and not selects and character not in _SHAPELESS
