@@ -61,11 +61,10 @@ def count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def harmless(text: str, stand_in: Callable[[str], str] = lambda character: "\N{MIDDLE DOT}") -> str:
+def harmless(text: str, stand_in: Callable[[str], str] = lambda character: "·") -> str:
     """Replace characters that a terminal acts on or does not show: the text may be a stranger's."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(c if _is_seen(c) else stand_in(c) for c in text)
+    is_plain = text.isascii() and text.isprintable()
+    return text if is_plain else "".join(c if _is_seen(c) else stand_in(c) for c in text)
 
 
 def _is_seen(character: str) -> bool:

@@ -177,11 +177,8 @@ def sessions_of(label: str) -> str:
 
 def is_there(path: str) -> bool:
     """Return whether something was recorded: a file that is not empty, or what is not in its text yet."""
-    try:
-        size = os.path.getsize(path)
-    except OSError:
-        size = 0
-    return size > 0 or (path.endswith(TEXT) and os.path.exists(path + LEFT))
+    has_something = os.path.exists(path) and os.path.getsize(path) > 0
+    return has_something or (path.endswith(TEXT) and os.path.exists(path + LEFT))
 
 
 class NoDatabaseError(CassetteError):
@@ -202,10 +199,9 @@ def version_of(path: str) -> int | None:
         return None
     if head.startswith(b"version https://git-lfs"):
         raise CassetteError(f"{path} is a pointer of git LFS, and not the cassette itself. Try: git lfs pull")
-    if not head.startswith(MAGIC):
-        raise NoDatabaseError(f"{path} is not a cassette, and was left alone. {_TRY}")
-    if len(head) < 100:
-        raise CassetteError(f"{path} is not a cassette, and was left alone. {_TRY}")
+    if not head.startswith(MAGIC) or len(head) < 100:
+        kind = CassetteError if head.startswith(MAGIC) else NoDatabaseError
+        raise kind(f"{path} is not a cassette, and was left alone. {_TRY}")
     if int.from_bytes(head[68:72], "big") != APPLICATION_ID:
         raise CassetteError(f"{path} is a SQLite database, but not a cassette, and was left alone. {_TRY}")
     return int.from_bytes(head[60:64], "big")

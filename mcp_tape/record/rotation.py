@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import re
 
-from ..errors import CassetteError
+from ..errors import CassetteError, SettingsError
 from ..light import NamedTuple
 from ..wire.channels import CONTINUED, CONTINUES, TAPE
 
@@ -82,6 +82,10 @@ class Row(NamedTuple):
 
 def begun(path: str, size: int | None, kept: int | None) -> tuple[str, Row]:
     """Return the cassette to record into, and its row; those that are too many are removed."""
+    from ..cassette.text.names import is_text
+
+    if is_text(path):
+        raise SettingsError(f"--rotate is for SQLite, and {path} is text; record into a .db, then: mcp-tape convert")
     row = Row(path, size or SIZE, kept or KEPT)
     newest = row.newest()
     row.prune(newest)

@@ -53,11 +53,8 @@ def _default_path(command: tuple[str, ...], given: dict[str, Any]) -> str:
 def _rotated(path: str, given: dict[str, Any]) -> tuple[str, Any]:
     """The cassette to record into, and the row of those that follow it, if it is in one."""
     if given["rotate"] or given["of_client"]:
-        from ..cassette.text.names import is_text
         from ..record.rotation import begun
 
-        if is_text(path):
-            raise MisuseError(f"--rotate is for SQLite, and {path} is text; record into a .db, then: mcp-tape convert")
         return begun(path, given["rotate"], given["keep"])
     if given["keep"]:
         raise MisuseError("--keep goes with --rotate")

@@ -272,7 +272,13 @@ def test_two_recorders_at_once_do_not_disturb_each_other(tmp_path: Path) -> None
         assert first.wait(30) == 0 and first.stderr and not first.stderr.read()
 
 
-@pytest.mark.parametrize(("words", "said"), [(["--keep", "3"], b"--keep goes with --rotate")])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--keep", "3"], b"--keep goes with --rotate"),
+        (["--rotate", "1MB", "-o", "tape.jsonl"], b"tape.jsonl is text; record into a .db"),
+    ],
+)
 def test_what_does_not_go_together_is_refused(words: list[str], said: bytes) -> None:
     done = run([*MCP_TAPE, "record", *words, "--", "cat"])
     assert done.returncode == 2 and said in done.stderr
