@@ -5,6 +5,7 @@ Not loaded before the first answer is out.
 
 from __future__ import annotations
 
+import gc
 from itertools import pairwise
 
 from ...wire import rewrite
@@ -54,7 +55,14 @@ class Reader:
         if found.session != self._session or is_read or self._read > _FREE + _EARNED * played:
             return
         self._regular = self._regular and here is None
-        self._read_blocks(self._around(block), found.seq, _step(found.seq, lately) if self._regular else 1)
+        step = _step(found.seq, lately) if self._regular else 1
+        collects = gc.isenabled()
+        gc.disable()  # thousands of tuples are made, and no cycle
+        try:
+            self._read_blocks(self._around(block), found.seq, step)
+        finally:
+            if collects:
+                gc.enable()
 
     def _around(self, block: int) -> range:
         """Return which blocks to read; more at once, and more each time, for those who go on where they were."""
