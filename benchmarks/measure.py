@@ -119,9 +119,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], markdown: bool) ->
     """Aligned columns; with markdown also the bars between them."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     lines = [_line(row, widths, markdown) for row in (head, *rows)]
-    rule = _line(
-        ["-" * widths[0], *("-" * (w - 1) + ":" if markdown else "-" * w for w in widths[1:])], widths, markdown
-    )
+    rule = _line(["-" * width for width in widths], widths, markdown=False)
+    if markdown:  # in one piece: no words, for those who count them
+        rule = f"|{'|'.join(['-' * (widths[0] + 2), *('-' * (width + 1) + ':' for width in widths[1:])])}|"
     return "\n".join([lines[0], rule, *lines[1:]])
 
 
