@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+import shutil
 import zlib
 from base64 import b64decode, b64encode
 from hashlib import sha256
@@ -12,6 +15,7 @@ import pytest
 
 from mcp_tape.viewer import page
 from tests.support.reading import Frames, call, invoke, make
+from tests.support.viewing import evaluated
 
 
 @pytest.fixture
@@ -95,3 +99,24 @@ def test_its_files_are_small_enough_to_read() -> None:
     for path in Path(page.__file__).parent.glob("*"):
         if path.is_file():
             assert len(path.read_text("utf-8").splitlines()) <= 400
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_a_call_is_copied_for_other_places() -> None:
+    facts = {
+        "file": "it's.db", "session": 2, "seq": 7, "what": "tools/call x", "status": "ok", "took": "1.0 ms",
+        "target": '{"url": "http://127.0.0.1:9/mcp"}', "version": "2025-11-25", "method": "tools/call",
+        "sentByClient": True, "chosen": "{}",
+        "pair": ['{"params":{"name":"x","arguments":{"a":1e400,"b":null,"c":[true,"\\/\\ud83d\\ude00"]}}}', "{}"],
+    }  # fmt: skip
+    copied = evaluated("copying.mjs", f"Object.entries(m.waysToCopy({json.dumps(facts)})).map(([k, f]) => [k, f()])")
+    ways = dict(copied)
+    assert list(ways) == ["message", "curl", "mcp-tape show", "pytest test", "Markdown"]
+    words = shlex.split(ways["curl"])
+    assert (words[2], words[-1]) == ("http://127.0.0.1:9/mcp", facts["pair"][0])
+    assert "mcp-protocol-version: 2025-11-25" in words
+    assert shlex.split(ways["mcp-tape show"])[2] == "it's.db"
+    assert 'client.call_tool("x", {"a":1e400,"b":None,"c":[True,"/😀"]})' in ways["pytest test"]
+    compile(ways["pytest test"], "test_it.py", "exec")
+    notice = evaluated("copying.mjs", f"Object.keys(m.waysToCopy({json.dumps(facts | {'method': None})}))")
+    assert notice == ["message", "mcp-tape show", "Markdown"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from mcp_tape.cassette.reader import Cassette
 from tests.support.browser import browser
 from tests.support.filtering import TALK
 from tests.support.reading import Frames, Recording, call, make, message, said
-from tests.support.running import WAIT
+from tests.support.running import WAIT, until
 from tests.support.viewing import READY, numbers
 
 if TYPE_CHECKING:
@@ -186,3 +187,21 @@ def test_what_is_filtered_is_saved_as_a_cassette(page: Page, tmp_path: Path) -> 
     assert saved.name == "tape-filtered.db"
     with Cassette(saved) as cassette:
         assert [frame.seq for frame in cassette.frames(1)] == [3, 7]
+
+
+def test_the_browser_is_opened_unless_told_otherwise(tape: Path, tmp_path: Path) -> None:
+    opened, program = tmp_path / "opened", tmp_path / "browser"
+    program.write_text(f'#!/bin/sh\necho "$1" > {opened}.new && mv {opened}.new {opened}\n')
+    program.chmod(0o755)
+    command = [sys.executable, "-m", "mcp_tape", "view", str(tape)]
+    environment = os.environ | {"BROWSER": f"{program} %s"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as viewed:
+        try:
+            assert viewed.stdout
+            url = viewed.stdout.readline().strip()
+            until(opened.exists, "the browser")
+            assert opened.read_text().strip() == url
+        finally:
+            viewed.terminate()

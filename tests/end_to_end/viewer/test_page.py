@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 __all__ = ["browser", "page"]  # fixtures
+MANY = 100_000  # messages
 EVERYTHING = next(path for path in GOLDEN if path.stem == "everything")
 
 
@@ -338,12 +339,16 @@ def test_tools_surface_and_sessions(page: Page, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_only_rows_on_the_screen_are_in_the_document(page: Page, tmp_path: Path) -> None:
+def test_only_rows_on_the_screen_of_many_are_in_the_document(page: Page, tmp_path: Path) -> None:
     talk = Frames()
-    for number in range(1500):
+    for number in range(MANY // 2):
         talk.client(call(number, "x"), at=number).server(said(number, f"answer {number}"), at=number)
     show(page, make(tmp_path / "tape.db", talk), tmp_path)
+    page.get_by_text(f"{MANY:,} messages", exact=True).wait_for()
     assert page.locator("#rows .row").count() < 100
     page.keyboard.press("G")
-    page.locator("[data-place='1.3000']").get_by_text("answer 1499").wait_for()
+    page.locator(f"[data-place='1.{MANY}']").get_by_text(f"answer {MANY // 2 - 1}").wait_for()
     assert page.locator("#rows .row").count() < 100
+    page.locator("#filter").fill(f'"answer {MANY // 4}"')
+    page.get_by_text(f"1 of {MANY:,}", exact=True).wait_for()
+    assert numbers(page) == [MANY // 2 + 2]
