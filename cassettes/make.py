@@ -39,6 +39,8 @@ def main(names: Sequence[str]) -> None:
             make(name, built)
             check(built)
             (HERE / built.name).write_bytes(built.read_bytes())
+            text = HERE / "text" / f"{name}.jsonl"
+            subprocess.run(["mcp-tape", "convert", "--force", built, text], env=provision.environment(), check=True)
 
 
 def make(name: str, cassette: Path) -> None:

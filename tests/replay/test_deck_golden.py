@@ -8,13 +8,14 @@ import pytest
 
 from mcp_tape.cassette.reader import Cassette
 from tests.support.decks import back_to_back
+from tests.support.golden import GOLDEN, TEXTS
 from tests.support.running import sessions
 
-CASSETTES = sorted((Path(__file__).parents[2] / "cassettes").glob("*.db"))
+CASSETTES = sorted([*GOLDEN, *TEXTS])
 SESSIONS = [(path, session.id) for path in CASSETTES for session in sessions(path)]
 
 
-@pytest.mark.parametrize(("path", "session"), SESSIONS, ids=lambda value: getattr(value, "stem", str(value)))
+@pytest.mark.parametrize(("path", "session"), SESSIONS, ids=lambda value: getattr(value, "name", str(value)))
 def test_two_decks_play_a_golden_cassette_to_its_end(path: Path, session: int) -> None:
     asked, told, player, client = back_to_back(path, str(session))
     with Cassette(path) as cassette:

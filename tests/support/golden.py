@@ -6,6 +6,7 @@ from pathlib import Path
 
 CASSETTES = Path(__file__).resolve().parents[2] / "cassettes"
 GOLDEN = list(CASSETTES.glob("*.db"))
+TEXTS = list((CASSETTES / "text").glob("*.jsonl"))  # the same
 # Per cassette: what was run, and its revision, session by session.
 EVERYTHING = ["mcp-server-everything"]
 TIME = ["mcp-server-time", "--local-timezone", "UTC"]

@@ -18,6 +18,7 @@ LAYERS = ["command line", "nearest mark", "farther mark", "mcp_tape_config", "in
 OPTIONS = {
     "mode": ("--mcp-record", "mcp_record", ["all", "rewrite", "new_episodes", "all", "rewrite", "none"]),
     "unplayed": ("--mcp-unplayed", "mcp_unplayed", ["warn", "error", "warn", "error", "warn", "ignore"]),
+    "format": ("--mcp-format", "mcp_tape_format", ["jsonl", "db", "jsonl", "db", "jsonl", "db"]),
     "dir": ("--mcp-tape-dir", "mcp_tape_dir", ["a", "b", "c", "d", "e", None]),
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import CassetteError
-from tests.support.golden import GOLDEN
+from tests.support.golden import GOLDEN, TEXTS
 from tests.support.texts import everything, tape
 
 
@@ -18,6 +18,13 @@ def test_a_text_reads_as_the_database_that_it_was_made_of(tmp_path: Path, golden
     text.write_bytes(tape("export", golden, "--session", "all").stdout_bytes)
     assert everything(text) == everything(golden)
     assert [path.name for path in tmp_path.iterdir()] == ["tape.jsonl"]
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
+def test_a_golden_text_is_what_its_cassette_is_written_as(golden: Path) -> None:
+    text = golden.parent / "text" / f"{golden.stem}.jsonl"
+    assert text in TEXTS
+    assert text.read_bytes() == tape("export", golden, "--session", "all").stdout_bytes
 
 
 def test_a_file_of_no_known_kind_is_left_alone(tmp_path: Path) -> None:

@@ -1,0 +1,31 @@
+"""Times of an older text stay where the rest is the same, and never go back."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_tape.cassette.text.times import _places, _timed
+from mcp_tape.wire.frames import Frame
+
+LOOKS = st.lists(st.sampled_from("abc"), max_size=12)
+
+
+def frames(texts: list[str], step: int) -> list[Frame]:
+    return [
+        Frame(n, n * step, "client", "stdio", "message", text.encode(), b"\n", None, 0)
+        for n, text in enumerate(texts, 1)
+    ]
+
+
+@given(LOOKS, LOOKS)
+def test_frames_that_are_as_they_were_keep_their_times(old: list[str], new: list[str]) -> None:
+    before, now = frames(old, 10), frames(new, 7)
+    places = _places([f.text for f in before], [f.text for f in now])  # type: ignore[misc]
+    assert all(before[was].text == now[place].text for place, was in places.items())
+    timed = list(_timed(iter(now), {place: before[was].at for place, was in places.items()}, len(now)))
+    assert [f.text for f in timed] == [f.text for f in now]
+    assert [f.at for f in timed] == sorted(f.at for f in timed)
+    assert all(timed[place].at == before[was].at for place, was in places.items())
+    if old == new:
+        assert timed == before
