@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
 from functools import cache
 from itertools import chain, groupby, islice, repeat
@@ -14,6 +13,7 @@ from . import file, schema
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
+    import sqlite3
     from typing import Any
 
     Row = tuple[Any, ...]

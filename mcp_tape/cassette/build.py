@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from datetime import datetime, timedelta
-from typing import Any
 
 from ..errors import CassetteError
+from ..light import sqlite3
 from ..wire import jsontext
 from ..wire.channels import HTTP, STDIO, is_http
 from ..wire.frames import Frame, Message, Numbers
@@ -16,6 +13,11 @@ from ..wire.ledger import Ledger
 from . import file as database
 from .batch import SESSION, Batch
 from .writer import Writer
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
 
 _BATCH_FRAMES, _BATCH_BYTES = 1_000, 4 << 20
 _COLUMNS = frozenset(SESSION) - {"key_version"}  # keys are made anew, as this version makes them
@@ -82,7 +84,9 @@ class Builder:
         given = {name: database.storable(value) for name, value in self._ledger.facts.items()}
         theirs = {name for group in _GIVEN if not given.keys().isdisjoint(group) for name in group}
         self.forget(self.unfounded() & theirs)
-        row = {"transport": HTTP if self._http else STDIO, "ended_at": self._ended_at()} | self._row
+        row = {"transport": HTTP if self._http else STDIO} | self._row
+        if "ended_at" not in row:
+            row["ended_at"] = self._ended_at()
         if not isinstance(row["target"], str):  # a text stays as it is, so that it comes back as it went
             row["target"] = jsontext.dumps(row["target"])
         self._writer.finish(self._number, row | given)
@@ -100,6 +104,9 @@ class Builder:
         self._batch = Batch()
 
     def _ended_at(self) -> str:
+        """When the last frame came; most texts say it themselves."""
+        from datetime import datetime, timedelta
+
         try:
             started = datetime.fromisoformat(self._row["started_at"].replace("Z", "+00:00"))
             return (started + timedelta(microseconds=self._last)).isoformat().replace("+00:00", "Z")

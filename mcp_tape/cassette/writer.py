@@ -8,11 +8,11 @@ next (see `complete`). So a key that its frame no longer gives is stored with th
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 
 from ..errors import CassetteError, pasted
+from ..light import sqlite3
 from ..wire import jsontext, match
 from ..wire.frames import LEFT_OUT, Frame
 from ..wire.ledger import Ledger

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from time import gmtime  # of a given time; datetime takes long to load
 
 from ...errors import CassetteError, harmless, pasted
 from ...light import closing, sqlite3, suppress
@@ -120,10 +121,9 @@ def is_foreign(path: str) -> bool:
 
 def defaults(path: str) -> dict[str, Any]:
     """Facts of a session that says nothing of itself: it began when its file was written."""
-    from datetime import datetime, timezone
-
-    began = datetime.fromtimestamp(int(os.stat(path).st_mtime), timezone.utc)
-    return {"started_at": began.isoformat().replace("+00:00", "Z"), "target": {"command": []}, "recorder": "unknown"}
+    year, month, day, hour, minute, second, *_ = gmtime(os.stat(path).st_mtime)
+    began = f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"
+    return {"started_at": began, "target": {"command": []}, "recorder": "unknown"}
 
 
 def expect_cassette(path: str) -> None:
