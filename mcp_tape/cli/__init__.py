@@ -9,6 +9,7 @@ It owns click, words for people and exit codes; it must not know SQL, the wire o
     follow         `show -f`: a session that is being recorded
     filter         the option --filter
     compare        options and output of diff, breaking and verify
+    exporting      formats of export that are about calls, or about what a server offers
     newest         the newest cassettes, where no file is named
     wrapping       options of wrap and unwrap, which servers are meant, the change of their files
     claude         Claude Code's own commands, which change its user's file

@@ -26,9 +26,9 @@ from tests.support.sdk_http import served
 
 RECORDINGS = provision.TESTS / "formats" / "others" / "recordings"
 PATIENCE = 120  # seconds
-PYTHON = "mcp-rec==0.1.1 mcp-recorder==0.5.0 agent-vcr==0.1.0 mcp-debugger==0.1.1 starlette<1".split()
+PYTHON = "mcp-rec==0.1.1 mcp-recorder==0.5.0 starlette<1".split()
 NEWER_PYTHON = ("mcp-cassette==0.4.0", "mcp-vcr==0.2.2")  # 3.12
-NODE = ("mcp-time-travel@0.3.3", "mcp-flight-recorder@0.2.0", "@modelcontextprotocol/inspector")
+NODE = ("mcp-time-travel@0.3.3", "mcp-flight-recorder@0.2.0")
 
 ODD = ["python", "-m", "tests.servers.odd"]
 SERVERS = {"everything": provision.SERVERS["everything"], "odd": ODD}
@@ -124,13 +124,6 @@ def mcp_flight_recorder(server: str, place: Path) -> tuple[Path, str]:
     return out, played(
         server, [node_tool("mcp-flight-recorder"), "wrap", "--trace", str(out), "--", *SERVERS[server]], place
     )
-
-
-def mcp_debugger(server: str, place: Path) -> tuple[Path, str]:
-    seen = played(
-        server, [python_tool("mcp-debugger"), "proxy", "--server", shlex.join(SERVERS[server])], place, HOME=str(place)
-    )
-    return place / ".mcp-debugger" / "sessions.db", seen
 
 
 def mcp_recorder(server: str, place: Path) -> tuple[Path, str]:
@@ -232,7 +225,6 @@ TOOLS: dict[str, Callable[[str, Path], tuple[Path, str]]] = {
     "mcp-vcr-ndjson": mcp_vcr_ndjson,
     "mcp-time-travel": mcp_time_travel,
     "mcp-flight-recorder": mcp_flight_recorder,
-    "mcp-debugger": mcp_debugger,
     "mcp-recorder": mcp_recorder,
     "mitmproxy": mitmproxy,
     "chromium": chromium,
