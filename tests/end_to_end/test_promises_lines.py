@@ -53,7 +53,7 @@ def desk(tmp_path: Path) -> Desk:
     assert run(["git", "init", "-q"], cwd=tmp_path, env=desk.environ).returncode == 0
     desk.take("demo.db", "time.db")
     desk.write("notes.txt", "hello\n")
-    desk.write(".mcp.json", '{"mcpServers": {"a": {"command": "x"}, "b": {"url": "https://example.com/mcp"}}}')
+    desk.write(".mcp.json", '{"mcpServers": {"a": {"command": "x"}, "b": {"url": "https://e.com/${OF_CLIENT}"}}}')
     sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE t (a)").connection.close()
     for name, words in {"old.db": SERVER, "new.db": [*SERVER, "next"]}.items():
         assert desk.run("record", "-q", "-o", name, "--", *words, stdin=HELLO + LIST).returncode == 0
