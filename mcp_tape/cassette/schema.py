@@ -177,8 +177,7 @@ def sessions_of(label: str) -> str:
 
 def is_there(path: str) -> bool:
     """Return whether something was recorded: a file that is not empty, or what is not in its text yet."""
-    has_something = os.path.exists(path) and os.path.getsize(path) > 0
-    return has_something or (path.endswith(TEXT) and os.path.exists(path + LEFT))
+    return (os.path.exists(path) and os.path.getsize(path) > 0) or (path.endswith(TEXT) and os.path.exists(path + LEFT))
 
 
 class NoDatabaseError(CassetteError):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from ..errors import TapeError
+
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,8 +27,8 @@ def read(rows: Sequence[Option], words: Sequence[str], *, interspersed: bool) ->
     texts, others = split
     try:
         return {row.name: _value(row, texts.get(row.name)) for row in rows}, others
-    except ValueError:
-        return None  # click says why
+    except (ValueError, TapeError):
+        return None  # click says why, of several reasons the one that is given first
 
 
 def _split(

@@ -151,7 +151,8 @@ UNUSUAL = """
 record | record -- | record -qo x.db -- s | record -ox.db -- s | record -o=x.db -- s | record -o | record --output
 record --quiet=yes -- s | record --outpu x -- s | record --no -- s | record -x -- s | record --help | record -h
 record -qh | record --max-decoded x -- s | record --redact-value '(' -- s | record --redact-path '$[' -- s
-record --env-file no -- s | record --url x | record --url http://127.0.0.1:1/mcp -- s
+record --env-file no -- s | record --env-file no --redact-env-from 1 -- s
+record --redact-env-from 1 --env-file no -- s | record --url x | record --url http://127.0.0.1:1/mcp -- s
 record --listen 127.0.0.1:0 -- s | record --allow-remote -- s | record --redact-env-from nobody -- s
 record --cacert no -- s | record --note | record ---- s | record --=x -- s | record -- -- s | replay | replay t u
 replay '' | replay t --speed -1 | replay t --speed nan | replay t --speed x | replay t --speed ''
