@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BytesIO
 
 from ...errors import CassetteError
 from .. import replace
 from ..change.derive import hidden_keys
-from ..reader import Cassette
+from ..reader import Cassette, EmptyError
 from . import opening, write
 from .names import written
 
@@ -67,7 +67,7 @@ def fold(path: str) -> None:
     if not os.path.exists(file):
         return
     out = BytesIO()
-    with Cassette(file) as left:
+    with suppress(EmptyError), Cassette(file) as left:  # empty: its recorder was killed before it had made the tables
         for session, was in opening.new_sessions(left, opening.sessions(path)):
             out.write(write.header(session))
             write.dump(left.frames(was), out, hidden_keys(left, was))

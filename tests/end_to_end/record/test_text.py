@@ -119,6 +119,16 @@ def test_a_command_that_changes_the_text_folds_in_what_was_left(tmp_path: Path) 
     assert [session.id for session in sessions(tape)] == [2, 3]
 
 
+def test_a_recorder_that_was_killed_before_it_had_made_its_tables_is_in_nobodys_way(tmp_path: Path) -> None:
+    tape = tmp_path / "tape.jsonl"
+    assert run(record(tape, ECHO), ASKED % 1).returncode == 0
+    before = tape.read_bytes()
+    (tmp_path / "tape.jsonl.db").touch()
+    assert len(sessions(tape)) == 1
+    done = run([*MCP_TAPE, "redact", str(tape)])
+    assert (done.returncode, names(tmp_path), tape.read_bytes()) == (0, ["tape.jsonl"], before), done.stderr
+
+
 def test_two_recorders_at_once_both_get_into_the_text(tmp_path: Path) -> None:
     tape = tmp_path / "tape.jsonl"
     with started(record(tape, ECHO)) as first:
