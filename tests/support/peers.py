@@ -2,7 +2,8 @@
 
 A real client plays a session at a real server through each tool that can be installed, and what the tool wrote becomes
 `tests/formats/others/recordings/NAME/SERVER.*`; `SERVER.live.json` beside it is what the client saw. Some
-need a newer Python than the tests do: they run under the one named by PEERS_PYTHON.
+need a newer Python than the tests do: they run under the one named by PEERS_PYTHON. The recordings of mcp-cassette and
+mcp-vcr that are there were made under 3.11, which both declare too old, with the syntax of 3.12 taken out of the first.
 """
 
 from __future__ import annotations
