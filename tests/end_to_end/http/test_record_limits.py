@@ -16,7 +16,7 @@ import pytest
 from tests.support.forked import SCRIPT
 from tests.support.http import LAST, Client, CutOffError, Message, Upstream, Wire, answer, ask, begin, chunk
 from tests.support.http_running import Running, all_frames, call, event, facts, recording, result, said, texts
-from tests.support.running import WAIT, is_one_file, sessions, until, writer_of
+from tests.support.running import WAIT, is_one_file, receive_line, sessions, started, until, writer_of
 
 MiB = 1 << 20
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -118,6 +118,23 @@ def test_signals_end_it_cleanly(number: int, tmp_path: Path) -> None:
         assert recorder.stop(number) == 0
         assert re.search(r"\b1 exchanges?, 0 still open", recorder.said)
     assert is_one_file(tape)
+    assert [session.incomplete for session in sessions(tape)] == [None]
+
+
+def test_a_background_job_of_a_script_outlives_an_interrupt_and_ends_when_terminated(
+    tmp_path: Path,
+) -> None:
+    # https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html#tag_19_11: SIGINT is ignored there
+    tape = tmp_path / "tape.db"
+    with Upstream(echo) as upstream:
+        job = [*SCRIPT, "record", "--url", upstream.url, "-o", str(tape)]
+        with started(["sh", "-c", '"$@" & echo $! && wait $!', "sh", *job]) as shell:
+            assert shell.stdout
+            number, url = int(receive_line(shell.stdout)), receive_line(shell.stdout).decode().strip()
+            os.kill(number, signal.SIGINT)
+            assert ask(url, call(1)).status == 200
+            os.kill(number, signal.SIGTERM)
+            assert shell.wait(WAIT) == 0
     assert [session.incomplete for session in sessions(tape)] == [None]
 
 
