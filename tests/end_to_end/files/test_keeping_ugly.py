@@ -16,7 +16,7 @@ import pytest
 from mcp_tape.cassette.change import connect
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.errors import CassetteError
-from mcp_tape.record.writer import _patiently
+from mcp_tape.record.writer import patiently
 from tests.support.decks import alter
 from tests.support.reading import Frames, call, invoke, make, said
 from tests.support.running import ECHO, MCP_TAPE, WAIT, frames, record, run, sessions, started, until
@@ -72,7 +72,7 @@ def test_a_recorder_waits_for_a_cassette_that_is_held_for_long() -> None:
         return "written"
 
     waits: list[int] = []
-    assert _patiently(write, waits.append) == "written"
+    assert patiently(write, waits.append) == "written"
     assert waits == list(range(1, 12))
 
 
