@@ -117,7 +117,12 @@ class Live:
         self._input.forget()
         process.stdin.close()
         pushes = (process.terminate, process.kill, self._give_up)
-        self._pushes = [(now + _PATIENCE * n, push) for n, push in enumerate(pushes, 1)] if self.watched else []
+        self._pushes = [(now + _PATIENCE * n, push) for n, push in enumerate(pushes, 1)] if self._has_more else []
+
+    @property
+    def _has_more(self) -> bool:
+        """True if there may be output of the server that was not read, or not passed on."""
+        return bool(self.watched) or self._echo.is_waiting
 
     def _give_up(self) -> None:
         self._echo.forget()
@@ -165,7 +170,7 @@ class Live:
 
     def _closed(self, descriptor: int) -> None:
         self.watched.pop(descriptor, None)
-        if not self.watched:
+        if not self._has_more:
             self._pushes.clear()  # it has ended by itself
 
 

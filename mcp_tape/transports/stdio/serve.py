@@ -63,7 +63,7 @@ class _Session:
     def run(self) -> int | None:
         self._send(self._player.due(monotonic()))
         self._answer_plainly()
-        while not self._ended or self._arrived or self._also or self._player.next_at() is not None:
+        while not self._ended or self._arrived or self._also or self._unsent or self._player.next_at() is not None:
             self._wait()
             code = self._send(self._play(monotonic()))
             if code is not None:
@@ -73,7 +73,9 @@ class _Session:
 
     def _answer_plainly(self) -> None:
         """Take the short way, as long as whole lines come and nothing but an answer belongs to each of them."""
-        if self._arrived or self._also or self._lines.pending or self._ended or self._player.next_at() is not None:
+        if self._arrived or self._also or self._unsent or self._lines.pending or self._ended:
+            return
+        if self._player.next_at() is not None:
             return
         quick = self._player.quick
         while not self._arrived:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
+from fcntl import ioctl
 from pathlib import Path
+from termios import FIONREAD
 from typing import Any
 
 import pytest
@@ -233,6 +236,24 @@ def test_a_live_server_may_say_much_while_the_client_asks_much(vcr: Vcr) -> None
     )
     assert done.stderr.count(b"Y") == 200 * 5 * 1000  # a note of ours may stand within a line
     assert sessions(vcr.tape)[1].incomplete is None
+
+
+def test_what_a_live_server_logs_passes_on_after_the_end_of_its_output(vcr: Vcr) -> None:
+    """While it ends, it waits for somebody to read what it logs."""
+    vcr.run("once", HELLO)
+    logs = 'calls == 1 and threading.Thread(target=sys.stderr.write, args=("Y" * 1_000_000,)).start()'
+    vcr.server = SERVER.replace("import json, sys", "import json, os, sys, threading")
+    vcr.server = vcr.server.replace("calls += 1", f"calls += 1; {logs}") + "os.close(1); open(sys.argv[1], 'w').close()"
+    with started(vcr.command("new_episodes", "-q")) as process:
+        assert process.stdin and process.stdout and process.stderr
+        process.stdin.write(HELLO + lines(call(2, "new")))
+        assert [json.loads(receive_line(process.stdout))["id"] for _ in range(2)] == [0, 2]
+        reader = process.stderr.fileno()
+        until(lambda: int.from_bytes(ioctl(reader, FIONREAD, bytes(4)), sys.byteorder) > 60_000, "the pipe to be full")
+        process.stdin.close()
+        until(lambda: not vcr.heard(), "the server to have closed its output")
+        assert process.stderr.read().count(b"Y") == 1_000_000
+        assert process.wait(WAIT) == 0
 
 
 @pytest.mark.slow
