@@ -215,10 +215,9 @@ def is_old(path: str) -> bool:
 def first_bytes(path: str) -> bytes:
     try:
         mode = os.stat(path).st_mode
-        if stat.S_ISDIR(mode):
-            raise CassetteError(f"{path} is a directory; give the path of a cassette file, e.g. tape.db")
         if not stat.S_ISREG(mode):  # reading a pipe would wait
-            raise CassetteError(f"{path} is not a regular file; give the path of a cassette file, e.g. tape.db")
+            what = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
+            raise CassetteError(f"{path} is {what}; give the path of a cassette file, e.g. tape.db")
         with open(path, "rb") as file:
             return file.read(100)
     except FileNotFoundError:

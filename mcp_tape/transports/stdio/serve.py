@@ -73,9 +73,8 @@ class _Session:
 
     def _answer_plainly(self) -> None:
         """Take the short way, as long as whole lines come and nothing but an answer belongs to each of them."""
-        if self._arrived or self._also or self._unsent or self._lines.pending or self._ended:
-            return
-        if self._player.next_at() is not None:
+        is_waited_for = self._also or self._unsent or self._player.next_at() is not None
+        if is_waited_for or self._arrived or self._lines.pending or self._ended:
             return
         quick = self._player.quick
         while not self._arrived:
