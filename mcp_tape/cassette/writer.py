@@ -48,6 +48,10 @@ class RemovedError(sqlite3.IntegrityError):
         self.session = session
 
 
+class ReplacedError(sqlite3.OperationalError):
+    """Somebody put another file in its place, or removed it, while it was being opened."""
+
+
 class Writer:
     """Writes sessions onto one cassette. Raises sqlite3.Error when it cannot; nothing is half written."""
 
@@ -69,7 +73,7 @@ class Writer:
             self.warning = self._prepare(path)
             self._file = file.identity(path)
             if before not in (None, self._file):  # while we waited for those who made it anew: ours is the old one
-                raise sqlite3.OperationalError("database is locked: another file has taken its place; try again")
+                raise ReplacedError("database is locked: another file has taken its place; try again")
         except BaseException:
             self._db.close()
             raise

@@ -20,7 +20,7 @@ from ..cassette.batch import Batch
 from ..cassette.file import is_locked
 from ..cassette.schema import is_old
 from ..cassette.text.names import is_text
-from ..cassette.writer import RemovedError, Writer
+from ..cassette.writer import RemovedError, ReplacedError, Writer
 from ..errors import CassetteError
 from ..redaction.diagnostics import Rules, redactor
 from ..redaction.redactor import Redactor
@@ -357,6 +357,8 @@ def patiently(write: Callable[[], _T], waited: Callable[[int], None]) -> _T:
     for times in range(1, _TRIES):
         try:
             return write()
+        except ReplacedError:
+            continue  # nobody holds the new one
         except OperationalError as error:
             if not is_locked(error):
                 raise

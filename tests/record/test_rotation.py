@@ -265,11 +265,11 @@ def test_two_recorders_at_once_do_not_disturb_each_other(tmp_path: Path) -> None
         send(first.stdin, b"1\n")
         assert receive_line(first.stdout) == b"1\n"
         done = run(command, b"2\n")
-        assert done.stdout == b"2\n" and not done.stderr
+        assert (done.stdout, done.stderr) == (b"2\n", b"")
         send(first.stdin, b"3\n")
         assert receive_line(first.stdout) == b"3\n"
         first.stdin.close()
-        assert first.wait(30) == 0 and first.stderr and not first.stderr.read()
+        assert first.wait(30) == 0 and first.stderr and first.stderr.read() == b""
 
 
 @pytest.mark.parametrize(
