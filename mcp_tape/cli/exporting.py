@@ -50,13 +50,22 @@ def vitest(asked: Asked) -> Iterator[str]:
 
 
 def _generated(asked: Asked, runner: str) -> str:
+    from ..cassette.query.calls import replies
     from ..formats import generated
-    from ..formats.calls import calls
+    from ..formats.calls import Call, calls
+
+    def key(call: Call) -> tuple[int | None, str | None]:
+        return call.exchange.seq, call.exchange.id
 
     session = asked.sessions[-1]
     place = os.path.relpath(asked.cassette.path, os.path.dirname(asked.output or "") or ".").replace(os.sep, "/")
     server = " ".join(filter(None, (session.server_name, session.server_version))) or "a server"
-    made = getattr(generated, runner)(calls(asked.cassette, session.id, asked.kept), server, place, session.id)
+    # A call that does not pass the filter still comes before others like it.
+    wanted = {key(call) for call in calls(asked.cassette, session.id, asked.kept)}
+    tape = generated.Tape(
+        server, place, session.id, replies(asked.cassette, session.id), lambda call: key(call) in wanted
+    )
+    made = getattr(generated, runner)(calls(asked.cassette, session.id), tape)
     for why in made.left_out:
         say(f"no test was made of {why}")
     if not made.tests:

@@ -1,20 +1,25 @@
 """Tests made of a recording: one for each tool call, against the cassette, with what was recorded as what is expected.
 
 They are made once, to be read, changed and kept. Text of the recording stands in them as literals only, and as names of
-tests with all but letters, digits and underscores taken out.
+tests with all but letters, digits and underscores taken out. A call that cannot be made by itself, by an SDK, with the
+recorded outcome, has no test; a comment says why.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from ..cassette.query.calls import Reply
 from ..wire import jsontext, protocol
 from .calls import Call
 
 _WIDTH = 100
+_OF_CALLS = {"name", "arguments", "_meta"}
+_EXACT = 2**53 - 1  # Number.MAX_SAFE_INTEGER
+_HALVES = re.compile("[\ud800-\udfff]")
 _OF_RESULTS, _OF_ERRORS = ("content", "structuredContent", "isError"), ("code", "message")
 _PYTHON_HEAD = '''"""Calls of {server}, as recorded in {cassette}.
 
@@ -24,7 +29,7 @@ Made by mcp-tape export --format pytest, and yours to change.
 import asyncio
 from pathlib import Path
 
-from mcp import Client, MCPError
+from mcp import Client, MCPError, types
 
 from mcp_tape import use_cassette
 
@@ -34,15 +39,18 @@ CASSETTE = Path(__file__).parent / {path}
 def call(name, arguments, times=1):
     """What came of a call that is on the tape, as JSON: a result or an error. Of several times, the last."""
 
+    # Not by client.call_tool: it lists tools as well, to check the result, and they may not be on the tape.
+    request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments))
+
     async def calls():
         with use_cassette(CASSETTE, "none", session={session}) as tape:
             async with Client(tape.streams(), read_timeout_seconds=30) as client:
                 for _ in range(times):
                     try:
-                        outcome = await client.call_tool(name, arguments)
+                        outcome = await client.session.send_request(request, types.CallToolResult)
                     except MCPError as failure:
                         outcome = failure.error
-        return outcome.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return outcome.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
     return asyncio.run(calls())
 '''
@@ -52,7 +60,9 @@ _VITEST_HEAD = """// Calls of {server}, as recorded in {cassette}.
 import {{ fileURLToPath }} from "node:url";
 import {{ Client }} from "@modelcontextprotocol/sdk/client/index.js";
 import {{ StdioClientTransport }} from "@modelcontextprotocol/sdk/client/stdio.js";
-import {{ expect, test }} from "vitest";
+import {{ expect, test, vi }} from "vitest";
+
+vi.setConfig({{ testTimeout: 30_000 }});
 
 const cassette = fileURLToPath(new URL({path}, import.meta.url));
 
@@ -72,6 +82,17 @@ async function call(name, args, times = 1) {{
   }}
 }}
 """
+_NOTHING = '\ntest.todo("a call that can be made by itself");\n'  # a file without any test fails
+
+
+class Tape(NamedTuple):
+    """What tests are made of. `replies`: how its calls were answered; `is_kept`: which of them get a test."""
+
+    server: str
+    path: str
+    session: int
+    replies: Mapping[tuple[int | None, str | None], Reply]
+    is_kept: Callable[[Call], bool] = lambda _: True
 
 
 class Made(NamedTuple):
@@ -91,26 +112,38 @@ class _Case(NamedTuple):
     error: Any
 
 
-def pytest(found: Iterable[Call], server: str, path: str, session: int) -> Made:
-    cases, left_out = _cases(found)
-    head = _PYTHON_HEAD.format(server=_comment(server), cassette=_comment(path), path=_quoted(path), session=session)
-    return Made(head + "".join(f"\n\n{test}" for test in map(_python, cases)), len(cases), left_out)
-
-
-def vitest(found: Iterable[Call], server: str, path: str, session: int) -> Made:
-    cases, left_out = _cases(found)
-    relative = _script(path if path.startswith("/") else f"./{path}")
-    head = _VITEST_HEAD.format(
-        server=_comment(server), cassette=_comment(path), path=relative, session=_script(str(session))
+def pytest(found: Iterable[Call], tape: Tape) -> Made:
+    cases, left_out = _cases(found, tape, lambda _: None)
+    path = _quoted(tape.path)
+    head = _PYTHON_HEAD.format(
+        server=_comment(tape.server), cassette=_comment(tape.path), path=path, session=tape.session
     )
-    return Made(head + "".join(f"\n{test}" for test in map(_javascript, cases)), len(cases), left_out)
+    tests = "".join(f"\n\n{test}" for test in map(_python, cases))
+    return Made(head + tests + _remarks("\n\n", "#", left_out), len(cases), left_out)
 
 
-def _cases(found: Iterable[Call]) -> tuple[list[_Case], list[str]]:
+def vitest(found: Iterable[Call], tape: Tape) -> Made:
+    cases, left_out = _cases(found, tape, _inexact)
+    relative = _script(tape.path if tape.path.startswith("/") else f"./{tape.path}")
+    head = _VITEST_HEAD.format(
+        server=_comment(tape.server), cassette=_comment(tape.path), path=relative, session=_script(str(tape.session))
+    )
+    tests = "".join(f"\n{test}" for test in map(_javascript, cases)) or _NOTHING
+    return Made(head + tests + _remarks("\n", "//", left_out), len(cases), left_out)
+
+
+def _remarks(space: str, mark: str, left_out: list[str]) -> str:
+    lines = [f"{mark} No test was made of {_comment(why)}.\n" for why in left_out]
+    return "".join([space, *lines]) if lines else ""
+
+
+def _cases(found: Iterable[Call], tape: Tape, unsayable: Callable[[Any], str | None]) -> tuple[list[_Case], list[str]]:
+    """A case for each call that can be made again, and why others cannot; `unsayable`: why arguments cannot be sent."""
     cases: list[_Case] = []
     left_out: list[str] = []
     names: dict[str, int] = {}
     times: dict[bytes, int] = {}
+    unmade: set[bytes] = set()
     for call in found:
         exchange = call.exchange
         if exchange.method != protocol.CALL or exchange.sender != "client" or exchange.name is None:
@@ -118,14 +151,59 @@ def _cases(found: Iterable[Call]) -> tuple[list[_Case], list[str]]:
         arguments = protocol.member(exchange.params, "arguments") or {}
         key = jsontext.canonical([exchange.name, arguments])
         times[key] = times.get(key, 0) + 1
-        if call.status in ("unanswered", "input-required"):
-            left_out.append(f"#{exchange.seq} {exchange.name}: {call.status}")
+        why = _hindrance(call, arguments, tape.replies.get((exchange.seq, exchange.id))) or unsayable(arguments)
+        why = why or ("the same call before it has none" if key in unmade else None)
+        if why is not None:
+            unmade.add(key)
+        if not tape.is_kept(call):
+            continue
+        if why is not None:
+            left_out.append(f"#{exchange.seq} {exchange.name}: {why}")
             continue
         base = re.sub(r"\W+", "_", exchange.name, flags=re.ASCII).strip("_").lower() or "tool"
         names[base] = names.get(base, 0) + 1
         name = base if names[base] == 1 else f"{base}_{names[base]}"
         cases.append(_Case(name, exchange.name, arguments, times[key], exchange.result, exchange.error))
     return cases, left_out
+
+
+def _hindrance(call: Call, arguments: Any, reply: Reply | None) -> str | None:
+    """Why a call cannot be made by itself, by any SDK, with the outcome that was recorded."""
+    exchange = call.exchange
+    more = sorted(set(exchange.params) - _OF_CALLS) if isinstance(exchange.params, dict) else []
+    kind = protocol.modern_result(exchange.result)
+    is_result = isinstance(protocol.member(exchange.result, "content"), list)
+    is_error = type(protocol.member(exchange.error, "code")) is int
+    reasons = {
+        "nobody answered it": call.status == "unanswered",
+        f"its answer is of the kind {kind}": kind is not None,
+        f"it was sent with {', '.join(more)}": more,
+        "its answer is neither the result of a tool nor an error": not is_result and not is_error,
+        "its arguments are no object": not isinstance(arguments, dict),
+        "its answer came in a batch, which SDKs do not read": reply and reply.in_batch,
+        "its answer is not UTF-8": reply and not reply.is_text,
+        "its answer waited for something else of the client, such as a cancellation": reply and reply.after_more,
+    }
+    outcomes = [arguments, exchange.result, exchange.error]
+    return next((why for why, holds in reasons.items() if holds), None) or _unwritable(outcomes)
+
+
+def _unwritable(values: list[Any]) -> str | None:
+    """Why values cannot be sent or read by some SDK, or written as a literal."""
+    try:
+        text = json.dumps(values, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return "it has a number that is out of bounds"
+    return "it has half of a character, which SDKs do not send or read" if _HALVES.search(text) else None
+
+
+def _inexact(arguments: Any) -> str | None:
+    """Why JavaScript, which has but doubles, cannot send some arguments."""
+    if isinstance(arguments, (dict, list)):
+        values = arguments.values() if isinstance(arguments, dict) else arguments
+        return next(filter(None, map(_inexact, values)), None)
+    is_exact = type(arguments) is not int or abs(arguments) <= _EXACT
+    return None if is_exact else "it has a number that JavaScript cannot send"
 
 
 def _python(case: _Case) -> str:
@@ -194,4 +272,4 @@ def _script(value: Any, indent: int = 0) -> str:
 
 def _comment(text: str) -> str:
     """Text that cannot end the comment or the string that it stands in."""
-    return re.sub(r"[^\w .,:/@()+-]", "?", text, flags=re.ASCII)
+    return re.sub(r"[^\w .,:/@()+#-]", "?", text, flags=re.ASCII)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import shutil
@@ -12,13 +13,31 @@ from pathlib import Path
 
 import pytest
 
+from mcp_tape.cassette.query.calls import Reply
+from mcp_tape.formats.calls import Call
+from mcp_tape.formats.generated import Tape
 from mcp_tape.formats.generated import pytest as made
+from mcp_tape.formats.generated import vitest as made_for_node
 from mcp_tape.wire.frames import Exchange
 from tests.support import provision
 from tests.support.running import MCP_TAPE, WAIT, run
 
-# Recordings of real servers, each with the calls that are in it.
-CALLS = {"demo": 2, "time": 8, "everything": 18, "git": 14, "time-modern": 8}
+# Golden recordings, each with the calls in it that can be made by themselves.
+CALLS = {
+    "demo": 2, "time": 8, "everything": 18, "everything-ts2": 18, "git": 14, "time-modern": 8,
+    "batch": 1, "cancelled": 1, "modern": 1, "noisy": 0,
+}  # fmt: skip
+# The other calls, and why they cannot.
+LEFT_OUT = {
+    "batch": ["#8 add: its answer came in a batch", "#16 subtract: its answer came in a batch"],
+    "cancelled": ["#4 slow: nobody answered", "#6 slow: its answer waited for", "#18 slow: nobody answered"],
+    "modern": [
+        "#7 book: its answer is of the kind input_required", "#10 book: its answer is of the kind input_required",
+        "#13 book: it was sent with inputResponses, requestState", "#17 dig: its answer is of the kind task",
+    ],
+    "noisy": ["#8 sum: it has half of a character", "#19 bytes: its answer is not UTF-8"],
+}  # fmt: skip
+ANSWERED = {(1, "1"): Reply(in_batch=False, is_text=True, after_more=False)}
 
 
 def export(name: str, form: str, place: Path, test: str, *more: str) -> Path:
@@ -34,10 +53,45 @@ def ran(place: Path, *files: str) -> str:
     return done.stdout.decode()
 
 
+def remarks(path: Path) -> list[str]:
+    found = re.findall(r"^(?:#|//) No test was made of (.*)\.$", path.read_text("utf-8"), re.MULTILINE)
+    return list(map(str, found))
+
+
+def assert_left_out(path: Path, name: str) -> None:
+    said, expected = remarks(path), LEFT_OUT.get(name, [])
+    assert len(said) == len(expected) and all(map(str.startswith, said, expected)), said
+
+
+def test_every_golden_recording_is_tried() -> None:
+    assert {path.stem for path in (provision.ROOT / "cassettes").glob("*.db")} == set(CALLS)
+
+
 def test_tests_for_pytest_pass_as_they_come(tmp_path: Path) -> None:
     for name in CALLS:
-        export(name, "pytest", tmp_path, f"test_{name.replace('-', '_')}.py")
-    assert f"{sum(CALLS.values())} passed" in ran(tmp_path)
+        assert_left_out(export(name, "pytest", tmp_path, f"test_{name.replace('-', '_')}.py"), name)
+    said = ran(tmp_path)
+    assert f"{sum(CALLS.values())} passed" in said and "failed" not in said
+
+
+def test_a_call_that_the_filter_leaves_out_still_comes_first(tmp_path: Path) -> None:
+    asked = {"method": "tools/call", "params": {"name": "count", "arguments": {}}}
+    known = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+    lines = [
+        {"id": 0, "method": "initialize", "params": {}}, {"id": 0, "result": known},
+        {"id": 1} | asked, {"id": 1, "error": {"code": -1, "message": "not yet"}},
+        {"id": 2} | asked, {"id": 2, "result": {"content": [{"type": "text", "text": "1"}]}},
+    ]  # fmt: skip
+    frames = [
+        {"sender": "client" if "method" in one else "server", "text": json.dumps({"jsonrpc": "2.0"} | one)}
+        for one in lines
+    ]
+    (tmp_path / "tape.jsonl").write_text("".join(json.dumps(one) + "\n" for one in frames), "utf-8")
+    command = ["export", str(tmp_path / "tape.jsonl"), "--format", "pytest", "--filter", "status:ok"]
+    done = run([*MCP_TAPE, *command, "-o", str(tmp_path / "test_it.py")])
+    assert done.returncode == 0, done.stderr
+    assert "times=2" in (tmp_path / "test_it.py").read_text("utf-8")
+    assert "1 passed" in ran(tmp_path)
 
 
 def test_a_test_fails_when_the_recording_says_something_else(tmp_path: Path) -> None:
@@ -51,8 +105,8 @@ def test_a_test_fails_when_the_recording_says_something_else(tmp_path: Path) -> 
 @pytest.mark.slow
 @pytest.mark.skipif(not provision.has_node(), reason="needs Node and npm")
 def test_tests_for_vitest_pass_as_they_come(tmp_path: Path) -> None:
-    for name in ("demo", "time", "everything"):
-        export(name, "vitest", tmp_path, f"{name}.test.mjs")
+    for name in CALLS:
+        assert_left_out(export(name, "vitest", tmp_path, f"{name}.test.mjs"), name)
     (tmp_path / "node_modules").symlink_to(provision.node_modules())
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "mcp-tape").symlink_to(Path(sys.executable).with_name("mcp-tape"))
@@ -61,17 +115,16 @@ def test_tests_for_vitest_pass_as_they_come(tmp_path: Path) -> None:
         ["node", "node_modules/vitest/vitest.mjs", "run", "--root", "."],
         cwd=tmp_path, env=env, capture_output=True, timeout=WAIT, check=False,
     )  # fmt: skip
-    assert re.search(r"Tests\s+28 passed", done.stdout.decode()), done.stdout.decode() + done.stderr.decode()
+    said = done.stdout.decode() + done.stderr.decode()
+    assert done.returncode == 0 and re.search(rf"Tests\s+{sum(CALLS.values())} passed", said), said
 
 
 def test_no_recording_writes_code(tmp_path: Path) -> None:
-    from mcp_tape.formats.calls import Call
-
-    evil = '"""\nimport os; os.system("true")\n#{0} {} \ud800 \u2028'
+    evil = '"""\nimport os; os.system("true")\n#{0} {} \u2028'
     asked = {"name": evil, "arguments": {evil: [evil, None, True, 1e300]}}
     result = {"content": [{"type": "text", "text": evil}], "isError": False}
     exchange = Exchange(1, 1, "client", "tools/call", evil, "1", asked, result)
-    text = made([Call(exchange, 0, 1, "stdio")], evil, f"{evil}.db", 1).text
+    text = made([Call(exchange, 0, 1, "stdio")], Tape(evil, f"{evil}.db", 1, ANSWERED)).text
     tree = ast.parse(text.encode())
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     assert names == ["call", "test_import_os_os_system_true_0"]
@@ -84,3 +137,15 @@ def test_no_recording_writes_code(tmp_path: Path) -> None:
     ]
     literals = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
     assert literals.count(evil) == 4
+
+
+def test_what_a_language_cannot_send_has_no_test() -> None:
+    asked = {"name": "add", "arguments": {"a": [2**53]}}
+    exchange = Exchange(1, 1, "client", "tools/call", "add", "1", asked, {"content": []})
+    tape = Tape("it", "it.db", 1, ANSWERED)
+    assert made([Call(exchange, 0, 1, "stdio")], tape).tests == 1
+    again = exchange._replace(seq=3, id="2")
+    for_node = made_for_node([Call(one, 0, 1, "stdio") for one in (exchange, again)], tape)
+    assert for_node.tests == 0 and len(for_node.left_out) == 2 and "test.todo(" in for_node.text
+    endless = exchange._replace(result={"content": [{"type": "text", "text": "", "n": float("inf")}]})
+    assert made([Call(endless, 0, 1, "stdio")], tape).left_out == ["#1 add: it has a number that is out of bounds"]

@@ -35,6 +35,13 @@ _LATE = f"""SELECT (SELECT min(id) FROM facts WHERE id BETWEEN :first AND :last
         WHERE m.id BETWEEN :first AND :last AND m.sender = 'client' AND m.method IN (:one, :other)
         AND q.channel LIKE '{POST}%')"""
 
+# A response to a question of the server is given by any client; whatever else an answer waited for is not.
+_REPLIES = f"""SELECT q.seq, q.rpc_id, af.kind IS 'batch', af.text IS NOT NULL,
+    EXISTS (SELECT 1 FROM messages c WHERE c.id = (a.session << {schema.BITS}) + a.cue AND a.cue <> q.seq
+        AND c.kind <> 'response')
+    FROM messages q {answer_of("q")} LEFT JOIN facts af ON af.id = a.frame
+    WHERE q.{OF_SESSION} AND q.sender = 'client' AND q.kind = 'request'"""
+
 
 class Asked(NamedTuple):
     """A request of the client, and the place of its answer. `answer` is None where there was none."""
@@ -55,6 +62,14 @@ class Asked(NamedTuple):
     @property
     def title(self) -> str:
         return protocol.call_title(self.method, self.name)
+
+
+class Reply(NamedTuple):
+    """The way an answer was given. `after_more`: it waited for more than its request and what the server asked."""
+
+    in_batch: bool
+    is_text: bool
+    after_more: bool
 
 
 class Question(NamedTuple):
@@ -114,6 +129,12 @@ def message_text(cassette: Cassette, frame: int, part: int) -> bytes:
     """The text of a message, of a batch its part; empty where there is none."""
     rows = cassette.rows(f"SELECT CAST({text_of('f', '?')} AS BLOB) FROM facts f WHERE f.id = ?", (part, frame))
     return bytes(rows[0][0] or b"") if rows else b""
+
+
+def replies(cassette: Cassette, session: int) -> dict[tuple[int | None, str | None], Reply]:
+    """How each request of the client was answered, by its seq and id."""
+    rows = cassette.rows(_REPLIES, schema.row_ids(session))
+    return {(seq, rpc_id): Reply(*map(bool, facts)) for seq, rpc_id, *facts in rows}
 
 
 def unasked_answers(cassette: Cassette, session: int) -> int:
