@@ -59,7 +59,7 @@ _SECTIONS = {
     },
     "Edit, share and keep": {
         "export": "Write sessions out: JSON lines, Markdown, a page, raw bytes.",
-        "convert": "Make SQLite of a text cassette, or text of SQLite.",
+        "convert": "Make another form of a cassette: SQLite, text, or for others.",
         "load": "Make a cassette of JSON lines, or of another tool's recording.",
         "edit": "Change a recorded session in your editor.",
         "dump": "A cassette as text that stays the same, for git diff.",

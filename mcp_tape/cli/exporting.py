@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from ..cassette.query.filters import Filter
@@ -89,6 +90,20 @@ def lock(asked: Asked) -> Iterator[str]:
 FORMS: dict[str, Callable[[Asked], Iterable[str]]] = {
     "otlp": otlp, "har": har, "perfetto": perfetto, "pytest": pytest, "vitest": vitest, "lock": lock,
 }  # fmt: skip
+FOR_PEOPLE = ("md", "html")
+
+# Names of files that say what is in them; any other by its ending, such as tape.har.
+_NAMES = {
+    "otlp": ("*.otlp.json",), "perfetto": ("*.perfetto.json",), "pytest": ("test_*.py", "*_test.py"),
+    "vitest": ("*.test.ts", "*.test.js", "*.test.mjs"),
+}  # fmt: skip
+
+
+def form_of(path: str) -> str:
+    """The form that a file's name asks for; its ending, known or not, where that is all there is."""
+    name = os.path.basename(path)
+    named = (form for form, patterns in _NAMES.items() if any(fnmatchcase(name, pattern) for pattern in patterns))
+    return next(named, os.path.splitext(name)[1].removeprefix("."))
 
 
 def send(asked: Asked, url: str) -> None:

@@ -41,7 +41,7 @@ def load(path: str, builder: Builder, defaults: Mapping[str, Any], otherwise: Ca
         lost.append(part.why)
     if not lost:
         raise CassetteError(f"{path} looks like a recording of {reader.name}, but holds no message")
-    return list(dict.fromkeys(lost))
+    return list(dict.fromkeys(filter(None, lost)))
 
 
 def knows(path: str) -> bool:

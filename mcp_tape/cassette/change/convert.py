@@ -20,11 +20,10 @@ class ConvertError(TapeError):
 
 
 class Converted(NamedTuple):
-    """The numbers of what was converted, and what the form that was read has no place for."""
+    """The numbers of what was converted."""
 
     sessions: int
     frames: int
-    lost: tuple[str, ...]
 
 
 def convert(path: str, output: str, *, as_text: bool, overwrite: bool = False) -> Converted:
@@ -33,16 +32,21 @@ def convert(path: str, output: str, *, as_text: bool, overwrite: bool = False) -
     try:
         with replace.beside(output) as part:
             with Cassette(path) as cassette, closing(file.connect(part.file)) as copy:
-                numbers = [session.id for session in cassette.each_session()]
-                frames = sum(cassette.counts(number)["frames"] for number in numbers)
                 cassette.connection.backup(copy)
-                made = Converted(len(numbers), frames, cassette.lost)
+                made = converted(cassette)
             with connect.private(part.file):
                 pass  # written anew: a copy has the journal mode of a cassette in use
             part.put(as_text=as_text)
     except (sqlite3.Error, OSError) as error:
         raise CassetteError(f"{output} was not made: {getattr(error, 'strerror', None) or error}") from None
     return made
+
+
+def converted(cassette: Cassette) -> Converted:
+    """The numbers of a cassette that is converted as a whole."""
+    numbers = [session.id for session in cassette.each_session()]
+    frames = sum(cassette.counts(number)["frames"] for number in numbers)
+    return Converted(len(numbers), frames)
 
 
 def expect_room(output: str, overwrite: bool) -> None:

@@ -6,17 +6,19 @@ import os
 
 import click
 
-from ...cassette.change.convert import ConvertError, convert
+from ...cassette.change.convert import Converted, ConvertError, convert, converted
 from ...cassette.query import filters
+from ...cassette.reader import Cassette
 from ...errors import count
 from ...options import FORMATS
 from ...start.outcome import say
 from ...transports.signals import tidied_up
 from ..click_options import files
+from ..exporting import FOR_PEOPLE, FORMS, form_of
 from ..output import echo_json
 from .export import command as export
 
-_ONE_WAY = ("md", "html")  # for people: written, and not read
+_ONE_WAY = (*FOR_PEOPLE, *FORMS)  # written by export
 
 
 @click.command(
@@ -24,7 +26,9 @@ _ONE_WAY = ("md", "html")  # for people: written, and not read
     epilog="\b\nExamples:\n"
     "  mcp-tape convert tape.db tape.jsonl\n"
     "  mcp-tape convert tape.jsonl tape.db --force\n"
-    "  mcp-tape convert recording.log tape --to jsonl",
+    "  mcp-tape convert recording.log tape --to jsonl\n"
+    "  mcp-tape convert tape.jsonl test_server.py\n"
+    "  mcp-tape convert tape.db spans.otlp.json",
 )
 @click.argument("file", metavar="FILE", shell_complete=files)
 @click.argument("output", metavar="OUTPUT", shell_complete=files)
@@ -37,21 +41,32 @@ def command(ctx: click.Context, file: str, output: str, form: str | None, force:
     """Make a cassette of another form: SQLite (.db), or text that can be reviewed (.jsonl).
 
     FILE is whatever mcp-tape reads. All sessions go over, byte for byte, and come back as they were. FILE stays
-    as it is. md and html are for people: see mcp-tape export.
+    as it is.
+
+    Or write what others read, as mcp-tape export does without options: md (.md), html (.html), har (.har), lock
+    (.lock), otlp (.otlp.json), perfetto (.perfetto.json), pytest (test_*.py) and vitest (.test.ts, .test.mjs); these
+    two of the newest session.
     """
-    form = form or os.path.splitext(output)[1].removeprefix(".")
+    form = form or form_of(output)
     if form not in (*FORMATS, *_ONE_WAY):
         raise click.UsageError(f"what is {output} to be? Let its name end in .db or .jsonl, or add --to")
     ctx.with_resource(tidied_up())
     if form in _ONE_WAY:
-        if os.path.lexists(output) and not force:
-            raise ConvertError(f"{output} is there already, and stays as it is; choose another name, or add --force")
-        ctx.invoke(export, file=file, session="all", form=form, side=None, output=output, kept=filters.parse(""))
-        return
-    made = convert(file, output, as_text=form == "jsonl", overwrite=force)
-    for what in made.lost:
-        say(f"{file} does not say: {what}")
+        made = _exported(ctx, file, output, form, force)
+    else:
+        made = convert(file, output, as_text=form == "jsonl", overwrite=force)
     if as_json:
         echo_json({"file": output, "format": form, "sessions": made.sessions, "frames": made.frames})
     else:
         say(f"{output}: {count(made.sessions, 'session')}, {count(made.frames, 'frame')}")
+
+
+def _exported(ctx: click.Context, file: str, output: str, form: str, force: bool) -> Converted:
+    """Write what cannot be read again; the numbers of what was read for it."""
+    if os.path.lexists(output) and not force:
+        raise ConvertError(f"{output} is there already, and stays as it is; choose another name, or add --force")
+    if os.path.exists(output) and os.path.exists(file) and os.path.samefile(file, output):
+        raise ConvertError(f"{output} is the recording itself, and {form} does not hold all of it; choose another name")
+    ctx.invoke(export, file=file, session="all", form=form, side=None, output=output, kept=filters.parse(""))
+    with Cassette(file) as cassette:
+        return converted(cassette)

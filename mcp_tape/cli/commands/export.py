@@ -24,10 +24,10 @@ from ...start.outcome import say
 from ...wire.channels import STDIO
 from ...wire.frames import Frame
 from ..click_options import cassette_argument, files
-from ..exporting import FORMS, Asked, send
+from ..exporting import FOR_PEOPLE, FORMS, Asked, send
 from ..filter import filter_option
 
-_FORMATS = click.Choice(["jsonl", "raw", "md", "html", *FORMS])
+_FORMATS = click.Choice(["jsonl", "raw", *FOR_PEOPLE, *FORMS])
 
 
 def _which(ctx: click.Context, param: click.Parameter, value: str | None) -> int | str | None:

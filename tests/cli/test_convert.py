@@ -1,0 +1,81 @@
+"""Recordings in other forms: whatever can be read becomes whatever can be written, told by its name or by --to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mcp_tape.cli.exporting import FOR_PEOPLE, FORMS, form_of
+from mcp_tape.options import FORMATS
+from tests.support.golden import GOLDEN
+from tests.support.provision import ROOT
+from tests.support.texts import tape
+
+DEMO = next(path for path in GOLDEN if path.stem == "demo")
+HAR = ROOT / "tests/formats/others/recordings/mitmproxy/everything.har"
+NAMES = {
+    "db": "tape.db", "jsonl": "tape.jsonl", "md": "tape.md", "html": "tape.html", "har": "tape.har", "lock": "mcp.lock",
+    "otlp": "tape.otlp.json", "perfetto": "tape.perfetto.json", "pytest": "test_tape.py", "vitest": "tape.test.mjs",
+}  # fmt: skip
+
+
+def test_every_form_that_is_written_has_a_name() -> None:
+    assert set(NAMES) == {*FORMATS, *FOR_PEOPLE, *FORMS}
+
+
+@pytest.mark.parametrize(("form", "name"), [*NAMES.items(), ("pytest", "tape_test.py"), ("vitest", "tape.test.ts")])
+def test_a_name_says_what_is_made(tmp_path: Path, form: str, name: str) -> None:
+    assert form_of(f"a.db/{name}") == form
+    made = json.loads(tape("convert", DEMO, tmp_path / name, "--json").stdout)
+    assert made == {"file": str(tmp_path / name), "format": form, "sessions": 1, "frames": 17}
+    tape("convert", DEMO, tmp_path / "same", "--to", form)
+    if form != "db":
+        assert (tmp_path / name).read_bytes() == (tmp_path / "same").read_bytes()
+    if form not in FORMATS:
+        exported = tape("export", DEMO, "--session", "all", "--format", form, "-o", tmp_path / "exported")
+        assert exported.stderr == "" and (tmp_path / "exported").read_bytes() == (tmp_path / name).read_bytes()
+
+
+@pytest.mark.parametrize("form", NAMES)
+def test_recordings_of_others_are_converted_too(tmp_path: Path, form: str) -> None:
+    said = tape("convert", HAR, tmp_path / NAMES[form]).stderr
+    assert "1 session, 97 frames" in said and said.count("invented") == 1
+    assert (tmp_path / NAMES[form]).stat().st_size > 500
+
+
+def test_text_that_was_made_is_read_again_as_far_as_it_goes(tmp_path: Path) -> None:
+    tape("convert", DEMO, tmp_path / "tape.har")
+    again = tape("convert", tmp_path / "tape.har", tmp_path / "again.jsonl")
+    assert again.stderr.count("\n") == 1  # nothing was lost, and nothing is said of it
+    assert "demo-weather" in tape("ls", tmp_path / "again.jsonl").stdout
+
+
+@pytest.mark.parametrize("name", ["tape", "tape.json", "tape.py", "tape.ts"])
+def test_a_name_that_may_be_anything_is_asked_about(tmp_path: Path, name: str) -> None:
+    assert "add --to" in tape("convert", DEMO, tmp_path / name, code=2).stderr
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("form", [form for form in NAMES if form not in FORMATS])
+def test_nothing_that_is_there_is_replaced_unless_asked(tmp_path: Path, form: str) -> None:
+    output = tmp_path / NAMES[form]
+    output.write_bytes(b"mine")
+    assert "--force" in tape("convert", DEMO, output, code=2).stderr and output.read_bytes() == b"mine"
+    tape("convert", DEMO, output, "--force")
+    assert output.read_bytes() != b"mine"
+
+
+@pytest.mark.parametrize("name", ["tape.db", "tape.jsonl"])
+def test_a_recording_is_never_replaced_by_less_of_it(tmp_path: Path, name: str) -> None:
+    tape("convert", DEMO, tmp_path / name)
+    before = (tmp_path / name).read_bytes()
+    said = tape("convert", tmp_path / name, tmp_path / name, "--to", "har", "--force", code=2).stderr
+    assert "the recording itself" in said and (tmp_path / name).read_bytes() == before
+
+
+def test_a_recording_that_is_not_there_leaves_no_output(tmp_path: Path) -> None:
+    for name in NAMES.values():
+        assert "there is no cassette" in tape("convert", tmp_path / "none.db", tmp_path / name, code=3).stderr
+    assert list(tmp_path.iterdir()) == []
