@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.text import read
 from mcp_tape.cassette.writer import Writer
+from mcp_tape.wire.frames import Frame, Numbers
+from mcp_tape.wire.ledger import Ledger
 from tests.support.decks import FACTS
 from tests.support.golden import GOLDEN
 from tests.support.running import MCP_TAPE, frames, is_one_file, run, sessions
-from tests.support.texts import STARTED, everything, hidden, odd, over_http, several, tape
+from tests.support.texts import STARTED, documents, everything, hidden, layouts, odd, over_http, several, tape
 
 CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"sum","arguments":{"a":%s}}}'
 ANSWER = '{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
@@ -48,16 +50,29 @@ def test_golden_cassettes_come_back_as_they_went(tmp_path: Path, golden: Path) -
     assert everything(loaded(tmp_path, out)) == everything(golden)
 
 
+MESSAGES = documents.map(lambda value: {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": value})
+JSON = st.builds(
+    lambda value, layout: json.dumps(value, **layout).encode("utf-8", "surrogatepass"),
+    documents | MESSAGES | st.lists(MESSAGES, min_size=1, max_size=3),
+    layouts,
+)
 FRAMES = st.lists(
     st.tuples(
         st.sampled_from(["client", "server"]),
-        st.binary(max_size=30) | st.text(max_size=20).map(lambda text: text.encode("utf-8", "surrogatepass")),
+        JSON | st.binary(max_size=30) | st.text(max_size=20).map(lambda text: text.encode("utf-8", "surrogatepass")),
         st.sampled_from([b"\n", b"\r\n", b""]),
-        st.none() | st.binary(max_size=10),
-        st.sampled_from(["stdio", "stderr", "post-1"]),
+        st.none() | st.binary(max_size=10) | st.just(b"event: message\r\nid: \xff7\r\ndata: "),
+        st.sampled_from(["stdio", "stderr", "post-1", "get-1"]),
+        st.sampled_from([None, None, None, "control"]),  # such as the head of a response
     ),
     min_size=1, max_size=8,
 )  # fmt: skip
+TEXTS = st.none() | st.text(max_size=12)
+SAID = {  # of a session
+    "target": documents, "protocol_version": TEXTS, "client_name": TEXTS,
+    "client_version": TEXTS, "server_name": TEXTS, "server_version": TEXTS, "note": TEXTS, "run": TEXTS,
+}  # fmt: skip
+ENDED = {"incomplete": TEXTS, "exit_code": st.none() | st.integers(-(2**31), 2**31)}
 
 
 def clear(path: Path) -> None:
@@ -67,25 +82,42 @@ def clear(path: Path) -> None:
 
 @pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(FRAMES)
-def test_whatever_was_recorded_comes_back(tmp_path: Path, said: list[Any]) -> None:
-    from mcp_tape.wire.frames import Frame
-    from mcp_tape.wire.ledger import Ledger
+@given(FRAMES, st.fixed_dictionaries({}, optional=SAID), st.fixed_dictionaries({}, optional=ENDED))
+def test_whatever_was_recorded_comes_back(
+    tmp_path: Path, said: list[Any], facts: dict[str, Any], ended: dict[str, Any]
+) -> None:
+    for name in ("any.db", "any.jsonl", "again.db", "again.jsonl", "loaded.db"):
+        clear(tmp_path / name)
+    path = written(tmp_path / "any.db", said, facts, ended)
+    tape("convert", path, tmp_path / "any.jsonl")
+    tape("convert", tmp_path / "any.jsonl", tmp_path / "again.db")
+    assert everything(tmp_path / "again.db") == everything(path)
+    assert [frame.text for frame in frames(tmp_path / "again.db", 1)] == [text for _, text, *_ in said]
+    tape("convert", tmp_path / "again.db", tmp_path / "again.jsonl")
+    text = (tmp_path / "any.jsonl").read_bytes()
+    assert (tmp_path / "again.jsonl").read_bytes() == text == tape("export", path).stdout_bytes
+    assert everything(loaded(tmp_path, text)) == everything(path)
 
-    path = tmp_path / "any.db"
-    clear(path)
+
+def written(path: Path, said: list[Any], facts: dict[str, Any], ended: dict[str, Any]) -> Path:
+    """A cassette with one session of any frames and facts."""
     writer, ledger = Writer(str(path)), Ledger()
-    session = writer.begin(STARTED | FACTS)
+    session = writer.begin(STARTED | FACTS | facts)
     kept = []
-    for seq, (sender, text, eol, head, channel) in enumerate(said, 1):
-        kind, _ = read.kind_of(None, channel, text, head is None or bool(eol))
-        frame = Frame(seq, seq * 7, sender, channel, kind, text, eol, head, seq % 2)
+    for frame in numbered(said):
         kept.append((session, frame, ledger.derive(frame)))
     writer.append(kept, {})
-    writer.finish(session, {"ended_at": "2026-01-01T00:00:01Z"})
+    writer.finish(session, {"ended_at": "2026-01-01T00:00:01Z"} | ended)
     writer.close()
-    clear(tmp_path / "loaded.db")
-    assert everything(loaded(tmp_path, tape("export", path).stdout_bytes)) == everything(path)
+    return path
+
+
+def numbered(said: list[Any]) -> Iterator[Frame]:
+    numbers = Numbers()
+    for at, (sender, text, eol, head, channel, known) in enumerate(said, 1):
+        kind, messages = read.kind_of(known, channel, text, head is None or bool(eol))
+        seq = numbers.take(sender, channel, len(messages))
+        yield Frame(seq, at * 7, sender, channel, kind, text, eol, head, at % 2)
 
 
 def test_one_session_of_several_keeps_its_number(tmp_path: Path) -> None:
