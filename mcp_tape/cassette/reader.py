@@ -134,9 +134,9 @@ def _bytes(value: str | bytes) -> bytes:
     return value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
 
 
-_EXCHANGE_TYPES = (
+EXCHANGE_TYPES = (
     *(MESSAGE_TYPES[name] for name in ("session", "seq", "sender", "method", "name", "rpc_id")),
-    *((int, type(None)), (*_DATA, type(None)), (int,), (*_DATA, type(None)), (int, type(None))),
+    *((int, type(None)), (*_DATA, type(None)), (int,), (*_DATA, type(None)), (int, type(None)), (int,)),
 )
 OF_SESSION = "id BETWEEN ? AND ?"  # the values are `schema.row_ids`
 _FRAMES = f"SELECT {FRAME_COLUMNS}, id FROM frames WHERE {OF_SESSION}"
@@ -153,11 +153,17 @@ _COUNTS = f"""WITH again AS (SELECT id FROM derived
 # `elapsed` is that of the row with the maximum: https://www.sqlite.org/lang_select.html#bareagg
 _SIZES = """SELECT session, count(*), max(id), elapsed FROM frames
     WHERE id BETWEEN :first AND :last GROUP BY session"""
-_EXCHANGES = f"""SELECT q.session, q.seq, q.sender, q.method, q.name, q.rpc_id,
-    af.elapsed - qf.elapsed, {functions.text_of("qf", "q.part")}, q.part, {functions.text_of("af", "a.part")}, a.part
-    FROM messages q JOIN facts qf ON qf.id = q.frame
+EXCHANGES = f"""SELECT q.session, q.seq, q.sender, q.method, q.name, q.rpc_id,
+    af.elapsed - qf.elapsed, {functions.text_of("qf", "q.part")}, q.part, {functions.text_of("af", "a.part")}, a.part,
+    q.id FROM messages q JOIN facts qf ON qf.id = q.frame
     {functions.answer_of("q")} LEFT JOIN facts af ON af.id = a.frame
-    WHERE q.{OF_SESSION} AND q.kind = 'request' ORDER BY q.id"""
+    WHERE q.{OF_SESSION} AND q.kind = 'request'"""
+
+
+def exchange_of(row: Values) -> Exchange:
+    *known, took, asked, part, answer, of, _ = row
+    outcome = _member(answer, of, "result"), _member(answer, of, "error")
+    return Exchange._make((*known, _member(asked, part, "params"), *outcome, took, None))
 
 
 class Cassette:
@@ -245,12 +251,8 @@ class Cassette:
 
     def exchanges(self, session: int) -> list[Exchange]:
         """Every request of a session, of either side, with its answer."""
-        found = self.expected(self.rows(_EXCHANGES, schema.row_ids(session)), _EXCHANGE_TYPES)
-        exchanges = []
-        for *row, took, asked, part, answer, of in found:
-            outcome = _member(answer, of, "result"), _member(answer, of, "error")
-            exchanges.append(Exchange._make((*row, _member(asked, part, "params"), *outcome, took, None)))
-        return exchanges
+        rows = self.rows(f"{EXCHANGES} ORDER BY q.id", schema.row_ids(session))
+        return list(map(exchange_of, self.expected(rows, EXCHANGE_TYPES)))
 
     def frames(self, session: int) -> Iterator[Frame]:
         """Every frame of a session, in order, verbatim."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from ..cassette.query import filters
+from ..cassette.query.calls import exchanges
 from ..cassette.query.filters import EVERYTHING, Filter
 from ..cassette.reader import Cassette, Session
 from ..wire import frames, jsontext, protocol
@@ -31,12 +32,12 @@ class Call(NamedTuple):
 
 
 def calls(cassette: Cassette, session: int, kept: Filter = EVERYTHING) -> Iterator[Call]:
-    """Every request of a session that a filter keeps, in order."""
+    """Every request of a session that a filter keeps, in order; some megabytes of them at a time."""
     places = [(frame.seq, frame.at, frame.channel) for frame in filters.frames(cassette, session, kept)]
     numbers = [seq for seq, _, _ in places]
     wanted = set(numbers)
     every = numbers if not kept.terms else [frame.seq for frame in cassette.frames(session)]
-    for exchange in cassette.exchanges(session):
+    for exchange in exchanges(cassette, session):
         # A message of a batch has a number of its own, behind that of its frame.
         frame = every[bisect_right(every, exchange.seq or 0) - 1] if every else 0
         if frame in wanted:

@@ -24,11 +24,11 @@ Json = dict[str, Any]
 _CLIENT, _ERROR = 3, 2  # SpanKind, StatusCode
 _TRACE_PARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
 _ADDRESSED = (protocol.READ, protocol.SUBSCRIBE, protocol.UNSUBSCRIBE)
-_AT_ONCE = 500  # spans of one document that is sent
+AT_ONCE = 500  # spans of one document that is sent
 
 
 def documents(
-    cassette: Cassette, sessions: Iterable[Session], kept: Filter, content: bool, most: int | None = _AT_ONCE
+    cassette: Cassette, sessions: Iterable[Session], kept: Filter, content: bool, most: int | None = AT_ONCE
 ) -> Iterator[Json]:
     """The spans of sessions, so many at once, or each session's in one document."""
     for session in sessions:

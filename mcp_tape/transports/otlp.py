@@ -1,6 +1,8 @@
 """Spans sent to a collector of OpenTelemetry: https://opentelemetry.io/docs/specs/otlp/#otlphttp
 
-One document at a time: the next is made when this one has been taken, so what waits is never more than one.
+One document at a time: the next is read from the cassette when this one has been taken. So the queue holds at most
+`formats.otlp.AT_ONCE` spans, and a slow collector slows down the reading. What a collector does not take in `TRIES`
+tries is an error that says how many spans came before it: nothing is dropped in silence.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..errors import ServerError
+from ..errors import ServerError, count
 from ..formats import protobuf
 from ..redaction.diagnostics import hidden
 
@@ -33,8 +35,12 @@ def send(url: str, documents: Iterable[dict[str, Any]], wait: Callable[[float], 
     sent = refused = 0
     with httpx2.Client(timeout=_TIMEOUT, follow_redirects=False) as client:
         for document in documents:
+            try:
+                answer = _taken(client, endpoint(url), protobuf.encode(document), wait)
+            except ServerError as error:
+                raise ServerError(f"{error}\n{count(sent, 'span')} had been sent before; the rest was not") from None
             sent += sum(len(scope["spans"]) for one in document["resourceSpans"] for scope in one["scopeSpans"])
-            refused += protobuf.rejected(_taken(client, endpoint(url), protobuf.encode(document), wait))
+            refused += protobuf.rejected(answer)
     return sent, refused
 
 

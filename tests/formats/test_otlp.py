@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from mcp_tape.cassette.query.calls import exchanges
 from mcp_tape.cassette.query.filters import EVERYTHING, parse
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import ServerError
@@ -188,6 +190,57 @@ def test_a_collector_that_refuses_or_is_not_there_is_an_error() -> None:
     with pytest.raises(ServerError, match="cannot send spans"):
         send(collector.url, [document], waits.append)
     assert len(waits) == TRIES - 1
+
+
+def document(number: int) -> dict[str, Any]:
+    """A batch of one span."""
+    span = {"traceId": f"{number:032x}", "spanId": f"{number:016x}", "name": str(number), "kind": 3,
+            "startTimeUnixNano": "1", "endTimeUnixNano": "2", "attributes": []}  # fmt: skip
+    scope = {"scope": {"name": "t", "version": "1"}, "spans": [span]}
+    return {"resourceSpans": [{"resource": {"attributes": []}, "scopeSpans": [scope]}]}
+
+
+def names(collector: Collector) -> list[str]:
+    return [one.resource_spans[0].scope_spans[0].spans[0].name for one in collector.taken]
+
+
+def test_no_batch_is_made_before_the_last_one_was_taken() -> None:
+    with collecting(503, 200, 200, 504) as collector:
+
+        def made() -> Iterator[dict[str, Any]]:
+            for number in range(5):
+                assert names(collector) == list(map(str, range(number)))  # however often it had to be asked
+                yield document(number)
+
+        assert send(collector.url, made(), lambda _: None)[0] == 5
+    assert names(collector) == list("01234") and len(collector.paths) == 7
+
+
+def test_what_was_not_sent_is_said() -> None:
+    with collecting(200, 200, *[503] * TRIES) as collector:
+        with pytest.raises(ServerError, match="503 later\n2 spans had been sent before; the rest was not"):
+            send(collector.url, map(document, range(5)), lambda _: None)
+        assert names(collector) == ["0", "1"] and len(collector.paths) == 2 + TRIES
+        said = ["export", str(EVERYTHING_DB), "--format", "otlp", "--to", collector.url]
+        collector.statuses.append(400)
+        done = run([*MCP_TAPE, *said])
+    assert done.returncode == ServerError.exit_code and b"0 spans had been sent before" in done.stderr
+
+
+def test_a_collector_that_is_too_slow_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_tape.transports.otlp._TIMEOUT", 0.05)
+    waits: list[float] = []
+    taking = socket.create_server(("127.0.0.1", 0))  # connections, and never answers
+    with taking as silent, pytest.raises(ServerError, match=r"cannot send spans.*timed out"):
+        send(f"http://127.0.0.1:{silent.getsockname()[1]}", [document(1)], waits.append)
+    assert waits == [1.0, 2.0, 4.0, 8.0]
+
+
+def test_calls_are_read_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Cassette(EVERYTHING_DB) as cassette:
+        whole = cassette.exchanges(1)
+        monkeypatch.setattr("mcp_tape.cassette.pages._PAGE_BYTES", 1)  # each of them by itself
+        assert list(exchanges(cassette, 1)) == whole
 
 
 def test_a_url_with_a_path_is_taken_as_it_is() -> None:
