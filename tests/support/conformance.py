@@ -30,6 +30,7 @@ from tests.support.running import MCP_TAPE, run
 
 REVISIONS = ("2025-11-25", "2026-07-28")
 MODES = ("server", "client")
+TRIES = 3  # of a recording that depends on who is faster
 COLUMNS = ("direct", "recorded", "replayed")
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = [sys.executable, "-m", "tests.servers.conformance"]
@@ -114,6 +115,17 @@ def replay(cassette: Path) -> list[str]:
 
 def compare_server(revision: str, place: Path) -> Comparison:
     """The suite as the client; the last time the server is gone."""
+    for attempt in map(str, range(TRIES)):
+        (place / attempt).mkdir()
+        done, player = recorded_server(revision, place / attempt)
+        # A scenario leaves its streams as soon as it has seen their heads: whether it got the answers is a matter of
+        # who was faster, and what it did not get cannot be played.
+        if "the recording ends before the answer" not in player.said:
+            break
+    return done
+
+
+def recorded_server(revision: str, place: Path) -> tuple[Comparison, Listening]:
     done = Comparison("server", revision)
     cassette = place / "cassette.db"
     with listening(SERVER, ROOT) as server:
@@ -125,7 +137,7 @@ def compare_server(revision: str, place: Path) -> Comparison:
     if proxy.code != 0:
         done.faults.append(f"record ended with {proxy.code}:\n{proxy.said}")
     done.judge("all scenarios", player)
-    return done
+    return done, player
 
 
 def compare_client(revision: str, place: Path) -> Comparison:

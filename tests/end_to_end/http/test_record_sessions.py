@@ -185,9 +185,9 @@ def test_the_endpoint_of_the_old_transport_leads_through_us(absolute: bool, eol:
     def script(request: Message, wire: Wire) -> None:
         if request.verb == "GET":
             endpoint = (upstream.origin if absolute else "") + f"/messages/?session_id={len(streams)}"
+            streams.append(wire)  # before the client knows: the next one may come at once
             wire.send(begin() + chunk(b": hi" + eol + eol) + chunk(b"event: endpoint" + eol + b"data: "))
             wire.send(chunk(endpoint.encode() + eol + eol))
-            streams.append(wire)
             assert open_.wait(WAIT)
         else:
             wire.send(answer(b"Accepted", 202, "text/plain"))
