@@ -64,13 +64,12 @@ class Recorder:
         os.set_blocking(self._pipe, False)
         os.read(status, 1)  # it has left our process group: from here on a signal to that spares it
         self._pulse = _Pulse(writer)
-        self._listener = threading.Thread(target=self._listen, args=(status,), daemon=True)
+        self._listener = threading.Thread(target=self._listen, args=(status, writer), daemon=True)
         self._listener.start()
 
     def stream(self, side: Side, channel: str) -> Callable[[bytes], None]:
         """Return the function that takes the pieces of one stream; b"" ends it."""
-        what = side == "server"
-        name = channel.encode()
+        what, name = side == "server", channel.encode()
         return lambda data: self._put(what, name, data)
 
     def control(self, side: Side, channel: str, **facts: str | int | dict[str, str] | None) -> None:
@@ -146,7 +145,7 @@ class Recorder:
             self._summary.incomplete = why
             self._warn(f"{why}: the conversation goes on, but it is no longer recorded")
 
-    def _listen(self, status: int) -> None:
+    def _listen(self, status: int, writer: int) -> None:
         with open(status, encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 self._pulse.beat()
@@ -164,6 +163,10 @@ class Recorder:
                     self._finish(rest)
         if not self._done:
             self._trouble("the recording process has died")
+        try:
+            os.waitpid(writer, 0)  # its pipe ends a moment before it does: who waits for us finds nobody left
+        except ChildProcessError:
+            pass  # our caller ignores SIGCHLD, and the system has reaped it
 
     def _finish(self, rest: str) -> None:
         *counts, why = rest.split(" ", 4)
