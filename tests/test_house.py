@@ -18,7 +18,7 @@ PACKAGE = TESTS.parent / "mcp_tape"
 # From the bottom up. A module imports only from its own room and those before it.
 ROOMS = """
     light errors options values wire model redaction cassette clients formats record replay transports api modes compare
-    verify contracts viewer agent testing demo start cli pytest_plugin __main__
+    verify contracts fleet viewer agent testing demo start cli pytest_plugin __main__
 """.split()
 
 

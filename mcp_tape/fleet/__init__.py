@@ -1,0 +1,5 @@
+"""Recordings of a team: in object storage, as columns for an engine of analysis, and many at once.
+
+It owns what is beyond one file on one machine; nothing in it is a server, a queue or a scheduler. What is heavy
+(obstore, pyarrow) is an extra, and imported only where it is used.
+"""
