@@ -2,4 +2,7 @@
 
 It owns what is beyond one file on one machine; nothing in it is a server, a queue or a scheduler. What is heavy
 (obstore, pyarrow) is an extra, and imported only where it is used.
+
+    finding    the cassettes that are meant: files, directories, patterns, URLs
+    shards     a share of them for each of several workers, by content
 """

@@ -14,11 +14,16 @@ from ..text.names import is_recorded_text, is_working
 
 def cassettes_in(directory: str) -> Iterator[str]:
     """The cassettes in a directory and below, in the order of their names; also those that cannot be read."""
+    return filter(may_be_cassette, files_in(directory))
+
+
+def files_in(directory: str) -> Iterator[str]:
+    """The files in a directory and below, in the order of their names; none of hidden directories."""
     for place, inner, names in os.walk(directory):
         inner[:] = sorted(name for name in inner if not name.startswith("."))
         for name in sorted(names):
             path = os.path.normpath(os.path.join(place, name))
-            if os.path.isfile(path) and may_be_cassette(path):
+            if os.path.isfile(path):
                 yield path
 
 

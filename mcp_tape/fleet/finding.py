@@ -1,0 +1,64 @@
+"""Finding the cassettes that are meant: files, directories, patterns and URLs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from glob import glob, has_magic
+
+from ..cassette import schema
+from ..cassette.query.sessions import files_in, may_be_cassette
+from ..errors import CassetteError
+
+
+def cassettes(places: Iterable[str]) -> list[str]:
+    """The cassettes at places, in their order; those below a directory, or of a pattern, in the order of their names.
+
+    What is named is taken as it is, whatever it is: whoever opens it says what is wrong with it. What is found, is
+    taken once. CassetteError: there is none at a place.
+    """
+    found = list[str]()
+    for place in places:
+        there = _at(place)
+        known = set(found) if there != [place] else ()
+        found += [path for path in there if path not in known]
+    return found
+
+
+def is_url(place: str) -> bool:
+    return "://" in place
+
+
+def below(directory: str) -> list[str]:
+    """The cassettes in a directory and below; also those that are damaged."""
+    return [path for path in files_in(directory) if may_be_cassette(path) or _may_have_been(path)]
+
+
+def _at(place: str) -> list[str]:
+    if is_url(place):
+        return [place]
+    if os.path.isdir(place):
+        return below(place) or _none(f"there is no cassette in {place}, nor below it")
+    if has_magic(place) and not os.path.lexists(place):
+        return sorted(_matching(place)) or _none(f"no file matches {place}")
+    return [place]
+
+
+def _matching(pattern: str) -> Iterator[str]:
+    for path in glob(pattern, recursive=True):
+        if os.path.isdir(path):
+            yield from below(path)
+        else:
+            yield path
+
+
+def _may_have_been(path: str) -> bool:
+    """Return whether a file is named as a cassette and is no other database: it may be damaged, or a pointer of LFS."""
+    try:
+        return path.endswith(".db") and not schema.first_bytes(path).startswith(schema.MAGIC)
+    except CassetteError:
+        return True
+
+
+def _none(why: str) -> list[str]:
+    raise CassetteError(f"{why}; a cassette is a file such as tape.db or tape.jsonl")

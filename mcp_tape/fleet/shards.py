@@ -1,0 +1,87 @@
+"""Shards: a share of many cassettes for each of several workers, by content, so that they need not talk.
+
+Whoever has the same cassettes gets the same shares, whatever they are called and wherever they are. A copy is in the
+share of its original. A cassette that one worker changes, as `redact` does, may then be in another's share, too; none
+is ever in no share.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from time import sleep
+from typing import NamedTuple
+
+from ..cassette import file
+from ..cassette.schema import first_bytes
+from ..errors import CassetteError
+
+_BLOCK = 1 << 20
+_TRIES, _MOMENT = 10, 0.02  # seconds
+
+
+class Shard(NamedTuple):
+    """A share: the first of four is 1/4."""
+
+    number: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+    def has(self, digest: str) -> bool:
+        """Return whether content with this hash belongs to it."""
+        return int(digest, 16) % self.of == self.number - 1
+
+
+def parse_shard(text: str) -> Shard:
+    """A share as people write it: `1/4` to `4/4`."""
+    number, slash, of = text.partition("/")
+    if not (slash and all(part.isascii() and part.isdigit() and len(part) < 7 for part in (number, of))):
+        raise ValueError(f"{text!r} is no share; write its number and how many there are, e.g. 1/4")
+    if not 1 <= int(number) <= int(of):
+        raise ValueError(f"{text!r} is no share; the first of {int(of) or 4} is 1/{int(of) or 4}")
+    return Shard(int(number), int(of))
+
+
+def content_hash(path: str) -> str:
+    """SHA-256 of a cassette's bytes, in hexadecimal digits. CassetteError: it cannot be read.
+
+    What a killed recorder left beside it is put into it first, as every reader does: else the first to read it would
+    change its share for those who come later. Of what is being recorded, the bytes are those of the moment.
+    """
+    if not first_bytes(path) and not os.path.exists(path):
+        raise CassetteError(f"there is no cassette {path}")
+    try:
+        for _ in range(_TRIES):
+            file.tidy(path)
+            before, digest = file.look(path), _sha256(path)
+            if not file.header_says_wal(path) and file.look(path) == before:
+                break
+            sleep(_MOMENT)  # somebody else may just be tidying it up
+    except OSError as error:
+        raise CassetteError(f"cannot read {path}: {error.strerror}") from None
+    return digest
+
+
+def share(paths: Iterable[str], shard: Shard | None) -> Iterator[str]:
+    """Yield those of many cassettes that are in a share. One that cannot be read is shared by its name."""
+    for path in paths:
+        if shard is None or shard.has(_hash_or_name(path)):
+            yield path
+
+
+def _hash_or_name(path: str) -> str:
+    try:
+        return content_hash(path)
+    except CassetteError:
+        return sha256(os.fsencode(path)).hexdigest()
+
+
+def _sha256(path: str) -> str:
+    digest = sha256()
+    with open(path, "rb") as data:
+        while block := data.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
