@@ -32,6 +32,28 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")(function)
 
 
+def many_options(function: F) -> F:
+    """Options of a command that takes many cassettes: `jobs`, a number, and `shard`, a share of them or None."""
+    from ..fleet.jobs import parse_jobs
+    from ..fleet.shards import parse_shard
+
+    jobs = click.option(
+        "--jobs",
+        metavar="N",
+        default="1",
+        show_default=True,
+        callback=read_by(parse_jobs),
+        help="How many processes work on the cassettes; auto: one a core.",
+    )
+    shard = click.option(
+        "--shard",
+        metavar="I/N",
+        callback=read_by(parse_shard),
+        help="Only the I-th of N shares of the cassettes, by their content: the same for everyone.",
+    )
+    return jobs(shard(function))
+
+
 _TYPES: dict[str, Any] = {
     "integer": int,
     "number": click.FloatRange(min=0),

@@ -5,4 +5,5 @@ It owns what is beyond one file on one machine; nothing in it is a server, a que
 
     finding    the cassettes that are meant: files, directories, patterns, URLs
     shards     a share of them for each of several workers, by content
+    jobs       a function called with each of them, in several processes
 """

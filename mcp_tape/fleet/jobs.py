@@ -1,0 +1,117 @@
+"""A function called with many things, in several processes: outcomes in the order of the things.
+
+One whose process dies has that as its outcome, and the others go on. At most so many are under way or wait for an
+earlier one as `_AHEAD` times the processes, however many there are.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import selectors
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from typing import Any, TypeVar
+
+from ..transports.crew import Outcome, Worker, attempt
+from ..values import parse_count
+
+T = TypeVar("T")
+_AHEAD = 16
+
+
+def parse_jobs(text: str) -> int:
+    """Number of processes in `4`, `0` or `auto`: as many as there are cores."""
+    if text in ("0", "auto"):
+        return cores()
+    try:
+        return parse_count(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no number of processes; write e.g. 4, or auto for one a core") from None
+
+
+def cores() -> int:
+    """Number of cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS
+        return os.cpu_count() or 1
+
+
+def each(function: Callable[[T], Any], items: Iterable[T], jobs: int = 1) -> Iterator[tuple[T, Outcome]]:
+    """Call a function with each of many things; yield what came of each, in their order.
+
+    With more than one job, the function, what it is called with and what it returns are pickled. An iterator that is
+    closed, or left by an exception, leaves no process behind.
+    """
+    if jobs == 1:
+        for item in items:
+            yield item, attempt(function, item)
+        return
+    with closing(_Crew(function, jobs)) as crew:
+        yield from _in_order(crew, enumerate(items), jobs * _AHEAD)
+
+
+def _in_order(crew: _Crew, things: Iterator[tuple[int, T]], ahead: int) -> Iterator[tuple[T, Outcome]]:
+    done: dict[int, tuple[T, Outcome]] = {}
+    following, more = 0, True
+    while more or crew.is_busy or done:
+        while more and crew.has_room and len(done) + crew.size < ahead:
+            thing = next(things, None)
+            more = thing is not None
+            if thing is not None:
+                crew.give(thing)
+        if crew.is_busy and following not in done:
+            done.update((number, (item, outcome)) for (number, item), outcome in crew.wait())
+        while following in done:
+            yield done.pop(following)
+            following += 1
+
+
+class _Crew:
+    """Workers, and what each of them is busy with."""
+
+    def __init__(self, function: Callable[[Any], Any], most: int) -> None:
+        self._function = pickle.dumps(function)
+        self._most = most
+        self._idle: list[Worker] = []
+        self._busy = selectors.DefaultSelector()
+
+    @property
+    def size(self) -> int:
+        """Number of workers that are busy."""
+        return len(self._busy.get_map())
+
+    @property
+    def is_busy(self) -> bool:
+        return self.size > 0
+
+    @property
+    def has_room(self) -> bool:
+        return self.size < self._most
+
+    def give(self, thing: tuple[int, Any]) -> None:
+        worker = self._idle.pop() if self._idle else Worker(self._function)
+        self._busy.register(worker, selectors.EVENT_READ, thing)
+        worker.give(thing[1])
+
+    def wait(self) -> Iterator[tuple[Any, Outcome]]:
+        """Wait for some of them; yield what each was given, numbered, and what came of it."""
+        for key, _ in self._busy.select():
+            worker: Any = key.fileobj
+            self._busy.unregister(worker)
+            outcome = worker.take()
+            if outcome is None:
+                outcome = Outcome(failure=worker.how_it_ended())
+            else:
+                self._idle.append(worker)
+            yield key.data, outcome
+
+    def close(self) -> None:
+        """End all of them: what they are working on is not wanted any more."""
+        working: list[Any] = [key.fileobj for key in self._busy.get_map().values()]
+        for worker in working:
+            worker.stop()
+        for worker in (*working, *self._idle):
+            worker.end()
+        self._busy.close()
