@@ -98,6 +98,8 @@ def dress(arguments: list[str], environment: dict[str, str], directory: str) -> 
     """Make this process as it was asked for."""
     os.environ.clear()
     os.environ.update(environment)
+    if places := environment.get("PYTHONPATH"):
+        sys.path[1:1] = places.split(os.pathsep)
     os.chdir(directory)
     sys.argv[:] = arguments
 

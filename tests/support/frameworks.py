@@ -21,13 +21,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support import provision
+from tests.support import provision, warm
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ROOT / "docs" / "examples" / "frameworks"
 PAGE = ROOT / "docs" / "frameworks.md"
 WAIT = 300  # seconds, for a run on a busy machine
 MOST_LINES = 5  # by which a taped test may differ from the live one
+# What the recipes that share an interpreter load, the longest by far of what their tests do.
+BUILT_ON_2 = (*provision.FASTMCP_SDK, "pydantic_ai.mcp", "agents.mcp", "langchain.agents", "langchain.mcp", "pytest")
+BUILT_ON_1 = (*provision.SDK_1, "pytest")
 
 
 def alone(*requirements: str) -> Callable[[], str]:
@@ -40,6 +43,7 @@ class Recipe(NamedTuple):
     package: str  # whose version counts
     python: Callable[[], str] | None  # the interpreter that has it; none: it is of Node
     is_quick: bool = False  # to install: CI runs it
+    loads: tuple[str, ...] = ()  # before it is forked, in one process for all that load the same
 
     @property
     def files(self) -> tuple[str, str]:
@@ -48,12 +52,12 @@ class Recipe(NamedTuple):
 
 
 RECIPES = {
-    "pydantic-ai": Recipe("pydantic-ai", "pydantic-ai-slim", provision.fastmcp, True),
-    "openai-agents": Recipe("openai-agents", "openai-agents", provision.fastmcp, True),
-    "langchain": Recipe("langchain", "langchain", provision.fastmcp, True),
-    "fastmcp-4": Recipe("fastmcp", "fastmcp", provision.fastmcp, True),
-    "mcp-1": Recipe("mcp-1", "mcp", provision.sdk_1, True),
-    "mcp-2": Recipe("mcp-2", "mcp", lambda: sys.executable, True),
+    "pydantic-ai": Recipe("pydantic-ai", "pydantic-ai-slim", provision.fastmcp, True, BUILT_ON_2),
+    "openai-agents": Recipe("openai-agents", "openai-agents", provision.fastmcp, True, BUILT_ON_2),
+    "langchain": Recipe("langchain", "langchain", provision.fastmcp, True, BUILT_ON_2),
+    "fastmcp-4": Recipe("fastmcp", "fastmcp", provision.fastmcp, True, BUILT_ON_2),
+    "mcp-1": Recipe("mcp-1", "mcp", provision.sdk_1, True, BUILT_ON_1),
+    "mcp-2": Recipe("mcp-2", "mcp", lambda: sys.executable, True, provision.SDK),
     "vitest": Recipe("vitest", "vitest", None, True),
     # Before langchain 1.5, as older versions of pip try thousands of others with it.
     "langchain-mcp-adapters": Recipe(
@@ -104,7 +108,8 @@ def _run_python(
     ours = {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     given = {"none": ["--mcp-block-live"], "live": []}.get(mode, [f"--mcp-record={mode}"])
     plugins = ["-p", "no:cacheprovider", "-p", "mcp_tape.pytest_plugin"]
-    command = [recipe.python(), "-m", "pytest", *plugins, recipe.files[mode != "live"], *given, *options]
+    python = warm.command(recipe.python(), "-m", recipe.loads) if recipe.loads else [recipe.python(), "-m"]
+    command = [*python, "pytest", *plugins, recipe.files[mode != "live"], *given, *options]
     return subprocess.run(command, cwd=place, env=around | ours, capture_output=True, timeout=WAIT)
 
 
