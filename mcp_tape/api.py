@@ -35,7 +35,7 @@ def record(
     from .transports import process
     from .transports.stdio import relay as stdio
 
-    path = os.path.abspath(path)
+    path = schema.absolute(path)
     check_writable(path)
     server = process.Server(command, around or process.AS_WE_ARE)
     recorder = start_recorder(path, options, warn)
@@ -77,7 +77,7 @@ def record_url(
     """
     from .transports.http.guard import Accidents
 
-    path = os.path.abspath(path)
+    path = schema.absolute(path)
     check_writable(path)
     accidents = Accidents(warn)
     site = web.site(accidents)
@@ -103,7 +103,7 @@ def record_url_over_stdio(
     from .transports.http.addresses import is_of_old
     from .wire.channels import STDIO
 
-    path = os.path.abspath(path)
+    path = schema.absolute(path)
     check_writable(path)
     recorder = start_recorder(path, options, warn)  # before anything that may start a thread
     from .transports import signals
@@ -151,6 +151,7 @@ def make_directory(path: str) -> None:
 
 def check_writable(path: str) -> None:
     """Refuse a place that cannot be recorded into, before anything is started."""
+    schema.expect_local(path)
     try:
         schema.check_header(path)
     except schema.NoDatabaseError:

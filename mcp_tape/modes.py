@@ -111,7 +111,7 @@ class Url(NamedTuple):
 
 def use(path: str, server: Command | Url, mode: Mode, replay: Replay, record: Options, say: Say) -> Outcome:
     """Serve clients as the mode says."""
-    path = os.path.abspath(path)
+    path = schema.absolute(path)
     record = record._replace(run=_run(server, record.run) if mode != "none" else None)
     if mode not in ("none", "all") and _goes_on(path, record, say):
         return _record(path, server, record, say)._replace(goes_on=True)

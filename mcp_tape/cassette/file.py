@@ -18,6 +18,7 @@ _MOST_BYTES = 1 << 30  # per value: a cassette may come from a stranger
 _TRIES = 20
 _QUIET = 1.0  # seconds without a new frame: whoever records and has messages to derive adds frames all the time
 _PATIENCE = 5000  # milliseconds that SQLite itself waits for others
+_VIEWS = ("CREATE VIEW frames", "CREATE VIEW messages")
 _PLAIN = frozenset(b"/._-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
@@ -32,6 +33,21 @@ class OddRowError(sqlite3.DatabaseError):
 def version_of(db: sqlite3.Connection) -> int:
     """The schema version of an open file."""
     return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def is_old(path: str) -> bool:
+    """Return whether a cassette has an older schema, which is read through a copy."""
+    version = schema.version_of(path)
+    return version is not None and schema.OLDEST <= version < schema.VERSION
+
+
+def sessions_of(label: str) -> str:
+    """The statement after which a connection sees the sessions of one server only, whatever it asks.
+
+    Names are looked for among temporary ones first: https://www.sqlite.org/lang_naming.html
+    """
+    quoted = label.replace("'", "''")
+    return f"CREATE TEMP VIEW sessions AS SELECT * FROM main.sessions WHERE label = '{quoted}'"
 
 
 def may_be_recorded(db: sqlite3.Connection) -> bool:
@@ -228,8 +244,9 @@ def check(db: sqlite3.Connection, path: str) -> None:
         from . import foreign_schema  # only where it is not ours word for word
 
         foreign_schema.check(db, path, found, version)
-    if version == schema.VERSION and not statements.issuperset(schema.READING):
-        for view in schema.READING:  # those of the file are not used: a stranger's may be endless
+    reading = {one for one in schema.STATEMENTS if one.startswith(_VIEWS)}
+    if version == schema.VERSION and not statements.issuperset(reading):
+        for view in reading:  # those of the file are not used: a stranger's may be endless
             db.execute(view.replace("CREATE VIEW", "CREATE TEMP VIEW IF NOT EXISTS", 1))
 
 

@@ -13,7 +13,6 @@ from itertools import chain
 
 from ..errors import CassetteError, pasted
 from ..light import NamedTuple, sqlite3
-from ..wire import jsontext
 from ..wire.frames import Exchange, Frame
 from . import file, functions, journals, schema
 from .file import OddRowError
@@ -134,10 +133,6 @@ def _bytes(value: str | bytes) -> bytes:
     return value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
 
 
-EXCHANGE_TYPES = (
-    *(MESSAGE_TYPES[name] for name in ("session", "seq", "sender", "method", "name", "rpc_id")),
-    *((int, type(None)), (*_DATA, type(None)), (int,), (*_DATA, type(None)), (int, type(None)), (int,)),
-)
 OF_SESSION = "id BETWEEN ? AND ?"  # the values are `schema.row_ids`
 _FRAMES = f"SELECT {FRAME_COLUMNS}, id FROM frames WHERE {OF_SESSION}"
 _SESSIONS = f"SELECT {columns(Session._fields)} FROM sessions WHERE "
@@ -153,31 +148,28 @@ _COUNTS = f"""WITH again AS (SELECT id FROM derived
 # `elapsed` is that of the row with the maximum: https://www.sqlite.org/lang_select.html#bareagg
 _SIZES = """SELECT session, count(*), max(id), elapsed FROM frames
     WHERE id BETWEEN :first AND :last GROUP BY session"""
-EXCHANGES = f"""SELECT q.session, q.seq, q.sender, q.method, q.name, q.rpc_id,
-    af.elapsed - qf.elapsed, {functions.text_of("qf", "q.part")}, q.part, {functions.text_of("af", "a.part")}, a.part,
-    q.id FROM messages q JOIN facts qf ON qf.id = q.frame
-    {functions.answer_of("q")} LEFT JOIN facts af ON af.id = a.frame
-    WHERE q.{OF_SESSION} AND q.kind = 'request'"""
-
-
-def exchange_of(row: Values) -> Exchange:
-    *known, took, asked, part, answer, of, _ = row
-    outcome = _member(answer, of, "result"), _member(answer, of, "error")
-    return Exchange._make((*known, _member(asked, part, "params"), *outcome, took, None))
 
 
 class Cassette:
     """A cassette open for reading; with a label, only the sessions of that server."""
 
     def __init__(self, path: str | os.PathLike[str], label: str | None = None) -> None:
-        self.path = os.fspath(path)
+        self.path = self.local = os.fspath(path)  # of a remote one, `local` is a copy
         self.label = label
         self._copy: TemporaryDirectory[str] | None = None
         self.is_older = False  # and read as one of today, in a copy
         self.lost: tuple[str, ...] = ()  # of what it says, as its form has no place for it
-        self._database: str | None = self.path  # the SQLite file; none where it is in memory
+        if self.path.startswith(schema.REMOTE):
+            from .text import opening
+
+            opening.from_afar(self, self._begin)
+        else:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._database: str | None = self.local  # the SQLite file; none where it is in memory
         try:
-            _check_readable(self.path, self.path)
+            _check_readable(self.local, self.path)
             self._db = self._open()
         except schema.NoDatabaseError as error:
             self._db = self._read(error)
@@ -208,7 +200,7 @@ class Cassette:
             from .text import opening
 
             self._copy = opening.copied(self._db)
-        return os.path.join(self._copy.name, "cassette.db") if self._copy else self._database or self.path
+        return os.path.join(self._copy.name, "cassette.db") if self._copy else self._database or self.local
 
     def sessions(self) -> list[Session]:
         return list(self.each_session())
@@ -251,8 +243,9 @@ class Cassette:
 
     def exchanges(self, session: int) -> list[Exchange]:
         """Every request of a session, of either side, with its answer."""
-        rows = self.rows(f"{EXCHANGES} ORDER BY q.id", schema.row_ids(session))
-        return list(map(exchange_of, self.expected(rows, EXCHANGE_TYPES)))
+        from .query.exchanges import exchanges  # replay starts without it
+
+        return list(exchanges(self, session))
 
     def frames(self, session: int) -> Iterator[Frame]:
         """Every frame of a session, in order, verbatim."""
@@ -299,9 +292,9 @@ class Cassette:
         return CassetteError(f"cannot read {self.path}: {error}" if odd else file.unreadable(self.path, error))
 
     def _open(self) -> sqlite3.Connection:
-        if file.header_says_wal(self.path) or journals.is_hot(self.path):
+        if file.header_says_wal(self.local) or journals.is_hot(self.local):
             # Journals that were left behind are applied; in a copy where we may not write.
-            file.recover(self.path) if file.may_write(self.path) else self._read_a_copy()
+            file.recover(self.local) if self._may_write() else self._read_a_copy()
             _check_readable(self.source, self.path)  # it is empty if the first recorder was killed at its start
         if schema.version_of(self.source) != schema.VERSION:
             self._convert()
@@ -322,7 +315,7 @@ class Cassette:
         from .text import opening  # only where there is such a file
 
         self._database = None
-        db, self.lost = opening.read(self.path, self.label, type(self), error)
+        db, self.lost = opening.read(self.local, self.label, type(self), error)
         functions.add_to(db)
         return db
 
@@ -336,7 +329,7 @@ class Cassette:
                 file.check(db, self.path)
                 is_whole = db.execute(f"SELECT 1 FROM sessions WHERE {schema.PENDING} LIMIT 1").fetchone() is None
             if self.label is not None:
-                db.execute(schema.sessions_of(self.label))
+                db.execute(file.sessions_of(self.label))
             return db, is_whole
         except BaseException:
             db.close()
@@ -349,14 +342,17 @@ class Cassette:
         if may_be_recorded and not file.is_left(db):
             return
         db.close()
-        if self._copy is None and not file.may_write(self.path):
+        if self._copy is None and not self._may_write():
             self._read_a_copy()
         complete(self.source, _stored)
+
+    def _may_write(self) -> bool:
+        return self.local == self.path and file.may_write(self.path)
 
     def _read_a_copy(self) -> None:
         from . import older
 
-        self._copy = older.in_a_directory(lambda to: file.copy_with_journals(self.path, to))
+        self._copy = older.in_a_directory(lambda to: file.copy_with_journals(self.local, to))
 
     def _convert(self) -> None:
         """Read an older cassette as one of today, in a copy."""
@@ -374,16 +370,6 @@ class Cassette:
 
 def _stored(db: sqlite3.Connection, session: int) -> Iterator[Frame]:
     return map(frame_of, db.execute(f"{_FRAMES} ORDER BY id", schema.row_ids(session)))
-
-
-def _member(text: Any, part: int, name: str) -> Any:
-    """A member of a message as plain Python values; None where there is none."""
-    try:
-        body = jsontext.loads(text)
-        message = body[part] if isinstance(body, list) else body
-    except (ValueError, RecursionError, TypeError, IndexError):
-        return None
-    return message.get(name) if isinstance(message, dict) else None
 
 
 def _check_readable(path: str, name: str) -> None:

@@ -109,6 +109,15 @@ def copy(path: str, to: str) -> None:
         source.backup(target)
 
 
+def is_private(directory: str) -> bool:
+    """Return whether only its owner can put something into a directory, and that is us. Then nobody else reads it."""
+    found = os.lstat(directory)
+    if found.st_uid != os.geteuid() or not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o022:
+        return False
+    os.chmod(directory, 0o700)
+    return True
+
+
 def _expect_no_journal(path: str) -> None:
     """A journal of the old file must not be applied to the new one."""
     # The file itself is not opened without need: closing it would give up the locks that we may have on it.

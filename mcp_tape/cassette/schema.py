@@ -15,6 +15,7 @@ APPLICATION_ID = 0x4D435054  # "MCPT"
 VERSION = 2
 OLDEST = 1  # that is read: see `older`
 TEXT = ".jsonl"  # ends the name of a cassette that is text
+REMOTE = ("s3://", "gs://", "az://", "https://", "http://")  # begin what is read through a copy: see `fleet`
 LEFT = ".db"  # ends, behind that, the name of what is recorded and not in the text yet: see `text.working`
 TABLES = frozenset(("sessions", "facts", "derived"))
 OLDER_TABLES = frozenset(("sessions", "frames", "messages"))
@@ -150,9 +151,6 @@ SELECT session, seq, elapsed, text, data FROM frames WHERE kind = 'stderr';
 """
 
 STATEMENTS = frozenset(statement.strip() for statement in SCHEMA.split(";\n"))  # word for word, as SQLite keeps them
-READING = frozenset(one for one in STATEMENTS if one.startswith(("CREATE VIEW frames", "CREATE VIEW messages")))
-
-
 PAGE_SIZE = 1024  # bytes: most cassettes are small, and a suite keeps thousands
 
 
@@ -166,13 +164,14 @@ def row_ids(session: int) -> tuple[int, int]:
     return session << BITS, (session << BITS) + MOST
 
 
-def sessions_of(label: str) -> str:
-    """The statement after which a connection sees the sessions of one server only, whatever it asks.
+def absolute(path: str) -> str:
+    return path if path.startswith(REMOTE) else os.path.abspath(path)
 
-    Names are looked for among temporary ones first: https://www.sqlite.org/lang_naming.html
-    """
-    quoted = label.replace("'", "''")
-    return f"CREATE TEMP VIEW sessions AS SELECT * FROM main.sessions WHERE label = '{quoted}'"
+
+def expect_local(path: str) -> None:
+    """Refuse to write what is only read, through a copy."""
+    if path.startswith(REMOTE):
+        raise CassetteError(f"{path.partition('?')[0]} is remote, and only read; copy it first: mcp-tape pull URL DIR")
 
 
 def is_there(path: str) -> bool:
@@ -204,12 +203,6 @@ def version_of(path: str) -> int | None:
     if int.from_bytes(head[68:72], "big") != APPLICATION_ID:
         raise CassetteError(f"{path} is a SQLite database, but not a cassette, and was left alone. {_TRY}")
     return int.from_bytes(head[60:64], "big")
-
-
-def is_old(path: str) -> bool:
-    """Return whether a cassette has an older schema, which is read through a copy."""
-    version = version_of(path)
-    return version is not None and OLDEST <= version < VERSION
 
 
 def first_bytes(path: str) -> bytes:

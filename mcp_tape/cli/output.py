@@ -8,12 +8,12 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import harmless
+from ..fleet.progress import Progress as Progress
 
 if TYPE_CHECKING:
     from ..cassette.reader import Cassette
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 WIDTH_OF_A_PIPE = 200
 _UNUSUAL = re.compile("[^\x00-\u02ff\u2010-\u20cf\u2100-\u22ff]")  # what may not take one column each
 _PLAIN = str.maketrans({"→": ">", "←": "<", "…": "~", "µ": "u", "·": ".", "—": "-", "–": "-"})
-_PATIENCE, _EVERY = 0.5, 0.1  # seconds until progress is shown, and between two updates of it
 
 
 def echo_json(value: dict[str, Any]) -> None:
@@ -120,33 +119,6 @@ def writable(text: str) -> str:
         return text
     encoding = sys.stdout.encoding or "ascii"
     return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
-
-
-class Progress:
-    """Progress on one line of stderr that comes and goes; nothing without a terminal."""
-
-    def __init__(self, title: str, total: int) -> None:
-        self._title, self._total = title, total
-        self._next = monotonic() + _PATIENCE
-        self._shown = False
-        self._wanted = sys.stderr.isatty() and total > 0
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.hide()
-
-    def __call__(self, done: int) -> None:
-        if self._wanted and monotonic() >= self._next:
-            self._next = monotonic() + _EVERY
-            self._shown = True
-            click.echo(f"\r{self._title}: {min(100, 100 * done // self._total)} %", err=True, nl=False)
-
-    def hide(self) -> None:
-        if self._shown:
-            click.echo("\r\x1b[K", err=True, nl=False)
-            self._shown = False
 
 
 def frames_of(cassette: Cassette, sessions: Iterable[int] | None = None) -> int:

@@ -6,4 +6,7 @@ It owns what is beyond one file on one machine; nothing in it is a server, a que
     finding    the cassettes that are meant: files, directories, patterns, URLs
     shards     a share of them for each of several workers, by content
     jobs       a function called with each of them, in several processes
+    remote     URLs of cassettes, the stores behind them, and their errors
+    cache      copies of remote cassettes on this machine
+    progress   how far it is, for people at a terminal
 """

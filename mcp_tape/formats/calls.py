@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from ..cassette.query import filters
-from ..cassette.query.calls import exchanges
+from ..cassette.query.exchanges import exchanges
 from ..cassette.query.filters import EVERYTHING, Filter
 from ..cassette.reader import Cassette, Session
 from ..wire import frames, jsontext, protocol

@@ -17,8 +17,7 @@ import orjson
 
 from .. import __version__
 from ..cassette.batch import Batch
-from ..cassette.file import is_locked
-from ..cassette.schema import is_old
+from ..cassette.file import is_locked, is_old
 from ..cassette.text.names import is_text
 from ..cassette.writer import RemovedError, ReplacedError, Writer
 from ..errors import CassetteError

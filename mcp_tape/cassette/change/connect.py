@@ -67,15 +67,15 @@ def bring_up_to_date(path: str) -> None:
 
     def is_done() -> bool:
         try:
-            if schema.is_old(path):
+            if file.is_old(path):
                 with changed(path, also_in_use=False):
                     pass
         except CassetteError as error:
-            if schema.is_old(path) and not isinstance(error, InUseError):
+            if file.is_old(path) and not isinstance(error, InUseError):
                 raise
-        return not schema.is_old(path)
+        return not file.is_old(path)
 
-    if schema.is_old(path) and not _is_done(is_done):
+    if file.is_old(path) and not _is_done(is_done):
         raise InUseError(path)
 
 

@@ -3,6 +3,7 @@
 Reads only, a page at a time. Must not know terminals or formats.
 
     rows      a session as rows, one per message and event, and labels for frames
+    exchanges requests with their answers, as plain values
     exchange  one exchange, and all that belongs to it
     sessions  cassettes below a directory, and facts of sessions
     filters   the filter grammar, as SQL over those rows

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from ...wire import protocol
 from ...wire.channels import GET, POST, STDIO
-from ...wire.frames import Exchange, MessageKind
+from ...wire.frames import MessageKind
 from .. import schema
 from ..functions import MEMBERS, answer_of, members_of, text_of
 from ..pages import Values
-from ..reader import EXCHANGE_TYPES, EXCHANGES, OF_SESSION, TEXT, Cassette, exchange_of, row_maker
+from ..reader import OF_SESSION, TEXT, Cassette, row_maker
 
 # A + before a column keeps SQLite from choosing the index that starts with it: https://www.sqlite.org/optoverview.html
 _REQUESTS = f"""SELECT q.session, q.seq, q.part, q.method, q.name, q.key, q.frame,
@@ -129,13 +129,6 @@ def message_text(cassette: Cassette, frame: int, part: int) -> bytes:
     """The text of a message, of a batch its part; empty where there is none."""
     rows = cassette.rows(f"SELECT CAST({text_of('f', '?')} AS BLOB) FROM facts f WHERE f.id = ?", (part, frame))
     return bytes(rows[0][0] or b"") if rows else b""
-
-
-def exchanges(cassette: Cassette, session: int) -> Iterator[Exchange]:
-    """Every request of a session, of either side, with its answer; some megabytes at a time."""
-    answer, key = len(EXCHANGE_TYPES) - 3, {"q.id": len(EXCHANGE_TYPES) - 1}
-    for page in cassette.pages(EXCHANGES, schema.row_ids(session), key, tuple, text=answer):
-        yield from map(exchange_of, cassette.expected(page, EXCHANGE_TYPES))
 
 
 def replies(cassette: Cassette, session: int) -> dict[tuple[int | None, str | None], Reply]:

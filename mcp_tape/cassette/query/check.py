@@ -63,7 +63,7 @@ def check(cassette: Cassette, redactor: Redactor, progress: Progress = lambda do
 def _file(cassette: Cassette) -> Iterator[Finding]:
     """Report what SQLite finds wrong with it, and whether it was cut off."""
     if cassette.is_older:
-        yield from _older_file(cassette.path)
+        yield from _older_file(cassette.local)
     size, pages = (cassette.rows(f"PRAGMA {name}")[0][0] for name in ("page_size", "page_count"))
     there = os.path.getsize(cassette.source)
     if there < size * pages and not file.may_be_recorded(cassette.connection):  # else the newest pages are beside it

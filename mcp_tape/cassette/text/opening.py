@@ -1,8 +1,8 @@
 """The one door of files that are no SQLite: each is read into a database in memory, and nothing is written beside it.
 
 JSON lines are cassettes of ours; what was recorded into one and is not in its lines yet, is read with them (`working`).
-All other kinds of files are a matter of `record`, which is above this room: its functions are found by name, when there
-is such a file, as those of a plug-in would be.
+All other kinds of files are a matter of `record`, and what is on other machines is one of `fleet`, which are above this
+room: their functions are found by name, when there is such a file, as those of a plug-in would be.
 """
 
 from __future__ import annotations
@@ -34,11 +34,25 @@ if TYPE_CHECKING:
     Found = tuple[sqlite3.Connection, tuple[str, ...]]
 
 FOREIGN = "mcp_tape.record.foreign"  # the module whose `load` reads all other kinds of files
+AFAR = "mcp_tape.fleet.cache"  # the module whose `named` and `local` know files at a URL
 LOST: dict[str, tuple[str, ...]] = {}  # by file that was read, for whoever reports it
 _TRIES = 20
 _HEAD = 1 << 16  # bytes, by which a kind is recognized
 _LOOK = ("started_at", "transport", "target", "label", "run")
 _said: set[str] = set()  # by this process
+
+
+def from_afar(cassette: Cassette, begin: Callable[[], None]) -> None:
+    """Begin to read a copy of what is at a URL. Errors name that."""
+    afar = import_module(AFAR)
+    cassette.path = name = afar.named(cassette.path)
+    cassette.local = copy = afar.local(name)
+    try:
+        begin()
+    except CassetteError as error:
+        raise type(error)(str(error).replace(copy, name)) from None
+    if copy in LOST:
+        LOST[name] = LOST.pop(copy)
 
 
 def read(path: str, label: str | None, open_left: Open, otherwise: CassetteError) -> Found:
@@ -60,7 +74,7 @@ def read(path: str, label: str | None, open_left: Open, otherwise: CassetteError
     else:
         raise CassetteError(f"{path} is recorded all the time, and cannot be read meanwhile; try again")
     if label is not None:
-        found[0].execute(schema.sessions_of(label))
+        found[0].execute(file.sessions_of(label))
     return found
 
 

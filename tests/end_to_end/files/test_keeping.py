@@ -131,9 +131,9 @@ def test_flipped_bytes_give_a_clear_answer_and_leave_nothing_behind(tmp_path: Pa
 
 
 PROGRESS = """
-from mcp_tape.cli import output
-output._PATIENCE = output._EVERY = 0
-with output.Progress("looking", 4) as told:
+from mcp_tape.fleet import progress
+progress._PATIENCE = progress._EVERY = 0
+with progress.Progress("looking", 4) as told:
     told(1)
     told.hide()
     print("found")

@@ -1,0 +1,274 @@
+"""Copies of remote cassettes on this machine: one for each URL, asked about once by each process.
+
+A copy is as its ETag says. Each URL has a directory, with the copies and a note of which is the newest; both are made
+beside and put in place whole, so that any number of processes may do so at once. What nobody has used for longest goes
+when all is larger than MCP_TAPE_CACHE_SIZE. The directory is its user's alone: what a stranger could have put there is
+not read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
+from hashlib import sha256
+from time import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..cassette import replace
+from ..errors import CassetteError
+from ..values import parse_size
+from . import remote
+from .progress import Progress
+from .remote import OFFLINE, UnreachableError, named
+
+__all__ = ["directory", "forget", "local", "named", "prune"]
+
+if TYPE_CHECKING:
+    from obstore import GetResult
+
+PLACE, SIZE = "MCP_TAPE_CACHE", "MCP_TAPE_CACHE_SIZE"
+_USUAL_SIZE = "2G"
+_NOTE, _LOCK = "copy.json", "lock"
+_TRIES = 3  # of an object that is replaced, or whose connection breaks off, while it is read
+_CHUNK = 1 << 20
+_IN_USE = 3600  # seconds after its last use in which a copy is not removed: somebody may open it again
+_EPOCH = datetime.fromtimestamp(0, timezone.utc)
+
+_pinned: dict[str, str] = {}  # the copy that this process reads, by the name of its URL
+_one_at_a_time = threading.Lock()
+_unpruned: list[int] = []  # sizes of copies that this process made since it last tidied up
+
+
+class Copy(NamedTuple):
+    """A copy of what is, or was, at a URL."""
+
+    path: str
+    etag: str | None
+    modified: str | None
+    size: int
+
+
+def local(url: str) -> str:
+    """The path of a copy of what is at a URL, to be read only: the same for all of this process."""
+    name = named(url)
+    with _one_at_a_time:
+        if not os.path.exists(_pinned.get(name, "")):
+            _pinned[name] = _newest(name)
+        return _pinned[name]
+
+
+def forget() -> None:
+    """Ask again about every URL."""
+    with _one_at_a_time:
+        _pinned.clear()
+        _unpruned.clear()
+
+
+def directory() -> str:
+    """The directory of all copies, as the user's settings have it."""
+    given, base = os.environ.get(PLACE), os.environ.get("XDG_CACHE_HOME") or ""
+    if given:
+        return os.path.abspath(os.path.expanduser(given))
+    if sys.platform == "darwin":
+        return os.path.expanduser("~/Library/Caches/mcp-tape")
+    if not os.path.isabs(base):  # as its specification says
+        base = os.path.expanduser("~/.cache")
+    return os.path.join(base, "mcp-tape")
+
+
+def _newest(name: str) -> str:
+    entry = _Entry(name)
+    kept = entry.read()
+    if remote.is_offline():
+        if kept is None:
+            raise CassetteError(f"{name} is not in the cache {directory()}, and {OFFLINE} says not to ask for it")
+        return entry.used(kept)
+    if kept is not None:
+        return _asked(entry, kept)
+    with entry.locked():  # of many processes that want it at once, one fetches it
+        return _asked(entry, entry.read())
+
+
+def _asked(entry: _Entry, kept: Copy | None) -> str:
+    """The copy that is kept, if the store says so, else a new one."""
+    since = datetime.fromisoformat(kept.modified) if kept and kept.modified else None
+    for last in (False,) * (_TRIES - 1) + (True,):
+        try:
+            answer = remote.get(entry.name, kept and kept.etag, since)
+            if answer is None and kept is not None:
+                return entry.used(kept)
+            if answer is not None:
+                return entry.put(answer)
+        except _BrokenError as error:
+            if last:
+                raise UnreachableError(str(error)) from None
+        except UnreachableError as error:
+            hint = f"; to play the copy of it that is here, set {OFFLINE}=1" if kept else ""
+            raise UnreachableError(f"{error}{hint}") from None
+    raise UnreachableError(f"cannot reach {entry.name}: it says that nothing has changed, and has sent nothing")
+
+
+class _BrokenError(Exception):
+    """An object was not read to its end: the connection broke off, or it was replaced meanwhile."""
+
+
+class _Entry:
+    """The copies of one URL."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._place = os.path.join(_own_place(), remote.key(name)[:40])
+        with _writing(self._place):
+            os.makedirs(self._place, 0o700, exist_ok=True)
+
+    def read(self) -> Copy | None:
+        """The newest copy; None where there is none, or not a whole one."""
+        try:
+            with open(os.path.join(self._place, _NOTE), "rb") as file:
+                said = json.load(file)
+            copy = Copy(os.path.join(self._place, os.path.basename(said["file"])), *map(said.get, Copy._fields[1:]))
+            return copy if os.path.getsize(copy.path) == copy.size else None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def used(self, copy: Copy) -> str:
+        with suppress(OSError):
+            os.utime(os.path.join(self._place, _NOTE))
+        return copy.path
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        path = os.path.join(self._place, _LOCK)
+        with _writing(self._place):
+            held = replace.lock(path, wait=True)
+        assert held is not None
+        try:
+            yield
+        finally:
+            replace.unlock(path, held)
+
+    def put(self, answer: GetResult) -> str:
+        """Keep what a store sends."""
+        meta = answer.meta
+        ending = re.search(r"(?a)\.\w{1,10}$", self.name.partition("?")[0])
+        with _writing(self._place), replace.beside(os.path.join(self._place, "tape")) as part:
+            digest, size = self._written(answer, part.file)
+            modified = meta["last_modified"] if meta["last_modified"] > _EPOCH else None
+            if modified:  # a session that says nothing of itself began then
+                os.utime(part.file, (modified.timestamp(), modified.timestamp()))
+            os.chmod(part.file, 0o400)
+            path = os.path.join(self._place, digest[:40] + (ending[0] if ending else ""))
+            part.put(path, as_text=False)
+        self._note(Copy(path, meta["e_tag"], modified.isoformat() if modified else None, size))
+        _tidy(size)
+        return path
+
+    def _written(self, answer: GetResult, path: str) -> tuple[str, int]:
+        digest, size, total = sha256(), 0, answer.meta["size"]
+        with open(path, "xb") as file, Progress(f"fetching {self.name}", total) as progress:
+            for chunk in self._received(answer):
+                digest.update(chunk)
+                file.write(chunk)
+                size += len(chunk)
+                progress(size)
+        if size != total:
+            raise _BrokenError(f"cannot read {self.name}: {size} bytes of {total} came")
+        return digest.hexdigest(), size
+
+    def _received(self, answer: GetResult) -> Iterator[bytes]:
+        try:
+            for chunk in answer.stream(min_chunk_size=_CHUNK):
+                yield memoryview(chunk)  # type: ignore[misc]
+        except Exception as error:
+            if type(error).__name__ == "PreconditionError":
+                raise _BrokenError(f"cannot read {self.name}: it is replaced all the time; try again") from None
+            raise _BrokenError(str(remote.worded(error, self.name))) from None
+
+    def _note(self, copy: Copy) -> None:
+        said = {"url": self.name} | copy._asdict() | {"file": os.path.basename(copy.path)}
+        del said["path"]
+        with _writing(self._place), replace.beside(os.path.join(self._place, _NOTE)) as part:
+            with open(part.file, "x", encoding="utf-8") as file:
+                json.dump(said, file)
+            part.put(as_text=False)
+
+
+@contextmanager
+def _writing(place: str) -> Iterator[None]:
+    """Say where the cache is, if it cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        hint = f"free some space, or set {PLACE} to another directory"
+        raise CassetteError(f"cannot write to the cache {place}: {error.strerror}; {hint}") from None
+
+
+def _own_place() -> str:
+    """A directory that is ours alone, wherever the cache is."""
+    place = os.path.join(directory(), "remote")
+    with _writing(place):
+        os.makedirs(place, 0o700, exist_ok=True)
+        if not replace.is_private(place):
+            raise CassetteError(f"the cache {place} is not yours alone, and not used; set {PLACE} to another directory")
+    return place
+
+
+# Room -----------------------------------------------------------------------------------------------------------------
+
+
+def _tidy(size: int) -> None:
+    """Remove what has not been used for longest, if all is too large; now and then, as that takes a look at all."""
+    limit = _limit()
+    is_first = not _unpruned
+    _unpruned.append(size)
+    if is_first or sum(_unpruned) > limit // 20 or len(_unpruned) > 1000:
+        _unpruned[:] = [0]
+        prune(limit)
+
+
+def _limit() -> int:
+    try:
+        return parse_size(os.environ.get(SIZE) or _USUAL_SIZE)
+    except ValueError as error:
+        raise CassetteError(f"{SIZE}: {error}") from None
+
+
+def prune(limit: int, since: float | None = None) -> None:
+    """Remove older copies of what has changed, then all of what has not been used for longest, until the rest fits."""
+    long_ago = time() - _IN_USE if since is None else since
+    found: list[tuple[float, int, str]] = []
+    for entry in os.scandir(_own_place()):
+        with suppress(OSError, ValueError, AttributeError):  # another process removes it; or it is none of ours
+            found.append(_measured(entry.path, long_ago))
+    total = sum(size for _, size, _ in found)
+    for used, size, place in sorted(found):
+        if total <= limit or used > long_ago:
+            break
+        shutil.rmtree(place, ignore_errors=True)
+        total -= size
+
+
+def _measured(place: str, long_ago: float) -> tuple[float, int, str]:
+    """When a URL was last used, and the size of its copies; those that are no longer the newest go."""
+    note = os.path.join(place, _NOTE)
+    if not os.path.exists(note):  # nothing came, or is still coming
+        if os.stat(place).st_mtime < long_ago:
+            shutil.rmtree(place, ignore_errors=True)
+        return time(), 0, place
+    with open(note, "rb") as file:
+        kept = _NOTE, _LOCK, json.load(file).get("file")
+    size = 0
+    for one in os.scandir(place):
+        about = one.stat(follow_symlinks=False)
+        if one.name not in kept and one.is_file() and about.st_ctime < long_ago:
+            os.unlink(one.path)
+        else:
+            size += about.st_size
+    return os.stat(note).st_mtime, size, place

@@ -1,0 +1,245 @@
+"""Places of cassettes beyond this machine: their URLs, the stores behind them, and errors in our words.
+
+A URL may hold a signature, and an error of a store may quote it, with keys and accounts. So a URL has a name, by which
+it is shown, and opened in this process; what it says beyond that stays here, and of an error only its kind is taken.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from hashlib import sha256
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
+
+from .. import __version__
+from ..cassette.schema import REMOTE
+from ..errors import CassetteError
+from ..transports.http.addresses import is_loopback
+
+if TYPE_CHECKING:
+    from obstore import GetOptions, GetResult
+    from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store
+
+    Store = S3Store | GCSStore | AzureStore | HTTPStore
+
+OFFLINE = "MCP_TAPE_OFFLINE"
+BUCKETS = ("s3", "gs", "az")
+# What differs between two signed URLs of one object, by the names that the providers give it.
+_SIGNING = re.compile(
+    "(?i)x-(?:amz|goog)-.*|awsaccesskeyid|googleaccessid|signature|sig|expires|policy|key-pair-id|s[evprt]|spr|sk[a-z]+"
+)
+_METADATA = ("169.254.169.254", "latest/api/token", "latest/meta-data", "token request", "MissingAccount")
+_CREDENTIALS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a public bucket",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS, or GOOGLE_SKIP_SIGNATURE=true for a public bucket",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN",
+}
+_REASONS = {  # of a request that failed, by what obstore says
+    "dns error": "its host is not known here",
+    "ertificate": "its certificate is not trusted",
+    "kind: Connect": "no connection to its host",
+    "kind: Timeout": "no answer in time",
+    "TimedOut": "no answer in time",
+    "IncompleteMessage": "the connection broke off",
+    "kind: Decode": "the connection broke off",
+    "kind: Body": "the connection broke off",
+}
+_known: dict[str, str] = {}  # URLs that say more than their names, by these
+
+
+class UnreachableError(CassetteError):
+    """The store cannot be asked: it is not there, does not answer, or fails."""
+
+
+class GoneError(CassetteError):
+    """There is nothing at the URL."""
+
+
+class Found(NamedTuple):
+    """An object in a store."""
+
+    url: str
+    size: int
+    modified: datetime
+    etag: str | None
+
+
+def is_url(text: str) -> bool:
+    return text.startswith(REMOTE)
+
+
+def is_offline() -> bool:
+    return os.environ.get(OFFLINE, "") not in ("", "0")
+
+
+def named(url: str) -> str:
+    """The name by which a URL is shown, and opened in this process: without what may be secret."""
+    parts = _split(url)
+    if parts.scheme in BUCKETS or not parts.query:
+        return url
+    name = f"{parts.scheme}://{parts.netloc}{parts.path}?...{key(url)[:6]}"
+    _known[name] = url
+    return name
+
+
+def key(url: str) -> str:
+    """A name for what is kept of a URL, the same however it is signed; nothing of it can be read."""
+    url = _known.get(url, url)
+    parts = _split(url)
+    if parts.query and parts.scheme not in BUCKETS:
+        asked = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if not _SIGNING.fullmatch(pair[0])]
+        url = parts._replace(query=urlencode(asked), fragment="").geturl()
+    return sha256(url.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def opened(url: str) -> tuple[Store, str]:
+    """The store of a URL, and the path in it."""
+    url = _known.get(url, url)
+    parts = _split(url)
+    try:
+        import obstore.store as stores
+    except ImportError:
+        name = named(url)
+        raise CassetteError(f"{name} cannot be reached without obstore: pip install 'mcp-tape[remote]'") from None
+    bucket, _, path = url.partition("://")[2].partition("/")
+    common: Any = {"client_options": _client(parts), "retry_config": _retries()}
+    try:
+        if parts.scheme == "s3":
+            return stores.S3Store(bucket, credential_provider=_of_profiles(), **common), path
+        if parts.scheme == "gs":
+            return stores.GCSStore(bucket, **common), path
+        if parts.scheme == "az":
+            return stores.AzureStore(bucket, **common), path
+        return stores.HTTPStore(parts._replace(fragment="").geturl(), **common), ""
+    except Exception as error:  # whatever a provider's settings lead to
+        raise worded(error, named(url)) from None
+
+
+def get(url: str, etag: str | None = None, since: datetime | None = None) -> GetResult | None:
+    """Ask for an object, which is read from the answer; None if it is the one with this ETag, or has not changed."""
+    store, path = opened(url)
+    import obstore
+    from obstore.exceptions import NotModifiedError
+
+    options: GetOptions = {"if_none_match": etag} if etag else {"if_modified_since": since} if since else {}
+    try:
+        return obstore.get(store, path, options=options)
+    except NotModifiedError:
+        return None
+    except Exception as error:
+        raise worded(error, named(url)) from None
+
+
+def listed(url: str) -> Iterator[Found]:
+    """Every object below a prefix: `s3://team/tapes` is one of `s3://team/tapes/a.db`, not of `s3://team/tapes2/a.db`."""
+    expect_bucket(url, "listed")
+    store, prefix = opened(url)
+    import obstore
+
+    root = "/".join(url.split("/", 3)[:3])
+    try:
+        for page in obstore.list(store, prefix or None, chunk_size=1000):
+            for one in page:
+                yield Found(f"{root}/{one['path']}", one["size"], one["last_modified"], one["e_tag"])
+    except Exception as error:
+        raise worded(error, named(url)) from None
+
+
+def expect_bucket(url: str, what: str) -> None:
+    """Refuse a place that is no bucket. `what` cannot be done there."""
+    if _split(url).scheme not in BUCKETS:
+        raise CassetteError(f"{named(url)} cannot be {what}: that takes s3://, gs:// or az://")
+
+
+def worded(error: Exception, name: str) -> CassetteError:
+    """An error of a store in our words: its own may quote URLs with signatures, keys and accounts."""
+    if isinstance(error, CassetteError):
+        return error
+    scheme, kind, text = name.partition(":")[0], type(error).__name__, str(error)
+    if isinstance(error, FileNotFoundError):
+        return GoneError(f"there is no cassette at {name}, or your credentials do not show it")
+    if kind in ("PermissionDeniedError", "UnauthenticatedError"):
+        return CassetteError(f"cannot read {name}: access was denied; check your credentials for it, and its policy")
+    if scheme in BUCKETS and any(sign in text for sign in _METADATA):
+        return CassetteError(f"no credentials for {name} were found; set {_CREDENTIALS[scheme]}")
+    if "BadScheme" in text:
+        hint = "use https, or set AWS_ALLOW_HTTP=true if that network is yours"
+        return CassetteError(f"{name} would go over plain http, to another machine; {hint}")
+    return UnreachableError(f"cannot reach {name}: {_why(text)}")
+
+
+def _why(text: str) -> str:
+    status = re.search(r"status code: (\d{3})", text)
+    if status:
+        return f"the store answered with status {status[1]}"
+    return next((words for sign, words in _REASONS.items() if sign in text), "the request failed")
+
+
+def _split(url: str) -> SplitResult:
+    """The parts of a URL that may be one of ours."""
+    try:
+        parts = urlsplit(_known.get(url, url))
+        host = parts.hostname or ""
+        _ = parts.port
+    except ValueError:
+        raise CassetteError(f"{url.partition('?')[0].rpartition('@')[2]} is no URL that mcp-tape can read") from None
+    if not host:
+        raise CassetteError(f"{parts.scheme}:// needs a bucket or a host behind it")
+    if "@" in parts.netloc:
+        raise CassetteError(f"the URL of {host} holds a name or a password, which others would see; give it without")
+    if parts.scheme == "http" and not is_loopback(host):
+        raise CassetteError(f"http://{host} is not asked: others could read or change what it sends; use https://")
+    return parts
+
+
+def _client(parts: SplitResult) -> dict[str, Any]:
+    """Options of connections. A large object may take long, but not between two of its bytes."""
+    found: dict[str, Any] = {"connect_timeout": "5s", "read_timeout": "30s", "timeout": "1d"}
+    ours = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"} if parts.scheme == "s3" else ()
+    endpoints = [urlsplit(os.environ[name]) for name in ours if os.environ.get(name)] or [parts]
+    if any(one.scheme == "http" and is_loopback(one.hostname or "") for one in endpoints):
+        found["allow_http"] = True
+    return found | {"user_agent": f"mcp-tape/{__version__}"}
+
+
+def _retries() -> dict[str, Any]:
+    backoff = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=2), "base": 2}
+    return {"max_retries": 4, "backoff": backoff, "retry_timeout": timedelta(seconds=60)}
+
+
+def _of_profiles() -> Any:
+    """Credentials of AWS profiles, by boto3 where it is installed; None where the environment has them, or nobody."""
+    given = ("AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE", "AWS_WEB_IDENTITY_TOKEN_FILE")
+    containers = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
+    files = (os.environ.get(name) or f"~/.aws/{file}" for name, file in _PROFILES.items())
+    is_there = "AWS_PROFILE" in os.environ or any(os.path.exists(os.path.expanduser(file)) for file in files)
+    if not is_there or any(os.environ.get(name) for name in (*given, *containers)) or not find_spec("boto3"):
+        return None
+    import boto3  # type: ignore[import-untyped]
+
+    session = boto3.Session()
+    found = session.get_credentials()
+    return None if found is None else _Profile(found, session.region_name)
+
+
+_PROFILES = {"AWS_SHARED_CREDENTIALS_FILE": "credentials", "AWS_CONFIG_FILE": "config"}
+
+
+class _Profile:
+    """Credentials of a session of boto3, as obstore asks for them."""
+
+    def __init__(self, credentials: Any, region: str | None) -> None:
+        self._credentials = credentials
+        self.config = {"region": region} if region else {}
+
+    def __call__(self) -> dict[str, Any]:
+        from datetime import timezone
+
+        frozen = self._credentials.get_frozen_credentials()
+        until = datetime.now(timezone.utc) + timedelta(minutes=10)
+        keys = {"access_key_id": frozen.access_key, "secret_access_key": frozen.secret_key}
+        return keys | {"token": frozen.token, "expires_at": until}

@@ -1,0 +1,241 @@
+"""Copies of remote cassettes: one conditional request, whole or not at all, nobody else's."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from mcp_tape import Cassette
+from mcp_tape.errors import CassetteError
+from mcp_tape.fleet import cache
+from tests.support.bucket import MODIFIED, Answer, Bucket, Request, every_third, fail, tag
+from tests.support.golden import path_of
+
+URL = "s3://team/tapes/demo.db"
+DEMO = path_of("demo").read_bytes()
+
+
+@pytest.fixture
+def demo(bucket: Bucket) -> Bucket:
+    bucket.objects["team/tapes/demo.db"] = DEMO
+    return bucket
+
+
+def copies(tmp_path: Path) -> list[Path]:
+    return [path for path in (tmp_path / "cache").rglob("*") if path.suffix in (".db", ".jsonl")]
+
+
+def read(url: str = URL) -> bytes:
+    cache.forget()
+    return Path(cache.local(url)).read_bytes()
+
+
+def test_what_is_there_already_costs_one_conditional_request(demo: Bucket) -> None:
+    assert read() == read() == DEMO
+    first, second = demo.requests
+    assert "if-none-match" not in first.headers and second.headers["if-none-match"] == tag(DEMO)
+
+
+def test_a_process_asks_once_however_often_it_opens_a_cassette(demo: Bucket) -> None:
+    for _ in range(3):
+        with Cassette(URL) as cassette:
+            assert cassette.path == URL and len(cassette.sessions()) == 1
+    assert demo.verbs() == ["GET"]
+
+
+def test_what_has_changed_is_fetched_again(demo: Bucket) -> None:
+    read()
+    demo.objects["team/tapes/demo.db"] = path_of("time").read_bytes()
+    assert read() == path_of("time").read_bytes()
+    assert demo.verbs() == ["GET", "GET"]
+
+
+def test_a_server_without_etags_is_asked_by_time(demo: Bucket) -> None:
+    demo.tags = False
+    url = f"{demo.url}/team/tapes/demo.db"
+    assert read(url) == read(url) == DEMO
+    assert "if-modified-since" in demo.requests[1].headers
+
+
+def test_a_copy_is_its_user_s_alone_and_as_old_as_the_object(demo: Bucket, tmp_path: Path) -> None:
+    read()
+    (copy,) = copies(tmp_path)
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o400
+    assert stat.S_IMODE((tmp_path / "cache" / "remote").stat().st_mode) == 0o700
+    assert copy.stat().st_mtime == MODIFIED.timestamp()
+
+
+def test_nothing_of_a_signature_is_kept(demo: Bucket, tmp_path: Path) -> None:
+    read(f"{demo.url}/team/tapes/demo.db?X-Amz-Signature=f00dcafe&token=hunter2")
+    kept = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert len(kept) == 2
+    for path in kept:
+        assert not any(secret in str(path).encode() + path.read_bytes() for secret in (b"f00dcafe", b"hunter2"))
+
+
+def test_a_directory_in_which_others_can_write_is_not_used(demo: Bucket, tmp_path: Path) -> None:
+    (tmp_path / "cache" / "remote").mkdir(parents=True)
+    (tmp_path / "cache" / "remote").chmod(0o777)
+    with pytest.raises(CassetteError, match="not yours alone"):
+        read()
+
+
+def test_a_link_to_elsewhere_is_not_used(demo: Bucket, tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (tmp_path / "cache" / "remote").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(CassetteError, match="not yours alone"):
+        read()
+
+
+@pytest.mark.parametrize("note", [b"", b"[]", b'{"file": "../../x", "size": 1}', b'{"file": 3}', b"\xff"])
+def test_a_note_that_is_damaged_is_as_none(demo: Bucket, tmp_path: Path, note: bytes) -> None:
+    read()
+    (path,) = (tmp_path / "cache").rglob("copy.json")
+    path.write_bytes(note)
+    assert read() == DEMO
+    assert "if-none-match" not in demo.requests[1].headers
+
+
+def test_a_copy_that_was_cut_off_is_fetched_again(demo: Bucket, tmp_path: Path) -> None:
+    read()
+    (copy,) = copies(tmp_path)
+    copy.chmod(0o600)
+    os.truncate(copy, 100)
+    assert read() == DEMO
+
+
+# Without the bucket ----------------------------------------------------------------------------------------
+
+
+def test_offline_plays_the_copy_without_a_request(demo: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    read()
+    monkeypatch.setenv("MCP_TAPE_OFFLINE", "1")
+    assert read() == DEMO
+    assert demo.verbs() == ["GET"]
+
+
+def test_offline_without_a_copy_says_so(demo: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MCP_TAPE_OFFLINE", "1")
+    with pytest.raises(CassetteError, match=f"{URL} is not in the cache .*MCP_TAPE_OFFLINE"):
+        read()
+    assert demo.requests == []
+
+
+def test_a_copy_is_not_played_behind_the_user_s_back_when_the_bucket_fails(demo: Bucket) -> None:
+    read()
+    demo.faults.append(fail)
+    with pytest.raises(CassetteError, match=r"status 500.*to play the copy .* set MCP_TAPE_OFFLINE=1"):
+        read()
+
+
+# Faults ----------------------------------------------------------------------------------------------------
+
+
+def test_a_bucket_that_fails_every_third_request_is_read(demo: Bucket) -> None:
+    demo.faults.append(every_third(demo))
+    for _ in range(7):
+        assert read() == DEMO
+
+
+def test_a_connection_that_breaks_off_leaves_nothing_half(demo: Bucket, tmp_path: Path) -> None:
+    def cut(request: Request, answer: Answer) -> None:
+        answer.cut = 1000
+
+    demo.faults.append(cut)
+    with pytest.raises(CassetteError, match=f"{URL}"):
+        read()
+    assert copies(tmp_path) == []
+    demo.faults.clear()
+    assert read() == DEMO
+
+
+def test_what_is_replaced_while_it_is_read_is_read_whole(demo: Bucket) -> None:
+    """The first answer breaks off, and what is left of it belongs to another object by then."""
+    other = path_of("everything").read_bytes()
+
+    def replaced(request: Request, answer: Answer) -> None:
+        if demo.objects["team/tapes/demo.db"] == DEMO:
+            answer.cut = 1000
+            demo.objects["team/tapes/demo.db"] = other
+
+    demo.faults.append(replaced)
+    assert read() == other
+
+
+def test_what_is_replaced_meanwhile_stays_as_it_was_for_this_process(demo: Bucket) -> None:
+    with Cassette(URL) as cassette:
+        before = cassette.sessions()
+    demo.objects["team/tapes/demo.db"] = path_of("everything").read_bytes()
+    with Cassette(URL) as cassette:
+        assert cassette.sessions() == before
+
+
+def test_a_cache_that_cannot_be_written_says_where_it_is(demo: Bucket, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    with pytest.raises(CassetteError, match=r"cannot write to the cache .*set MCP_TAPE_CACHE"):
+        read()
+
+
+# Room ------------------------------------------------------------------------------------------------------
+
+
+def entry_of(tmp_path: Path, url: str) -> Path:
+    notes = (tmp_path / "cache").rglob("copy.json")
+    return next(note.parent for note in notes if json.loads(note.read_text())["url"] == url)
+
+
+def test_what_was_not_used_for_longest_goes_when_all_is_too_large(
+    demo: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hour = 3600
+    for number in range(3):
+        demo.objects[f"team/{number}.db"] = DEMO + bytes(number)
+        read(f"s3://team/{number}.db")
+        os.utime(entry_of(tmp_path, f"s3://team/{number}.db") / "copy.json", (0, time.time() - (9 - number) * hour))
+    monkeypatch.setenv("MCP_TAPE_CACHE_SIZE", str(3 * len(DEMO)))
+    read()
+    left = {json.loads(note.read_text())["url"] for note in (tmp_path / "cache").rglob("copy.json")}
+    assert left == {URL, "s3://team/2.db"}
+
+
+def test_what_was_used_just_now_stays_however_large(demo: Bucket, tmp_path: Path) -> None:
+    read()
+    cache.prune(1)
+    assert len(copies(tmp_path)) == 1
+
+
+def test_an_older_copy_of_what_has_changed_goes_when_nobody_can_use_it_any_more(demo: Bucket, tmp_path: Path) -> None:
+    read()
+    demo.objects["team/tapes/demo.db"] = DEMO + b"\0"
+    read()
+    assert len(copies(tmp_path)) == 2
+    cache.prune(10**9, since=time.time() + 1)
+    assert len(copies(tmp_path)) == 1
+
+
+def test_a_size_that_is_none_is_refused(demo: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MCP_TAPE_CACHE_SIZE", "much")
+    with pytest.raises(CassetteError, match="MCP_TAPE_CACHE_SIZE: 'much' is no size"):
+        read()
+
+
+# Other forms -----------------------------------------------------------------------------------------------
+
+
+def test_errors_of_a_copy_name_the_url(demo: Bucket) -> None:
+    demo.objects["team/odd.db"] = b"not a cassette"
+    with pytest.raises(CassetteError, match=r"s3://team/odd\.db is not a cassette") as caught:
+        Cassette("s3://team/odd.db")
+    assert "cache" not in str(caught.value)
+
+
+def test_an_older_cassette_is_read(demo: Bucket) -> None:
+    demo.objects["team/old.db"] = path_of("schemas/1").read_bytes()
+    with Cassette("s3://team/old.db") as cassette:
+        assert cassette.is_older and cassette.sessions()
