@@ -36,7 +36,8 @@ PENDING = "pending IS NOT NULL"  # of a session: messages of frames from this nu
 #
 # What nearly every row has is left out of it: the kind of a frame that is a message, the exchange that a cue is the
 # request of, the request that a response to its cue answers. The views put it in. A `cue` is what the server's rows
-# have and the client's do not; 0 is none, -1 is never played. An `exchange` of 0 is none.
+# have and the client's do not; 0 is none, -1 is never played. An `exchange` of 0 is none. The index of keys, which
+# are hashes, has the first bytes of each: see `functions.of_key`.
 SCHEMA = """
 CREATE TABLE sessions (
 id INTEGER PRIMARY KEY,
@@ -83,7 +84,7 @@ exchange INTEGER,
 cue INTEGER,
 key BLOB
 );
-CREATE INDEX derived_key ON derived (key) WHERE key IS NOT NULL;
+CREATE INDEX derived_key ON derived (substr(key, 1, 4)) WHERE key IS NOT NULL;
 CREATE INDEX derived_cue ON derived (cue, status) WHERE cue IS NOT NULL;
 CREATE INDEX derived_exchange ON derived (exchange) WHERE exchange IS NOT NULL;
 CREATE INDEX derived_answers ON derived (answers) WHERE answers IS NOT NULL;
@@ -150,7 +151,9 @@ CREATE VIEW stderr AS
 SELECT session, seq, elapsed, text, data FROM frames WHERE kind = 'stderr';
 """
 
-STATEMENTS = frozenset(statement.strip() for statement in SCHEMA.split(";\n"))  # word for word, as SQLite keeps them
+# As the first cassettes of this schema have it; it serves as well.
+EARLIER = "CREATE INDEX derived_key ON derived (key) WHERE key IS NOT NULL"
+STATEMENTS = frozenset((EARLIER, *map(str.strip, SCHEMA.split(";\n"))))  # word for word, as SQLite keeps them
 PAGE_SIZE = 1024  # bytes: most cassettes are small, and a suite keeps thousands
 
 
@@ -185,8 +188,7 @@ class NoDatabaseError(CassetteError):
 
 def check_header(path: str) -> None:
     """Refuse a file that is no cassette, by its first bytes. A missing or empty one is fine."""
-    version = version_of(path)
-    if version is not None:
+    if (version := version_of(path)) is not None:
         check_version(path, version)
 
 

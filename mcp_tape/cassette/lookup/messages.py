@@ -9,7 +9,7 @@ from ...light import NamedTuple
 from ...wire import channels, frames, protocol, rewrite
 from ...wire.frames import FrameKind, Message, MessageKind, Side
 from .. import file, schema
-from ..functions import MEMBERS, answer_of, members_of, of_method
+from ..functions import MEMBERS, answer_of, members_of, of_key, of_method
 from ..reader import MESSAGE_TYPES, OF_SESSION, Cassette, Types
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -99,13 +99,13 @@ _NEXT_REQUEST = f"""SELECT {_COLUMNS}, CASE WHEN {_IS_PLAIN} AND {_IS_ALONE} THE
     CAST(af.head AS BLOB) FROM messages m LEFT JOIN facts f ON f.id = m.id - m.part
     LEFT JOIN derived a ON f.kind IS NULL AND a.{_OWN_CUE.format("a")} AND {_ANSWERS}
     LEFT JOIN facts af ON af.id = a.id - a.part
-    WHERE m.key = ? AND m.sender = 'client' AND m.id BETWEEN ? AND ? ORDER BY m.id LIMIT 1"""
+    WHERE {of_key("m.key")} AND m.sender = 'client' AND m.id BETWEEN ? AND ? ORDER BY m.id LIMIT 1"""
 # Led by the answers, whose rows are read one after the other. Requests of a batch are never plain, and would each have
 # all of its text. Casts make sure of the types.
 _BLOCK = f"""SELECT m.id & {schema.MOST}, CAST(m.key AS BLOB), CAST(m.rpc_id AS BLOB), CAST(f.text AS BLOB), {_LINE},
     CAST(af.head AS BLOB),
-    (SELECT b.id & {schema.MOST} FROM derived b WHERE b.key = m.key AND b.id >= ? AND b.id < m.id AND b.cue IS NULL
-        ORDER BY b.id DESC LIMIT 1)
+    (SELECT b.id & {schema.MOST} FROM derived b WHERE {of_key("b.key", "m.key")} AND b.id >= ? AND b.id < m.id
+        AND b.cue IS NULL ORDER BY b.id DESC LIMIT 1)
     FROM derived a CROSS JOIN derived m ON m.id = a.id - (a.id & {schema.MOST}) + a.cue
     CROSS JOIN facts f ON f.id = m.id CROSS JOIN facts af ON af.id = a.id - a.part
     WHERE a.{OF_SESSION} AND a.cue > 0 AND (a.cue - ?) % ? = 0 AND {_ANSWERS}
@@ -191,7 +191,7 @@ class Messages:
 
     def next_of_key(self, session: int, key: bytes, after: Position) -> tuple[Recorded, Plain | None] | None:
         """The next request with a key behind a place of its session; with its answer where nothing else is cued."""
-        rows = self._cassette.rows(_NEXT_REQUEST, (key, *_behind(session, after)))
+        rows = self._cassette.rows(_NEXT_REQUEST, (key, key, *_behind(session, after)))
         if not self._cassette.expected(rows, _NEXT_TYPES):
             return None
         *row, answer, head = rows[0]
@@ -245,7 +245,7 @@ class Messages:
         return chain.from_iterable(self._cassette.pages(sql, schema.row_ids(session), key, _recorded))
 
     def has_key(self, session: int, key: bytes) -> bool:
-        return bool(self.select(session, "key = ? AND sender = 'client' LIMIT 1", key))
+        return bool(self.select(session, f"{of_key('key')} AND sender = 'client' LIMIT 1", key, key))
 
     def first_answered(self, session: int, method: str) -> Recorded | None:
         """The first request with a method that was answered."""
@@ -280,13 +280,12 @@ class Messages:
     def answer(self, request: Recorded) -> Recorded | None:
         """The recorded answer to a request of either side."""
         number = schema.row_id(request.session, request.number)
-        rows = self._cassette.rows(_ANSWER, (number,), _recorded)
-        return rows[0] if rows else None
+        return next(iter(self._cassette.rows(_ANSWER, (number,), _recorded)), None)
 
     def of_exchange(self, request: Recorded) -> list[Recorded]:
         """Everything that belongs to a request of the client, itself included."""
-        rows = self._cassette.rows(f"{_MEMBERS} ORDER BY m.id", members_of(request.session, request.seq), _recorded)
-        return list(rows)
+        members = members_of(request.session, request.seq)
+        return list(self._cassette.rows(f"{_MEMBERS} ORDER BY m.id", members, _recorded))
 
     def answered_between(self, session: int, start: int, end: int) -> list[Recorded]:
         """The answers that came between two messages."""
@@ -308,8 +307,7 @@ class Messages:
         sql = f"""{_MEMBERS} AND m.sender = 'server'
             AND (SELECT channel FROM facts WHERE facts.id = m.frame) = ? ORDER BY m.id DESC LIMIT 1"""
         own = *members_of(request.session, request.seq), self.facts(request).channel or ""
-        rows = self._cassette.rows(sql, own, _recorded)
-        return rows[0].seq if rows else None
+        return next((row.seq for row in self._cassette.rows(sql, own, _recorded)), None)
 
     def of_server(self, session: int) -> list[Recorded]:
         return self.select(session, "sender = 'server' ORDER BY id")

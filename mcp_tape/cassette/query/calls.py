@@ -13,7 +13,7 @@ from ...wire import protocol
 from ...wire.channels import GET, POST, STDIO
 from ...wire.frames import MessageKind
 from .. import schema
-from ..functions import MEMBERS, answer_of, members_of, text_of
+from ..functions import MEMBERS, answer_of, members_of, of_key, text_of
 from ..pages import Values
 from ..reader import OF_SESSION, TEXT, Cassette, row_maker
 
@@ -121,8 +121,8 @@ def is_made_again(cassette: Cassette, session: int, asked: Asked) -> bool:
     first, last = schema.row_ids(session)
     if session == asked.session:
         first = schema.row_id(session, asked.seq + 1)
-    sql = "SELECT 1 FROM derived WHERE key = ? AND id BETWEEN ? AND ? LIMIT 1"
-    return session >= asked.session and bool(cassette.rows(sql, (asked.key, first, last)))
+    sql = f"SELECT 1 FROM derived WHERE {of_key('key')} AND id BETWEEN ? AND ? LIMIT 1"
+    return session >= asked.session and bool(cassette.rows(sql, (asked.key, asked.key, first, last)))
 
 
 def message_text(cassette: Cassette, frame: int, part: int) -> bytes:
