@@ -20,6 +20,7 @@ from .output import shows_colours
 if TYPE_CHECKING:
     from ..compare.judging import Comparison
     from ..compare.project import Project
+    from ..fleet.many.judging import Judging
 
 F = TypeVar("F", bound=Callable[..., Any])
 _LONGEST = 1_000_000  # seconds, or times as long
@@ -86,12 +87,16 @@ def diff_options(function: F) -> F:
 
 def project_from(given: dict[str, Any]) -> Project:
     """The project's settings, overridden by the command line."""
-    from ..compare.project import here, load
+    return judging_from(given).project()
 
-    chosen = {name: given.get(name) for name in ("category", "fail_on")}
-    project = load(here(), **chosen, ignore_paths=given["ignore_paths"])
-    off = dict.fromkeys(RULES.keys() - set(given["only"])) if given["only"] else {}
-    return project._replace(levels={**project.levels, **off})
+
+def judging_from(given: dict[str, Any]) -> Judging:
+    """The same as plain values."""
+    from ..compare.project import here
+    from ..fleet.many.judging import Judging
+
+    chosen = {name: given.get(name) for name in ("category", "fail_on", "slower_than")}
+    return Judging(**chosen, ignore_paths=given["ignore_paths"], only=given["only"], directory=here())
 
 
 def is_text(given: dict[str, Any]) -> bool:
@@ -163,8 +168,3 @@ def from_top(path: str) -> str:
             return path
         place = os.path.dirname(place)
     return os.path.relpath(os.path.abspath(path), place) if path and "://" not in path else path
-
-
-def fails(comparison: Comparison, project: Project) -> bool:
-    """Return whether a change is at or above the level that fails."""
-    return project.fail_on != "never" and bool(comparison.at_least(project.fail_on))

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from ..errors import SettingsError
 from ..wire.jsonpath import JsonPath
-from .judging import Ignores, Settings, added_lines, parse_ignores
+from .judging import Comparison, Ignores, Settings, added_lines, parse_ignores
 from .rules import CATEGORIES, LEVELS, RULES, Category, Level
 
 IGNORE_FILE = ".mcp-tape-ignore"
@@ -33,6 +33,10 @@ class Project(NamedTuple):
 
     def settings(self, slower_than: float | None = None) -> Settings:
         return Settings(self.category, self.levels, self.ignores, self.ignore_paths, slower_than)
+
+    def fails(self, comparison: Comparison) -> bool:
+        """Return whether a change is at or above the level that fails."""
+        return self.fail_on != "never" and bool(comparison.at_least(self.fail_on))
 
 
 def here() -> str:

@@ -30,8 +30,12 @@ def is_url(place: str) -> bool:
 
 
 def below(directory: str) -> list[str]:
-    """The cassettes in a directory and below; also those that are damaged."""
-    return [path for path in files_in(directory) if may_be_cassette(path) or _may_have_been(path)]
+    """The cassettes in a directory and below, by their names and what is in them; also those that are damaged.
+
+    A recording that waits for a review, `tape.db.new`, is none yet.
+    """
+    named = (path for path in files_in(directory) if path.endswith((".db", schema.TEXT)))
+    return [path for path in named if may_be_cassette(path) or _may_have_been(path)]
 
 
 def _at(place: str) -> list[str]:

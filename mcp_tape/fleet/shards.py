@@ -8,15 +8,16 @@ is ever in no share.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from time import sleep
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ..cassette import file
 from ..cassette.schema import first_bytes
 from ..errors import CassetteError
 
+T = TypeVar("T")
 _BLOCK = 1 << 20
 _TRIES, _MOMENT = 10, 0.02  # seconds
 
@@ -65,18 +66,31 @@ def content_hash(path: str) -> str:
     return digest
 
 
-def share(paths: Iterable[str], shard: Shard | None) -> Iterator[str]:
-    """Yield those of many cassettes that are in a share. One that cannot be read is shared by its name."""
-    for path in paths:
-        if shard is None or shard.has(_hash_or_name(path)):
-            yield path
+def hash_of(files: Sequence[str]) -> str:
+    """The hash of a cassette; of several that belong together, one of all of them."""
+    digests = list(map(content_hash, files))
+    return digests[0] if len(digests) == 1 else sha256("".join(digests).encode()).hexdigest()
 
 
-def _hash_or_name(path: str) -> str:
+def share(
+    things: Iterable[T],
+    shard: Shard | None,
+    files: Callable[[T], Sequence[str]] = lambda path: [path],  # type: ignore[list-item]
+) -> Iterator[T]:
+    """Yield those of many cassettes that are in a share. One that cannot be read is shared by its name.
+
+    `files`: those of one, where it is not the path itself.
+    """
+    for thing in things:
+        if shard is None or shard.has(_hash_or_name(files(thing))):
+            yield thing
+
+
+def _hash_or_name(files: Sequence[str]) -> str:
     try:
-        return content_hash(path)
+        return hash_of(files)
     except CassetteError:
-        return sha256(os.fsencode(path)).hexdigest()
+        return sha256(b"\0".join(map(os.fsencode, files))).hexdigest()
 
 
 def _sha256(path: str) -> str:

@@ -22,6 +22,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copyfile(CASSETTES / "text" / "time.jsonl", "deep/text.jsonl")
     Path("deep/rows.jsonl").write_text('{"a": 1}\n')
     Path("notes.txt").write_text("nothing")
+    shutil.copyfile(path_of("time"), "a.db.new")
     Path("a.db-wal").write_bytes(b"")
     other = sqlite3.connect("deep/other.db")
     other.execute("CREATE TABLE t (a)")

@@ -10,7 +10,7 @@ from ...errors import count
 from ...options import REDACT, UPSTREAM
 from ...start.outcome import say
 from ..click_options import files, given_as
-from ..compare import AfterDashes, fails, is_text, judging_options, project_from, show
+from ..compare import AfterDashes, is_text, judging_options, project_from, show
 from ..output import clip, echo
 from .diff import _TIMEOUT, compared, shown_new
 
@@ -47,7 +47,7 @@ def command(ctx: click.Context, /, places: tuple[str, ...], **given: Any) -> Non
     cannot be known does not pass either: without a list of tools on both sides nothing is called compatible.
 
     With --base, each PATH is a cassette or a directory of cassettes. Those that are new or renamed are named; one that
-    is gone fails, as does a run that compared nothing.
+    is gone as does a run that compared nothing.
     """
     project = project_from(given)._replace(fail_on="error")
     if given["base"] is not None:
@@ -77,7 +77,7 @@ def _one(old: str, given: dict[str, Any], project: Project) -> Comparison:
 
 
 def _breaks(comparison: Comparison, project: Project) -> bool:
-    return fails(comparison, project) or any(entry.grave for entry in comparison.unknown)
+    return project.fails(comparison) or any(entry.grave for entry in comparison.unknown)
 
 
 def _verdict(comparison: Comparison) -> str:

@@ -12,7 +12,7 @@ import click
 from ...options import REDACT, UPSTREAM
 from ...start.values import rules_from
 from ..click_options import files, given_as
-from ..compare import AfterDashes, diff_options, fails, finite, project_from, show
+from ..compare import AfterDashes, diff_options, finite, project_from, show
 
 if TYPE_CHECKING:
     from ...compare.judging import Comparison
@@ -100,7 +100,7 @@ def command(ctx: click.Context, /, old: str, surface: bool, calls: bool, **given
     with versions(old, given, project) as (before, after):
         comparison = compare(before, after, project.settings(given.get("slower_than")), parts)
         show(comparison, project, given, shown_new(given), page=partial(_page, before, after))
-    ctx.exit(int(fails(comparison, project)))
+    ctx.exit(int(project.fails(comparison)))
 
 
 def _page(before: Version, after: Version, comparison: Comparison, ignore_file: str) -> bytes:

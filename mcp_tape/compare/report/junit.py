@@ -16,7 +16,7 @@ from .wording import View, clip
 _LONGEST = PLENTY.width  # a cut value cannot be judged
 
 
-class _Case(NamedTuple):
+class Case(NamedTuple):
     """A test case; `outcome`: failure, error, skipped, or empty."""
 
     kind: str
@@ -25,40 +25,59 @@ class _Case(NamedTuple):
     inside: tuple[str, ...]
 
 
-_FINE = _Case("mcp-tape", "no changes", "", ())
+class Suite(NamedTuple):
+    """A test suite. `properties` say what else is known of it, `said` is its summary."""
+
+    name: str
+    cases: Sequence[Case]
+    said: Sequence[str] = ()
+    properties: Sequence[tuple[str, str]] = ()
+    seconds: float = 0
+
+
+_FINE = Case("mcp-tape", "no changes", "", ())
 
 
 def report(comparisons: Sequence[Comparison], view: View) -> Iterator[str]:
     """A test suite for each."""
-    suites = [(comparison, _cases(comparison, view)) for comparison in comparisons]
+    names = (f"mcp-tape: {wording.versions(comparison)}" for comparison in comparisons)
+    return document([Suite(name, cases(one, view), summary(one)) for name, one in zip(names, comparisons, strict=True)])
+
+
+def document(suites: Sequence[Suite]) -> Iterator[str]:
     yield '<?xml version="1.0" encoding="UTF-8"?>'
-    yield f'<testsuites name="mcp-tape"{_counted([case for _, cases in suites for case in cases])}>'
-    yield from (line for comparison, cases in suites for line in _suite(comparison, cases))
+    yield f'<testsuites name="mcp-tape"{_counted([case for suite in suites for case in suite.cases])}>'
+    yield from (line for suite in suites for line in _suite(suite))
     yield "</testsuites>"
 
 
-def _cases(comparison: Comparison, view: View) -> list[_Case]:
+def cases(comparison: Comparison, view: View) -> list[Case]:
+    """The test cases of a comparison; one that says so where nothing changed."""
     unknown = [_unplayed("unknown", entry) for entry in comparison.unknown]
     skipped = [_unplayed("left out", entry) for entry in comparison.skipped]
     return [*([*unknown, *_subjects(comparison, view)] or [_FINE]), *skipped]
 
 
-def _suite(comparison: Comparison, cases: list[_Case]) -> Iterator[str]:
-    name = escape(f"mcp-tape: {wording.versions(comparison)}")
-    yield f'  <testsuite name="{name}"{_counted(cases)} time="0">'
-    for case in cases:
+def _suite(suite: Suite) -> Iterator[str]:
+    yield f'  <testsuite name="{escape(suite.name)}"{_counted(suite.cases)} time="{suite.seconds:g}">'
+    if suite.properties:
+        yield "    <properties>"
+        for name, value in suite.properties:
+            yield f'      <property name="{escape(name)}" value="{escape(clip(value, _LONGEST))}"/>'
+        yield "    </properties>"
+    for case in suite.cases:
         yield from _case(case)
-    yield f"    <system-out>{escape(chr(10).join(_summary(comparison)))}</system-out>"
+    yield f"    <system-out>{escape(chr(10).join(suite.said))}</system-out>"
     yield "  </testsuite>"
 
 
-def _counted(cases: list[_Case]) -> str:
+def _counted(cases: Sequence[Case]) -> str:
     outcomes = {"failures": "failure", "errors": "error", "skipped": "skipped"}
     numbers = {name: sum(case.outcome == outcome for case in cases) for name, outcome in outcomes.items()}
     return "".join(f' {name}="{number}"' for name, number in {"tests": len(cases), **numbers}.items())
 
 
-def _case(case: _Case) -> Iterator[str]:
+def _case(case: Case) -> Iterator[str]:
     start = f'    <testcase classname="{escape(case.kind)}" name="{escape(case.name)}" time="0"'
     if not case.inside:
         yield f"{start}/>"
@@ -68,14 +87,20 @@ def _case(case: _Case) -> Iterator[str]:
     yield "    </testcase>"
 
 
-def _unplayed(kind: str, entry: Unknown | LeftOut) -> _Case:
-    grave = isinstance(entry, Unknown) and entry.grave
-    outcome, attribute = ("error", ' type="unknown"') if grave else ("skipped", "")
-    inside = f'      <{outcome}{attribute} message="{escape(clip(entry.why, _LONGEST))}"/>'
-    return _Case(kind, clip(entry.what, _LONGEST), outcome, (inside,))
+def _unplayed(kind: str, entry: Unknown | LeftOut) -> Case:
+    if isinstance(entry, Unknown) and entry.grave:
+        return plain(kind, entry.what, "error", entry.why, "unknown")
+    return plain(kind, entry.what, "skipped", entry.why)
 
 
-def _subjects(comparison: Comparison, view: View) -> Iterator[_Case]:
+def plain(kind: str, name: str, outcome: str, message: str, type: str = "") -> Case:  # noqa: A002 - as JUnit calls it
+    """A test case with a message and nothing else."""
+    attribute = f' type="{escape(type)}"' if type else ""
+    inside = f'      <{outcome}{attribute} message="{escape(clip(message, _LONGEST))}"/>'
+    return Case(kind, clip(name, _LONGEST), outcome, (inside,))
+
+
+def _subjects(comparison: Comparison, view: View) -> Iterator[Case]:
     failing = {change.fingerprint for change in comparison.at_least(view.fail_on)} if view.fail_on else set()
     groups = grouped(comparison.changes)
     alone = sorted((group for group in groups if not group[1:]), key=lambda group: group[0].subject)
@@ -87,13 +112,13 @@ def _subjects(comparison: Comparison, view: View) -> Iterator[_Case]:
             yield _judged(group[0].rule, name, [group], failing)
 
 
-def _judged(kind: str, name: str, groups: list[Group], failing: set[str]) -> _Case:
+def _judged(kind: str, name: str, groups: list[Group], failing: set[str]) -> Case:
     failed = [group for group in groups if group[0].fingerprint in failing]
     passed = [group for group in groups if group[0].fingerprint not in failing]
     inside = list(map(_failure, failed))
     if passed:
         inside.append(f"      <system-out>{escape(chr(10).join(map(_body, passed)))}</system-out>")
-    return _Case(kind, name, "failure" if failed else "", tuple(inside))
+    return Case(kind, name, "failure" if failed else "", tuple(inside))
 
 
 def _failure(group: Group) -> str:
@@ -109,6 +134,10 @@ def _body(group: Group) -> str:
     where = "   ".join(filter(None, (wording.place(change, _LONGEST), clip(change.note, _LONGEST))))
     same = (f"the same in {other}" for other in others(group))
     return "\n".join(filter(None, (head, where, *map(str, rows(change, PLENTY)), *same)))
+
+
+def summary(comparison: Comparison) -> list[str]:
+    return list(_summary(comparison))
 
 
 def _summary(comparison: Comparison) -> Iterator[str]:

@@ -1,0 +1,59 @@
+"""Results of verify and diff, printed: comparisons in the format asked for, rows, and what is for people."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...compare.report.wording import View
+from ...fleet.many.junit import report as junit
+from ...fleet.many.results import Result, comparisons_of
+from ...start.outcome import say
+from ..compare import show, unused_in_all
+from ..output import echo_json
+
+if TYPE_CHECKING:
+    from ...compare.project import Project
+
+Found = Iterable[tuple[Result, dict[str, Any]]]  # each with its row; which is empty where nobody asked for rows
+
+
+def report(found: Found, number: int, project: Project, given: dict[str, Any]) -> list[Result]:
+    """Print results: for people at once, rows, too, and all else together. `number`: of cassettes."""
+    form, done = "json" if given["as_json"] else given["form"], list[tuple[Result, dict[str, Any]]]()
+    for result, row in found:
+        if form == "text":
+            _show(result, number == 1, project, given)
+        elif form == "json" and row:
+            echo_json(row)
+            result = result._replace(comparisons=())
+        for note in result.notes:
+            say(note)
+        done.append((result, row))
+    _end(done, form, number, project, given)
+    return [result for result, _ in done]
+
+
+def _show(result: Result, alone: bool, project: Project, given: dict[str, Any]) -> None:
+    alone = alone and len(result.comparisons) == 1
+    for comparison in result.comparisons:
+        show(comparison if alone else comparison._replace(unused=()), project, given)
+
+
+def _end(
+    done: list[tuple[Result, dict[str, Any]]], form: str, number: int, project: Project, given: dict[str, Any]
+) -> None:
+    """Print what is about all of them."""
+    comparisons = [comparison for result, _ in done for comparison in result.comparisons]
+    has_rows = any(row for _, row in done)
+    if form == "text":
+        if len(comparisons) > 1 and (lines := unused_in_all(comparisons)):
+            say(f"unused in {os.path.relpath(project.ignore_path)}, by all of these: {', '.join(lines)}")
+    elif form == "junit" and has_rows:
+        view = View(fail_on=None if project.fail_on == "never" else project.fail_on)
+        click.echo("".join(f"{line}\n" for line in junit(done, view)), nl=False)
+    elif not (form == "json" and has_rows) and (comparisons or number > 1):
+        show([one for result, _ in done for one in comparisons_of(result)], project, given)

@@ -1,0 +1,69 @@
+"""A run of a command over many cassettes: results in their order, rows that can be merged, and one exit code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from ...errors import count
+from ...fleet.jobs import each
+from ...fleet.many.results import CODES, Result, Status, row, wrong
+from ...fleet.shards import Shard, share
+from ...start.outcome import say
+from .. import has_found
+from ..output import Progress
+
+T = TypeVar("T")
+
+
+def is_asked() -> bool:
+    """Return whether the command line has an option of a run over many: then its JSON and JUnit are to be merged."""
+    ctx = click.get_current_context()
+    given = (ctx.get_parameter_source(name) for name in ("jobs", "shard"))
+    return any(source not in (None, ParameterSource.DEFAULT) for source in given)
+
+
+class Run(NamedTuple):
+    """A run of a command. `verb`: what it is doing, for progress."""
+
+    command: str
+    verb: str
+    jobs: int
+    shard: Shard | None
+    quiet: bool = False
+
+    def results(
+        self,
+        work: Callable[[T], Result],
+        things: Sequence[T],
+        named: Callable[[T], str],
+        files: Callable[[T], Sequence[str]],
+    ) -> Iterator[tuple[Result, dict[str, Any]]]:
+        """Work on those in our share; yield what came of each, and its row. At the end, say how many passed."""
+        chosen, statuses = list(share(things, self.shard, files)), Counter[Status]()
+        with Progress(f"{self.verb} {count(len(chosen), 'cassette')}", len(chosen)) as progress:
+            for number, (thing, outcome) in enumerate(each(work, chosen, self.jobs), 1):
+                progress.hide()
+                failure = f"{named(thing)}: {outcome.failure}"
+                result = outcome.value or wrong(self.command, named(thing), "crashed", failure)
+                has_found(result.code)
+                statuses[result.status] += 1
+                yield result, row(result, self.shard, len(things))
+                progress(number)
+        if not self.quiet:
+            of = f" of {len(things)}" if self.shard else ""
+            say(f"{count(len(chosen), 'cassette')}{of}: {summary(statuses)}")
+
+
+def summary(statuses: Counter[Status]) -> str:
+    """`17 passed, 2 failed, 1 unreadable`"""
+    return ", ".join(f"{statuses[status]} {status}" for status in CODES if statuses[status]) or "nothing to do"
+
+
+def worst(results: Sequence[Result]) -> int:
+    """The exit code of a run: the highest of its cassettes."""
+    return max((result.code for result in results), default=0)

@@ -1,0 +1,155 @@
+"""Results: what came of one cassette, with an exit code of its own; and their rows, which can be merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import monotonic
+from typing import Any, Literal, NamedTuple
+
+from ... import __version__
+from ...compare.judging import Comparison, Unknown
+from ...compare.report import wording
+from ...errors import CassetteError, ServerError, TapeError
+from ...redaction.diagnostics import hidden
+from ..shards import Shard, hash_of
+
+ROW = 1  # the version of the format
+Status = Literal["passed", "failed", "refused", "unreadable", "unreachable", "crashed"]
+# The exit code of each. That of a run is the highest.
+CODES: dict[Status, int] = {
+    "passed": 0,
+    "failed": 1,
+    "crashed": 1,
+    "refused": 2,
+    "unreadable": 3,
+    "unreachable": 4,
+}
+_BY_CODE: dict[int, Status] = {code: status for status, code in reversed(CODES.items())}
+_WHATS = {"refused": "options", "unreadable": "file", "unreachable": "server"}
+_LONGEST = 500
+
+
+class Finding(NamedTuple):
+    """Something that was found. `what`: a rule of diff, or a kind of check; `level`: error, warn or info."""
+
+    what: str
+    message: str
+    level: str = "error"
+    session: int | None = None
+    seq: int | None = None
+    path: str | None = None
+
+
+class Result(NamedTuple):
+    """What came of one cassette. `notes` are for people, `comparisons` those of verify and diff."""
+
+    command: str
+    cassette: str
+    status: Status = "passed"
+    counts: Mapping[str, int] = {}
+    findings: tuple[Finding, ...] = ()
+    hash: str | None = None  # of its content; None where it cannot be read
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    details: Mapping[str, Any] = {}
+
+    @property
+    def code(self) -> int:
+        """The exit code of the command, had it been run on this cassette alone."""
+        return CODES[self.status]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row, as JSON has it; see docs/team.md."""
+        return {
+            "row": ROW,
+            "command": self.command,
+            "cassette": self.cassette,
+            "hash": self.hash,
+            "status": self.status,
+            "code": self.code,
+            "counts": dict(self.counts),
+            "findings": [finding._asdict() for finding in self.findings],
+            "seconds": self.seconds,
+            "mcp_tape": __version__,
+            **self.details,
+            **({"comparisons": [one.as_dict() for one in self.comparisons]} if self.comparisons else {}),
+        }
+
+
+def row(result: Result, shard: Shard | None, of: int) -> dict[str, Any]:
+    """A result as one of a run. `of`: the number of cassettes in all shards together."""
+    facts = result.as_dict()
+    first = {name: facts.pop(name) for name in ("row", "command", "cassette", "hash")}
+    return {**first, "shard": None if shard is None else str(shard), "of": of, **facts}
+
+
+def resulting(command: str, cassette: str, files: Sequence[str], work: Callable[[], Result]) -> Result:
+    """Work on a cassette: how long it takes, what its content was, and an error as a result.
+
+    `files`: those whose content counts.
+    """
+    began = monotonic()
+    digest = _hash(files)
+    try:
+        result = work()
+    except TapeError as error:
+        result = wrong(command, cassette, status_of(error.exit_code), _said(error))
+    except OSError as error:
+        result = wrong(command, cassette, "crashed", f"{cassette}: {error.strerror or error}")
+    return result._replace(hash=digest, seconds=round(monotonic() - began, 6))
+
+
+def _said(error: TapeError) -> str:
+    """An error's message without secrets, which a server's last words may hold."""
+    return hidden(str(error)) if isinstance(error, ServerError) else str(error)
+
+
+def _hash(files: Sequence[str]) -> str | None:
+    try:
+        return hash_of(files)
+    except CassetteError:
+        return None
+
+
+def wrong(command: str, cassette: str, status: Status, message: str) -> Result:
+    """The result of a cassette on which a command could not do its work."""
+    return Result(
+        command, cassette, status, findings=(Finding(_WHATS.get(status, "error"), message),), notes=(message,)
+    )
+
+
+def status_of(code: int) -> Status:
+    return _BY_CODE.get(code, "failed")
+
+
+def found(comparisons: Iterable[Comparison]) -> tuple[Finding, ...]:
+    """Changes, and what could not be known, as findings."""
+    return tuple(finding for comparison in comparisons for finding in _found(comparison))
+
+
+def _found(comparison: Comparison) -> Iterable[Finding]:
+    number = comparison.cassette.rpartition("#")[2]
+    session = int(number) if number.isdigit() else None
+    for entry in comparison.unknown:
+        yield Finding("unknown", f"{entry.what}: {entry.why}", "error" if entry.grave else "info", session)
+    for change in comparison.changes:
+        message = " ".join(filter(None, (wording.subject(change), wording.clip(change.note, _LONGEST))))
+        yield Finding(change.rule, message, change.level, session, path=change.path)
+
+
+def counted(comparisons: Iterable[Comparison]) -> dict[str, int]:
+    """Number of changes of each level, over several comparisons."""
+    counts = {"error": 0, "warn": 0, "info": 0}
+    for comparison in comparisons:
+        for change in comparison.changes:
+            counts[change.level] += 1
+    return counts
+
+
+def comparisons_of(result: Result) -> tuple[Comparison, ...]:
+    """Comparisons to report; of a cassette on which nothing could be done, one that says so."""
+    if result.comparisons:
+        return result.comparisons
+    unknown = tuple(Unknown("the cassette", finding.message, True) for finding in result.findings)
+    return (Comparison(result.cassette, "unknown", "call", (), unknown, cassette=result.cassette),)
