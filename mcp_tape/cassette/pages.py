@@ -28,21 +28,23 @@ def pages(
     after: Sequence[int] = (),
     most: int = _PAGE_ROWS,
     first: int | None = None,
-    text: int | None = None,
+    text: int | Sequence[int] = (),
 ) -> Iterator[list[T]]:
     """The rows of a query, some at a time, each page by a query of its own that is over when the page is given out.
 
     `sql` ends with its WHERE condition. `key`: the columns of whole numbers that order its rows, and their places in a
     row; NULL is before all. `after`: the key to go on behind. A page has at most `most` rows (the first one `first`),
-    and with `text`, the place of a column, ends when its values have some megabytes. Rows that are written meanwhile
-    are read, too, if they come behind. Refuses a file whose rows do not go on: reading it would never end.
+    and with `text`, the place of a column or of several, ends when their values have some megabytes. Rows that are
+    written meanwhile are read, too, if they come behind. Refuses a file whose rows do not go on: reading it would
+    never end.
     """
     last = tuple(after) or (BEFORE_ALL,) * len(key)
     sql = f"{sql} AND {_behind(tuple(key))} ORDER BY {', '.join(key)} LIMIT ?"
     size = first or most
+    texts = (text,) if isinstance(text, int) else tuple(text)
     while True:
         cursor = db.execute(sql, (*values, *_behind_values(last), size))
-        page, last = _page(cursor, make, tuple(key.values()), last, text)
+        page, last = _page(cursor, make, tuple(key.values()), last, texts)
         if not page:
             return
         yield page
@@ -51,7 +53,11 @@ def pages(
 
 
 def _page(
-    cursor: sqlite3.Cursor, make: Callable[[Values], T], key: tuple[int, ...], last: tuple[int, ...], text: int | None
+    cursor: sqlite3.Cursor,
+    make: Callable[[Values], T],
+    key: tuple[int, ...],
+    last: tuple[int, ...],
+    texts: tuple[int, ...],
 ) -> tuple[list[T], tuple[int, ...]]:
     """Rows behind a key, and the key of the last of them."""
     page: list[T] = []
@@ -64,10 +70,9 @@ def _page(
                 raise sqlite3.DatabaseError("its rows are out of order")
             last = now
             page.append(made)
-            if text is not None:
-                size += len(row[text]) if isinstance(row[text], (str, bytes)) else 0
-                if size >= _PAGE_BYTES:
-                    break
+            size += sum(len(row[place]) for place in texts if isinstance(row[place], (str, bytes)))
+            if size >= _PAGE_BYTES:
+                break
     return page, last
 
 

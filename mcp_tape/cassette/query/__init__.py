@@ -11,5 +11,6 @@ Reads only, a page at a time. Must not know terminals or formats.
     sql       queries of people in SQL
     stats     calls, errors, durations and bytes, by tool and method
     calls     requests and their answers, as compare and verify read them
+    texts     messages and calls with their whole texts
     check     findings: damage, rows that do not fit, secrets
 """
