@@ -7,6 +7,7 @@ one removes what a killed one has left.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -20,6 +21,7 @@ from . import file, journals, schema
 from .text.names import is_database, is_text
 
 _ENDING = ".part"
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)  # not every file system has them
 LOCK = "-lock"  # ends the name of the lock of a database that is recorded into for a text
 
 
@@ -50,6 +52,23 @@ class Part:
             raise CassetteError(f"{unchanged(target)}: {error.strerror}") from None
         with suppress(OSError):  # not every file system can
             _sync(os.path.dirname(target))  # the new name is kept, too, should the machine stop now
+
+    def put_first(self) -> bool:
+        """Take the place if nobody has it; return whether that was so. For files that are no databases."""
+        try:
+            _sync(self.file)
+            os.link(self.file, self.path)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise CassetteError(f"{unchanged(self.path)}: {error.strerror}") from None
+            if os.path.lexists(self.path):
+                return False
+            self.put()
+        with suppress(OSError):  # as in `put`
+            _sync(os.path.dirname(self.path))
+        return True
 
     def become_text(self, *, keep_times: bool = False) -> None:
         """Make lines of a database. What was recorded into the old text and is not in it yet, is no longer to be."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import sqlite3
@@ -229,3 +230,28 @@ def test_a_journal_that_was_never_needed_goes_with_the_next_change(tape: Path, a
     Path(f"{tape}-journal").write_bytes(bytes(512))
     act(tape)
     assert not Path(f"{tape}-journal").exists()
+
+
+def test_a_place_that_somebody_has_is_not_taken(tmp_path: Path) -> None:
+    target, made = tmp_path / "there", []
+    for text in ("first", "second"):
+        with replace.beside(str(target)) as part:
+            Path(part.file).write_text(text)
+            made.append(part.put_first())
+    assert (made, target.read_text(), os.listdir(tmp_path)) == ([True, False], "first", ["there"])
+
+
+def test_a_place_is_taken_also_where_files_have_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(*_: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", link)
+    test_a_place_that_somebody_has_is_not_taken(tmp_path)
+
+
+def test_a_place_that_cannot_be_taken_is_an_error(tmp_path: Path) -> None:
+    with replace.beside(str(tmp_path / "there")) as part:
+        Path(part.file).write_text("text")
+        elsewhere = replace.Part(part.file, str(tmp_path / "no" / "there"))
+        with pytest.raises(CassetteError, match="was not made: No such file"):
+            elsewhere.put_first()
