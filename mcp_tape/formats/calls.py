@@ -47,11 +47,16 @@ def calls(cassette: Cassette, session: int, kept: Filter = EVERYTHING) -> Iterat
 
 def started(session: Session) -> int:
     """Microseconds since 1970 at which a session began; 0 if nobody can tell."""
+    return moment(session.started_at) or 0
+
+
+def moment(text: str | None) -> int | None:
+    """Microseconds since 1970 of a time as text; None where it is none."""
     try:
-        moment = datetime.fromisoformat(session.started_at.replace("Z", "+00:00"))
-        return max(int(moment.timestamp() * 1_000_000), 0)
+        found = datetime.fromisoformat((text or "").replace("Z", "+00:00"))
+        return max(int(found.timestamp() * 1_000_000), 0)
     except (ValueError, OverflowError):
-        return 0
+        return None
 
 
 def server_url(session: Session) -> str | None:

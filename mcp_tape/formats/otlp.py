@@ -49,10 +49,10 @@ def _spans(cassette: Cassette, session: Session, kept: Filter, content: bool) ->
     if counts := cassette.counts_of(session.id, session.id).get(session.id):
         end = counts.microseconds or 0
     for call in calls(cassette, session.id, kept):
-        trace, parent = _trace(session, call)
+        trace, number, parent = ids(session, call.exchange.seq, call.exchange.params)
         until = call.at + call.took if call.took is not None else max(end, call.at)
         span = {
-            "traceId": trace, "spanId": _digest(session, str(call.exchange.seq))[:16],
+            "traceId": trace, "spanId": number,
             **({"parentSpanId": parent} if parent else {}),
             "name": _name(call), "kind": _CLIENT,
             "startTimeUnixNano": str((zero + call.at) * 1000), "endTimeUnixNano": str((zero + until) * 1000),
@@ -71,14 +71,15 @@ def _name(call: Call) -> str:
     return " ".join(filter(None, (exchange.method, named)))
 
 
-def _trace(session: Session, call: Call) -> tuple[str, str | None]:
-    """Trace and parent of a call: those that it names itself, or its session's.
+def ids(session: Session, seq: int | None, params: Any) -> tuple[str, str, str | None]:
+    """Trace, span and parent of a call: those that it names itself, or its session's trace and no parent.
 
     https://www.w3.org/TR/trace-context/
     """
-    given = protocol.member(protocol.member(call.exchange.params, "_meta"), "traceparent")
+    given = protocol.member(protocol.member(params, "_meta"), "traceparent")
     found = _TRACE_PARENT.fullmatch(given) if isinstance(given, str) else None
-    return (found[1], found[2]) if found else (_digest(session)[:32], None)
+    trace, parent = (found[1], found[2]) if found else (_digest(session)[:32], None)
+    return trace, _digest(session, str(seq))[:16], parent
 
 
 def _digest(session: Session, *parts: str) -> str:
