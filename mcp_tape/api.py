@@ -92,38 +92,6 @@ def record_url(
     return proxy.code or accidents.code, recorder.close()
 
 
-def record_url_over_stdio(
-    web: Web, path: str, options: Options, *, sse: bool, warn: Callable[[str], None]
-) -> tuple[int, Summary]:
-    """Be a stdio server that speaks to one at a URL, and record. Return the exit code and a summary.
-
-    `sse`: over HTTP+SSE, also where the URL does not look like it.
-    """
-    from .errors import ServerError
-    from .transports.http.addresses import is_of_old
-    from .wire.channels import STDIO
-
-    path = schema.absolute(path)
-    check_writable(path)
-    recorder = start_recorder(path, options, warn)  # before anything that may start a thread
-    from .transports import signals
-    from .transports.http.connect import Http
-    from .transports.stdio.remote import relay
-
-    code = 0
-    try:
-        with Http(web.url, web.headers, web.cacert, sse=sse or is_of_old(web.url), again=True) as server:
-            signals.until_stopped(lambda: relay(server, recorder, warn))
-            for reason in dict.fromkeys(server.made_up.values()):
-                warn(reason)
-            code = ServerError.exit_code if server.ended or server.made_up else 0
-    except ServerError as error:
-        warn(str(error))
-        code = error.exit_code
-    recorder.control("server", STDIO, event="exit", code=code)
-    return code, recorder.close()
-
-
 def start_recorder(path: str, options: Options, warn: Callable[[str], None]) -> Recorder:
     """Start the writer. Forks: no thread may run yet, and no database may be open."""
     from .record.recorder import HEAD_START, Recorder

@@ -21,6 +21,14 @@ def say(text: str) -> None:
         pass  # nobody reads our stderr; that must not stop a recording
 
 
+def report(text: str) -> None:
+    """Print a line unless stderr is full, as its reader never reads it: that must not stop the traffic."""
+    from ..transports.stdio.relay import has_room
+
+    if has_room(2):
+        say(text)
+
+
 def echo(text: str) -> None:
     """Print a line to stdout: the URL for clients."""
     _echo(text, is_error=False)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from .. import modes
 from ..api import replay_options
 from ..errors import TapeError, count
-from .outcome import echo, say
-from .record import report, report_stripped, report_summary
+from .outcome import echo, report, say
 from .replay import report_played
 from .values import around, check_faults, check_server, completed, record_from, rules_from, web_from
 
@@ -43,6 +42,8 @@ def use(file: str, command: tuple[str, ...], given: dict[str, Any]) -> int:
     if outcome.played is not None:
         report_played(outcome.played, replaying, name, quiet)
     if outcome.recorded is not None:
+        from .summary import report_stripped, report_summary
+
         report_summary(outcome.recorded, name, quiet)
         report_stripped(recording, quiet)
         if outcome.goes_on and not quiet:

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from mcp_tape import TapeError, api, modes, options, start
 from mcp_tape.cli import cli
+from mcp_tape.start import remote
 from tests.support.docs import PAGES
 from tests.support.promises import CASSETTES
 from tests.support.running import MCP_TAPE, run
@@ -43,8 +44,8 @@ class Calls:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, printed: pytest.CaptureFixture[str]) -> None:
         self._made: list[Any] = []
         self._printed = printed
-        of_api = ("record", "record_url", "record_url_over_stdio", "replay", "replay_web")
-        for module, name in (*((api, n) for n in of_api), (modes, "use")):
+        of_api = ("record", "record_url", "replay", "replay_web")
+        for module, name in (*((api, n) for n in of_api), (remote, "record_url_over_stdio"), (modes, "use")):
             monkeypatch.setattr(module, name, lambda *given, _as=name, **named: self._note(_as, given, named))
 
     def _note(self, *call: Any) -> None:

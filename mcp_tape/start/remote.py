@@ -1,0 +1,45 @@
+"""mcp-tape record --url URL --stdio: a stdio server in front of one at a URL."""
+
+from __future__ import annotations
+
+from .. import api
+from ..cassette import schema
+from ..errors import ServerError
+from ..transports import signals
+from ..transports.http.addresses import is_of_old
+from ..wire.channels import STDIO
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..api import Web
+    from ..record.options import Options
+    from ..record.recorder import Summary
+
+
+def record_url_over_stdio(
+    web: Web, path: str, options: Options, *, sse: bool, warn: Callable[[str], None]
+) -> tuple[int, Summary]:
+    """Be a stdio server that speaks to one at a URL, and record. Return the exit code and a summary.
+
+    `sse`: over HTTP+SSE, also where the URL does not look like it.
+    """
+    path = schema.absolute(path)
+    api.check_writable(path)
+    recorder = api.start_recorder(path, options, warn)  # before anything that may start a thread
+    from ..transports.http.connect import Http
+    from ..transports.stdio.remote import relay
+
+    code = 0
+    try:
+        with Http(web.url, web.headers, web.cacert, sse=sse or is_of_old(web.url), again=True) as server:
+            signals.until_stopped(lambda: relay(server, recorder, warn))
+            for reason in dict.fromkeys(server.made_up.values()):
+                warn(reason)
+            code = ServerError.exit_code if server.ended or server.made_up else 0
+    except ServerError as error:
+        warn(str(error))
+        code = error.exit_code
+    recorder.control("server", STDIO, event="exit", code=code)
+    return code, recorder.close()

@@ -1,0 +1,48 @@
+"""What is said of a recording at its end."""
+
+from __future__ import annotations
+
+import os
+
+from ..errors import count
+from .outcome import report
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from ..record.options import Options
+    from ..record.recorder import Summary
+
+
+def report_summary(summary: Summary, path: str, quiet: bool) -> None:
+    """Report what was recorded, in one line; even when quiet, if it is incomplete."""
+    if summary.incomplete:
+        report(f"INCOMPLETE: {summary.incomplete}")
+    if not quiet or summary.incomplete:
+        if summary.incomplete and not summary.sessions:
+            report(f"nothing was recorded: {path}")
+            return
+        recorded = f"{count(summary.frames, 'frame')}, {count(summary.exchanges, 'exchange')}"
+        more = f"{summary.still_open} still open, {summary.redactions} redacted"
+        if summary.cassettes:
+            from ..record.rotation import last_of
+
+            path = last_of(path, summary.cassettes)
+        report(f"{recorded}, {more}: {path} ({_sessions(summary.sessions)})")
+
+
+def report_stripped(options: Options, quiet: bool) -> None:
+    """Report that the client kept its environment, and so its secrets, from us."""
+    from ..redaction.environment import looks_stripped
+
+    if not quiet and options.redact and not options.known and looks_stripped(os.environ):
+        names = ", ".join(sorted(os.environ)) or "no variables"
+        report(
+            f"the client has passed on {names}: secrets of its other variables were not known, so they are not hidden"
+        )
+        report("to hide them: --redact-env-from parents, or --env-file FILE")
+
+
+def _sessions(numbers: list[int]) -> str:
+    if not numbers:
+        return "no session: no client came"
+    return f"session {numbers[0]}" if len(numbers) == 1 else f"sessions {numbers[0]} to {numbers[-1]}"
