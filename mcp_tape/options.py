@@ -168,14 +168,18 @@ LISTEN = Option(
 )  # fmt: skip
 LISTENING = (
     LISTEN,
-    Option("allow_remote", "--allow-remote", "Let --listen name an address that other machines can reach.",
-           kind="flag"),
+    Option("allow_remote", "--allow-remote", kind="flag", help="Let --listen name an address that other machines can "
+           "reach."),
     Option("head_timeout", "--head-timeout", "Over HTTP, how long the head of a request may take. Default: 30.",
            "SECONDS", "seconds", counts="listening"),
 )  # fmt: skip
 MAX_BODY = Option(
-    "max_body", "--max-body", "Over HTTP, refuse larger requests to a replay with status 413, e.g. 800k or 1G. "
-    "Default: 64M.", "SIZE", parse="values:parse_size", counts="listening",
+    "max_body", "--max-body", metavar="SIZE", parse="values:parse_size", counts="listening", help="Over HTTP, refuse "
+    "larger requests to a replay with status 413, e.g. 800k or 1G. Default: 64M.",
+)  # fmt: skip
+WORKERS = Option(
+    "workers", "--workers", metavar="N", parse="values:parse_count", counts="listening", help="With --listen, serve "
+    "thousands of clients by N processes at one address. A session stays with its process.",
 )  # fmt: skip
 NOTE = Option("note", "--note", "A remark, stored with the session.", "TEXT", keyword="note")
 REDACT = (
@@ -260,5 +264,5 @@ COMMON = (
 
 WEB = (URL, *UPSTREAM)
 RECORD = (OUTPUT, FOR, *ROTATION, *AROUND, *WEB, HEADER_ENV, OVER_STDIO, WAS, *LISTENING, *RECORDING, *COMMON)
-REPLAY = (*REPLAYING, *REDACT, *LISTENING, MAX_BODY, *COMMON)
+REPLAY = (*REPLAYING, *REDACT, *LISTENING, MAX_BODY, WORKERS, *COMMON)
 USE = (MODE, CONFIG, *AROUND, *WEB, *LISTENING, MAX_BODY, *REPLAYING, *LIVE, IN_PLACE_OF, *RECORDING, *COMMON)

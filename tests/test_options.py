@@ -63,6 +63,7 @@ SAMPLES: dict[str, tuple[list[str], Any] | tuple[list[str], Any, Any]] = {
     "allow_remote": ([], True),
     "head_timeout": (["2.5"], 2.5),
     "max_body": (["800k"], 800_000),
+    "workers": (["4"], 4),
     "note": (["-before 2.0"], "-before 2.0"),
     "redact_keys": (["pin", "a b"], ("pin", "a b"), ["pin", "a b"]),
     "redact_paths": (["$.params.pin", "$.a[0]"], ("$.params.pin", "$.a[0]"), ["$.params.pin", "$.a[0]"]),
@@ -107,6 +108,7 @@ BAD: dict[str, tuple[str, str] | tuple[str, str, Any]] = {
     "listen": ("here:x", "'here:x' is not HOST:PORT"),
     "head_timeout": ("0", "0"),
     "max_body": ("much", "'much' is no size"),
+    "workers": ("0", "'0' is no number of at least 1"),
     "redact_paths": ("params", "a JSONPath starts with $, this one does not: 'params'", ["params"]),
     "redact_values": ("({", "missing ), unterminated subpattern at position 0", ["({"]),
     "redact_with": ("json:nothing", "'json:nothing' is no function that can be imported"),
@@ -217,6 +219,7 @@ def test_what_has_a_name_is_taken_by_what_records_replays_or_serves() -> None:
         "mode",
         "config",
         "quiet",
+        "workers",
     }
 
 
@@ -257,7 +260,7 @@ def test_what_was_not_given_is_nothing_or_the_default() -> None:
 @pytest.mark.parametrize("name", [name for name in ROWS if not name.startswith("of_") and name != "header_env"])
 def test_words_for_a_value_give_it_again(name: str) -> None:
     row, value = ROWS[name], value_of(ROWS[name])
-    command = "use" if row in options.USE or row in options.REPLAY else "record"
+    command = next(command for command in ("use", "replay", "record") if row in COMMANDS[command])
     assert given(command, options.words_for([row], {name: value}))[name] == value
     assert options.words_for([row], {name: row.default}) == options.words_for([row], {}) == []
 

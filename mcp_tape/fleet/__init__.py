@@ -9,4 +9,5 @@ It owns what is beyond one file on one machine; nothing in it is a server, a que
     remote     URLs of cassettes, the stores behind them, and their errors
     cache      copies of remote cassettes on this machine
     progress   how far it is, for people at a terminal
+    serving    one cassette for many clients, by several processes
 """

@@ -19,7 +19,12 @@ def replay(file: str, given: dict[str, Any]) -> int:
     options = api.replay_options(given)
     check_faults(options, given["listen"])
     web = web_from(given)
-    if given["listen"]:
+    if (given["workers"] or 1) > 1:
+        from ..fleet import serving
+
+        how = {"quiet": given["quiet"], "say": say, "started": echo}
+        played = serving.replay_web(file, options, web, given["workers"], **how)
+    elif given["listen"]:
         played = api.replay_web(file, options, web, say=say, started=echo)
     else:
         played = api.replay(file, options, say=say)

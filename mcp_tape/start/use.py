@@ -6,7 +6,6 @@ from .. import modes
 from ..api import replay_options
 from ..errors import TapeError, count
 from .outcome import echo, report, say
-from .replay import report_played
 from .values import around, check_faults, check_server, completed, record_from, rules_from, web_from
 
 TYPE_CHECKING = False  # as in the package's __init__
@@ -40,6 +39,8 @@ def use(file: str, command: tuple[str, ...], given: dict[str, Any]) -> int:
         raise
     name = replaying.in_place_of or file
     if outcome.played is not None:
+        from .replay import report_played  # when all is over
+
         report_played(outcome.played, replaying, name, quiet)
     if outcome.recorded is not None:
         from .summary import report_stripped, report_summary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..options import HEADER_ENV, LISTENING, MAX_BODY, OVER_STDIO, USE, known
+from ..options import HEADER_ENV, LISTENING, MAX_BODY, OVER_STDIO, USE, WORKERS, known
 from ..wire.channels import HTTP, STDIO
 from .outcome import MisuseError, say
 
@@ -69,7 +69,7 @@ def web_from(given: dict[str, Any]) -> Web:
     if not given["listen"]:
         if given["allow_remote"]:
             raise MisuseError("--allow-remote goes with --listen")
-        for row in (MAX_BODY, *LISTENING):
+        for row in (MAX_BODY, WORKERS, *LISTENING):
             if row.counts == "listening" and given.get(row.name) and not given.get("url"):
                 raise MisuseError(f"{row.flag} goes with --listen; on stdin and stdout it does not count")
         return Web(**more)

@@ -11,6 +11,7 @@ recorded and how it is stored are theirs. Three roles: `relay` stands in the mid
     signals     stop serving, or clean up, at a signal
     stdio/      pipes, with threads and blocking reads
     http/       Streamable HTTP and HTTP+SSE, with asyncio
+    workers/    several processes that are one server
     headers     the HTTP headers that repeat a message
     memory      the streams of SDK clients within this process
     local       decks of this process for other processes: a Unix socket, or HTTP in a thread

@@ -15,16 +15,17 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol, RequestResponseCycle
 
-from ...errors import ServerError
 from ..signals import SIGNALS
+from ..workers.listeners import BACKLOG, listeners
+from ..workers.listeners import Address as Address
+from ..workers.passing import Passing
 from . import shortcut
-from .asgi import TRANSPORT, App, Receive, Scope, Send
+from .asgi import TRANSPORT, App, Headers, Receive, Scope, Send
 from .guard import Guard
 
 # Subclasses H11Protocol and makes its cycles, which uvicorn does not document: tried with 0.30 and 0.54. The
 # requirement in pyproject.toml is the same, and tests/transports/http/test_listen.py names what is relied on.
 UVICORN = "uvicorn>=0.30,<1"
-_BACKLOG = 1024
 _READ = 1 << 16  # bytes at once
 _BEHIND = 1 << 16  # bytes of further requests that are kept while one is answered
 HEAD_TIMEOUT = 30.0  # seconds
@@ -41,9 +42,11 @@ _SILENT = logging.Logger("mcp_tape.silent", logging.CRITICAL + 1)
 STATUS_PHRASES.update(dict.fromkeys(range(600, 1000), b""))  # of servers' own making
 
 
-class Address(NamedTuple):
-    host: str
-    port: int
+class Others(NamedTuple):
+    """The other workers at an address: which of them a request is for, by its target and headers, and the way to it."""
+
+    elsewhere: Callable[[str, Headers], int | None]
+    passing: Passing
 
 
 class Site:
@@ -53,15 +56,22 @@ class Site:
     """
 
     def __init__(
-        self, address: Address, report: Callable[[Exception], None], *, head_timeout: float = HEAD_TIMEOUT
+        self,
+        address: Address,
+        report: Callable[[Exception], None],
+        *,
+        head_timeout: float = HEAD_TIMEOUT,
+        listener: socket.socket | None = None,
+        others: Others | None = None,
     ) -> None:
+        """`listener`: one of several at the address, and `others` the workers that have them."""
         self._host = address.host
         self._report = report
         self._head_timeout = head_timeout
-        self._listener = _bind(address)
+        self._listener = listener or listeners(address)[0]
+        self._others = others
         self._server: _Server | None = None
-        host, port = self._listener.getsockname()[:2]
-        self.origin = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        self.origin = origin_of(self._listener)
 
     def serve(self, app: App, started: Callable[[str], None]) -> None:
         """Serve until a signal comes. `started` is given our origin once a client may connect."""
@@ -72,8 +82,9 @@ class Site:
         for name in ("uvicorn.error", "asyncio") if heeds_signals else ():  # else the process is not ours
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # we report what matters
         asyncio.get_running_loop().set_exception_handler(self._hear)
-        config = configured(Guard(app, self._host, self._report), self._head_timeout)
-        self._server = _Server(config, lambda: started(self.origin), heeds_signals)
+        config = configured(Guard(app, self._host, self._report), self._head_timeout, self._others)
+        passing = self._others.passing if self._others else None
+        self._server = _Server(config, lambda: started(self.origin), heeds_signals, passing)
         try:
             await self._server.serve([self._listener])
         finally:
@@ -91,10 +102,16 @@ class Site:
         self._server.stop()
 
 
-def configured(guard: Guard, head_timeout: float = HEAD_TIMEOUT) -> uvicorn.Config:
+def origin_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def configured(guard: Guard, head_timeout: float = HEAD_TIMEOUT, others: Others | None = None) -> uvicorn.Config:
+    made = partial(_Protocol, head_timeout=head_timeout, buffer=bytearray(_READ), others=others)
     return uvicorn.Config(
         guard,
-        http=partial(_Protocol, head_timeout=head_timeout, buffer=bytearray(_READ)),  # type: ignore[arg-type]  # called like a class
+        http=made,  # type: ignore[arg-type]  # called like a class
         ws="none",
         loop="asyncio",
         lifespan="off",
@@ -103,33 +120,18 @@ def configured(guard: Guard, head_timeout: float = HEAD_TIMEOUT) -> uvicorn.Conf
         proxy_headers=False,
         server_header=False,
         date_header=False,
-        backlog=_BACKLOG,
+        backlog=BACKLOG,
     )
-
-
-def _bind(address: Address) -> socket.socket:
-    """Return a listening socket; port 0 picks a free one."""
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    # Where the protocol is not named, asyncio leaves Nagle's algorithm on, which costs 40 ms a response.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(_BACKLOG)
-    except (OSError, OverflowError) as error:
-        listener.close()
-        why = getattr(error, "strerror", None) or error
-        raise ServerError(
-            f"cannot listen on {address.host}:{address.port}: {why}; choose another address with --listen"
-        ) from None
-    return listener
 
 
 class _Server(uvicorn.Server):
     """uvicorn's server, but told to end: that looks every tenth of a second whether it is to, and whether it has."""
 
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None], heeds_signals: bool) -> None:
+    def __init__(
+        self, config: uvicorn.Config, started: Callable[[], None], heeds_signals: bool, passing: Passing | None
+    ) -> None:
         super().__init__(config)
+        self._passing = passing
         self._started = started
         self._heeds_signals = heeds_signals
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -138,7 +140,19 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
+        if self._passing is not None:
+            self._passing.open(self._adopt)
         self._started()
+
+    async def _adopt(self, connection: socket.socket, data: bytes) -> None:
+        """Serve a connection that another worker has passed on, with what it had read of it."""
+
+        def made() -> asyncio.Protocol:
+            protocol: Any = self.config.http_protocol_class(self.config, self.server_state, self.lifespan.state)  # type: ignore[call-arg]
+            protocol.brought = data
+            return protocol  # type: ignore[no-any-return]
+
+        await asyncio.get_running_loop().connect_accepted_socket(made, connection)
 
     def stop(self) -> None:
         """End; from any thread."""
@@ -153,7 +167,7 @@ class _Server(uvicorn.Server):
             await self._told.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for listener in (*self.servers, *(sockets or ())):
+        for listener in (*self.servers, *(sockets or ()), *([self._passing] if self._passing else ())):
             listener.close()
         state, loop = self.server_state, asyncio.get_running_loop()
         for connection in list(state.connections):
@@ -179,9 +193,14 @@ class _Protocol(H11Protocol, asyncio.BufferedProtocol):
     One that cannot is handed over as it was parsed, to a cycle like those that uvicorn makes; h11 never sees it.
     """
 
-    def __init__(self, *arguments: Any, head_timeout: float, buffer: bytearray, **more: Any) -> None:
+    def __init__(
+        self, *arguments: Any, head_timeout: float, buffer: bytearray, others: Others | None, **more: Any
+    ) -> None:
         """`buffer`: what all connections of a loop read into. Without one, asyncio makes room for 256 KiB each time."""
         super().__init__(*arguments, **more)
+        self._others = others
+        self._leaving: tuple[int, socket.socket, bytes] | None = None  # for another worker
+        self.brought = b""  # by one, before we have read anything
         self._buffer = buffer
         self._answered_at = 0.0  # by the loop's clock
         self._head_timeout = head_timeout
@@ -200,10 +219,14 @@ class _Protocol(H11Protocol, asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._time_head(is_awaited=True)
+        if self.brought:
+            self.data_received(self.brought)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._time_head(is_awaited=False)
         super().connection_lost(exc)
+        if self._leaving is not None and self._others is not None:
+            self._others.passing.pass_on(*self._leaving)
 
     def get_buffer(self, sizehint: int) -> bytearray:
         return self._buffer
@@ -225,6 +248,24 @@ class _Protocol(H11Protocol, asyncio.BufferedProtocol):
         super().data_received(data)
         self._stay_attentive()
         self._time_head(is_awaited=self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0]))
+
+    def handle_events(self) -> None:
+        """Go on with what has arrived, unless a request begins that is for another worker."""
+        is_new = self.conn.our_state is h11.IDLE and self.conn.their_state is h11.IDLE
+        if self._others is not None and is_new and self._leaving is None:
+            data = self.conn.trailing_data[0]
+            self._leaves(data, _looked_at(data, self._others.elsewhere))
+        if self._leaving is None:
+            super().handle_events()
+
+    def _leaves(self, data: bytes, owner: int | None) -> bool:
+        """Return whether what has arrived is for another worker, which gets the connection with it."""
+        if owner is None:
+            return False
+        # What we have written goes out first; then the connection is lost, for us alone.
+        self._leaving = owner, self.transport.get_extra_info("socket").dup(), data
+        self.transport.close()
+        return True
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -260,6 +301,8 @@ class _Protocol(H11Protocol, asyncio.BufferedProtocol):
         found = quick(request) if request is not None else None
         if request is None or (found is None and request.body is None):
             return False
+        if found is None and self._others and self._leaves(data, self._others.elsewhere(*request[:2])):
+            return True
         self.conn.their_http_version = b"1.1"  # as h11 would know by now
         if isinstance(found, bytes):
             self.transport.write(found)
@@ -323,3 +366,16 @@ class _Protocol(H11Protocol, asyncio.BufferedProtocol):
         """True if a new request begins, and what we write goes out at once."""
         between = self.conn.our_state is h11.IDLE and not self.conn.trailing_data[0]
         return between and not self.flow.write_paused and not self.transport.is_closing()
+
+
+def _looked_at(data: bytes, elsewhere: Callable[[str, Headers], int | None]) -> int | None:
+    """The other worker that a request is for, once its head is whole."""
+    reader = h11.Connection(h11.SERVER)  # one of its own, as h11 gives nothing back
+    reader.receive_data(data)
+    try:
+        request = reader.next_event()
+    except h11.RemoteProtocolError:
+        return None  # to be refused here
+    if not isinstance(request, h11.Request):
+        return None
+    return elsewhere(request.target.decode("latin-1"), list(request.headers))

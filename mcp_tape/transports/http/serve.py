@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Container, Mapping
 from functools import partial
+from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote
@@ -22,11 +24,15 @@ from .response import JSON, Response, at_once, plainly, session_header
 from .streams import Conversation, Stream
 
 if TYPE_CHECKING:
+    from ...replay.deck import Deck
     from ...replay.sends import Call
     from ...replay.stage import Stage
 
 MESSAGES_PATH = "/messages"
 MAX_BODY = 64_000_000  # bytes
+_NAME = "tape"  # of sessions whose recording has no id
+_MOST_SESSIONS = 10**6  # of a worker
+_COUNTED = re.compile("[1-9][0-9]{0,17}")
 _DISCARDING = 5.0  # seconds to read on of a body that is too large
 _SESSION, _VERSION = protocol.SESSION_HEADER.encode(), protocol.VERSION_HEADER.encode()
 _NO_SESSION = rewrite.error(protocol.NO_SESSION, "mcp-tape: there is no such session; begin one with initialize")
@@ -41,13 +47,62 @@ class _TooLargeError(Exception):
     """A body that is larger than may be."""
 
 
+class SessionIds:
+    """The ids of sessions: the first is the recorded one, others that with a number.
+
+    Of several workers each has numbers of its own, so that an id says whose its session is.
+    """
+
+    def __init__(self, recorded: str | None, worker: int = 0, workers: int = 1, earlier: int = 0) -> None:
+        """`earlier`: workers that were in the place of this one. Their sessions ended with them, and so did the ids."""
+        self.recorded = recorded
+        self.worker = worker
+        self._workers = workers
+        self._unused = count(worker + 1 + workers * earlier * _MOST_SESSIONS, workers)
+        self._freed: list[int] = []  # a heap
+
+    def take(self, used: Container[str]) -> str:
+        """The first id that is not in use. `used` are others' as well, whose recorded id may look like one of ours."""
+        while True:
+            number = heappop(self._freed) if self._freed else next(self._unused)
+            one = self.recorded if self.recorded and number == 1 else f"{self.recorded or _NAME}-{number}"
+            if one not in used:
+                return one
+
+    def give_back(self, session: str) -> None:
+        number = self._number(session)
+        if number is not None:
+            heappush(self._freed, number)
+
+    def owner(self, session: str) -> int | None:
+        """The worker whose session this may be; None if it can be nobody's."""
+        number = self._number(session)
+        return None if number is None else (number - 1) % self._workers
+
+    def _number(self, session: str) -> int | None:
+        if session == self.recorded:
+            return 1
+        name, _, number = session.rpartition("-")
+        return int(number) if name == (self.recorded or _NAME) and _COUNTED.fullmatch(number) else None
+
+
 class Server:
     """An ASGI application: a deck for each session of the legacy era, one for all of the modern."""
 
     def __init__(
-        self, stage: Stage, stop: Callable[[], None], aliases: Mapping[str, str] | None = None, max_body: int = MAX_BODY
+        self,
+        stage: Stage,
+        stop: Callable[[], None],
+        aliases: Mapping[str, str] | None = None,
+        max_body: int = MAX_BODY,
+        ids: SessionIds | None = None,
     ) -> None:
-        """`aliases`: other paths, each with the one that it stands for. `max_body`: bytes that a request may have."""
+        """`aliases`: other paths, each with the one that it stands for. `max_body`: bytes that a request may have.
+
+        `ids`: those for this worker, where there are several.
+        """
+        self._shared_ids = ids
+        self._ids = {} if ids is None else {ids.recorded: ids}  # by what they are made of
         self._aliases = aliases or {}
         self._max_body = max_body
         self._is_alone = True  # no live server is beside the tape
@@ -183,15 +238,21 @@ class Server:
         return _SESSION_WANTED
 
     def _begin(self) -> Conversation:
-        """Begin a session: the first has the recorded id, others that with a number."""
         player, deck = self._stage.deck(self._pass_on, legacy=True, shortcuts=False)
-        first = deck.selection.controls.session_id(deck.selection.sessions[0])
-        wanted, start = ([first], 2) if first else ([], 1)
-        number = rewrite.free_id(
-            self._conversations.__contains__, *wanted, form=lambda n: f"{first or 'tape'}-{n}", first=start
-        )
+        number = self._ids_of(deck).take(self._conversations)
         self._conversations[number] = Conversation(player, deck, number)
         return self._conversations[number]
+
+    def _ids_of(self, deck: Deck) -> SessionIds:
+        recorded = deck.selection.controls.session_id(deck.selection.sessions[0])
+        return self._ids.setdefault(recorded, SessionIds(recorded))
+
+    def _end(self, number: str) -> Conversation | None:
+        """End a session, if there is one with this id, which is free again."""
+        conversation = self._conversations.pop(number, None)
+        if conversation is not None:
+            self._ids_of(conversation.deck).give_back(number)
+        return conversation
 
     async def _get(self, scope: Scope, receive: Receive, send: Reply) -> None:
         number = header(scope["headers"], _SESSION)
@@ -213,7 +274,7 @@ class Server:
             await self._respond(conversation, stream, scope, receive, send)
 
     async def _delete(self, scope: Scope, send: Reply) -> None:
-        conversation = self._conversations.pop(header(scope["headers"], _SESSION) or "", None)
+        conversation = self._end(header(scope["headers"], _SESSION) or "")
         if conversation is None:
             await _refuse(send, 404, _NO_SESSION)
         else:
@@ -229,11 +290,10 @@ class Server:
         endpoint = f"{MESSAGES_PATH}?sessionId={quote(conversation.number, safe='')}"
         opening = framing.encode(b"event: endpoint\n", endpoint.encode(), b"\n")
         await self._respond(conversation, stream, scope, receive, send, opening)
-        self._conversations.pop(conversation.number, None)
+        self._end(conversation.number)
 
     async def _sse_post(self, scope: Scope, receive: Receive, send: Reply) -> None:
-        number = parse_qs(scope["query_string"].decode("latin-1")).get("sessionId", [""])[0]
-        conversation = self._conversations.get(number)
+        conversation = self._conversations.get(_named(scope["query_string"].decode("latin-1")) or "")
         body = await self._read(scope, receive)
         if conversation is None or conversation.everything is None:
             await _refuse(send, 404, _NO_SESSION)
@@ -263,6 +323,17 @@ class Server:
                 raise _TooLargeError
             if not more:
                 return bytes(body)
+
+    # -- where there are other workers
+
+    def elsewhere(self, target: str, headers: Headers) -> int | None:
+        """The other worker that a request is for, by its session; None if it is for us, or for nobody."""
+        path, _, query = target.partition("?")
+        number = _named(query) if path.rstrip("/").endswith(MESSAGES_PATH) else header(headers, _SESSION)
+        if number is None or self._shared_ids is None:
+            return None
+        owner = self._shared_ids.owner(number)
+        return None if owner == self._shared_ids.worker else owner
 
     # -- where a live server may step in
 
@@ -294,6 +365,11 @@ def _plain_request(parsed: frames.Parsed) -> frames.Message | None:
     if len(parsed[1]) != 1 or parsed[1][0].kind != "request":
         return None
     return None if parsed[1][0].method in (protocol.INITIALIZE, protocol.LISTEN) else parsed[1][0]
+
+
+def _named(query: str) -> str | None:
+    """The session that an address of HTTP+SSE names."""
+    return next(iter(parse_qs(query).get("sessionId", ())), None)
 
 
 async def _discard(receive: Receive, more: bool) -> None:

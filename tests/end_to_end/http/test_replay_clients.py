@@ -13,9 +13,9 @@ import pytest
 
 from tests.support import provision
 from tests.support.http_steps import check_heard, scripted
-from tests.support.running import record
+from tests.support.running import MCP_TAPE, record
 from tests.support.sdk import PROGRESSING, TOGETHER, heard, live, outcomes, protocol
-from tests.support.sdk_http import both, live_environment, printed, recorder, replayed, replaying, served
+from tests.support.sdk_http import both, listening, live_environment, printed, recorder, replayed, replaying, served
 
 SdkClient = Callable[[str, str], list[str]]
 OVER = {"everything-http": "/sse", "everything-sse": "/mcp"}  # the other one
@@ -148,3 +148,18 @@ def test_clients_at_the_same_time_get_the_whole_tape_each(
         for output in both(*[lambda path=path: printed([*program, origin + path], steps) for path in ("/mcp", "/sse")]):
             assert output == recording.output
         assert printed([*program, origin + "/mcp"], steps) == recording.output  # and the next one too
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("client", ["mcp1", "mcp2-auto", "ts1"])
+def test_a_session_is_whole_whichever_of_several_workers_its_connections_come_to(
+    client: str, recorded: Recorded, tmp_path: Path, sdk_client: SdkClient
+) -> None:
+    recording, program = recorded(client, "everything-http"), sdk_client(client, "everything-http")
+    steps = scripted("everything-http") | {"CLIENT_PATIENT": "yes"}
+    command = [*MCP_TAPE, "replay", str(recording.tape), "--listen", "127.0.0.1:0", "--workers", "3"]
+    with listening(command, tmp_path) as url:
+        paths = ("/mcp", "/sse", "/mcp")
+        own = [url.removesuffix("/mcp") + path for path in paths]
+        outputs = both(*[lambda where=where: printed([*program, where], steps) for where in own])
+        assert outputs == [recording.output] * len(paths)

@@ -30,14 +30,14 @@ PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
 
 CYCLE = "scope conn transport flow logger access_logger access_log default_headers message_event on_response".split()
 METHODS = (
-    "connection_made connection_lost data_received on_response_complete send_400_response timeout_keep_alive_handler "
-    "_unset_keepalive_if_required"
+    "connection_made connection_lost data_received handle_events on_response_complete send_400_response "
+    "timeout_keep_alive_handler _unset_keepalive_if_required"
 ).split()
 ATTRIBUTES = (
     "app conn flow cycle transport loop tasks server_state timeout_keep_alive "
     "timeout_keep_alive_task logger access_logger access_log"
 ).split()
-OF_SERVERS = "startup main_loop on_tick shutdown capture_signals should_exit server_state".split()
+OF_SERVERS = "startup main_loop on_tick shutdown capture_signals should_exit server_state config".split()
 OF_FLOWS = "read_paused write_paused pause_reading resume_reading".split()
 OF_CYCLES = "conn body more_body message_event disconnected response_complete keep_alive".split()
 

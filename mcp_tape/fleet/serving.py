@@ -1,0 +1,157 @@
+"""One cassette for many clients: a replay over HTTP by several processes at one address.
+
+Each worker has a stage of its own. A client with a session stays with the worker that began it, whose number is in the
+session's id; clients of the modern era have no session, and each worker plays to those that come to it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..api import Web
+from ..cassette.reader import Cassette
+from ..errors import TapeError
+from ..replay import faults
+from ..replay.stage import Played, Replay, Stage
+from ..transports.http import serve as http
+from ..transports.http.guard import Accidents
+from ..transports.http.listen import HEAD_TIMEOUT
+from ..transports.workers.crew import Crew, Ended, Place, peak
+from ..transports.workers.listeners import Address
+from ..transports.workers.sites import Sites, serve
+from ..values import size_text
+from ..wire.protocol import PATH
+
+if TYPE_CHECKING:
+    from ..replay.deck import Deck
+    from ..replay.sends import Player
+
+Say = Callable[[str], None]
+
+
+class WorkersError(TapeError):
+    """Options that need one process."""
+
+    exit_code = 2
+
+
+class Tape(NamedTuple):
+    """What all workers play: a cassette, the file that it is read from, and how; and the id of the recorded session."""
+
+    path: str
+    source: str
+    options: Replay
+    recorded: str | None
+
+    def opened(self) -> Cassette:
+        cassette = Cassette(self.source, self.options.label)
+        cassette.path = self.path
+        return cassette
+
+
+class Part(Stage):
+    """The stage of one worker."""
+
+    def __init__(self, cassette: Cassette, options: Replay, say: Say) -> None:
+        self._eras: list[bool | None] = []  # of those who play, whether it is the legacy one
+        self._begun = False
+        # What is to be said of the cassette itself has been said, before there were workers.
+        super().__init__(cassette, options, lambda text: say(text) if self._begun else None)
+        self._begun = True
+
+    def deck(self, *arguments: Any, legacy: bool | None = None, **more: Any) -> tuple[Player, Deck]:
+        self._eras.append(legacy)
+        return super().deck(*arguments, legacy=legacy, **more)
+
+    def tally(self, code: int) -> dict[str, Any]:
+        """What there is to add to that of others."""
+        states = [deck.state for deck in self._decks]
+        whole = self._options.strict or self._options.report
+        return {
+            "played": self._played(),
+            "misses": sum(state.misses for state in states),
+            "inexact": self._inexact,
+            "taken": [*set().union(*(state.taken for state in states))] if whole else [],
+            "given_back": [*set().union(*(state.given_back for state in states))] if whole else [],
+            "legacy": self._eras[0] if self._eras else None,
+            "code": code,
+            "memory": peak(),
+        }
+
+    def add_up(self, tallies: Sequence[dict[str, Any]]) -> Played:
+        """Finish for all workers, as if one had played it all."""
+        eras = (each["legacy"] for each in tallies if each["legacy"] is not None)
+        _, deck = self.deck(legacy=next(eras, None))
+        for each in tallies:
+            deck.state.played += each["played"]
+            deck.state.misses += each["misses"]
+            deck.state.taken.update(map(tuple, each["taken"]))
+            deck.state.given_back.update(map(tuple, each["given_back"]))
+        self._inexact = dict(sum((Counter(each["inexact"]) for each in tallies), Counter()))
+        return self.finish(max((each["code"] for each in tallies), default=0))
+
+
+def replay_web(
+    path: str, options: Replay, web: Web, workers: int, *, quiet: bool, say: Say, started: Callable[[str], None]
+) -> Played:
+    """Be the recorded server over HTTP in several processes, until a signal. `started` is given the URL for clients."""
+    with Cassette(path, options.label) as cassette:
+        tape = _checked(cassette, path, options, say)
+        # https://www.sqlite.org/howtocorrupt.html#_carrying_an_open_database_connection_across_a_fork_
+        cassette.connection.close()
+        sites = Sites(Address(web.host, web.port), workers)
+        crew = Crew(workers, partial(_work, tape, web, sites, say), say, sites.close)
+        ended = crew.run(lambda: started(sites.origin + PATH))
+        if not quiet:
+            _report(ended, say)
+        with tape.opened() as again:
+            played = Part(again, options, say).add_up([tally for _, tally in ended.results])
+    return played._replace(code=played.code or int(ended.died > 0))
+
+
+def _checked(cassette: Cassette, path: str, options: Replay, say: Say) -> Tape:
+    """Refuse a cassette that cannot be played, and options that would not mean what they say."""
+    stage = Stage(cassette, options, say)
+    _, modern = stage.deck(legacy=False)
+    if not modern.selection.is_legacy(modern.selection.sessions[0]):
+        alone = _for_one_process(options)
+        if alone:
+            raise WorkersError(
+                f"{alone} goes with one worker: clients of the newest protocol share one tape, of which every worker "
+                "would have its own; leave out --workers"
+            )
+    _, legacy = stage.deck(legacy=True)
+    recorded = legacy.selection.controls.session_id(legacy.selection.sessions[0])
+    return Tape(path, cassette.source, options, recorded)
+
+
+def _for_one_process(options: Replay) -> str | None:
+    """The first option that counts what all clients do together."""
+    if options.repeats == "error":
+        return "--repeats error"
+    if options.in_recorded_order:
+        return "--order recorded"
+    counted = (source for source in options.faults if faults.parse(source).nth is not None)
+    return next((f"--fault {source}" for source in counted), None)
+
+
+def _work(tape: Tape, web: Web, sites: Sites, say: Say, place: Place) -> dict[str, Any]:
+    """Serve in a process of its own."""
+    ids = http.SessionIds(tape.recorded, place.number, sites.workers, place.earlier)
+    with tape.opened() as cassette:
+        stage, accidents = Part(cassette, tape.options, say), Accidents(say)
+        server = http.Server(stage, lambda: site.stop(), None, web.max_body or http.MAX_BODY, ids)
+        site = sites.of(place, accidents, web.head_timeout or HEAD_TIMEOUT, server.elsewhere)
+        serve(site, server, place)
+        if server.failure is not None:
+            raise server.failure
+        return stage.tally(server.code or accidents.code)
+
+
+def _report(ended: Ended, say: Say) -> None:
+    for number, tally in sorted(ended.results, key=lambda result: result[0]):
+        memory = size_text(tally["memory"])
+        say(f"worker {number + 1}: {tally['played']} played, {tally['misses']} missed, at most {memory} of memory")

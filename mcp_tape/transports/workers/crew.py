@@ -1,0 +1,251 @@
+"""Processes that do the same work: started, watched, started again when they die, and ended together.
+
+Each has a line to us. It says that it is ready, and at its end what it has to say; what it hears is only the end of the
+line. That tells it to end, and comes from us when we are told to end, or from the system when we are killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import resource
+import selectors
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from time import monotonic
+from typing import Any, NamedTuple, NoReturn
+
+from ...errors import ServerError, TapeError
+from ...redaction.diagnostics import hidden
+from ..process import die_with_parent, point_at_null
+from ..signals import SIGNALS
+
+_READY = b"+"
+_CHUNK = 1 << 16
+_PATIENCE = 10.0  # seconds for a worker to end
+
+Say = Callable[[str], None]
+
+
+class Place(NamedTuple):
+    """A worker's place: its number, how many were there before it, and its line to the process that started it."""
+
+    number: int
+    earlier: int
+    line: socket.socket
+
+    def ready(self) -> None:
+        self.line.sendall(_READY)
+
+
+class Ended(NamedTuple):
+    """What the workers had to say at their end, by number, and how many died without a word."""
+
+    results: list[tuple[int, Any]]
+    died: int
+
+
+Work = Callable[[Place], Any]  # until the line ends; returns what there is to say, as JSON has it
+
+
+class _Worker:
+    """A process in a place, as it is seen from the one that started it."""
+
+    def __init__(self, place: Place, process: int) -> None:
+        self.place = place
+        self.process = process
+        self._heard = b""
+
+    @property
+    def name(self) -> str:
+        return f"worker {self.place.number + 1}"
+
+    @property
+    def is_ready(self) -> bool:
+        return self._heard.startswith(_READY)
+
+    def hear(self) -> bool:
+        """Hear what the worker says; return whether that is all."""
+        try:
+            data = self.place.line.recv(_CHUNK)
+        except ConnectionResetError:
+            data = b""
+        self._heard += data
+        return not data
+
+    def said(self) -> dict[str, Any] | None:
+        """What it had to say at its end, a result or an error; None if it died before that."""
+        text = self._heard.removeprefix(_READY)
+        return json.loads(text) if text.endswith(b"\n") else None
+
+
+class Crew:
+    """Workers, from their start to their end, in the main thread of a process that has no other."""
+
+    def __init__(self, number: int, work: Work, say: Say, close: Callable[[], None]) -> None:
+        """`close` closes what they have inherited, when they are to end: nothing is to wait for them there."""
+        self._number = number
+        self._work = work
+        self._say = say
+        self._close = close
+        self._workers: dict[int, _Worker] = {}
+        self._selector = selectors.DefaultSelector()
+        self._give_up: float | None = None  # when to, once they are to end
+        self._failed: TapeError | None = None
+        self._ended = Ended([], 0)
+
+    def run(self, started: Callable[[], None]) -> Ended:
+        """Let them work until a signal comes, or one has come to its end. `started` is called once all are ready."""
+        _allow_many_connections()
+        gc.collect()
+        gc.freeze()  # what all of them share is not to be copied
+        with _woken() as woken:
+            self._selector.register(woken, selectors.EVENT_READ)
+            for number in range(self._number):
+                self._start(number, 0)
+            waiting: Callable[[], None] | None = started
+            while self._workers:
+                self._look()
+                if waiting and self._give_up is None and all(one.is_ready for one in self._workers.values()):
+                    waiting()
+                    waiting = None
+        if self._failed is not None:
+            raise self._failed
+        return self._ended
+
+    def _start(self, number: int, earlier: int) -> None:
+        ours, theirs = socket.socketpair()
+        die_with_us = die_with_parent()
+        process = os.fork()
+        if process == 0:
+            self._selector.close()
+            for line in (ours, *(worker.place.line for worker in self._workers.values())):
+                line.close()
+            _work(Place(number, earlier, theirs), self._work, self._say, die_with_us)
+        theirs.close()
+        worker = self._workers[number] = _Worker(Place(number, earlier, ours), process)
+        self._selector.register(ours, selectors.EVENT_READ, worker)
+
+    def _look(self) -> None:
+        """Wait for a word, an end or a signal."""
+        patience = None if self._give_up is None else max(0.0, self._give_up - monotonic())
+        found = self._selector.select(patience)
+        for key, _ in found:
+            if key.data is None:
+                os.read(key.fd, _CHUNK)
+                self._stop()
+            elif key.data.hear():
+                self._end(key.data)
+        if not found and patience == 0.0:
+            for worker in self._workers.values():
+                os.kill(worker.process, signal.SIGKILL)
+
+    def _end(self, worker: _Worker) -> None:
+        self._selector.unregister(worker.place.line)
+        worker.place.line.close()
+        _, status = os.waitpid(worker.process, 0)
+        del self._workers[worker.place.number]
+        said = worker.said()
+        if said is None:
+            self._miss(worker, os.waitstatus_to_exitcode(status))
+            return
+        if "error" in said:
+            self._failed = self._failed or _error(**said)
+        else:
+            self._ended.results.append((worker.place.number, said["result"]))
+        self._stop()
+
+    def _miss(self, worker: _Worker, code: int) -> None:
+        """Put another in the place of a worker that has died."""
+        self._ended = self._ended._replace(died=self._ended.died + 1)
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+        if self._give_up is not None:
+            self._say(f"{worker.name} {how}: what it has played is not counted")
+        elif worker.is_ready:
+            self._say(
+                f"{worker.name} {how}: its sessions are lost, and what it has played is not counted; starting another"
+            )
+            self._start(worker.place.number, worker.place.earlier + 1)
+        else:
+            self._failed = self._failed or ServerError(f"{worker.name} {how} before it could serve; see above")
+            self._stop()
+
+    def _stop(self) -> None:
+        if self._give_up is not None:
+            return
+        self._give_up = monotonic() + _PATIENCE
+        self._close()
+        for worker in self._workers.values():
+            with contextlib.suppress(OSError):  # it has just died
+                worker.place.line.shutdown(socket.SHUT_WR)
+
+
+def _work(place: Place, work: Work, say: Say, die_with_us: Callable[[], None] | None) -> NoReturn:
+    """Be a worker. Signals are for the process that has started it, whoever they were sent to as well."""
+    code = 1
+    try:
+        if die_with_us:
+            die_with_us()
+        signal.set_wakeup_fd(-1)
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        point_at_null(1)  # where only the URL stands
+        place.line.sendall(_worked(place, work))
+        code = 0
+    except BrokenPipeError:
+        pass  # we have outlived the process that started us, but not for long
+    except BaseException as error:
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        say(hidden(f"worker {place.number + 1} failed within mcp-tape, please report it: {what}"))
+    finally:
+        with contextlib.suppress(OSError):
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _worked(place: Place, work: Work) -> bytes:
+    """Work, and return what there is to say at the end, as a line."""
+    try:
+        said = {"result": work(place)}
+    except TapeError as error:
+        said = {"error": str(error), "code": error.exit_code}
+    return json.dumps(said).encode() + b"\n"
+
+
+def _error(error: str, code: int) -> TapeError:
+    made = TapeError(error)
+    made.exit_code = code
+    return made
+
+
+def _allow_many_connections() -> None:
+    """Raise the limit of open files, which is low for the sake of programs that use select(2), as far as we may."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def peak() -> int:
+    """The most memory that this process ever had, in bytes. Linux counts kilobytes, see getrusage(2)."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+@contextlib.contextmanager
+def _woken() -> Iterator[int]:
+    """A descriptor that can be read once a signal has told us to end, also if it came before we looked."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer)
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays nohup
+            signal.signal(number, lambda *_: None)
+    try:
+        yield reader
+    finally:
+        signal.set_wakeup_fd(-1)
+        os.close(reader)
+        os.close(writer)

@@ -1,0 +1,50 @@
+"""Sockets that clients connect to, of one process or of several at one address."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from typing import NamedTuple
+
+from ...errors import ServerError
+
+BACKLOG = 1024
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+
+def listeners(address: Address, number: int = 1) -> list[socket.socket]:
+    """Return listening sockets at one address, which share its connections; port 0 picks a free one.
+
+    Linux shares them out evenly (SO_REUSEPORT in socket(7)). Elsewhere it is one socket, and who is first takes them.
+    """
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    ends = number if sys.platform == "linux" else 1
+    # Where the protocol is not named, asyncio leaves Nagle's algorithm on, which costs 40 ms a response.
+    found = [socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) for _ in range(ends)]
+    try:
+        _bind(found, address)
+    except (OSError, OverflowError) as error:
+        for one in found:
+            one.close()
+        why = getattr(error, "strerror", None) or error
+        raise ServerError(
+            f"cannot listen on {address.host}:{address.port}: {why}; choose another address with --listen"
+        ) from None
+    return found * (number // ends)
+
+
+def _bind(found: list[socket.socket], address: Address) -> None:
+    first, *others = found
+    for one in found:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    first.bind(address)  # alone, which fails where anybody listens already, with several sockets or with one
+    for one in found if others else ():
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    for one in others:
+        one.bind((address.host, first.getsockname()[1]))
+    for one in found:
+        one.listen(BACKLOG)
