@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..replay.sends import Player
 
 Say = Callable[[str], None]
+MOST_WORKERS = 128
 
 
 class WorkersError(TapeError):
@@ -98,6 +99,8 @@ def replay_web(
     path: str, options: Replay, web: Web, workers: int, *, quiet: bool, say: Say, started: Callable[[str], None]
 ) -> Played:
     """Be the recorded server over HTTP in several processes, until a signal. `started` is given the URL for clients."""
+    if workers > MOST_WORKERS:
+        raise WorkersError(f"--workers {workers} is too many: at most {MOST_WORKERS}, and one for each core is enough")
     with Cassette(path, options.label) as cassette:
         tape = _checked(cassette, path, options, say)
         # https://www.sqlite.org/howtocorrupt.html#_carrying_an_open_database_connection_across_a_fork_

@@ -79,8 +79,9 @@ class Site:
 
     async def run(self, app: App, started: Callable[[str], None], *, heeds_signals: bool = False) -> None:
         """Serve until `stop` is called, or a signal comes if those are heeded."""
-        for name in ("uvicorn.error", "asyncio") if heeds_signals else ():  # else the process is not ours
-            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # we report what matters
+        if heeds_signals or self._others is not None:  # else the process is not ours
+            for name in ("uvicorn.error", "asyncio"):
+                logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # we report what matters
         asyncio.get_running_loop().set_exception_handler(self._hear)
         config = configured(Guard(app, self._host, self._report), self._head_timeout, self._others)
         passing = self._others.passing if self._others else None

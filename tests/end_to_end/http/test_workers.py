@@ -354,6 +354,7 @@ def test_what_counts_all_calls_is_refused_where_clients_share_a_tape(
     [
         (["--workers", "2"], 2, "--workers goes with --listen"),
         (["--workers", "0", "--listen", "0"], 2, "'0' is no number of at least 1"),
+        (["--workers", "129", "--listen", "0"], 2, "--workers 129 is too many: at most 128"),
         (["--workers", "2", "--listen", "0", "--session", "99"], 3, "does not hold session 99"),
     ],
 )
