@@ -23,6 +23,8 @@ TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..redaction.bodies import Bodies
+
 Sink = Callable[[Frame, list[Entry]], None]
 UsualSink = Callable[[UsualLines], None]
 TOO_LARGE = b"[left out: too large when decompressed]"
@@ -35,7 +37,7 @@ class Tape:
     def __init__(
         self,
         sink: Sink,
-        redactor: Redactor | None,
+        redactor: Redactor | Bodies | None,
         zero: int = 0,
         max_decoded: int = MAX_DECODED,
         usual: UsualSink | None = None,
@@ -76,6 +78,11 @@ class Tape:
     def last(self) -> int:
         """The last number that was given to a message."""
         return self._numbers.next - 1
+
+    @property
+    def elapsed(self) -> int:
+        """The time of the last frame, in microseconds since the session's start."""
+        return self._last
 
     def is_quiet(self, mark: int = 0) -> bool:
         """Return whether no exchange is open, but for those from before this session, or up to a number in it."""
@@ -125,7 +132,7 @@ class Tape:
         if "headers" in facts:
             self._begin_body(side, channel, facts["headers"])
         if event in ("request", "response", "comment", "endpoint", "failed"):
-            redacted = self._redact(text, channel)
+            redacted = self._redact(text, channel, is_control=True)
             text = redacted.text
             self.redactions += redacted.hidden
         self.frames += 1
@@ -259,11 +266,11 @@ class Tape:
         except Exception:  # as it fails closed, each line shall fail by itself
             return False
 
-    def _redact(self, text: bytes, channel: str) -> Redacted:
+    def _redact(self, text: bytes, channel: str, is_control: bool = False) -> Redacted:
         if self._redactor is None:
             return Redacted(text, text, 0)
         try:
-            return self._redactor.redact(text, channel)
+            return (self._redactor.facts if is_control else self._redactor.redact)(text, channel)
         except Exception:  # fails closed: whatever went wrong, the text must not be kept
             self.incomplete = LEFT_OUT
             return Redacted(FAILED, FAILED, 1)

@@ -4,6 +4,7 @@ Owns the decision about what is secret and its placeholder on the tape; the tabl
 wire/secret_names.py, as match keys need them too. Must not know cassettes or sessions.
 
     redactor        Redactor: text to redacted text, one per session
+    bodies          recordings without what was said: hashes or sizes in its place
     rules           rules for plain text, and those of a user
     shapes          shapes of tokens that services issue; private keys over several lines
     values          known values, in all their spellings

@@ -1,0 +1,261 @@
+"""Recordings without what was said: `--bodies hash` and `--bodies none`.
+
+What stays in clear is listed here, and all else is content: a message of a kind that nobody has thought of is hidden.
+In clear are methods, ids, the names of tools and prompts, error codes, and what a server offers to everybody: its
+introduction, tools, prompts, resource templates and skills. Hidden are arguments, results, error messages, logs,
+resources with their URIs, cursors, queries of URLs, headers that the protocol does not need, stderr, and all that is no
+JSON-RPC.
+
+With `hash` each value is replaced by its hash: equal values stay equal, so that two recordings can be compared. With
+`none` what is hidden is left out as a whole, and its size is put in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any
+
+from ..light import pattern
+from ..wire import frames, jsontext, protocol
+from ..wire.channels import STDERR, is_post
+from ..wire.secret_names import PLACEHOLDER
+from .redactor import Redacted, Redactor
+
+KEY = "MCP_TAPE_HASH_KEY"  # the variable with the key of hashes
+_LONGEST_KEY = 64  # bytes that BLAKE2b takes
+_NAME = pattern(r"(?:[A-Za-z_$@][A-Za-z0-9_$]{0,39})(?:[-./][A-Za-z_]{1,40}){0,6}")  # of a member: no address, no id
+_WORD = pattern(r"[a-z][a-z_]{0,30}")  # that the protocol gives a meaning
+_EXACT = pattern(rb"[0-9]{16}")  # more digits than a double holds
+_MOST_ASKED = 10_000  # requests that are remembered until they are answered
+
+WHOLE, ID, WORD = (
+    "whole",
+    "id",
+    "word",
+)  # values in clear: whatever is there, a name or a number, a word of the protocol
+Tree = dict[str, Any]  # by the name of a member, how much of it is in clear; lists have no place in it
+_META: Tree = {
+    "progressToken": ID, "traceparent": ID, protocol.META_VERSION: ID, protocol.META_SUBSCRIPTION: ID,
+    protocol.META_CLIENT: WHOLE, protocol.META_SERVER: WHOLE, protocol.META + "clientCapabilities": WHOLE,
+    protocol.META_TASK: {"taskId": ID},
+}  # fmt: skip
+_TASK: Tree = {"taskId": ID, "status": WORD, "pollInterval": ID, "ttl": ID}
+_SAID: Tree = {"role": WORD, "content": {"type": WORD}}
+# Of params, by method.
+_PARAMS: dict[str, Tree] = {
+    protocol.INITIALIZE: dict.fromkeys(("protocolVersion", "capabilities", "clientInfo"), WHOLE),
+    protocol.CALL: {"name": ID},
+    protocol.GET_PROMPT: {"name": ID},
+    protocol.COMPLETE: {"ref": {"type": WHOLE, "name": ID}, "argument": {"name": ID}},
+    protocol.SET_LEVEL: {"level": WORD},
+    protocol.LOGGED: {"level": WORD},
+    protocol.CANCELLED: {"requestId": ID},
+    protocol.PROGRESS: {"progressToken": ID, "progress": ID, "total": ID},
+    protocol.SAMPLE: {"messages": _SAID},
+    protocol.TASK_STATUS: _TASK,
+}
+# Of results, by the method that was asked for. Resources are not what a server offers to everybody.
+_RESULTS: dict[str, Any] = {
+    kind.method: {kind.member: WHOLE, "ttlMs": ID, "cacheScope": WORD}
+    for kind in protocol.KINDS
+    if kind.method != protocol.RESOURCES
+}
+_RESULTS |= dict.fromkeys(protocol.INTRODUCTIONS, WHOLE) | {
+    protocol.CALL: {"isError": ID, "content": {"type": WORD}, "task": _TASK},
+    protocol.GET_PROMPT: {"messages": _SAID},
+    protocol.SAMPLE: _SAID,
+    protocol.ELICIT: {"action": WORD},
+    protocol.TASKS: {"tasks": _TASK},
+}
+_BY_SERVER = (protocol.ROOTS, protocol.SAMPLE, protocol.ELICIT)
+_HEADERS = {
+    *"accept accept-encoding allow cache-control content-encoding content-length content-type retry-after".split(),
+    protocol.SESSION_HEADER, protocol.VERSION_HEADER, protocol.METHOD_HEADER, protocol.RESUME_HEADER,
+}  # fmt: skip
+_NAMED = (protocol.CALL, protocol.GET_PROMPT)  # whose names are those of tools and prompts
+
+
+class Hashes:
+    """Each value as its hash: of each string, number, true and false by itself."""
+
+    def __init__(self, key: str = "") -> None:
+        data = key.encode("utf-8", "surrogateescape")
+        self._key = data if len(data) <= _LONGEST_KEY else blake2b(data).digest()
+        # With a key, a number by which recordings with the same one are recognized.
+        self.name = f"hash:{blake2b(b'key', digest_size=4, key=self._key).hexdigest()}" if key else "hash"
+
+    def hidden(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {self.member(name): self.hidden(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [self.hidden(inner) for inner in value]
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, bool):
+            return self._hash(b"b", str(value).encode())
+        return value if value is None else self._hash(b"n", jsontext.number_text(value).encode())
+
+    def text(self, value: str) -> str:
+        """The hash of a text. What is empty, or redacted already, says nothing."""
+        if not value or PLACEHOLDER.fullmatch(value):
+            return value
+        return self._hash(b"s", value.encode("utf-8", "surrogatepass"))
+
+    def member(self, name: str) -> str:
+        """The name of a member: as it is, unless it looks like content."""
+        return name if _NAME.fullmatch(name) else self.text(name)
+
+    def _hash(self, kind: bytes, data: bytes) -> str:
+        return f"[hash:{blake2b(kind + data, digest_size=8, key=self._key).hexdigest()}]"
+
+
+class Sizes:
+    """Nothing of a value but its size in bytes."""
+
+    name = "none"
+
+    def hidden(self, value: Any) -> Any:
+        if value in (None, "", {}, []):
+            return value
+        if isinstance(value, str):
+            return self.text(value)
+        return _left_out(len(jsontext.dumps(value).encode("utf-8", "replace")))
+
+    def text(self, value: str) -> str:
+        if not value or PLACEHOLDER.fullmatch(value):
+            return value
+        return _left_out(len(value.encode("utf-8", "surrogatepass")))
+
+    def member(self, name: str) -> str:
+        return name if _NAME.fullmatch(name) else self.text(name)
+
+
+def _left_out(size: int) -> str:
+    return f"[left out: {size} bytes]"
+
+
+class Bodies:
+    """What a redactor is to a tape, behind one: hides what was said in one session."""
+
+    def __init__(self, redactor: Redactor | None, how: Hashes | Sizes) -> None:
+        self._redactor = redactor
+        self._how = how
+        self._asked: dict[tuple[bool, str, str], str] = {}  # by who asks, channel and id, the method of a request
+
+    def clears(self, lines: bytes) -> bool:
+        """Return whether nothing is to be hidden: there always is."""
+        return False
+
+    def redact(self, text: bytes, channel: str = "") -> Redacted:
+        """Hide the content of a frame's text, of which secrets are hidden first."""
+        return self._both(text, channel, self._frame)
+
+    def facts(self, text: bytes, channel: str = "") -> Redacted:
+        """Hide the content of a control frame, such as the headers of a request."""
+        return self._both(text, channel, self._facts)
+
+    def _both(self, text: bytes, channel: str, hide: Callable[[bytes, str], bytes]) -> Redacted:
+        redacted = Redacted(text, text, 0) if self._redactor is None else self._redactor.redact(text, channel)
+        matched = hide(redacted.matched, channel)
+        kept = matched if redacted.matched is redacted.text else hide(redacted.text, channel)
+        return Redacted(kept, matched, redacted.hidden)
+
+    def _frame(self, text: bytes, channel: str) -> bytes:
+        body = None if channel == STDERR else _parsed(text)
+        if isinstance(body, dict) and _is_message(body):
+            return _bytes(self._message(body, channel))
+        if isinstance(body, list) and body and all(isinstance(part, dict) and _is_message(part) for part in body):
+            return _bytes([self._message(part, channel) for part in body])
+        line = text.rstrip(b"\r\n")
+        return self._how.text(line.decode("utf-8", "surrogateescape")).encode() + text[len(line) :]
+
+    def _message(self, body: dict[str, Any], channel: str) -> dict[str, Any]:
+        method, number = body.get("method"), frames.id_text(body.get("id"))
+        clear: Tree = {"jsonrpc": ID, "id": ID, "method": ID, "error": {"code": ID}}
+        if isinstance(method, str):
+            if number is not None:
+                self._ask(channel, number, method)
+            clear["params"] = {"_meta": _META} | _of(method, _PARAMS, {"taskId": ID})
+        else:
+            found = [_of(asked, _RESULTS, _TASK) for asked in self._answered(channel, number)]
+            clear["result"] = WHOLE if WHOLE in found else {"resultType": WORD, "_meta": _META}
+            for tree in found if WHOLE not in found else ():
+                clear["result"] |= tree
+        return self._within(body, clear)  # type: ignore[no-any-return]
+
+    def _ask(self, channel: str, number: str, method: str) -> None:
+        place = method in _BY_SERVER, channel, number
+        self._asked.pop(place, None)
+        if method in _RESULTS or method.startswith(protocol.TASK_PREFIX):
+            self._asked[place] = method
+            if len(self._asked) > _MOST_ASKED:
+                del self._asked[next(iter(self._asked))]
+
+    def _answered(self, channel: str, number: str | None) -> list[str]:
+        """The methods that a response may answer: each side has ids of its own. A stream may answer what was posted."""
+        if number is None:
+            return []
+        found = [self._asked[place] for by in (False, True) if (place := (by, channel, number)) in self._asked]
+        if found or is_post(channel):
+            return found
+        return [method for (_, _, asked), method in self._asked.items() if asked == number][-1:]
+
+    def _within(self, value: Any, clear: Any) -> Any:
+        """A value without what is not in clear."""
+        if clear == WHOLE:
+            return value
+        if isinstance(clear, str):
+            kept = isinstance(value, (str, int, float)) and (clear == ID or _is_word(value))
+            return value if kept else self._how.hidden(value)
+        if isinstance(value, dict):
+            return dict(self._member(name, inner, clear) for name, inner in value.items())
+        if isinstance(value, list):
+            return [self._within(inner, clear) for inner in value]
+        return self._how.hidden(value)
+
+    def _member(self, name: str, value: Any, clear: Tree) -> tuple[str, Any]:
+        if name in clear:
+            return name, self._within(value, clear[name])
+        return self._how.member(name), self._how.hidden(value)
+
+    def _facts(self, text: bytes, channel: str) -> bytes:
+        known, hide = frames.facts(text), self._how.text
+        for name in ("path", "data"):
+            if isinstance(known.get(name), str):
+                path, mark, query = known[name].partition("?")
+                known[name] = path + mark + hide(query)
+        if isinstance(known.get("text"), str):
+            known["text"] = hide(known["text"])
+        headers = known.get("headers")
+        if isinstance(headers, dict):
+            shown = _HEADERS | ({protocol.NAME_HEADER} if headers.get(protocol.METHOD_HEADER) in _NAMED else set())
+            known["headers"] = {name: value if name in shown else hide(str(value)) for name, value in headers.items()}
+        return _bytes(known)
+
+
+def _of(method: str, trees: dict[str, Any], of_task: Tree) -> Any:
+    """What is in clear of the params or the result of a method."""
+    return trees.get(method, {}) | of_task if method.startswith(protocol.TASK_PREFIX) else trees.get(method, {})
+
+
+def _is_message(body: dict[str, Any]) -> bool:
+    return isinstance(body.get("method"), str) or "result" in body or "error" in body
+
+
+def _is_word(value: Any) -> bool:
+    return not isinstance(value, str) or _WORD.fullmatch(value) is not None
+
+
+def _parsed(text: bytes) -> Any:
+    """A text as JSON; None if it is none, or too deep to be looked through."""
+    try:
+        if _EXACT.search(text):
+            return jsontext.loads_exact(text.decode("utf-8", "replace"))
+        return jsontext.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _bytes(value: Any) -> bytes:
+    return jsontext.dumps(value).encode("utf-8", "surrogateescape")
