@@ -32,6 +32,19 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")(function)
 
 
+def format_option(function: F) -> F:
+    """`--format` of a command that finds something, and its short form `--json`."""
+    form = click.option(
+        "--format",
+        "form",
+        type=click.Choice(("text", "json", "junit")),
+        default="text",
+        show_default=True,
+        help="For people, programs and CI; --json is the same as --format json.",
+    )
+    return form(json_option(function))
+
+
 def many_options(function: F) -> F:
     """Options of a command that takes many cassettes: `jobs`, a number, and `shard`, a share of them or None."""
     from ..fleet.jobs import parse_jobs

@@ -215,6 +215,30 @@ def _placed(old: Any, live: Any) -> Any:
     return old if isinstance(old, str) and fits_redacted(old, live) else live
 
 
+class Live(NamedTuple):
+    """A live server to ask: a command to start, or a URL."""
+
+    command: tuple[str, ...] = ()
+    url: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    cacert: str | None = None
+    timeout: float = 30.0
+
+
+@contextmanager
+def both(
+    old: str, new: str | Live, rules: Rules, ignore_paths: Sequence[str] = ()
+) -> Iterator[tuple[Version, Version]]:
+    """Two versions to compare, as long as they can be read. Only the new one can be live."""
+    with ExitStack() as stack:
+        before = stack.enter_context(opened(old, ignore_paths))
+        if isinstance(new, Live):
+            web = {"url": new.url, "headers": new.headers, "cacert": new.cacert}
+            yield before, surveyed(before, new.timeout, command=new.command, **web, rules=rules)  # type: ignore[arg-type]
+        else:
+            yield before, stack.enter_context(opened(new, ignore_paths))
+
+
 def surveyed(
     old: Version,
     timeout: float,

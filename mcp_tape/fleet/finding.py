@@ -15,7 +15,7 @@ def cassettes(places: Iterable[str]) -> list[str]:
     """The cassettes at places, in their order; those below a directory, or of a pattern, in the order of their names.
 
     What is named is taken as it is, whatever it is: whoever opens it says what is wrong with it. What is found, is
-    taken once. CassetteError: there is none at a place.
+    taken once. CassetteError: there is none in a directory.
     """
     found = list[str]()
     for place in places:
@@ -32,19 +32,24 @@ def is_url(place: str) -> bool:
 def below(directory: str) -> list[str]:
     """The cassettes in a directory and below, by their names and what is in them; also those that are damaged.
 
-    A recording that waits for a review, `tape.db.new`, is none yet.
+    A recording that waits for a review, `tape.db.new`, is none yet. CassetteError: there is none.
     """
     named = (path for path in files_in(directory) if path.endswith((".db", schema.TEXT)))
-    return [path for path in named if may_be_cassette(path) or _may_have_been(path)]
+    found = [path for path in named if may_be_cassette(path) or _may_have_been(path)]
+    if not found:
+        raise CassetteError(
+            f"{directory} is a directory without cassettes, and so are those below; give a file, e.g. tape.db"
+        )
+    return found
 
 
 def _at(place: str) -> list[str]:
     if is_url(place):
         return [place]
     if os.path.isdir(place):
-        return below(place) or _none(f"there is no cassette in {place}, nor below it")
+        return below(place)
     if has_magic(place) and not os.path.lexists(place):
-        return sorted(_matching(place)) or _none(f"no file matches {place}")
+        return sorted(_matching(place)) or [place]  # as shells do
     return [place]
 
 
@@ -62,7 +67,3 @@ def _may_have_been(path: str) -> bool:
         return path.endswith(".db") and not schema.first_bytes(path).startswith(schema.MAGIC)
     except CassetteError:
         return True
-
-
-def _none(why: str) -> list[str]:
-    raise CassetteError(f"{why}; a cassette is a file such as tape.db or tape.jsonl")

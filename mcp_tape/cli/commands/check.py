@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import click
 
-from ...cassette.query.check import Finding, check
+from ...cassette.query.check import Finding
 from ...cassette.reader import Cassette
 from ...contracts.terms import Limit, Term, Terms, limit, term
 from ...errors import CassetteError, count, harmless
+from ...fleet.finding import cassettes
+from ...fleet.many.checking import Contract, Task, checked, found, here
+from ...fleet.many.results import Result
+from ...fleet.shards import Shard
 from ...options import KNOWN, REDACT
 from ...start.outcome import say
+from ...start.values import rules_from
+from ...transports.signals import tidied_up
 from ...values import check_session, parse_duration, parse_size
 from .. import has_found
-from ..click_options import files, given_as, json_option, read_by
+from ..click_options import files, format_option, given_as, many_options, read_by
 from ..filter import each
+from ..many.running import Run, is_asked, report
 from ..output import Progress, echo, echo_json, frames_of, writable
-from .redact import redactor
 
 
 def _session(text: str) -> str:
@@ -29,7 +36,7 @@ def _session(text: str) -> str:
 @click.command(
     "check",
     epilog="\b\nExamples:\n"
-    "  mcp-tape check cassettes/*.db\n"
+    "  mcp-tape check cassettes/ --jobs 4\n"
     "  mcp-tape check tape.db --redact-value 'C-[0-9]+'\n"
     "  mcp-tape check tape.db --expect tool:search --forbid 'tool:delete_*'\n"
     "  mcp-tape check tape.db --max 'tools/call<=20' --max-duration 2s\n"
@@ -72,7 +79,8 @@ def _session(text: str) -> str:
     help="Whose run the contract and --audit are about; default: all of them, as one run.",
 )
 @given_as(*REDACT, *KNOWN)
-@json_option
+@format_option
+@many_options
 def command(
     paths: tuple[str, ...],
     expect: tuple[Term, ...],
@@ -82,7 +90,8 @@ def command(
     definitions: int | None,
     audited: bool,
     session: str | None,
-    as_json: bool,
+    jobs: int,
+    shard: Shard | None,
     **given: Any,
 ) -> None:
     """Find what is wrong with cassettes: one line for each finding, and exit code 1 if there is any.
@@ -98,60 +107,65 @@ def command(
     instructions, do not tell the user), invisible characters, names that look like others, and links that
     carry data out.
 
+    FILE can be a directory: all cassettes in it and below. One that cannot be read does not stop the others. With
+    --jobs or --shard, --json is one row a cassette, for mcp-tape merge-reports.
+
     Exit code 3: a file is not a cassette, or cannot be read.
     """
     terms = Terms(expect, forbid, limits, duration, definitions)
     if session is not None and terms == Terms() and not audited:
         raise click.UsageError("--session is for contracts and --audit: all else is checked in the whole file")
-    found = unreadable = 0
+    contract = _plain(terms)._replace(audited=audited, session=session or "all")
+    task = Task(contract, rules_from(given)._replace(environ={}))  # every process has its own
+    several, form = cassettes(paths), "json" if given["as_json"] else given["form"]
+    if is_asked() or form == "junit":
+        run = Run("check", "checking", jobs, shard)
+        with tidied_up():
+            results = run.results(partial(checked, task=task), several, str, lambda path: [path])
+            raise SystemExit(report(results, form, _show))
+    raise SystemExit(_check_all(several, task, form == "json"))
+
+
+def _plain(terms: Terms) -> Contract:
+    """Terms as they were written, for other processes."""
+    limits = tuple((limit.term.text, limit.most) for limit in terms.limits)
+    duration = None if terms.duration is None else terms.duration / 1e6
+    expect, forbid = (tuple(term.text for term in several) for several in (terms.expect, terms.forbid))
+    return Contract(expect, forbid, limits, duration, terms.definitions)
+
+
+def _show(result: Result) -> None:
+    for finding in result.findings:
+        _print(
+            result.cassette, Finding(finding.what, finding.message, finding.session, finding.seq, finding.path), False
+        )
+
+
+def _check_all(paths: Sequence[str], task: Task, as_json: bool) -> int:
+    """Check one after the other, and print each finding at once."""
+    findings = unreadable = 0
     for path in paths:
         try:
-            found += _check(path, Run(session or "all", terms, audited), given, as_json)
+            findings += _check(path, task, as_json)
         except CassetteError as error:
             unreadable += 1
             has_found(error.exit_code)
             _print(path, Finding("file", str(error)), as_json)
     if not as_json:
         also = f", {unreadable} unreadable" if unreadable else ""
-        say(f"{count(len(paths), 'file')}, {count(found, 'finding')}{also}")
-    raise SystemExit(CassetteError.exit_code if unreadable else 1 if found else 0)
+        say(f"{count(len(paths), 'file')}, {count(findings, 'finding')}{also}")
+    return CassetteError.exit_code if unreadable else 1 if findings else 0
 
 
-class Run(NamedTuple):
-    """The sessions that are one run, and what to check of it."""
-
-    session: str
-    terms: Terms
-    audited: bool
-
-
-def _check(path: str, run: Run, given: dict[str, Any], as_json: bool) -> int:
+def _check(path: str, task: Task, as_json: bool) -> int:
     with Cassette(path) as cassette, Progress(f"checking {path}", 2 * frames_of(cassette)) as progress:
-        findings = 0
-        for finding in _findings(cassette, run, check(cassette, redactor(given), progress)):
-            findings += 1
+        number = 0
+        for fault in found(cassette, task.contract, here(task.rules), progress):
+            number += 1
             has_found(1)
             progress.hide()
-            _print(path, finding, as_json)
-    return findings
-
-
-def _findings(cassette: Cassette, run: Run, found: Iterable[Finding]) -> Iterator[Finding]:
-    """All findings. Of a damaged file nobody knows what else is on it."""
-    damaged = False
-    for finding in found:
-        damaged = damaged or finding.what == "file"
-        yield finding
-    if damaged or (run.terms == Terms() and not run.audited):
-        return
-    from ...contracts import audit  # only where they are asked for
-    from ...contracts import run as contracts
-
-    sessions = contracts.sessions_of(cassette, run.session)
-    for broken in contracts.check(cassette, sessions, run.terms):
-        yield Finding("contract", f"{broken.term}: {broken.why}", broken.session, broken.seq)
-    for one in audit.audit(cassette, sessions) if run.audited else ():
-        yield Finding("audit", f"{one.why} [{one.rule}]", one.session, one.seq, one.path)
+            _print(path, fault, as_json)
+    return number
 
 
 def _print(path: str, finding: Finding, as_json: bool) -> None:

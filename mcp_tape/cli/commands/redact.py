@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import click
@@ -10,15 +11,20 @@ import click
 from ...cassette import file as database
 from ...cassette.change.redact import Hidden, hide, would_hide
 from ...cassette.reader import Cassette
-from ...errors import count, harmless
+from ...errors import CassetteError, harmless
+from ...fleet.finding import cassettes
+from ...fleet.many.checking import here
+from ...fleet.many.redacting import STILL, Task, facts, redacted, summary
+from ...fleet.many.results import Result
+from ...fleet.shards import Shard
 from ...options import KNOWN, REDACT
-from ...redaction import diagnostics
 from ...redaction.redactor import Redactor
 from ...start.outcome import say
 from ...start.values import rules_from
 from ...transports.signals import tidied_up
 from ...wire.secret_names import placeholder
-from ..click_options import cassette_argument, given_as, json_option
+from ..click_options import files, format_option, given_as, many_options
+from ..many.running import Run, is_asked, report
 from ..output import Progress, echo_json, frames_of
 
 
@@ -28,13 +34,15 @@ from ..output import Progress, echo_json, frames_of
     "  mcp-tape redact tape.db --dry-run\n"
     "  mcp-tape redact tape.db --redact-key pin --redact-value 'C-[0-9]+'\n"
     "  mcp-tape redact tape.db --env-file .env\n"
+    "  mcp-tape redact tapes/ --jobs 4\n"
     "  mcp-tape check tape.db",
 )
-@cassette_argument
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, shell_complete=files)
 @given_as(*REDACT, *KNOWN)
 @click.option("--dry-run", is_flag=True, help="Only say what would be hidden.")
-@json_option
-def command(file: str, dry_run: bool, as_json: bool, **given: Any) -> None:
+@format_option
+@many_options
+def command(paths: tuple[str, ...], dry_run: bool, jobs: int, shard: Shard | None, **given: Any) -> None:
     """Hide secrets on an existing cassette, such as one recorded with --no-redact or fewer rules.
 
     It uses the rules of recording, the options, and the values in this environment. A value found under a
@@ -42,22 +50,55 @@ def command(file: str, dry_run: bool, as_json: bool, **given: Any) -> None:
     and requests still match. The file is rewritten, so no page of it holds what was hidden; backups, copies
     and git's history still do. While the cassette is being recorded, new messages are hidden by the
     recorder's own rules, so run it again at the end.
+
+    FILE can be a directory: all cassettes in it and below. One that cannot be read does not stop the others; the exit
+    code is then 3. With --jobs or --shard, --json is one row a cassette, for mcp-tape merge-reports.
     """
     click.get_current_context().with_resource(tidied_up())
-    with Cassette(file) as cassette:
+    several, form = cassettes(paths), "json" if given["as_json"] else given["form"]
+    task = Task(rules_from(given)._replace(environ={}), dry_run)  # every process has its own
+    if is_asked() or form == "junit":
+        run = Run("redact", "redacting", jobs, shard)
+        results = run.results(partial(redacted, task=task), several, str, lambda path: [path])
+        raise SystemExit(report(results, form, _show))
+    code = 0
+    for path in several:
+        try:
+            _redact(path, task, form == "json")
+        except CassetteError as error:
+            if len(several) == 1:
+                raise
+            say(str(error))
+            code = error.exit_code
+    raise SystemExit(code)
+
+
+def _redact(path: str, task: Task, as_json: bool) -> None:
+    """Redact one cassette, with progress."""
+    with Cassette(path) as cassette:
         total = 2 * frames_of(cassette)
-    with Progress(f"redacting {file}", total) as progress:
-        rules = redactor(given)
-        hidden = would_hide(file, rules, progress) if dry_run else _hidden(file, rules, progress)
+    with Progress(f"redacting {path}", total) as progress:
+        rules = here(task.rules)
+        done = would_hide(path, rules, progress) if task.dry else _hidden(path, rules, progress)
     if as_json:
-        facts = {"frames": hidden.frames, "hidden": dict(hidden.kinds), "dry_run": dry_run, "recorded": hidden.recorded}
-        echo_json({"file": file} | facts)
+        echo_json({"file": path} | facts(done, task.dry))
         return
-    for kind, number in sorted(hidden.kinds.items()):
+    _print(done.kinds)
+    say(summary(path, done, task.dry))
+    if done.recorded:
+        say(STILL)
+
+
+def _show(result: Result) -> None:
+    """What was hidden in one of many."""
+    _print(result.details.get("hidden", {}))
+    for note in result.notes:
+        say(note)
+
+
+def _print(kinds: Mapping[str, int]) -> None:
+    for kind, number in sorted(kinds.items()):
         click.echo(f"{number:>7}  {placeholder(harmless(kind))}")
-    say(_summary(file, hidden, dry_run))
-    if hidden.recorded:
-        say("it is still being recorded, by the recorder's own rules: run this again when that has ended")
 
 
 def _hidden(file: str, rules: Redactor, progress: Progress) -> Hidden:
@@ -68,16 +109,3 @@ def _hidden(file: str, rules: Redactor, progress: Progress) -> Hidden:
             progress.hide()
             say(f"stopped: some of it is hidden in {file}, but may still be in the file; run this again to finish it")
         raise
-
-
-def _summary(file: str, hidden: Hidden, dry_run: bool) -> str:
-    values = hidden.kinds.total()
-    if not values:
-        return f"nothing to hide in {file}"
-    verb = "would be hidden" if dry_run else "hidden"
-    return f"{count(values, 'value')} {verb} in {file}, in {count(hidden.frames, 'frame')}"
-
-
-def redactor(given: dict[str, Any]) -> Redactor:
-    """A redactor with the rules of recording and those given. It remembers all it sees, as nobody waits for it."""
-    return diagnostics.redactor(rules_from(given), most_seen=sys.maxsize)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -15,7 +15,7 @@ from ...fleet.many.results import CODES, Result, Status, row, wrong
 from ...fleet.shards import Shard, share
 from ...start.outcome import say
 from .. import has_found
-from ..output import Progress
+from ..output import Progress, echo_json
 
 T = TypeVar("T")
 
@@ -45,6 +45,7 @@ class Run(NamedTuple):
     ) -> Iterator[tuple[Result, dict[str, Any]]]:
         """Work on those in our share; yield what came of each, and its row. At the end, say how many passed."""
         chosen, statuses = list(share(things, self.shard, files)), Counter[Status]()
+        of = len(set(map(named, things)))
         with Progress(f"{self.verb} {count(len(chosen), 'cassette')}", len(chosen)) as progress:
             for number, (thing, outcome) in enumerate(each(work, chosen, self.jobs), 1):
                 progress.hide()
@@ -52,11 +53,11 @@ class Run(NamedTuple):
                 result = outcome.value or wrong(self.command, named(thing), "crashed", failure)
                 has_found(result.code)
                 statuses[result.status] += 1
-                yield result, row(result, self.shard, len(things))
+                yield result, row(result, self.shard, of)
                 progress(number)
         if not self.quiet:
-            of = f" of {len(things)}" if self.shard else ""
-            say(f"{count(len(chosen), 'cassette')}{of}: {summary(statuses)}")
+            which = f" of {of}, share {self.shard}" if self.shard else ""
+            say(f"{count(len(chosen), 'cassette')}{which}: {summary(statuses)}")
 
 
 def summary(statuses: Counter[Status]) -> str:
@@ -67,3 +68,20 @@ def summary(statuses: Counter[Status]) -> str:
 def worst(results: Sequence[Result]) -> int:
     """The exit code of a run: the highest of its cassettes."""
     return max((result.code for result in results), default=0)
+
+
+def report(found: Iterable[tuple[Result, dict[str, Any]]], form: str, show: Callable[[Result], None]) -> int:
+    """Print results, each with its row, in a format; `show` is for people. Return the exit code."""
+    done = []
+    for result, facts in found:
+        if form == "json":
+            echo_json(facts)
+        elif form == "text":
+            show(result)
+        done.append((result, facts))
+    if form == "junit":
+        from ...compare.report.wording import View
+        from ...fleet.many.junit import report as junit
+
+        click.echo("".join(f"{line}\n" for line in junit(done, View())), nl=False)
+    return worst([result for result, _ in done])

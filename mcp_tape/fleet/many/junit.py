@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from html import escape
 from typing import Any
 
 from ...compare.report.junit import Case, Suite, cases, document, plain, summary
-from ...compare.report.wording import View
-from .results import Finding, Result, comparisons_of
+from ...compare.report.wording import View, visible
+from .results import WRONG, Finding, Result, comparisons_of
 
 PROPERTIES = ("row", "command", "cassette", "hash", "shard", "of", "status", "code")  # of a row
 PREFIX = "mcp-tape."
@@ -33,16 +34,9 @@ def _suite(result: Result, row: dict[str, Any], view: View) -> Suite:
 
 def _case(finding: Finding) -> Case:
     place = (("session", finding.session), ("frame", finding.seq), ("", finding.path))
-    name = " ".join(f"{noun} {value}".strip() for noun, value in place if value is not None) or finding.message
+    name = " ".join(f"{noun} {value}".strip() for noun, value in place if value is not None) or "the cassette"
     if finding.level == "info":
-        return Case(finding.what, name, "", (f"      <system-out>{_text(finding.message)}</system-out>",))
-    outcome = "error" if finding.what in ("file", "server", "options", "error") else "failure"
+        text = escape(visible(finding.message))
+        return Case(finding.what, name, "", (f"      <system-out>{text}</system-out>",))
+    outcome = "error" if finding.what in WRONG else "failure"
     return plain(finding.what, name, outcome, finding.message, finding.what)
-
-
-def _text(message: str) -> str:
-    from html import escape
-
-    from ...compare.report.wording import visible
-
-    return escape(visible(message))

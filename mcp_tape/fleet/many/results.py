@@ -26,6 +26,7 @@ CODES: dict[Status, int] = {
 }
 _BY_CODE: dict[int, Status] = {code: status for status, code in reversed(CODES.items())}
 _WHATS = {"refused": "options", "unreadable": "file", "unreachable": "server"}
+WRONG = (*_WHATS.values(), "error")  # findings that say why a command could not do its work
 _LONGEST = 500
 
 

@@ -1,0 +1,108 @@
+"""check_one: what is wrong with one cassette, and what breaks a contract."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ...cassette.query.check import Finding as Fault
+from ...cassette.query.check import check
+from ...cassette.reader import Cassette
+from ...contracts.terms import Terms, made
+from ...redaction.diagnostics import Rules, redactor
+from ...redaction.redactor import Redactor
+from ...values import check_session
+from .results import Finding, Result, resulting, status_of
+
+
+class Contract(NamedTuple):
+    """What a run must do, as plain values; `session`: which of them are the run."""
+
+    expect: tuple[str, ...] = ()
+    forbid: tuple[str, ...] = ()
+    limits: tuple[tuple[str, int], ...] = ()
+    duration: float | None = None  # seconds
+    definitions: int | None = None  # bytes
+    audited: bool = False
+    session: str = "all"
+
+    def terms(self) -> Terms:
+        """ValueError: a filter is none."""
+        return made(self.expect, self.forbid, self.limits, self.duration, self.definitions)
+
+
+class Task(NamedTuple):
+    """All that is the same for each cassette. `rules`: of secrets, but for those of the environment."""
+
+    contract: Contract = Contract()
+    rules: Rules = Rules()
+
+
+def check_one(
+    path: str | os.PathLike[str],
+    *,
+    expect: Sequence[str] = (),
+    forbid: Sequence[str] = (),
+    max: Mapping[str, int] | None = None,  # noqa: A002 - as the option of the command is called
+    max_duration: float | None = None,
+    max_definition_bytes: int | None = None,
+    audit: bool = False,
+    session: int | str = "all",
+    redact_keys: Sequence[str] = (),
+    redact_paths: Sequence[str] = (),
+    redact_values: Sequence[str] = (),
+) -> Result:
+    """Find what is wrong with one cassette, secrets, and what breaks a contract: see docs/api.md.
+
+    ValueError: an argument is malformed. All else is in the result.
+    """
+    check_session(str(session))
+    limits = tuple((max or {}).items())
+    terms = tuple(expect), tuple(forbid), limits, max_duration, max_definition_bytes
+    contract = Contract(*terms, audited=audit, session=str(session))
+    contract.terms()
+    return checked(
+        os.fspath(path), Task(contract, Rules(tuple(redact_keys), tuple(redact_paths), tuple(redact_values)))
+    )
+
+
+def here(rules: Rules) -> Redactor:
+    """A redactor with these rules and the secrets of this environment. It remembers all, as nobody waits for it."""
+    return redactor(rules._replace(environ=os.environ), most_seen=sys.maxsize)
+
+
+def checked(path: str, task: Task) -> Result:
+    """Check one cassette."""
+    return resulting("check", path, [path], lambda: _checked(path, task))
+
+
+def _checked(path: str, task: Task) -> Result:
+    with Cassette(path) as cassette:
+        faults = list(found(cassette, task.contract, here(task.rules)))
+    counts = Counter(fault.what for fault in faults)
+    findings = tuple(
+        Finding(fault.what, fault.message, "error", fault.session, fault.seq, fault.path) for fault in faults
+    )
+    return Result("check", path, status_of(int(bool(faults))), {"findings": len(faults), **counts}, findings)
+
+
+def found(
+    cassette: Cassette, contract: Contract, redactor: Redactor, progress: Callable[[int], None] = lambda done: None
+) -> Iterator[Fault]:
+    """Yield all faults. Of a damaged file nobody knows what else is on it."""
+    damaged, terms = False, contract.terms()
+    for fault in check(cassette, redactor, progress):
+        damaged = damaged or fault.what == "file"
+        yield fault
+    if damaged or (terms == Terms() and not contract.audited):
+        return
+    from ...contracts import audit, run  # only where they are asked for
+
+    sessions = run.sessions_of(cassette, contract.session)
+    for broken in run.check(cassette, sessions, terms):
+        yield Fault("contract", f"{broken.term}: {broken.why}", broken.session, broken.seq)
+    for one in audit.audit(cassette, sessions) if contract.audited else ():
+        yield Fault("audit", f"{one.why} [{one.rule}]", one.session, one.seq, one.path)

@@ -1,0 +1,128 @@
+"""diff_one: two recordings of a server, or one and a live server; and the pairs of two directories."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ...compare.judging import Comparison, Unknown
+from ...compare.project import FailOn
+from ...compare.rules import Category
+from ...compare.sources import Live, both, parse
+from ...compare.versions import PARTS, Part, compare
+from ...errors import CassetteError
+from ...redaction.diagnostics import Discreet, Rules
+from ..finding import below
+from .judging import Judging
+from .results import Result, counted, found, resulting, status_of
+
+
+class Task(NamedTuple):
+    """All that is the same for each pair. `rules`: what to hide of a live server, but for the environment's secrets."""
+
+    judging: Judging = Judging()
+    parts: tuple[Part, ...] = PARTS
+    rules: Rules = Rules()
+
+
+class Pair(NamedTuple):
+    """An old cassette and a new one, or a live server; None: there is none of this name."""
+
+    old: str | None
+    new: str | Live | None
+
+
+def diff_one(
+    old: str | os.PathLike[str],
+    new: str | os.PathLike[str] | None = None,
+    *,
+    command: Sequence[str] = (),
+    url: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    cacert: str | None = None,
+    timeout: float = 30.0,
+    parts: Sequence[Part] = PARTS,
+    category: Category | None = None,
+    fail_on: FailOn | None = None,
+    only: Sequence[str] = (),
+    ignore_paths: Sequence[str] = (),
+    slower_than: float | None = None,
+    project: str | None = None,
+) -> Result:
+    """Compare a cassette with another one, or with what a live server offers: see docs/api.md.
+
+    ValueError: the arguments do not go together. All else is in the result.
+    """
+    if sum(map(bool, (new, command, url))) != 1:
+        raise ValueError("give one of: new, command, url")
+    live = Live(tuple(command), url or "", tuple((headers or {}).items()), cacert, timeout)
+    judging = Judging(category, fail_on, tuple(ignore_paths), tuple(only), slower_than, project)
+    return compared(Pair(os.fspath(old), os.fspath(new) if new else live), Task(judging, tuple(parts)))
+
+
+def pairs(old: str, new: str | Live) -> list[Pair]:
+    """What to compare: of two directories the cassettes of the same name, also where one of them is missing."""
+    if not os.path.isdir(old):
+        return [Pair(old, new)]
+    before = {os.path.relpath(path, old): path for path in below(old)}
+    if isinstance(new, Live):
+        return [Pair(path, new) for path in before.values()]
+    if not os.path.isdir(new):
+        raise CassetteError(f"{old} is a directory, and {new} is not; give two cassettes, or two directories")
+    after = {os.path.relpath(path, new): path for path in below(new)}
+    return [Pair(before.get(name), after.get(name)) for name in sorted({*before, *after})]
+
+
+def name_of(pair: Pair) -> str:
+    """The cassette that a result is about: the new one, if there is one."""
+    return pair.new if isinstance(pair.new, str) else pair.old or ""
+
+
+def files_of(pair: Pair) -> list[str]:
+    """The files whose content counts."""
+    return [parse(path).path for path in pair if isinstance(path, str)]
+
+
+def compared(pair: Pair, task: Task) -> Result:
+    """Compare a pair."""
+    return resulting("diff", name_of(pair), files_of(pair), lambda: _compared(pair, task))
+
+
+def _compared(pair: Pair, task: Task) -> Result:
+    project, name = task.judging.project(), name_of(pair)
+    rules = task.rules._replace(environ=os.environ)
+    settings = project.settings(task.judging.slower_than)
+    if pair.old is None or pair.new is None:
+        comparison = _alone(pair)._replace(category=settings.category)
+    else:
+        with both(pair.old, pair.new, rules, settings.ignore_paths) as (old, new):
+            comparison = compare(old, new, settings, task.parts)
+    comparison = comparison._replace(cassette=name, alignment=None)  # which is large, and only for a page
+    is_gone = pair.new is None and project.fail_on != "never"
+    return Result(
+        "diff",
+        name,
+        status_of(int(is_gone or project.fails(comparison))),
+        counted([comparison]),
+        found([comparison]),
+        comparisons=(comparison,),
+        details={"old": pair.old, "new": _shown(pair.new, rules)},
+    )
+
+
+def _alone(pair: Pair) -> Comparison:
+    """What is only on one side: one that is gone may be missed, and one that is new breaks nobody."""
+    if pair.new is None:
+        gone = Unknown("the cassette", "NEW: there is none of this name: it is gone", True)
+        return Comparison(pair.old or "", "gone", "call", (), (gone,))
+    new = Unknown("the cassette", "OLD: there is none of this name, so it breaks nobody", False)
+    return Comparison("none", name_of(pair), "call", (), (new,))
+
+
+def _shown(new: str | Live | None, rules: Rules) -> str | None:
+    """The new side; a URL or a command may hold a password."""
+    if not isinstance(new, Live):
+        return new
+    discreet = Discreet(rules._replace(headers=new.headers))
+    return discreet.text(new.url) if new.url else discreet.command(new.command)

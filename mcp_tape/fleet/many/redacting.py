@@ -1,0 +1,68 @@
+"""redact_one: secrets of one cassette hidden after the fact."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ...cassette.change.redact import Hidden, hide, would_hide
+from ...errors import count
+from ...redaction.diagnostics import Rules
+from .checking import here
+from .results import Finding, Result, resulting
+
+STILL = "it is still being recorded, by the recorder's own rules: run this again when that has ended"
+
+
+class Task(NamedTuple):
+    """All that is the same for each cassette. `rules`: of secrets, but for those of the environment."""
+
+    rules: Rules = Rules()
+    dry: bool = False
+
+
+def redact_one(
+    path: str | os.PathLike[str],
+    *,
+    dry_run: bool = False,
+    redact_keys: Sequence[str] = (),
+    redact_paths: Sequence[str] = (),
+    redact_values: Sequence[str] = (),
+    redactions: Sequence[Callable[[str], str]] = (),
+) -> Result:
+    """Hide secrets on one cassette, or count what would be hidden: see docs/api.md."""
+    rules = Rules(tuple(redact_keys), tuple(redact_paths), tuple(redact_values), tuple(redactions))
+    return redacted(os.fspath(path), Task(rules, dry_run))
+
+
+def redacted(path: str, task: Task) -> Result:
+    """Redact one cassette."""
+    return resulting("redact", path, [path], lambda: _redacted(path, task))
+
+
+def _redacted(path: str, task: Task) -> Result:
+    done = (would_hide if task.dry else hide)(path, here(task.rules))
+    kinds = sorted(done.kinds.items())
+    return Result(
+        "redact",
+        path,
+        counts={"values": done.kinds.total(), "frames": done.frames},
+        findings=tuple(Finding(kind, count(number, "value"), "info") for kind, number in kinds),
+        notes=(summary(path, done, task.dry), *([STILL] if done.recorded else [])),
+        details=facts(done, task.dry),
+    )
+
+
+def facts(done: Hidden, dry: bool) -> dict[str, object]:
+    """What was hidden, as JSON has it."""
+    return {"frames": done.frames, "hidden": dict(done.kinds), "dry_run": dry, "recorded": done.recorded}
+
+
+def summary(path: str, done: Hidden, dry: bool) -> str:
+    values = done.kinds.total()
+    if not values:
+        return f"nothing to hide in {path}"
+    return (
+        f"{count(values, 'value')} {'would be hidden' if dry else 'hidden'} in {path}, in {count(done.frames, 'frame')}"
+    )
