@@ -10,6 +10,7 @@ It owns click, words for people and exit codes; it must not know SQL, the wire o
     filter         the option --filter
     compare        options and output of diff, breaking and verify
     exporting      formats of export that are about calls, or about what a server offers
+    many/          runs over many cassettes, in processes and shares
     newest         the newest cassettes, where no file is named
     wrapping       options of wrap and unwrap, which servers are meant, the change of their files
     claude         Claude Code's own commands, which change its user's file
@@ -69,6 +70,9 @@ _SECTIONS = {
         "rm": "Remove sessions from a cassette.",
         "merge": "Combine the sessions of several cassettes.",
         "migrate": "Bring an older cassette up to date.",
+    },
+    "With a team": {
+        "merge-reports": "Merge the results of several shares of a run.",
     },
     "More": {
         "demo": "Record a session, replay it, miss a call, find a breaking change.",

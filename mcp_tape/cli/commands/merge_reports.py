@@ -1,0 +1,97 @@
+"""mcp-tape merge-reports"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from ...errors import count
+from ...start.outcome import say
+from ..click_options import files, json_option
+from ..output import clip, columns, echo, echo_json, writable
+
+if TYPE_CHECKING:
+    from ...fleet.many.merging import Merged
+
+
+@click.command(
+    "merge-reports",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape check tapes/ --shard 1/2 --json > 1.json\n"
+    "  mcp-tape check tapes/ --shard 2/2 --json > 2.json\n"
+    "  mcp-tape merge-reports 1.json 2.json\n"
+    "  mcp-tape merge-reports shards/*.xml -o report.xml",
+)
+@click.argument("reports", metavar="FILE...", nargs=-1, required=True, shell_complete=files)
+@click.option("-o", "--output", metavar="FILE", help="Write all results into this file; - is stdout.")
+@json_option
+@click.pass_context
+def command(ctx: click.Context, /, reports: tuple[str, ...], output: str | None, as_json: bool) -> None:
+    """Merge the results of several shares, as if all had been run at once.
+
+    FILE holds rows, as verify, diff, check and redact print them with --jobs or --shard and --json, or their JUnit. A
+    cassette that is there twice counts once, as of a share that was run again; if the two differ, the worse counts.
+
+    The exit code is the highest of all cassettes; 1 at least, if some cassettes are in no report.
+    """
+    from ...fleet.many.merging import as_dict, merge, text_of
+
+    merged = merge(reports)
+    if output is not None:
+        _write(output, text_of(merged))
+    if as_json:
+        echo_json(as_dict(merged))
+    elif output != "-":
+        _show(merged)
+    _say(merged)
+    ctx.exit(merged.code)
+
+
+def _write(output: str, text: str) -> None:
+    if output == "-":
+        click.echo(text, nl=False)
+        return
+    try:
+        with open(output, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise click.UsageError(f"cannot write {output}: {error.strerror}") from None
+
+
+def _show(merged: Merged) -> None:
+    """A table of how many passed, and a line for each cassette that did not."""
+    from ...fleet.many.merging import statuses
+    from ...fleet.many.results import CODES
+
+    counts = statuses(merged.entries)
+    shown = [status for status in CODES if status == "passed" or any(one[status] for one in counts.values())]
+    width = max(len("command"), *map(len, counts))
+    heads = ["cassettes", *shown]
+    echo("  ".join(["command".ljust(width), *heads]), bold=True)
+    for name, numbers in sorted(counts.items()):
+        row = [numbers.total(), *(numbers[status] for status in shown)]
+        cells = (f"{number:>{len(head)}}" for number, head in zip(row, heads, strict=True))
+        echo(writable(clip("  ".join([name.ljust(width), *cells]), columns())))
+    for entry in merged.entries:
+        if entry.status != "passed":
+            more = f" and {entry.findings - 1} more" if entry.findings > 1 else ""
+            line = f"{entry.status}  {entry.command}  {entry.cassette}  {entry.message}{more}"
+            echo(writable(clip(line, columns())), fg="red")
+
+
+def _say(merged: Merged) -> None:
+    """Say what was not merged as it was, or not there."""
+    if merged.repeats:
+        say(f"{count(merged.repeats, 'result')} there twice, and counted once")
+    for entry in merged.differing:
+        say(f"{entry.cassette}: there are two results of {entry.command}, and the worse counts: {entry.status}")
+    for one in merged.missing:
+        shares = f"; nothing is there of {', '.join(one.shards)}" if one.shards else ""
+        say(f"{one.command}: {count(one.cassettes, 'cassette')} of the run {_are(one.cassettes)} in no report{shares}")
+    sys.stdout.flush()
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"

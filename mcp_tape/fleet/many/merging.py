@@ -1,0 +1,239 @@
+"""Reports of several runs, merged as if they were one: rows in JSON, or JUnit's XML.
+
+An entry is one cassette under one command. One that is there twice, as of a share that was run again, counts once; if
+the two differ, the worse counts. Each says how many cassettes all shares have together, so that a share that is missing
+does not pass unseen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+from xml.etree import ElementTree
+
+from ...errors import TapeError
+from ..shards import parse_shard
+from .junit import PREFIX, PROPERTIES
+from .results import CODES, ROW, Status
+
+Kind = Literal["rows", "junit"]
+_COUNTS = ("tests", "failures", "errors", "skipped")
+_RUN = "run the command with --jobs or --shard, and --json or --format junit"
+
+
+class ReportError(TapeError):
+    """A file that cannot be merged."""
+
+    exit_code = 2
+
+
+class Entry(NamedTuple):
+    """A cassette under a command: what came of it, and the row or the test suite that says so."""
+
+    command: str
+    cassette: str
+    status: Status
+    code: int
+    findings: int
+    message: str  # of the first finding
+    shard: str | None
+    of: int | None
+    content: str  # all of it that does not differ from run to run
+    payload: Any
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.command, self.cassette
+
+
+class Missing(NamedTuple):
+    """What a command's entries lack: so many cassettes, and the shares of which there is none."""
+
+    command: str
+    cassettes: int
+    shards: tuple[str, ...]
+
+
+class Merged(NamedTuple):
+    """Entries of all reports, in the order of their names."""
+
+    kind: Kind
+    entries: tuple[Entry, ...]
+    repeats: int  # that were dropped
+    differing: tuple[Entry, ...]  # entries that were better elsewhere
+    missing: tuple[Missing, ...]
+
+    @property
+    def code(self) -> int:
+        """The exit code, as if all had been run at once; 1 at least where something is missing."""
+        return max((entry.code for entry in self.entries), default=0) or int(bool(self.missing))
+
+
+def merge(paths: Sequence[str]) -> Merged:
+    """Merge files. ReportError: one cannot be read, or they are of several kinds."""
+    found = [(path, *_read(path)) for path in paths]
+    kinds: dict[Kind, str] = {kind: path for path, kind, _ in reversed(found) if kind is not None}
+    if len(kinds) > 1:
+        raise ReportError(f"{kinds['rows']} holds rows of JSON and {kinds['junit']} JUnit's XML; merge those of a kind")
+    if not any(entries for *_, entries in found):
+        raise ReportError(f"there is no result in {', '.join(paths)}; {_RUN}")
+    entries, repeats, differing = _once(entry for *_, several in found for entry in several)
+    return Merged(next(iter(kinds)), tuple(entries), repeats, tuple(differing), tuple(_missing(entries)))
+
+
+def _once(entries: Iterable[Entry]) -> tuple[list[Entry], int, list[Entry]]:
+    """Each cassette once, by name; the number of exact repeats, and those that were better elsewhere."""
+    kept: dict[tuple[str, str], Entry] = {}
+    repeats, differing = 0, dict[tuple[str, str], Entry]()
+    for entry in entries:
+        before = kept.setdefault(entry.key, entry)
+        if before is entry:
+            continue
+        if before.content == entry.content:
+            repeats += 1
+            continue
+        kept[entry.key] = differing[entry.key] = max(before, entry, key=lambda one: one.code)
+    return [kept[key] for key in sorted(kept)], repeats, [differing[key] for key in sorted(differing)]
+
+
+def _missing(entries: Sequence[Entry]) -> Iterator[Missing]:
+    for command in sorted({entry.command for entry in entries}):
+        those = [entry for entry in entries if entry.command == command]
+        lacking = max((entry.of or 0 for entry in those), default=0) - len(those)
+        if lacking > 0:
+            there = {parse_shard(entry.shard) for entry in those if entry.shard}
+            every = {shard._replace(number=number) for shard in there for number in range(1, shard.of + 1)}
+            yield Missing(command, lacking, tuple(map(str, sorted(every - there, key=lambda one: one[::-1]))))
+
+
+# -- reading
+
+
+def _read(path: str) -> tuple[Kind | None, list[Entry]]:
+    """The kind of a file, and its entries. A share may have none: then nobody can tell the kind."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise ReportError(f"cannot read {path}: {error.strerror}") from None
+    start = data.lstrip()[:1]
+    if not start:
+        return None, []
+    if start == b"<":
+        return "junit", list(_suites(path, data))
+    return "rows", [_entry_of_row(path, row) for row in _rows(path, data)]
+
+
+def _rows(path: str, data: bytes) -> list[Any]:
+    """JSON lines, or one array."""
+    try:
+        text = data.decode()
+        if text.lstrip().startswith("["):
+            rows: list[Any] = json.loads(text)
+        else:
+            rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+    except (ValueError, RecursionError) as error:
+        raise ReportError(f"{path} is neither JSON nor JUnit's XML: {error}") from None
+    return rows
+
+
+def _entry_of_row(path: str, row: Any) -> Entry:
+    version = row.get("row") if isinstance(row, dict) else None
+    if not isinstance(version, int):
+        raise ReportError(f"{path} holds JSON that is no result of one cassette; {_RUN}")
+    if version > ROW:
+        raise ReportError(f"{path} was made by a newer mcp-tape (rows {version}, this one knows {ROW}); upgrade it")
+    findings = row.get("findings") or [{}]
+    content = {name: value for name, value in row.items() if name not in ("seconds", "shard")}
+    facts = {name: row.get(name) for name in PROPERTIES}
+    first = str(findings[0].get("message", "")) if isinstance(findings[0], dict) else ""
+    return _entry(path, facts, len(row.get("findings") or ()), first, json.dumps(content, sort_keys=True), row)
+
+
+def _suites(path: str, data: bytes) -> Iterator[Entry]:
+    if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
+        raise ReportError(f"{path} declares entities, as no JUnit report does; it was left alone")
+    try:
+        root = ElementTree.fromstring(data)
+    except ElementTree.ParseError as error:
+        raise ReportError(f"{path} is no XML: {error}") from None
+    for suite in [root] if root.tag == "testsuite" else root.iterfind("testsuite"):
+        known = {one.get("name", ""): one.get("value", "") for one in suite.iterfind("properties/property")}
+        facts: dict[str, Any] = {name: known.get(PREFIX + name) for name in PROPERTIES}
+        found = [case for case in suite.iterfind("testcase/*") if case.tag in ("failure", "error")]
+        if facts["command"] is None:  # of a run over a few, or of another tool
+            facts |= {"command": "junit", "cassette": suite.get("name", ""), "code": int(bool(found))}
+        first = found[0].get("message", "") if found else ""
+        yield _entry(path, facts, len(found), first, _timeless(suite), suite)
+
+
+def _timeless(suite: ElementTree.Element) -> str:
+    """A suite as text, without what differs from run to run."""
+    copy = ElementTree.fromstring(ElementTree.tostring(suite))
+    for element in copy.iter():
+        element.attrib.pop("time", None)
+        element.tail = None
+        for child in [child for child in element if child.get("name") == f"{PREFIX}shard"]:
+            element.remove(child)
+    return ElementTree.tostring(copy, "unicode")
+
+
+def _entry(path: str, facts: dict[str, Any], findings: int, first: str, content: str, payload: Any) -> Entry:
+    try:
+        code = int(facts["code"])
+        status = facts["status"] or ("failed" if code else "passed")
+        shard, of = facts["shard"], facts["of"]
+        if status not in CODES or (shard is not None and not parse_shard(shard)):
+            raise ValueError(status)
+        cassette, number = str(facts["cassette"]), None if of is None else int(of)
+        return Entry(str(facts["command"]), cassette, status, code, findings, first, shard, number, content, payload)
+    except (TypeError, ValueError, AttributeError):
+        raise ReportError(f"{path} holds a result that mcp-tape has not made: {facts}") from None
+
+
+# -- writing
+
+
+def text_of(merged: Merged) -> str:
+    """The merged report, of the kind that was read."""
+    if merged.kind == "rows":
+        return "".join(json.dumps(entry.payload, ensure_ascii=False) + "\n" for entry in merged.entries)
+    suites = [entry.payload for entry in merged.entries]
+    numbers = {name: str(sum(int(suite.get(name) or 0) for suite in suites)) for name in _COUNTS}
+    root = ElementTree.Element("testsuites", {"name": "mcp-tape", **numbers})
+    root.extend(suites)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, "unicode", xml_declaration=True) + "\n"
+
+
+def statuses(entries: Iterable[Entry]) -> dict[str, Counter[Status]]:
+    """By command, how many cassettes have each status."""
+    found: dict[str, Counter[Status]] = {}
+    for entry in entries:
+        found.setdefault(entry.command, Counter())[entry.status] += 1
+    return found
+
+
+def as_dict(merged: Merged) -> dict[str, Any]:
+    """The summary, as JSON has it; see docs/team.md."""
+    return {
+        "version": 1,
+        "kind": merged.kind,
+        "code": merged.code,
+        "cassettes": len(merged.entries),
+        "commands": {
+            command: {status: counts[status] for status in CODES}
+            for command, counts in statuses(merged.entries).items()
+        },
+        "findings": sum(entry.findings for entry in merged.entries),
+        "repeats": merged.repeats,
+        "differing": [{"command": entry.command, "cassette": entry.cassette} for entry in merged.differing],
+        "missing": [one._asdict() for one in merged.missing],
+        "not_passed": [
+            {name: getattr(entry, name) for name in ("command", "cassette", "status", "code", "findings", "message")}
+            for entry in merged.entries
+            if entry.status != "passed"
+        ],
+    }
