@@ -10,6 +10,11 @@ TYPE_CHECKING = False  # as type checkers know it; typing itself would take long
 if TYPE_CHECKING:
     from .cassette.reader import Cassette, Session
     from .errors import CassetteError, ServerError, TapeError
+    from .fleet.many.checking import check_one
+    from .fleet.many.comparing import diff_one
+    from .fleet.many.redacting import redact_one
+    from .fleet.many.results import Finding, Result
+    from .fleet.many.verifying import verify_one
     from .modes import Mode
     from .testing.use import Inexact, Miss, UsedCassette, use_cassette
     from .wire.frames import Exchange, Frame
@@ -19,16 +24,22 @@ __all__ = [
     "Cassette",
     "CassetteError",
     "Exchange",
+    "Finding",
     "Frame",
     "Inexact",
     "Miss",
     "Mode",
+    "Result",
     "ServerError",
     "Session",
     "TapeError",
     "UsedCassette",
     "__version__",
+    "check_one",
+    "diff_one",
+    "redact_one",
     "use_cassette",
+    "verify_one",
 ]
 
 _PLACES = {
@@ -36,6 +47,8 @@ _PLACES = {
     "Mode": "modes", "Inexact": "testing.use", "Miss": "testing.use", "UsedCassette": "testing.use",
     "use_cassette": "testing.use",
     "TapeError": "errors", "CassetteError": "errors", "ServerError": "errors",
+    "Finding": "fleet.many.results", "Result": "fleet.many.results", "check_one": "fleet.many.checking",
+    "diff_one": "fleet.many.comparing", "redact_one": "fleet.many.redacting", "verify_one": "fleet.many.verifying",
 }  # fmt: skip
 
 if not TYPE_CHECKING:  # else every name would seem to be there

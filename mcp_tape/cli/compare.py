@@ -99,6 +99,10 @@ def judging_from(given: dict[str, Any]) -> Judging:
     return Judging(**chosen, ignore_paths=given["ignore_paths"], only=given["only"], directory=here())
 
 
+def is_json(given: dict[str, Any]) -> bool:
+    return bool(given["as_json"]) or given["form"] == "json"
+
+
 def is_text(given: dict[str, Any]) -> bool:
     """Return whether output is for people, who want each part at once."""
     return given["form"] == "text" and not given["as_json"]

@@ -37,7 +37,9 @@ CHANGING: dict[str, tuple[list[str], int]] = {
     "check": (["check", "secret.db"], 1),
     "why": (["why", "hung.db"], 1),
     "check --expect": (["check", "demo.db", "--expect", "tool:none", "--forbid", "tools/list"], 1),
+    "check --jobs": (["check", "secret.db", "demo.db", "none.db", "--jobs", "1"], 3),
     "redact --dry-run": (["redact", "secret.db", "--dry-run"], 0),
+    "redact --jobs": (["redact", "secret.db", "--dry-run", "--jobs", "1"], 0),
     "redact": (["redact", "secret.db"], 0),
     "load": (["load", "demo.jsonl", "-o", "loaded.db"], 0),
     "convert": (["convert", "demo.db", "converted.jsonl"], 0),
@@ -54,9 +56,12 @@ CHANGING: dict[str, tuple[list[str], int]] = {
     "rules": (["rules"], 0),
     "diff": (["diff", *PAIR, "--slower-than", "1"], 1),
     "breaking": (["breaking", *PAIR], 1),
+    "diff --jobs": (["diff", *PAIR, "--jobs", "1"], 1),
+    "merge-reports": (["merge-reports", "one.json", "two.json"], 3),
 }
 VERIFYING: dict[str, tuple[list[str], int]] = {
     "verify": (["verify", "demo.db", "--allow-writes", "--json", "--", *SERVER, "next"], 1),
+    "verify --jobs": (["verify", "demo.db", "--jobs", "1", "--allow-writes", "--json", "--", *SERVER, "next"], 1),
     "review": (["review", "--json"], 1),
 }
 
@@ -104,6 +109,9 @@ def test_what_other_commands_print_has_the_same_shape(desk: Desk) -> None:
     asked = b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"password":"not-a-real-one-4711"}}\n'
     assert desk.run("record", "-o", "secret.db", "--no-redact", "--", "cat", stdin=asked).returncode == 0
     assert desk.run("record", "-q", "-o", "hung.db", "--", "true", stdin=asked).returncode == 0
+    for name, shard in {"one.json": "1/2", "two.json": "2/2"}.items():
+        rows = desk.run("check", "secret.db", "demo.db", "none.db", "--shard", shard, "--json").stdout.decode()
+        desk.write(name, rows)
     found = {}
     for name, (words, code) in CHANGING.items():
         done = desk.run(*words, "--json")

@@ -119,7 +119,7 @@ def command(
     task = Task(contract, rules_from(given)._replace(environ={}))  # every process has its own
     several, form = cassettes(paths), "json" if given["as_json"] else given["form"]
     if is_asked() or form == "junit":
-        run = Run("check", "checking", jobs, shard)
+        run = Run("check", "checking", jobs, shard, quiet=form == "json")
         with tidied_up():
             results = run.results(partial(checked, task=task), several, str, lambda path: [path])
             raise SystemExit(report(results, form, _show))

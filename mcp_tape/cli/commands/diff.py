@@ -13,7 +13,7 @@ import click
 from ...options import REDACT, UPSTREAM
 from ...start.values import rules_from
 from ..click_options import files, given_as, many_options
-from ..compare import AfterDashes, diff_options, finite, judging_from, project_from, show
+from ..compare import AfterDashes, diff_options, finite, is_json, judging_from, project_from, show
 from ..many.comparing import report
 from ..many.running import Run, is_asked, worst
 
@@ -114,7 +114,7 @@ def command(
     project = project_from(given)
     parts = [part for part, chosen in zip(PARTS, (surface, calls), strict=True) if chosen] or PARTS
     if is_asked() or os.path.isdir(old):
-        ctx.exit(worst(_many(old, given, project, parts, Run("diff", "comparing", jobs, shard))))
+        ctx.exit(worst(_many(old, given, project, parts, Run("diff", "comparing", jobs, shard, is_json(given)))))
     with versions(old, given, project) as (before, after):
         comparison = compare(before, after, project.settings(given.get("slower_than")), parts)
         show(comparison, project, given, shown_new(given), page=partial(_page, before, after))

@@ -58,7 +58,7 @@ def command(paths: tuple[str, ...], dry_run: bool, jobs: int, shard: Shard | Non
     several, form = cassettes(paths), "json" if given["as_json"] else given["form"]
     task = Task(rules_from(given)._replace(environ={}), dry_run)  # every process has its own
     if is_asked() or form == "junit":
-        run = Run("redact", "redacting", jobs, shard)
+        run = Run("redact", "redacting", jobs, shard, quiet=form == "json")
         results = run.results(partial(redacted, task=task), several, str, lambda path: [path])
         raise SystemExit(report(results, form, _show))
     code = 0

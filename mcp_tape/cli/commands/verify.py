@@ -17,7 +17,7 @@ from ...start.outcome import say
 from ...values import check_session
 from ..click_options import files as of_files
 from ..click_options import given_as, many_options
-from ..compare import AfterDashes, diff_options, judging_from
+from ..compare import AfterDashes, diff_options, is_json, judging_from
 from ..many.comparing import report
 from ..many.running import Run, is_asked, worst
 from .diff import _TIMEOUT
@@ -79,7 +79,7 @@ def command(
     task = Task(server, options, judging, given["update"], keeps, quiet)
     ctx.with_resource(tidied_up())
     if is_asked():
-        run = Run("verify", "verifying", jobs, shard, quiet)
+        run = Run("verify", "verifying", jobs, shard, quiet or is_json(given))
         work = partial(verified, task=task._replace(announces=not quiet))
         found = run.results(work, groups, _name, lambda group: [_place(group)])
     else:

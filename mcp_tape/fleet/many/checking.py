@@ -44,8 +44,8 @@ class Task(NamedTuple):
 def check_one(
     path: str | os.PathLike[str],
     *,
-    expect: Sequence[str] = (),
-    forbid: Sequence[str] = (),
+    expect: str | Sequence[str] = (),
+    forbid: str | Sequence[str] = (),
     max: Mapping[str, int] | None = None,  # noqa: A002 - as the option of the command is called
     max_duration: float | None = None,
     max_definition_bytes: int | None = None,
@@ -61,7 +61,8 @@ def check_one(
     """
     check_session(str(session))
     limits = tuple((max or {}).items())
-    terms = tuple(expect), tuple(forbid), limits, max_duration, max_definition_bytes
+    wanted, unwanted = ((given,) if isinstance(given, str) else tuple(given) for given in (expect, forbid))
+    terms = wanted, unwanted, limits, max_duration, max_definition_bytes
     contract = Contract(*terms, audited=audit, session=str(session))
     contract.terms()
     return checked(

@@ -14,7 +14,7 @@ from ...compare.versions import PARTS, Part, compare
 from ...errors import CassetteError
 from ...redaction.diagnostics import Discreet, Rules
 from ..finding import below
-from .judging import Judging
+from .judging import Judging, made, words
 from .results import Result, counted, found, resulting, status_of
 
 
@@ -48,7 +48,7 @@ def diff_one(
     only: Sequence[str] = (),
     ignore_paths: Sequence[str] = (),
     slower_than: float | None = None,
-    project: str | None = None,
+    project: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Compare a cassette with another one, or with what a live server offers: see docs/api.md.
 
@@ -56,8 +56,8 @@ def diff_one(
     """
     if sum(map(bool, (new, command, url))) != 1:
         raise ValueError("give one of: new, command, url")
-    live = Live(tuple(command), url or "", tuple((headers or {}).items()), cacert, timeout)
-    judging = Judging(category, fail_on, tuple(ignore_paths), tuple(only), slower_than, project)
+    live = Live(words(command), url or "", tuple((headers or {}).items()), cacert, timeout)
+    judging = made(category, fail_on, ignore_paths, only, slower_than, project)
     return compared(Pair(os.fspath(old), os.fspath(new) if new else live), Task(judging, tuple(parts)))
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...compare.project import FailOn, Project, load
-from ...compare.rules import RULES, Category
+from ...compare.rules import CATEGORIES, LEVELS, RULES, Category
 
 
 class Judging(NamedTuple):
@@ -27,3 +29,30 @@ class Judging(NamedTuple):
             chosen = {"category": self.category, "fail_on": self.fail_on, "ignore_paths": self.ignore_paths}
             project = load(self.directory, **chosen)  # type: ignore[arg-type]
         return project._replace(levels={**project.levels, **off})
+
+
+def made(
+    category: Category | None,
+    fail_on: FailOn | None,
+    ignore_paths: Sequence[str],
+    only: Sequence[str],
+    slower_than: float | None,
+    project: str | os.PathLike[str] | None,
+) -> Judging:
+    """What a caller gives, checked. ValueError: there is no such rule, category or level."""
+    for rule in only:
+        if rule not in RULES:
+            raise ValueError(f"there is no rule {rule!r}; the rules: mcp-tape rules")
+    if category not in (None, *CATEGORIES):
+        raise ValueError(f"{category!r} is no category; they are {', '.join(CATEGORIES)}")
+    if fail_on not in (None, *LEVELS, "never"):
+        raise ValueError(f"{fail_on!r} is no level; they are {', '.join(LEVELS)}, or never")
+    directory = None if project is None else os.fspath(project)
+    return Judging(category, fail_on, tuple(ignore_paths), tuple(only), slower_than, directory)
+
+
+def words(command: Sequence[str]) -> tuple[str, ...]:
+    """A command line. ValueError: it is one text, as for a shell."""
+    if isinstance(command, str):
+        raise ValueError(f"a command is a list of words; for {command!r}: {command.split()!r}")
+    return tuple(command)

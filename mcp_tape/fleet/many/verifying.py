@@ -21,7 +21,7 @@ from ...verify.findings import Verified, completed, found
 from ...verify.plan import NotReadyError, Options, Plan, Server, Writes, check, planned
 from ...verify.play import Progress, verify
 from ...verify.update import forget, keep, update
-from .judging import Judging
+from .judging import Judging, made, words
 from .results import Result, counted, resulting, status_of
 from .results import found as findings_of
 
@@ -57,7 +57,7 @@ def verify_one(
     only: Sequence[str] = (),
     ignore_paths: Sequence[str] = (),
     slower_than: float | None = None,
-    project: str | None = None,
+    project: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Play the recorded client of one cassette at a live server, a command or a URL, and compare: see docs/api.md.
 
@@ -66,8 +66,8 @@ def verify_one(
     if bool(command) == bool(url):
         raise ValueError("give either the server's command or its url")
     check_session(str(session))
-    judging = Judging(category, fail_on, tuple(ignore_paths), tuple(only), slower_than, project)
-    server = Server(tuple(command), url or "", tuple((headers or {}).items()), cacert)
+    judging = made(category, fail_on, ignore_paths, only, slower_than, project)
+    server = Server(words(command), url or "", tuple((headers or {}).items()), cacert)
     options = Options(str(session), writes, timeout, tuple(recording))
     return verified((os.fspath(path),), Task(server, options, judging))
 
