@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.support.running import WAIT
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, ViewportSize
 
+SIZE: ViewportSize = {"width": 1280, "height": 720}
 # The contrast of each text with what is behind it, as WCAG has it: the lowest, and where.
 CONTRAST = """() => {
   const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
@@ -46,16 +48,43 @@ def browser(chromium: Callable[[], str]) -> Iterator[Browser]:
         started.close()
 
 
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A page that nothing may be asked for, and that must not complain."""
-    opened = browser.new_page()
+@pytest.fixture(scope="module")
+def shared_page(browser: Browser) -> Iterator[Page]:
+    """A page for one test after another: to open one takes longer than most of them do."""
+    opened = browser.new_page(viewport=SIZE)
     opened.set_default_timeout(WAIT * 1000)
-    wrong: list[str] = []
-    opened.on("console", lambda message: wrong.append(message.text))
-    opened.on("pageerror", lambda error: wrong.append(str(error)))
-    opened.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
-    opened.on("request", lambda asked: None if asked.url.startswith(("file:", "data:")) else wrong.append(asked.url))
     yield opened
     opened.close()
+
+
+@contextlib.contextmanager
+def as_new(page: Page, **listeners: Callable[[Any], object]) -> Iterator[Page]:
+    """The page as if it had just been opened, with listeners for events meanwhile."""
+    for event, listener in listeners.items():
+        page.on(event, listener)  # type: ignore[call-overload]
+    try:
+        yield page
+    finally:
+        page.goto("about:blank")
+        for event, listener in listeners.items():
+            page.remove_listener(event, listener)
+        page.unroute_all()
+        page.context.clear_permissions()
+        page.set_viewport_size(SIZE)
+        page.emulate_media(media="null", color_scheme="light", reduced_motion="no-preference")
+        page.mouse.move(-1, -1)
+
+
+@pytest.fixture
+def page(shared_page: Page) -> Iterator[Page]:
+    """A page that nothing may be asked for, and that must not complain."""
+    wrong: list[str] = []
+    with as_new(
+        shared_page,
+        console=lambda message: wrong.append(message.text),
+        pageerror=lambda error: wrong.append(str(error)),
+        dialog=lambda dialog: (wrong.append(dialog.message), dialog.dismiss()),
+        request=lambda asked: None if asked.url.startswith(("file:", "data:")) else wrong.append(asked.url),
+    ):
+        yield shared_page
     assert wrong == [], wrong

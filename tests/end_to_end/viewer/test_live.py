@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_tape.cassette.reader import Cassette
-from tests.support.browser import browser
+from tests.support.browser import as_new, browser, shared_page
 from tests.support.filtering import TALK
 from tests.support.reading import Frames, Recording, call, make, message, said
 from tests.support.running import WAIT, until
 from tests.support.viewing import READY, numbers
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page, Route
+    from playwright.sync_api import Page, Route
 
-__all__ = ["browser"]  # a fixture
+__all__ = ["browser", "shared_page"]  # fixtures
 
 
 @pytest.fixture
@@ -44,19 +44,17 @@ def url(tape: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def page(browser: Browser, url: str) -> Iterator[Page]:
+def page(shared_page: Page, url: str) -> Iterator[Page]:
     """The page, which asks nobody but its server, and does not complain."""
-    opened = browser.new_page()
-    opened.set_default_timeout(WAIT * 1000)
     wrong: list[str] = []
-    opened.on("pageerror", lambda error: wrong.append(str(error)))
-    opened.on(
-        "request", lambda asked: None if asked.url.startswith((url, "data:", "blob:")) else wrong.append(asked.url)
-    )
-    opened.goto(url)
-    opened.wait_for_selector(READY)
-    yield opened
-    opened.close()
+    with as_new(
+        shared_page,
+        pageerror=lambda error: wrong.append(str(error)),
+        request=lambda asked: None if asked.url.startswith((url, "data:", "blob:")) else wrong.append(asked.url),
+    ):
+        shared_page.goto(url)
+        shared_page.wait_for_selector(READY)
+        yield shared_page
     assert [one for one in wrong if not one.endswith("/favicon.ico")] == [], wrong
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.browser import browser, page
+from tests.support.browser import browser, page, shared_page
 from tests.support.reading import GOLDEN, Frames, call, make, message, said
 from tests.support.running import WAIT
 from tests.support.viewing import READY, exported, numbers, show
@@ -17,7 +17,7 @@ from tests.support.viewing import READY, exported, numbers, show
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-__all__ = ["browser", "page"]  # fixtures
+__all__ = ["browser", "page", "shared_page"]  # fixtures
 TAPES = {path.stem: path for path in GOLDEN}
 
 
