@@ -92,27 +92,6 @@ def npm_mcp_cassette(all_of_it: list[Heard]) -> str:
     return lines(header, *rows)
 
 
-def inspector(all_of_it: list[Heard]) -> str:
-    """Each request with its response, the newest first."""
-    entries: list[Body] = []
-    for one in all_of_it:
-        kind = "notification" if "id" not in one.message else "request"
-        if "method" in one.message:
-            about = {"timestamp": one.iso, "direction": kind, "origin": "client" if one.client else "server"}
-            entries.append({"id": f"entry-{len(entries)}"} | about | {"message": one.message, "ms": one.ms})
-            continue
-        asked = next(entry for entry in entries if _answers(one, entry))
-        asked |= {"response": one.message, "duration": one.ms - asked["ms"]}
-    for entry in entries:
-        del entry["ms"]
-    return json.dumps(entries[::-1], ensure_ascii=False, indent=2)
-
-
-def _answers(one: Heard, entry: Body) -> bool:
-    other = entry["origin"] == ("server" if one.client else "client")
-    return other and "response" not in entry and entry["message"].get("id") == one.message["id"]
-
-
 def desktop(all_of_it: list[Heard]) -> str:
     def written() -> Iterator[str]:
         yield f"{all_of_it[0].iso} [odd] [info] Initializing server... {{ metadata: undefined }}"
@@ -141,7 +120,6 @@ FORMS: dict[str, Callable[[list[Heard]], str]] = {
     "mcpsnoop.jsonl": mcpsnoop,
     "npm-mcp-tape.jsonl": npm_mcp_tape,
     "npm-mcp-cassette.jsonl": npm_mcp_cassette,
-    "inspector.json": inspector,
     "claude-desktop.log": desktop,
     "vs-code.log": code,
 }

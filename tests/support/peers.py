@@ -1,9 +1,8 @@
 """Recordings made by others' tools, remade: python -m tests.support.peers [NAME...]
 
 A real client plays a session at a real server through each tool that can be installed, and what the tool wrote becomes
-`tests/formats/others/recordings/NAME/SERVER.*`; `SERVER.live.json` beside it is what the client saw. Some
-need a newer Python than the tests do: they run under the one named by PEERS_PYTHON. The recordings of mcp-cassette and
-mcp-vcr that are there were made under 3.11, which both declare too old, with the syntax of 3.12 taken out of the first.
+`tests/formats/others/recordings/NAME/SERVER.*`; `SERVER.live.json` beside it is what the client saw. Some need a newer
+Python than the tests do, named by PEERS_PYTHON. The README there has a table of them.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.support import provision
 from tests.support.running import until
@@ -27,8 +27,8 @@ from tests.support.sdk_http import served
 
 RECORDINGS = provision.TESTS / "formats" / "others" / "recordings"
 PATIENCE = 120  # seconds
-PYTHON = "mcp-rec==0.1.1 mcp-recorder==0.5.0 starlette<1".split()
-NEWER_PYTHON = ("mcp-cassette==0.4.0", "mcp-vcr==0.2.2")  # 3.12
+PYTHON = "mcp-rec==0.1.1 mcp-recorder==0.5.0 starlette<1 agent-vcr==0.1.0".split()
+NEWER_PYTHON = ("mcp-cassette==0.4.0", "mcp-vcr==0.2.2", "mitmproxy==12.*")  # 3.12
 NODE = ("mcp-time-travel@0.3.3", "mcp-flight-recorder@0.2.0")
 
 ODD = ["python", "-m", "tests.servers.odd"]
@@ -47,6 +47,10 @@ STEPS = {
     ],
 }  # fmt: skip
 
+PAGE_CALLS = {
+    "everything": [call("echo", message=text) for text in ("from a page", "two", "drei ☃")],
+    "odd": [step for step in STEPS["odd"] if step["do"] == "call"],
+}
 ASKING = (STEPS["everything"][6], call("odd", what="asks"))
 
 
@@ -65,24 +69,23 @@ def environment() -> dict[str, str]:
     return provision.environment() | {"PYTHONPATH": str(provision.ROOT)}
 
 
-def python_tool(name: str) -> str:
-    return str(provision.venv(*PYTHON).parent / name)
+def python_tool(name: str) -> list[str]:
+    return _script(provision.venv(*PYTHON), name)
 
 
-def newer_python_tool(name: str) -> str:
+def newer_python_tool(name: str) -> list[str]:
     newer = os.environ.get("PEERS_PYTHON")
     if newer is None:
-        sys.exit(f"{name} needs Python 3.12: install {' '.join(NEWER_PYTHON)} there, and name it by PEERS_PYTHON")
-    return str(Path(newer).parent / name)
+        sys.exit(f"{name} needs Python 3.12 or newer: name one by PEERS_PYTHON")
+    return _script(provision.venv(*NEWER_PYTHON, interpreter=newer), name)
+
+
+def _script(python: Path, name: str) -> list[str]:
+    return [str(python), str(python.parent / name)]  # its first line names where the environment was built
 
 
 def node_tool(name: str) -> str:
-    place = provision.CACHE / f"peers-{provision.digest(*NODE)}"
-    if not place.exists():
-        with provision.aside() as built:
-            provision.run_to_end(["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", *NODE], built)
-            provision.move(built, place)
-    return str(place / "node_modules" / ".bin" / name)
+    return str(provision.npm(*NODE) / ".bin" / name)
 
 
 # One function a tool: play the session through it, and return its file and what the client saw ---------------
@@ -90,18 +93,18 @@ def node_tool(name: str) -> str:
 
 def mcp_rec(server: str, place: Path) -> tuple[Path, str]:
     out = place / "tape.jsonl"
-    return out, played(server, [python_tool("mcp-rec"), "record", "-o", str(out), "--", *SERVERS[server]], place)
+    return out, played(server, [*python_tool("mcp-rec"), "record", "-o", str(out), "--", *SERVERS[server]], place)
 
 
 def mcp_cassette(server: str, place: Path) -> tuple[Path, str]:
     out = place / "tape.json"
-    tool = [newer_python_tool("mcp-cassette"), "record", "--cassette", str(out)]
+    tool = [*newer_python_tool("mcp-cassette"), "record", "--cassette", str(out)]
     return out, played(server, [*tool, "--", *SERVERS[server]], place)
 
 
 def mcp_vcr(server: str, place: Path, form: str = "yaml") -> tuple[Path, str]:
     out = place / f"tape.{form}"
-    tool = [newer_python_tool("mcp-vcr"), "record", "-o", str(out), "--format", form]
+    tool = [*newer_python_tool("mcp-vcr"), "record", "-o", str(out), "--format", form]
     return out, played(server, [*tool, "--", *SERVERS[server]], place)
 
 
@@ -127,9 +130,17 @@ def mcp_flight_recorder(server: str, place: Path) -> tuple[Path, str]:
     )
 
 
+def agent_vcr(server: str, place: Path) -> tuple[Path, str]:
+    out, program = place / "tape.vcr", provision.TESTS / "support" / "agent_vcr_main.py"
+    tool = [str(provision.venv(*PYTHON)), "-I", str(program), str(out)]
+    return out, played(server, [*tool, *SERVERS[server]], place)
+
+
 def mcp_recorder(server: str, place: Path) -> tuple[Path, str]:
     out, target = place / "tape.json", shlex.join(SERVERS[server])
-    with listening([python_tool("mcp-recorder"), "record", "--target-stdio", target, "--output", str(out)], place) as u:
+    with listening(
+        [*python_tool("mcp-recorder"), "record", "--target-stdio", target, "--output", str(out)], place
+    ) as u:
         seen = played(server, [u], place, CLIENT_STEPS=without_requests(server), CLIENT_WITHOUT="stream")
     return out, seen
 
@@ -140,48 +151,56 @@ def without_requests(server: str) -> str:
 
 
 def mitmproxy(server: str, place: Path) -> tuple[Path, str]:
-    """Between a client and the reference server. It passes streams on when they end: none may stay open."""
+    """Between a client and a server of its own. It passes streams on when they end: none may stay open."""
     out = place / "tape.har"
-    with served("everything-http", place) as url:
-        tool = [mitmdump(), "--mode", f"reverse:{url.rpartition('/')[0]}", "--set", f"hardump={out}"]
+    with served(f"{server}-http", place) as url:
+        tool = [
+            *newer_python_tool("mitmdump"),
+            "--mode",
+            f"reverse:{url.rpartition('/')[0]}",
+            "--set",
+            f"hardump={out}",
+        ]
         with listening([*tool, "--listen-host", "127.0.0.1"], place, "--listen-port") as ours:
             seen = played(server, [ours], place, CLIENT_STEPS=without_requests(server), CLIENT_WITHOUT="stream")
     return out, seen
 
 
 def chromium(server: str, place: Path) -> tuple[Path, str]:
-    """A page that calls the reference server by itself, among requests that are not MCP, in a browser."""
-    from playwright.sync_api import sync_playwright
+    """A page that calls a server by itself, among requests that are not MCP, in a browser."""
+    from tests.support.page import called
 
     out = place / "tape.har"
-    with served("everything-http", place) as url, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=provision.chromium(), args=["--no-sandbox"])
-        context = browser.new_context(record_har_path=out, record_har_content="embed", bypass_csp=True)
-        page = context.new_page()
-        page.goto(url.replace("/mcp", "/nowhere"))
-        seen = page.evaluate(PAGE, url)
-        context.close()
-        browser.close()
+    with served(f"{server}-http", place) as url:
+        seen = called(url, PAGE_CALLS[server], out)
     return out, json.dumps(seen)
 
 
-PAGE = """async url => {
-    const headers = {"content-type": "application/json", accept: "application/json, text/event-stream"};
-    const post = async body => {
-        const response = await fetch(url, {method: "POST", headers, body: JSON.stringify({jsonrpc: "2.0", ...body})});
-        const session = response.headers.get("mcp-session-id");
-        if (session) headers["mcp-session-id"] = session;
-        const text = await response.text();
-        return [...text.matchAll(/^data: (.+)$/gm)].map(found => JSON.parse(found[1])).find(said => "result" in said);
-    };
-    const params = {protocolVersion: "2025-11-25", capabilities: {}, clientInfo: {name: "page", version: "1"}};
-    const seen = [await post({id: 0, method: "initialize", params})];
-    await post({method: "notifications/initialized"});
-    await fetch(url.replace("/mcp", "/favicon.ico"));
-    const call = (id, message) => post({id, method: "tools/call", params: {name: "echo", arguments: {message}}});
-    seen.push(await call(1, "from a page"), ...await Promise.all([call(2, "two"), call(3, "drei ☃")]));
-    return seen;
-}"""
+def inspector(server: str, place: Path) -> tuple[Path, str]:
+    command, *args = SERVERS[server]
+    return _inspected(server, {"command": command, "args": args, "env": {"PYTHONPATH": str(provision.ROOT)}}, place)
+
+
+def inspector_network(server: str, place: Path) -> tuple[Path, str]:
+    with served(f"{server}-http", place) as url:
+        return _inspected(server, {"type": "streamable-http", "url": url}, place, "Network")
+
+
+def _inspected(server: str, of: dict[str, Any], place: Path, tab: str = "Protocol") -> tuple[Path, str]:
+    """What the Inspector exports, and what it saw, which it must see of a replay of that, too."""
+    from tests.support import inspector as the
+
+    steps = [step for step in STEPS[server] if step["do"] == "call" and step["name"] != "no-such-tool"]
+    with the.opened(of, place, free_port()) as page:
+        the.play(page, steps)
+        live, out = the.seen(page, place), the.exported(page, tab, place / "tape.json")
+    tape = {"command": sys.executable, "args": ["-m", "mcp_tape", "replay", str(out)]}
+    with the.opened(tape, place, free_port()) as page:
+        the.play(page, steps)
+        replayed = the.seen(page, place)
+    if replayed != live:
+        sys.exit(f"a replay is something else to the Inspector:\n{json.dumps(live)}\n{json.dumps(replayed)}")
+    return out, json.dumps(live)
 
 
 @contextlib.contextmanager
@@ -215,10 +234,6 @@ def answers(port: int) -> bool:
     return False
 
 
-def mitmdump() -> str:
-    return str(provision.venv("mitmproxy==12.*").parent / "mitmdump")
-
-
 TOOLS: dict[str, Callable[[str, Path], tuple[Path, str]]] = {
     "mcp-rec": mcp_rec,
     "mcp-cassette-python": mcp_cassette,
@@ -227,15 +242,17 @@ TOOLS: dict[str, Callable[[str, Path], tuple[Path, str]]] = {
     "mcp-time-travel": mcp_time_travel,
     "mcp-flight-recorder": mcp_flight_recorder,
     "mcp-recorder": mcp_recorder,
+    "agent-vcr": agent_vcr,
     "mitmproxy": mitmproxy,
     "chromium": chromium,
+    "inspector": inspector,
+    "inspector-network": inspector_network,
 }
-PLAYED = {"mitmproxy": ("everything",), "chromium": ("everything",)}  # others record both servers
 
 
 def main(names: Sequence[str]) -> None:
     for name in names or TOOLS:
-        for server in PLAYED.get(name, SERVERS):
+        for server in SERVERS:
             with tempfile.TemporaryDirectory() as directory:
                 made, seen = TOOLS[name](server, Path(directory))
                 keep(made, RECORDINGS / name / f"{server}{made.suffix}")

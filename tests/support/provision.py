@@ -39,7 +39,7 @@ SERVERS = {
     "everything": ["mcp-server-everything"],
 }
 # Those that are reached by a URL, and its path: `/sse` is the old HTTP+SSE, `/mcp` Streamable HTTP.
-HTTP_SERVERS = {"everything-http": "/mcp", "everything-sse": "/sse", "fast": "/mcp"}
+HTTP_SERVERS = {"everything-http": "/mcp", "everything-sse": "/sse", "fast": "/mcp", "odd-http": "/mcp"}
 # What the programs of an interpreter load, in whichever order.
 SDK = ("httpx2", "mcp", "mcp.client.sse", "mcp.client.streamable_http", "mcp_server_git", "mcp_server_time", "pytest")
 SDK_1 = ("httpx", "mcp", "mcp.client.sse", "mcp.client.streamable_http")
@@ -100,6 +100,8 @@ def http_server(name: str) -> list[str]:
     """The command of a server that listens on loopback, and prints `http://` and where once it does."""
     if name == "fast":
         return warm.command(fastmcp(), TESTS / "servers" / "fast.py", FASTMCP_SDK)
+    if name == "odd-http":
+        return [sys.executable, str(TESTS / "servers" / "odd_http.py")]
     program = node_modules() / ".bin" / "mcp-server-everything"
     transport = "sse" if name == "everything-sse" else "streamableHttp"
     return [_node(), "--import", str(NODE / "loopback.mjs"), str(program), transport]
@@ -148,12 +150,13 @@ def processes_in(environment: dict[str, str]) -> list[str]:
     return found
 
 
-def venv(*requirements: str) -> Path:
+def venv(*requirements: str, interpreter: str = sys.executable) -> Path:
     """The Python of a virtual environment that holds these packages."""
-    place = CACHE / f"venv-{digest(sys.version, *requirements)}"
+    version = sys.version if interpreter == sys.executable else interpreter
+    place = CACHE / f"venv-{digest(version, *requirements)}"
     if not place.exists():
         with aside() as built:
-            run_to_end([sys.executable, "-m", "venv", str(built / "venv")])
+            run_to_end([interpreter, "-m", "venv", str(built / "venv")])
             python = str(built / "venv" / "bin" / "python")
             run_to_end([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *requirements])
             move(built / "venv", place)
@@ -174,6 +177,16 @@ def node_modules() -> Path:
                     place.rename(built / "outdated")
                 move(built / "node_modules", place)
     return place
+
+
+def npm(*packages: str) -> Path:
+    """The `node_modules` of packages that only some need."""
+    place = CACHE / f"npm-{digest(*packages)}"
+    if not place.exists():
+        with aside() as built:
+            run_to_end(["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", *packages], built)
+            move(built, place)
+    return place / "node_modules"
 
 
 def bundled(name: str) -> Path:

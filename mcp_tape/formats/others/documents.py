@@ -27,6 +27,7 @@ from .stream import rows_at as rows
 _SENDERS: dict[str, Side] = {"client_to_server": "client", "server_to_client": "server"}
 _MEMBERS = ("method", "params", "result", "error")
 _PAIRS = "only pairs: no notifications or requests of the server"
+_ASKED = "no requests of the server, and no notifications of the client"
 
 
 def _is_recorder(source: Source) -> bool:
@@ -69,11 +70,12 @@ def _flight(source: Source) -> Iterator[Item]:
 
 
 def _message(row: Row) -> bytes:
-    """A message, of its members among those of the trace."""
-    members = [name for name in _MEMBERS if name in row.value]
-    if row.get("id") is not None:
-        members = ["id", *members]
-    return b'{"jsonrpc":"2.0"' + b"".join(b',"%s":%s' % (name.encode(), row.verbatim(name)) for name in members) + b"}"
+    """A message, of its members among those of the file, which has null for those that are not there."""
+    members = [name for name in ("id", *_MEMBERS) if row.get(name) is not None]
+    if not {"method", "result", "error"} & {*members}:
+        members.append("result")
+    text = b"".join(b',"%s":%s' % (name.encode(), row.verbatim(name) or b"null") for name in members)
+    return b'{"jsonrpc":"2.0"' + text + b"}"
 
 
 def _is_agent_vcr(source: Source) -> bool:
@@ -82,26 +84,27 @@ def _is_agent_vcr(source: Source) -> bool:
 
 
 def _agent_vcr(source: Source) -> Iterator[Item]:
+    """Each answer comes with the notifications before it. Its direction is not that of the request."""
     document = source.document
     assert document is not None
     clock = Clock(document.get("metadata", "recorded_at"))
     yield Begin(
         clock.started_at, command(document.get("metadata", "server_command"), document.get("metadata", "server_args"))
     )
-    yield Lost(RESERIALISED)
-    for name, sender in (("initialize_request", "client"), ("initialize_response", "server")):
-        if document.get("session", name) is not None:
-            yield document.said(0, sender, "session", name)  # type: ignore[arg-type]
-    said: list[Said] = []
-    for row in rows(Row(document.verbatim("session").decode(), document.get("session")), "interactions"):
+    yield from (Lost(RESERIALISED), Lost(_ASKED))
+    session = document.inner("session")
+    said = [*_said(session, "initialize_request", 0, "client"), *_said(session, "initialize_response", 0, "server")]
+    for row in rows(session, "interactions"):
         at, took = clock.at(row.get("timestamp")), milliseconds(row.get("latency_ms"))
-        asks: Side = _SENDERS.get(str(row.get("direction")), "client")
-        answers: Side = "server" if asks == "client" else "client"
-        said.append(row.said(at, asks, "request"))
-        said += (Said(at, "server", one.verbatim()) for one in rows(row, "notifications"))
-        if row.get("response") is not None:
-            said.append(row.said(at + took, answers, "response"))
+        said += _said(row, "request", max(at - took, 0), "client")
+        said += (Said(at, "server", _message(one)) for one in rows(row, "notifications"))
+        said += _said(row, "response", at, "server")
     yield from in_order(said)
+
+
+def _said(row: Row, name: str, at: int, sender: Side) -> Iterator[Said]:
+    if isinstance(row.get(name), dict):
+        yield Said(at, sender, _message(row.inner(name)))
 
 
 READERS = (

@@ -11,9 +11,7 @@ from typing import Any
 
 from . import http
 from .http import Request
-from .stream import CUT_OFF, Begin, Clock, Item, Lost, Reader, Source, WrongError, milliseconds, moment
-
-_EVENTS = "times of events invented"
+from .stream import Begin, Clock, Item, Reader, Source, WrongError, milliseconds, moment
 
 
 def _fits(source: Source) -> bool:
@@ -40,10 +38,7 @@ def _session(entries: list[dict[str, Any]]) -> Iterator[Item]:
     clock = Clock(min((str(entry.get("startedDateTime")) for entry in entries), key=lambda text: moment(text) or 0))
     requests = sorted((one for entry in entries if (one := _request(entry, clock))), key=lambda one: one.at)
     yield Begin(clock.started_at, {"url": next(one.url for one in requests if one.verb == "POST")})
-    if any(one.streams for one in requests):
-        yield Lost(_EVENTS)
-    if any(one.answer is None and (one.streams or one.status == 200) for one in requests):
-        yield Lost(f"{CUT_OFF}: the body of a response is not in the archive")
+    yield from http.losses(requests)
     yield from http.items(requests)
 
 

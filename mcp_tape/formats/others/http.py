@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -9,13 +10,17 @@ from urllib.parse import urlsplit
 from ...wire import frames, protocol
 from ...wire.channels import http_channel
 from ...wire.framing import Events, encode, is_event_stream
-from .stream import Happened, Said
+from .stream import CUT_OFF, Happened, Lost, Said
 
+_Posted = dict[tuple[str, "str | None", str], int]
 _DECODED = ("content-encoding", "content-length")  # of bodies that the file has as plain text
 
 
 class Request(NamedTuple):
-    """A request and its response. `at`: when it began; `waited` and `took`: until the response began and ended."""
+    """A request and its response. `at`: when it began; `waited`: until the response began.
+
+    `took`: from there until it ended; 0 if that is not known.
+    """
 
     verb: str
     url: str
@@ -50,38 +55,90 @@ def kept(headers: Iterable[tuple[Any, Any]]) -> dict[str, str]:
     return {name: value for name, value in named if protocol.kept_header(name) and name not in _DECODED}
 
 
+def losses(requests: list[Request]) -> Iterator[Lost]:
+    """What a file does not have of them."""
+    if any(one.streams for one in requests):
+        yield Lost("times of events invented")
+    if any(one.answer is None and (one.streams or one.status == 200) for one in requests):
+        yield Lost(f"{CUT_OFF}: the body of a response is not in the file")
+
+
 def items(requests: list[Request]) -> list[Said | Happened]:
     """All that requests and responses say, by time."""
-    asked = {rpc_id: request.at + 1 for request in requests for rpc_id in _asked(request)}
+    posted = _posted(requests)
     found: list[Said | Happened] = []
     for number, request in enumerate(requests, 1):
-        found += _items(http_channel(request.verb, number), request, asked)
+        found += _items(http_channel(request.verb, number), request, posted)
     return sorted(found, key=lambda item: item.at)
 
 
-def _items(channel: str, request: Request, asked: Mapping[str, int]) -> Iterator[Said | Happened]:
-    at = request.at
+def _posted(requests: list[Request]) -> _Posted:
+    """When a client asked, answered and named a token for progress: no event comes before what it belongs to."""
+    found: dict[tuple[str, str | None, str], int] = {}
+    for request in requests:
+        for message in frames.parse(request.body.encode("utf-8", "replace"))[1] if request.verb == "POST" else ():
+            for kind, name in ((message.kind, message.rpc_id), ("token", frames.token_asked(message))):
+                if name is not None:
+                    found.setdefault((kind, _session(request), name), request.at)
+    return found
+
+
+def _items(channel: str, request: Request, posted: _Posted) -> Iterator[Said | Happened]:
     facts = {"event": "request", "verb": request.verb, "path": _parts(request.url)[1], "headers": dict(request.headers)}
-    yield Happened(at, "client", channel, facts)
+    yield Happened(request.at, "client", channel, facts)
     if request.verb == "POST":
-        yield Said(at, "client", request.body.encode("utf-8", "replace"), channel)
-        yield Said(at, "client", b"", channel)
-    at += request.waited
-    yield Happened(
-        at, "server", channel, {"event": "response", "status": request.status, "headers": dict(request.answered)}
-    )
-    body, end = (request.answer or "").encode("utf-8", "replace"), at + request.took
+        yield Said(request.at, "client", request.body.encode("utf-8", "replace"), channel)
+        yield Said(request.at, "client", b"", channel)
+    body, began = (request.answer or "").encode("utf-8", "replace"), request.at + request.waited
     pieces = list(_events(body)) if request.streams else [body] if body else []
-    for number, piece in enumerate(pieces, 1):
-        if request.verb == "GET":  # as early as it can be: answers behind what they answer
-            at = max([at, *(asked[rpc_id] for rpc_id in _answered(piece) if rpc_id in asked)])
-            yield Said(at, "server", piece, channel)
-        else:
-            yield Said(at + request.took * number // len(pieces), "server", piece, channel)
+    times = _times(pieces, request, posted)
+    answered = {"event": "response", "status": request.status, "headers": dict(request.answered)}
+    yield Happened(min([began, *times]), "server", channel, answered)
+    for at, piece in zip(times, pieces, strict=True):
+        yield Said(at, "server", piece, channel)
+    end = max([began + request.took, *times])
     if request.answer is None and request.streams:
-        yield Happened(max(at, end), "server", channel, {"event": "open"})
+        yield Happened(end, "server", channel, {"event": "open"})
     else:
-        yield Said(max(at, end), "server", b"", channel)
+        yield Said(end, "server", b"", channel)
+
+
+def _times(pieces: list[bytes], request: Request, posted: _Posted) -> list[int]:
+    """Times of events: spread over the time that a response took, or where that says nothing as early as can be.
+
+    Whatever a file says, no question comes behind the client's answer to it.
+    """
+    began, told = request.at + request.waited, [_told(piece, request, posted) for piece in pieces]
+    if request.verb != "GET" and request.took:
+        times = [began + request.took * number // len(pieces) for number in range(1, len(pieces) + 1)]
+    else:
+        times = []
+        for number, piece in enumerate(pieces):  # what comes behind a question has most likely waited for its answer
+            began = max(began, _since(piece, request, posted), told[number - 1] + 1 if number else 0)
+            times.append(began)
+    latest = sys.maxsize
+    for number in reversed(range(len(pieces))):
+        latest = min(latest, told[number] - 1) if told[number] else latest
+        times[number] = min(times[number], latest)
+    return times
+
+
+def _told(piece: bytes, request: Request, posted: _Posted) -> int:
+    """When the client answered what the server asks in an event; 0 if it asks nothing."""
+    asked = [one.rpc_id or "" for one in _said(piece) if one.kind == "request"] if request.streams else []
+    found = (posted.get(("response", _session(request), name), 0) for name in asked)
+    return max((at for at in found if at > request.at), default=0)
+
+
+def _since(piece: bytes, request: Request, posted: _Posted) -> int:
+    """When an event may come first: behind what it answers or belongs to, and a question right before its answer."""
+    earliest, session = 0, _session(request)
+    for message in _said(piece) if request.streams else ():
+        if message.kind == "response":
+            earliest = max(earliest, posted.get(("request", session, message.rpc_id or ""), 0) + 1)
+        elif token := frames.progressed(message):
+            earliest = max(earliest, posted.get(("token", session, token), 0) + 1)
+    return max(earliest, _told(piece, request, posted) - 1 if request.verb == "GET" else 0)
 
 
 def _events(body: bytes) -> Iterator[bytes]:
@@ -90,17 +147,14 @@ def _events(body: bytes) -> Iterator[bytes]:
         yield event.head + event.eol if event.text is None else encode(event.head, event.text, event.eol or b"\n")
 
 
-def _asked(request: Request) -> Iterator[str]:
-    for message in frames.parse(request.body.encode("utf-8", "replace"))[1]:
-        if message.kind == "request" and message.rpc_id:
-            yield message.rpc_id
-
-
-def _answered(piece: bytes) -> Iterator[str]:
+def _said(piece: bytes) -> Iterator[frames.Message]:
     for event in Events().feed(piece):
-        for message in frames.parse(event.text or b"")[1]:
-            if message.kind == "response" and message.rpc_id:
-                yield message.rpc_id
+        yield from frames.parse(event.text or b"")[1]
+
+
+def _session(request: Request) -> str | None:
+    """Whose it is, if it says so."""
+    return request.headers.get(protocol.SESSION_HEADER) or request.answered.get(protocol.SESSION_HEADER)
 
 
 def _parts(url: str) -> tuple[str, str]:

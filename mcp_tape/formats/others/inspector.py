@@ -36,14 +36,14 @@ def _messages(source: Source) -> Iterator[Item]:
     yield Begin(clock.started_at)
     yield Lost(RESERIALISED)
     entries = [_Entry(row, _sender(row), clock.at(row.get("timestamp"))) for row in rows]
-    said: list[tuple[float, Said]] = []
+    said: list[tuple[float, int, int, Said]] = []  # places, times, and the later question first
     for number, entry in enumerate(entries):
-        said.append((number, entry.row.said(entry.at, entry.sender, "message")))
+        said.append((number, 0, 0, entry.row.said(entry.at, entry.sender, "message")))
         if isinstance(entry.row.get("response"), dict):
             at = entry.at + milliseconds(entry.row.get("duration"))
             other: Side = "server" if entry.sender == "client" else "client"
-            said.append((_place(entries, number, at), entry.row.said(at, other, "response")))
-    yield from (one for _, one in sorted(said, key=lambda pair: pair[0]))
+            said.append((_place(entries, number, at), at, -number, entry.row.said(at, other, "response")))
+    yield from (one for *_, one in sorted(said, key=lambda placed: placed[:3]))
 
 
 class _Entry(NamedTuple):
@@ -76,18 +76,20 @@ def _network(source: Source) -> Iterator[Item]:
     if not requests:
         raise WrongError(f"{source.path} is an export of the Inspector, but holds no message of MCP")
     yield Begin(clock.started_at, {"url": requests[0].url})
-    yield Lost("times of events invented")
+    if any(one.answer and not one.streams for one in requests):
+        yield Lost("JSON bodies re-serialised")
+    yield from http.losses(requests)
     yield from http.items(requests)
 
 
 def _request(row: Row, clock: Clock) -> Request:
     verb, url, body, answer = (row.get(name) for name in ("method", "url", "requestBody", "responseBody"))
-    status, took = row.get("responseStatus"), milliseconds(row.get("duration"))
+    status, waited = row.get("responseStatus"), milliseconds(row.get("duration"))  # of a stream: until it began
     return Request(
         verb if verb in ("POST", "GET", "DELETE") else "", url if isinstance(url, str) else "",
         _headers(row.get("requestHeaders")), body if isinstance(body, str) else "",
         status if type(status) is int else 0, _headers(row.get("responseHeaders")),
-        answer if isinstance(answer, str) else None, clock.at(row.get("timestamp")), 0, took,
+        answer if isinstance(answer, str) else None, clock.at(row.get("timestamp")), waited, 0,
     )  # fmt: skip
 
 

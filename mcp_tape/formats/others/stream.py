@@ -90,6 +90,11 @@ class Row:
         span = jsontext.find(self.text, path)
         return on_one_line(self.text[slice(*span)]) if span else b""
 
+    def inner(self, *path: str | int) -> Row:
+        """The object at a path, as far as there is one."""
+        value = self.get(*path)
+        return Row(self.verbatim(*path).decode(), value) if isinstance(value, dict) else Row("{}", {})
+
     def said(self, at: float, sender: Side, *path: str) -> Said:
         """What one side sent: JSON, or a string in which it is kept as it was."""
         value = self.get(*path)

@@ -103,6 +103,45 @@ def test_http_with_sse_is_found_and_answers_come_behind_their_requests(tmp_path:
     ]  # fmt: skip
 
 
+ASKS = b'{"jsonrpc":"2.0","id":"q","method":"roots/list"}'
+TOLD = b'{"jsonrpc":"2.0","id":"q","result":{"roots":[]}}'
+
+
+@pytest.mark.parametrize("receive", [0, 10])
+def test_a_question_comes_before_its_answer_whatever_the_times_say(receive: int, tmp_path: Path) -> None:
+    """The time that a stream took is not known, or is wrong."""
+    hello, answer = result(0, protocolVersion="2025-11-25"), result(1, content=[])
+    asking = entry("POST", 2, call(1), (event(ASKS) + event(answer)).decode(), headers=STREAM, asks=OURS)
+    asking["timings"]["receive"] = receive
+    _, frames = read(
+        archive(
+            tmp_path / "asks.har",
+            entry("POST", 1, INITIALIZE, event(hello).decode(), headers=STREAM),
+            asking,
+            entry("POST", 2.01, TOLD, "", asks=OURS, status=202),
+        )
+    )
+    assert said(frames)[2:] == [("client", call(1)), ("server", ASKS), ("client", TOLD), ("server", answer)]
+
+
+def test_a_stream_that_stays_open_asks_when_it_is_answered(tmp_path: Path) -> None:
+    old, url = {"Content-Type": "text/event-stream"}, "http://127.0.0.1:3001/message?sessionId=7"
+    progress = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1}}'
+    asking = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","_meta":{"progressToken":"t"}}}'
+    stream = event(b"/message?sessionId=7", b"event: endpoint\n") + event(progress) + event(ASKS) + event(result(1))
+    _, frames = read(
+        archive(
+            tmp_path / "old.har",
+            entry("GET", 1, None, stream.decode(), url="http://127.0.0.1:3001/sse", headers=old),
+            entry("POST", 2, asking, "Accepted", url=url, status=202),
+            entry("POST", 3, TOLD, "Accepted", url=url, status=202),
+        )
+    )
+    assert said(frames) == [
+        ("client", asking), ("server", progress), ("server", ASKS), ("client", TOLD), ("server", result(1)),
+    ]  # fmt: skip
+
+
 def test_a_body_that_is_not_in_the_archive_is_a_loss(tmp_path: Path) -> None:
     hello = event(result(0, protocolVersion="2025-11-25")).decode()
     session, frames = read(
@@ -112,7 +151,7 @@ def test_a_body_that_is_not_in_the_archive_is_a_loss(tmp_path: Path) -> None:
             entry("POST", 2, call(1), None, headers=STREAM, asks=OURS),
         )
     )
-    assert "cut off: the body of a response is not in the archive" in (session.incomplete or "")
+    assert "cut off: the body of a response is not in the file" in (session.incomplete or "")
     assert said(frames)[-1] == ("client", call(1))
 
 

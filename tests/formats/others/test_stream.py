@@ -93,43 +93,21 @@ def test_white_space_goes_and_numbers_stay() -> None:
     assert on_one_line('{\n "a b" : [ 1e2,\t-0.0 ], "c": " \\" d" }') == b'{"a b":[1e2,-0.0],"c":" \\" d"}'
 
 
-ASKED = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1}}}
-ANSWERED = {"jsonrpc": "2.0", "id": 1, "result": {"content": []}}
-HELLO = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"clientInfo": {"name": "c"}}}
-WELCOME = {"jsonrpc": "2.0", "id": 0, "result": {"protocolVersion": "2025-11-25", "serverInfo": {"name": "s"}}}
-NOTE = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}
+def test_messages_of_the_inspector_may_come_newest_first(tmp_path: Path) -> None:
+    rows = json.loads((RECORDINGS / "inspector" / "odd.json").read_text("utf-8"))
+    (tmp_path / "newest.json").write_text(json.dumps(rows[::-1]))
+    ((_, counts),) = sessions(tmp_path / "newest.json")
+    assert counts == sessions(RECORDINGS / "inspector" / "odd.json")[0][1]
 
 
-def exchanges(path: Path) -> list[tuple[str, object]]:
-    with Cassette(path) as cassette:
-        return [(one.method, one.result) for one in cassette.exchanges(1)]
-
-
-def test_a_recording_of_agent_vcr_is_read(tmp_path: Path) -> None:
-    """Written by hand, after its models."""
-    about = {"sequence": 0, "timestamp": "2026-11-18T07:00:01Z", "direction": "client_to_server", "latency_ms": 5.0}
-    session = {"initialize_request": HELLO, "initialize_response": WELCOME, "capabilities": {}}
-    session |= {"interactions": [about | {"request": ASKED, "response": ANSWERED, "notifications": [NOTE]}]}
-    meta = {"version": "1.0.0", "recorded_at": "2026-11-18T07:00:00Z", "server_command": "calc", "server_args": ["-v"]}
-    (tmp_path / "a.vcr").write_text(json.dumps({"format_version": "1.0.0", "metadata": meta, "session": session}))
-    ((found, counts),) = sessions(tmp_path / "a.vcr")
-    assert (found.recorder, found.target, counts["frames"]) == ("agent-vcr", '{"command":["calc","-v"]}', 5)
-    assert exchanges(tmp_path / "a.vcr") == [("initialize", WELCOME["result"]), ("tools/call", ANSWERED["result"])]
-
-
-def test_the_network_log_of_the_inspector_is_read(tmp_path: Path) -> None:
-    """Written by hand, after its types."""
-    headers = {"content-type": "text/event-stream", "mcp-session-id": "s-1"}
-    rows = [
-        {
-            "method": "POST", "url": "http://127.0.0.1:3001/mcp", "requestHeaders": {"mcp-session-id": "s-1"},
-            "requestBody": json.dumps(asked), "responseStatus": 200, "responseHeaders": headers, "duration": 12,
-            "responseBody": f"event: message\ndata: {json.dumps(answer)}\n\n", "category": "transport",
-            "timestamp": f"2026-11-18T07:00:0{number}Z",
-        }
-        for number, (asked, answer) in enumerate(((HELLO, WELCOME), (ASKED, ANSWERED)))
-    ]  # fmt: skip
-    (tmp_path / "network.json").write_text(json.dumps(rows))
-    ((found, _),) = sessions(tmp_path / "network.json")
-    assert (found.transport, found.recorder) == ("http", "the Inspector's network log")
-    assert exchanges(tmp_path / "network.json")[1] == ("tools/call", ANSWERED["result"])
+def test_an_answer_that_a_question_waits_for_comes_behind_it(tmp_path: Path) -> None:
+    """Both are behind all entries, and the one that was asked last was answered first."""
+    call, ask = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}, {"jsonrpc": "2.0", "id": 1, "method": "roots/list"}
+    about = {"timestamp": "2026-11-18T07:00:00.000Z", "direction": "request"}
+    entries = [
+        about | {"origin": "client", "message": call, "response": {"id": 1, "result": {}}, "duration": 50},
+        about | {"origin": "server", "message": ask, "response": {"id": 1, "result": {}}, "duration": 50},
+    ]
+    (tmp_path / "nested.json").write_text(json.dumps(entries))
+    with Cassette(tmp_path / "nested.json") as cassette:
+        assert [frame.sender for frame in cassette.frames(1)] == ["client", "server", "client", "server"]
