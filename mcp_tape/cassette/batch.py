@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import chain, groupby, islice, repeat
+from itertools import islice
 
 from ..wire import match
 from ..wire.channels import STDIO
@@ -45,15 +45,51 @@ _MESSAGES = {
     10: """INSERT INTO derived (id, part, method, rpc_id, name, status, answers, exchange, cue, key)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
 }
-_AT_ONCE = 32  # rows by one statement, a power of two: one by one takes twice as long
+_AT_ONCE = 64  # rows by one statement, a power of two: one by one takes twice as long
+_MOST_HELD = 1_000  # rows that are made while they are inserted
+
+
+class Rows:
+    """Rows to be inserted in this order: value by value, as statements take them, in runs of rows of one length."""
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self.runs: list[tuple[int, list[Any]]] = []  # the length of its rows, and their values
+        self._count = 0
+        for row in rows:
+            self.add(row)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Row]:
+        for length, values in self.runs:
+            yield from zip(*[iter(values)] * length, strict=True)
+
+    def add(self, row: Row) -> None:
+        self._run(len(row), 1).extend(row)
+
+    def add_columns(self, *columns: Sequence[Any]) -> None:
+        """Add rows that are given column by column."""
+        length, count = len(columns), len(columns[0])
+        values = self._run(length, count)
+        first = len(values)
+        values += [None] * (length * count)
+        for place, column in enumerate(columns, first):
+            values[place::length] = column
+
+    def _run(self, length: int, count: int) -> list[Any]:
+        """The values to which so many rows are to be added."""
+        self._count += count
+        if not self.runs or self.runs[-1][0] != length:
+            self.runs.append((length, []))
+        return self.runs[-1][1]
 
 
 class Batch:
     """Frames to be stored and the messages in them, as rows, each with the session that it belongs to."""
 
     def __init__(self, entered: Iterable[Entered] = ()) -> None:
-        self.frames: list[Row] = []
-        self.messages: list[Row] = []
+        self.frames, self.messages = Rows(), Rows()
         self.first: dict[int, int] = {}  # by session, the number of its first frame
         self.again: list[tuple[int, int]] = []  # session and number of requests that were made again: see `forget`
         self.loses_keys = False  # of messages that are derived later
@@ -62,8 +98,9 @@ class Batch:
             self.add(*each)
 
     def add(self, session: int, frame: Frame, entries: list[Entry]) -> None:
-        self.frames.append(frame_row(session, frame))
-        self.messages += message_rows(session, frame, entries)
+        self.frames.add(frame_row(session, frame))
+        for row in message_rows(session, frame, entries):
+            self.messages.add(row)
         self.first.setdefault(session, frame.seq)
         self.again += [(session, seq) for seq in to_be_retried(entries)]
         self.loses_keys = self.loses_keys or (frame.redactions > 0 and _loses_key(frame, entries))
@@ -74,21 +111,21 @@ class Batch:
         seqs, at, sender, texts, columns = lines
         first = session << schema.BITS
         numbers = range(first + seqs.start, first + seqs.stop)
-        self.frames += zip(numbers, repeat(at), repeat(sender), texts)
-        self.messages += zip(numbers, *columns, strict=True)
+        self.frames.add_columns(numbers, [at] * len(texts), [sender] * len(texts), texts)
+        self.messages.add_columns(numbers, *columns)
         self.first.setdefault(session, seqs.start)
         self.size += sum(map(len, texts))
 
-    def messages_from(self, pending: dict[int, int]) -> list[Row]:
+    def messages_from(self, pending: dict[int, int]) -> Rows:
         """Rows of the messages that are not there yet: by session, the id from which on they are to be."""
         if all(schema.row_id(session, seq) >= pending[session] for session, seq in self.first.items()):
             return self.messages
-        return [row for row in self.messages if row[0] >= pending[row[0] >> schema.BITS]]
+        return Rows(row for row in self.messages if row[0] >= pending[row[0] >> schema.BITS])
 
     def without(self, session: int) -> Batch:
         rest = Batch()
-        rest.frames = [row for row in self.frames if row[0] >> schema.BITS != session]
-        rest.messages = [row for row in self.messages if row[0] >> schema.BITS != session]
+        rest.frames = Rows(row for row in self.frames if row[0] >> schema.BITS != session)
+        rest.messages = Rows(row for row in self.messages if row[0] >> schema.BITS != session)
         rest.first = {other: seq for other, seq in self.first.items() if other != session}
         rest.again = [(other, seq) for other, seq in self.again if other != session]
         rest.loses_keys = self.loses_keys
@@ -105,14 +142,22 @@ def insert_messages(db: sqlite3.Connection, rows: Iterable[Row]) -> None:
 
 def _insert_rows(db: sqlite3.Connection, statements: dict[int, str], rows: Iterable[Row]) -> None:
     """Insert rows in their order, each by the statement for its length, several of a length at once."""
-    for length, run in groupby(rows, len):
-        step = _AT_ONCE
-        while block := list(islice(run, _AT_ONCE)):
-            while block:
-                while step > len(block):
-                    step //= 2
-                db.execute(_for_many(statements[length], step), list(chain.from_iterable(block[:step])))
-                del block[:step]
+    for length, values in _runs(rows):
+        at, many = 0, _AT_ONCE
+        while left := (len(values) - at) // length:
+            while many > left:
+                many //= 2
+            db.execute(_for_many(statements[length], many), values[at : at + many * length])
+            at += many * length
+
+
+def _runs(rows: Iterable[Row]) -> Iterator[tuple[int, list[Any]]]:
+    if isinstance(rows, Rows):
+        yield from rows.runs
+        return
+    given = iter(rows)
+    while held := Rows(islice(given, _MOST_HELD)):
+        yield from held.runs
 
 
 @cache

@@ -17,7 +17,7 @@ from ..wire import jsontext, match
 from ..wire.frames import LEFT_OUT, Frame
 from ..wire.ledger import Ledger
 from . import file, schema
-from .batch import Batch, Entered, Row, insert_frames, insert_messages, message_rows, to_be_retried
+from .batch import Batch, Entered, Row, Rows, insert_frames, insert_messages, message_rows, to_be_retried
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Writer:
             for session, found in facts.items():
                 update_session(db, session, found)
         self._owed = [*left, batch] if later else left
-        batch.frames = []
+        batch.frames = Rows()
 
     def catch_up(self) -> None:
         """Store some of the messages that are `owed`."""

@@ -71,7 +71,7 @@ def recorded(pieces: list[tuple[Side, list[tuple[bytes, int]]]], short_way: bool
         tape.feed(side, "stdio", b"".join([line % number + b"\n" for line, number in lines]), at)
     counts = tape.frames, tape.ledger.exchanges, tape.ledger.still_open, tape.ledger.facts
     assert short_way or not ways
-    return batch.frames, batch.messages, batch.first, batch.size, counts
+    return list(batch.frames), list(batch.messages), batch.first, batch.size, counts
 
 
 @example(
