@@ -48,7 +48,7 @@ def hide(path: str, redactor: Redactor, progress: Progress = lambda done: None) 
         hidden = _tally(found, done)
         _rebuild(db, odd)
         hidden = hidden._replace(recorded=bool(still_open(db)))
-        if not hidden.kinds:
+        if not (hidden.kinds or hidden.frames or found):  # a function may hide without a placeholder
             raise NoChange
     return hidden
 

@@ -61,8 +61,8 @@ def facts(done: Hidden, dry: bool) -> dict[str, object]:
 
 def summary(path: str, done: Hidden, dry: bool) -> str:
     values = done.kinds.total()
-    if not values:
+    if not values and not done.frames:
         return f"nothing to hide in {path}"
-    return (
-        f"{count(values, 'value')} {'would be hidden' if dry else 'hidden'} in {path}, in {count(done.frames, 'frame')}"
-    )
+    what = count(values, "value") if values else "text without placeholders"  # by a function
+    verb = "would be hidden" if dry else "hidden"
+    return f"{what} {verb} in {path}, in {count(done.frames, 'frame')}"
