@@ -34,14 +34,14 @@ def _events(cassette: Cassette, session: Session, kept: Filter) -> Iterator[dict
     title = " ".join(filter(None, (session.server_name, session.server_version))) or "server"
     yield _named("process_name", session.id, 0, f"session {session.id}: {title}")
     for side, thread in _THREADS.items():
-        yield _named("thread_name", session.id, thread, f"asked by the {side}")
+        yield _named("thread_name", session.id, thread, f"sent by the {side}")
     for call in calls(cassette, session.id, kept):
         exchange, thread = call.exchange, _THREADS.get(call.exchange.sender, 0)
         name = " ".join(filter(None, (exchange.method, exchange.name)))
         slice_ = {
             "cat": exchange.method,
             "name": name,
-            "id": f"{session.id}.{exchange.seq}",
+            "id2": {"local": f"{session.id}.{exchange.seq}"},  # of this process, not of all
             "pid": session.id,
             "tid": thread,
         }
