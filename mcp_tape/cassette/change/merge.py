@@ -11,6 +11,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
+from datetime import datetime, timezone
 from itertools import groupby
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from ...errors import CassetteError, TapeError
 from .. import file as database
 from .. import journals, replace, schema
 from ..reader import Cassette, Session
+from ..text import opening
 from ..text.names import is_text
 from ..writer import Writer
 from . import connect
@@ -102,11 +104,20 @@ def _make(output: str, tapes: Sequence[Cassette], instead_of: str | None) -> lis
     found = [one for one in every if one.file or instead_of is None or one.session.label != instead_of]
     origins = _origins(found)
     taken = [entry for entry in found if origins[entry.place] == entry.place]
-    taken.sort(key=lambda entry: (entry.session.started_at, entry.place))
+    taken.sort(key=lambda entry: (_moment(entry.session.started_at), entry.place))
     Writer(output).close()
     with connect.private(output) as db:
         _fill(db, taken, origins)
     return taken
+
+
+def _moment(text: str) -> tuple[float, str]:
+    """Where a time comes among others, whatever its zone; what is no time comes first."""
+    try:
+        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp(), ""
+    except (ValueError, OverflowError):
+        return 0.0, text
 
 
 def _check_place(paths: Sequence[str], output: str, overwrite: bool) -> None:
@@ -115,13 +126,16 @@ def _check_place(paths: Sequence[str], output: str, overwrite: bool) -> None:
         raise MergeError(f"{output} is one of the cassettes to merge; write to a new file, with -o OTHER.db")
     if there is not None and not overwrite:
         raise MergeError(f"{output} is there already, and stays as it is; choose another name, or add --force")
-    if not is_text(output):
-        try:
+    version = None
+    try:
+        if is_text(output):
+            opening.expect_cassette(output)
+        else:
             version = schema.version_of(output)
-        except CassetteError:
-            raise MergeError(f"{output} is no cassette, and stays as it is; choose another name") from None
-        if version is not None:
-            schema.check_version(output, version)
+    except CassetteError:
+        raise MergeError(f"{output} is no cassette, and stays as it is; choose another name") from None
+    if version is not None:
+        schema.check_version(output, version)
     journals.check(output)
     database.tidy(output)
     if there is not None and os.path.getsize(output) and database.header_says_wal(output):

@@ -13,6 +13,7 @@ import pytest
 
 from mcp_tape.cassette.reader import Cassette
 from tests.support.decks import alter
+from tests.support.peers import RECORDINGS
 from tests.support.reading import GOLDEN, Frames, Recording, call, invoke, make, objects, said
 from tests.support.running import frames, run, sessions
 
@@ -281,10 +282,30 @@ def test_what_is_there_is_only_replaced_when_told_to(pair: tuple[Path, Path], tm
 
 def test_what_is_no_cassette_is_never_replaced(pair: tuple[Path, Path], tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("dear diary")
-    for out in (tmp_path / "notes.txt", tmp_path):
-        result = invoke("merge", *pair, "-o", out, "--force")
+    (tmp_path / "notes.jsonl").write_text("dear diary")
+    others = RECORDINGS / "mcp-rec" / "odd.jsonl"
+    shutil.copy(others, tmp_path / "others.jsonl")
+    for out in ("notes.txt", "notes.jsonl", "others.jsonl", "."):
+        result = invoke("merge", *pair, "-o", tmp_path / out, "--force")
         assert result.exit_code == 2 and "no cassette, and stays as it is" in result.stderr
-    assert (tmp_path / "notes.txt").read_text() == "dear diary"
+    assert (tmp_path / "notes.txt").read_text() == (tmp_path / "notes.jsonl").read_text() == "dear diary"
+    assert (tmp_path / "others.jsonl").read_bytes() == others.read_bytes()
+
+
+def test_a_text_is_replaced_when_told_to(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    assert invoke("merge", pair[0], "-o", tmp_path / "out.jsonl").exit_code == 0
+    assert invoke("merge", *pair, "-o", tmp_path / "out.jsonl", "--force").exit_code == 0
+    assert len(sessions(tmp_path / "out.jsonl")) == 4
+
+
+def test_times_of_other_zones_are_in_order(tmp_path: Path) -> None:
+    frame = {"sender": "client", "text": '{"jsonrpc":"2.0","id":1,"method":"ping"}'}
+    times = ["2026-11-18T07:00:00.000000Z", "2026-11-18T08:30:00+02:00", "yesterday", "2026-11-18T05:00:00"]
+    for number, time in enumerate(times):
+        lines = (json.dumps(row) + "\n" for row in ({"kind": "session", "started_at": time}, frame))
+        (tmp_path / f"{number}.jsonl").write_text("".join(lines))
+    told = merged(*(tmp_path / f"{number}.jsonl" for number in range(4)), "-o", tmp_path / "out.db")
+    assert [Path(row["file"]).stem for row in told] == ["2", "3", "1", "0"]
 
 
 @pytest.mark.parametrize(("version", "hint"), [(99, "newer mcp-tape (schema 99"), (0, "which no mcp-tape has made")])
