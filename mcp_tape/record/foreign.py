@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ..cassette.query.check import IMPORTED
 from ..errors import CassetteError
 from ..formats.others.stream import Begin, Happened, Lost, Reader, Said, Source
 from ..redaction.diagnostics import Rules, redactor
@@ -69,7 +70,7 @@ def readers() -> Iterator[Reader]:
 def _sessions(reader: Reader, source: Source) -> Iterator[_Part]:
     """The sessions of a file; what is lost before the first is lost of each."""
     hidden = redactor(Rules(environ=os.environ), most_seen=sys.maxsize)
-    of_all: list[str] = []
+    of_all: list[Lost] = []
     part: _Part | None = None
     for item in reader.read(source):
         if isinstance(item, Begin):
@@ -77,7 +78,7 @@ def _sessions(reader: Reader, source: Source) -> Iterator[_Part]:
                 yield part
             part = _Part(reader.name, item, hidden, of_all)
         elif isinstance(item, Lost):
-            (of_all if part is None else part.lost).append(item.what)
+            (of_all if part is None else part.lost).append(item)
         elif part is not None:
             part.items.append(item)
     if part is not None and part.items:
@@ -87,7 +88,7 @@ def _sessions(reader: Reader, source: Source) -> Iterator[_Part]:
 class _Part:
     """What follows one `Begin`: a session, or over HTTP as many as its clients had."""
 
-    def __init__(self, name: str, begin: Begin, hidden: Redactor, lost: list[str]) -> None:
+    def __init__(self, name: str, begin: Begin, hidden: Redactor, lost: list[Lost]) -> None:
         self.items: list[Said | Happened] = []
         self.lost = list(lost)
         self._name = name
@@ -97,8 +98,11 @@ class _Part:
 
     @property
     def why(self) -> str:
-        """Why it is not whole, in words."""
-        return f"imported from {self._name}: {', '.join(dict.fromkeys(self.lost))}" if self.lost else ""
+        """Why it is not whole, in words: what its format cannot hold, and then what it should have."""
+        lost = list(dict.fromkeys(self.lost))
+        missing = ", ".join(one.what for one in lost if not one.is_damage)
+        damage = [one.what for one in lost if one.is_damage]
+        return "; ".join([f"{IMPORTED}{self._name}" + (f": {missing}" if missing else ""), *damage]) if lost else ""
 
     def write(self, builder: Builder, defaults: Mapping[str, Any]) -> None:
         self._play()

@@ -21,6 +21,7 @@ from ..functions import BEFORE_NEXT
 from ..reader import OF_SESSION, Cassette, MessageRow, Session, columns
 from .rows import frame_count
 
+IMPORTED = "imported from "  # begins what a session of another tool never had
 _MOST = 20  # of one kind in one session: whoever has so many wants to know how many, not which
 
 Progress = Callable[[int], None]
@@ -33,13 +34,21 @@ _BELONGING = (
 
 
 class Finding(NamedTuple):
-    """Something that is not as it should be. `what`: file, schema, session, messages or secret."""
+    """Something that is not as it should be. `what`: file, schema, session, messages or secret.
+
+    An import is no finding, but is shown: nobody can have what the format of another tool does not hold.
+    """
 
     what: str
     message: str
     session: int | None = None
     seq: int | None = None
     path: str | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a fault of the cassette."""
+        return self.what != "import"
 
 
 def check(cassette: Cassette, redactor: Redactor, progress: Progress = lambda done: None) -> Iterator[Finding]:
@@ -111,8 +120,11 @@ def _objects(rows: Callable[[str], Any]) -> dict[tuple[str, str], Any]:
 
 
 def _session(session: Session) -> Iterator[Finding]:
-    if session.incomplete or session.ended_at is None:
-        why = session.incomplete or "never closed"
+    reasons = session.incomplete.split("; ") if session.incomplete else []
+    why = "; ".join(reason for reason in reasons if not reason.startswith(IMPORTED))
+    yield from (Finding("import", reason, session.id) for reason in reasons if reason.startswith(IMPORTED))
+    if why or session.ended_at is None:
+        why = why or "never closed"
         yield Finding("session", f"is {'open' if session.ended_at is None else 'incomplete'}: {why}", session.id)
 
 

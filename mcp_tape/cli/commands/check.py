@@ -99,6 +99,7 @@ def command(
     It looks for a damaged or truncated file, a schema with parts missing or added, sessions that are open or
     incomplete, messages that do not match their frames, and values that look like secrets, by the rules of
     recording and the values in this environment. Secrets are reported by their place, never by their value.
+    What the recording of another tool never had is shown, and is no finding.
 
     A contract says what a run must do: --expect, --forbid, --max, --max-duration, --max-definition-bytes. What
     breaks it is a finding. Filters are those of mcp-tape show; a bare word with a slash is a method.
@@ -161,8 +162,9 @@ def _check(path: str, task: Task, as_json: bool) -> int:
     with Cassette(path) as cassette, Progress(f"checking {path}", 2 * frames_of(cassette)) as progress:
         number = 0
         for fault in found(cassette, task.contract, here(task.rules), progress):
-            number += 1
-            has_found(1)
+            if fault.counts:
+                number += 1
+                has_found(1)
             progress.hide()
             _print(path, fault, as_json)
     return number
@@ -178,5 +180,5 @@ def _print(path: str, finding: Finding, as_json: bool) -> None:
         "" if finding.path is None else f" {finding.path}",
     ))  # fmt: skip
     message = finding.message.removeprefix(f"{path} ")
-    colour = "yellow" if finding.what == "audit" else "red"
+    colour = {"audit": "yellow", "import": None}.get(finding.what, "red")
     echo(writable(harmless(f"{path}:{place}: {message}" if place else f"{path}: {message}")), fg=colour)

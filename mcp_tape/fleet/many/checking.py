@@ -83,11 +83,12 @@ def checked(path: str, task: Task) -> Result:
 def _checked(path: str, task: Task) -> Result:
     with Cassette(path) as cassette:
         faults = list(found(cassette, task.contract, here(task.rules)))
-    counts = Counter(fault.what for fault in faults)
+    counts = Counter(fault.what for fault in faults if fault.counts)
     findings = tuple(
-        Finding(fault.what, fault.message, "error", fault.session, fault.seq, fault.path) for fault in faults
+        Finding(fault.what, fault.message, "error" if fault.counts else "info", fault.session, fault.seq, fault.path)
+        for fault in faults
     )
-    return Result("check", path, status_of(int(bool(faults))), {"findings": len(faults), **counts}, findings)
+    return Result("check", path, status_of(int(bool(counts))), {"findings": counts.total(), **counts}, findings)
 
 
 def found(

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from ...wire import frames, protocol
 from ...wire.channels import http_channel
 from ...wire.framing import Events, encode, is_event_stream
-from .stream import CUT_OFF, Happened, Lost, Said
+from .stream import Happened, Lost, Said, cut_off
 
 _Posted = dict[tuple[str, "str | None", str], int]
 _DECODED = ("content-encoding", "content-length")  # of bodies that the file has as plain text
@@ -59,8 +59,11 @@ def losses(requests: list[Request]) -> Iterator[Lost]:
     """What a file does not have of them."""
     if any(one.streams for one in requests):
         yield Lost("times of events invented")
-    if any(one.answer is None and (one.streams or one.status == 200) for one in requests):
-        yield Lost(f"{CUT_OFF}: the body of a response is not in the file")
+    without = {one.verb for one in requests if one.answer is None and (one.streams or one.status == 200)}
+    if "GET" in without:
+        yield Lost("streams that were open")
+    if "POST" in without:
+        yield cut_off("the body of a response is not in the file")
 
 
 def items(requests: list[Request]) -> list[Said | Happened]:

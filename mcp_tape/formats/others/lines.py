@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...wire import protocol
 from ...wire.frames import Side
-from .stream import CUT_OFF, RESERIALISED, Begin, Clock, Item, Lost, Reader, Source, command
+from .stream import RESERIALISED, Begin, Clock, Item, Lost, Reader, Source, command, cut_off
 
 _SENDERS: dict[str, Side] = {"client->server": "client", "server->client": "server", "in": "client", "out": "server"}
 
@@ -46,7 +46,7 @@ def _npm_tape(source: Source) -> Iterator[Item]:
     yield Begin(clock.started_at, command(source.first.get("command")), more)
     yield Lost(RESERIALISED)
     if end is None:
-        yield Lost(f"{CUT_OFF}: it has no end, or goes on in another part")
+        yield cut_off("it has no end, or goes on in another part")
     for row in source.rows():
         if isinstance(row, Lost):
             yield row

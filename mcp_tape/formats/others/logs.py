@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...wire import frames, protocol
 from ...wire.channels import STDERR
 from ...wire.frames import Side
-from .stream import CUT_OFF, Begin, Clock, Item, Lost, Reader, Said, Source, command
+from .stream import Begin, Clock, Item, Lost, Reader, Said, Source, command, cut_off
 
 # Newer versions put the server's name first, older ones the level.
 _DESKTOP = re.compile(
@@ -66,7 +66,7 @@ def _sessions(lines: list[_Line]) -> Iterator[Item]:
     clock: Clock | None = None
     for at, sender, text, name, is_stderr in lines:
         if _CUT.search(text):
-            yield Lost(CUT_OFF)
+            yield cut_off()
         said = text.encode("utf-8", "replace")
         messages = [] if is_stderr else frames.parse(said)[1]
         if clock is None or any(message.method == protocol.INITIALIZE for message in messages):

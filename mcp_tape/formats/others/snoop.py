@@ -7,7 +7,7 @@ from typing import Any
 
 from ...wire.channels import STDERR
 from ...wire.frames import Side
-from .stream import CUT_OFF, Begin, Clock, Item, Lost, Reader, Row, Said, Source, command, line
+from .stream import Begin, Clock, Item, Lost, Reader, Row, Said, Source, command, cut_off, line
 
 _SENDERS: dict[str, Side] = {"c2s": "client", "s2c": "server", "stderr": "server"}
 _DROPPED = "frames dropped: their numbers have gaps"
@@ -34,13 +34,13 @@ def _session(rows: list[Row]) -> Iterator[Item]:
     yield Lost("white space within messages")
     numbers = [number for row in rows if type(number := row.get("seq")) is int]
     if numbers and max(numbers) - min(numbers) + 1 > len(set(numbers)):
-        yield Lost(_DROPPED)
+        yield Lost(_DROPPED, is_damage=True)
     for row in rows:
         sender, text = _SENDERS.get(str(row.get("direction"))), row.get("text")
         if sender is None:
             continue
         if row.get("truncated"):
-            yield Lost(CUT_OFF)
+            yield cut_off()
         at, channel = clock.at(row.get("ts")), (STDERR,) if row.get("direction") == STDERR else ()
         if row.get("raw") is not None:
             yield row.said(at, sender, "raw")

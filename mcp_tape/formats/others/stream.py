@@ -22,7 +22,6 @@ from ...wire.frames import Side
 INVENTED = "times invented"
 RESERIALISED = "text re-serialised"
 NO_HANDSHAKE = "no handshake, one was invented"
-CUT_OFF = "cut off"
 _SPACE = re.compile(r'"(?:[^"\\]|\\.)*"|\s+')
 _LATEST = 1 << 52  # microseconds: times beyond are nonsense
 
@@ -54,7 +53,10 @@ class Happened(NamedTuple):
 
 
 class Lost(NamedTuple):
+    """What a format cannot hold, or if `is_damage` what this very file does not have."""
+
     what: str
+    is_damage: bool = False
 
 
 Item = Begin | Said | Happened | Lost
@@ -142,7 +144,11 @@ class Source:
     def rows(self) -> Iterator[Row | Lost]:
         """Its lines; where one is none, as the last one after a kill, that is a loss."""
         for line in self.lines:
-            yield Lost(CUT_OFF) if line is None else line
+            yield cut_off() if line is None else line
+
+
+def cut_off(why: str = "") -> Lost:
+    return Lost(f"cut off: {why}" if why else "cut off", True)
 
 
 def row(text: str) -> Row | None:

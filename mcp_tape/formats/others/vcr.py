@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import CassetteError
 from ...wire.frames import Side
-from .stream import CUT_OFF, RESERIALISED, Begin, Clock, Item, Lost, Reader, Source, WrongError, command, milliseconds
+from .stream import RESERIALISED, Begin, Clock, Item, Lost, Reader, Source, WrongError, command, cut_off, milliseconds
 from .stream import said_value as said
 
 _SENDERS: dict[str, Side] = {"c2s": "client", "s2c": "server"}
@@ -41,7 +41,7 @@ def _yaml(source: Source) -> Iterator[Item]:
     meta = document.get("meta")
     yield from _begin(meta if isinstance(meta, dict) else {})
     if not is_whole or meta is None:  # which is written last
-        yield Lost(CUT_OFF)
+        yield cut_off()
     for row in messages:
         sender = _SENDERS.get(str(row.get("dir"))) if isinstance(row, dict) else None
         if sender is not None:

@@ -37,6 +37,13 @@ def test_findings_are_those_of_check(secret: Path) -> None:
     assert result.counts == {"findings": 1, "secret": 1} and result.status == "failed" and result.code == 1
 
 
+def test_what_another_tool_never_recorded_is_told_and_passes() -> None:
+    recordings = Path(__file__).parents[2] / "formats/others/recordings/mcp-time-travel"
+    result = check_one(next(path for path in sorted(recordings.rglob("*")) if path.is_file()))
+    assert (result.status, result.counts) == ("passed", {"findings": 0})
+    assert {(finding.what, finding.level) for finding in result.findings} == {("import", "info")}
+
+
 def test_what_cannot_be_read_is_a_result(tmp_path: Path) -> None:
     for path in (damaged(tmp_path / "damaged.db"), tmp_path / "missing.db", tmp_path):
         result = check_one(path)

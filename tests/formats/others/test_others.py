@@ -28,7 +28,7 @@ CALLS = (
 )
 ASKED = "no requests of the server, and no notifications of the client"
 EVENTS = "times of events invented"
-BODIES = "cut off: the body of a response is not in the file"
+STREAMS = "streams that were open"
 LOG = "stderr and the end of the server"
 LOST = {
     "mcp-rec/everything.jsonl": f"mcp-rec: {TEXT}",
@@ -53,7 +53,7 @@ LOST = {
     "chromium/odd.har": f"HAR: {EVENTS}",
     "inspector/everything.json": f"the Inspector's messages: {TEXT}",
     "inspector/odd.json": f"the Inspector's messages: {TEXT}",
-    "inspector-network/everything.json": f"the Inspector's network log: {EVENTS}, {BODIES}",
+    "inspector-network/everything.json": f"the Inspector's network log: {EVENTS}, {STREAMS}",
     "inspector-network/odd.json": f"the Inspector's network log: JSON bodies re-serialised, {EVENTS}",
     "by-hand/mcpsnoop.jsonl": "mcpsnoop: white space within messages",
     "by-hand/npm-mcp-tape.jsonl": f"npm mcp-tape: {TEXT}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from mcp_tape.cassette.reader import Cassette, Session
 from mcp_tape.errors import CassetteError
 from mcp_tape.formats.others.stream import Clock, iso, moment, on_one_line
 from tests.support.peers import RECORDINGS
+from tests.support.reading import invoke, objects
 
 
 def sessions(path: Path) -> list[tuple[Session, dict[str, int]]]:
@@ -23,8 +25,27 @@ def test_what_was_cut_off_is_read_to_there(name: str, tmp_path: Path) -> None:
     whole = (RECORDINGS / name).read_bytes()
     (tmp_path / "cut").write_bytes(whole[: len(whole) * 2 // 3])
     ((session, counts),) = sessions(tmp_path / "cut")
-    assert (session.incomplete or "").endswith(", cut off")
+    assert (session.incomplete or "").endswith("; cut off")
     assert session.server_name == "odd" and 10 <= counts["frames"] < 26
+
+
+def test_what_a_format_never_has_is_shown_and_no_finding(tmp_path: Path) -> None:
+    shutil.copy(RECORDINGS / "mcp-rec" / "odd.jsonl", tmp_path / "old.jsonl")
+    assert invoke("load", tmp_path / "old.jsonl", "-o", tmp_path / "new.db").exit_code == 0
+    for name in ("old.jsonl", "new.db"):
+        result = invoke("check", tmp_path / name)
+        assert result.exit_code == 0 and "0 findings" in result.stderr
+        assert result.stdout.endswith(f"{name}: session 1: imported from mcp-rec: text re-serialised\n")
+    (found,) = objects("check", tmp_path / "new.db")
+    assert (found["what"], found["session"]) == ("import", 1)
+
+
+def test_what_a_file_should_have_is_a_finding(tmp_path: Path) -> None:
+    whole = (RECORDINGS / "mcp-rec" / "odd.jsonl").read_bytes()
+    (tmp_path / "cut.jsonl").write_bytes(whole[: len(whole) * 2 // 3])
+    result = invoke("check", tmp_path / "cut.jsonl")
+    assert result.exit_code == 1 and "1 finding" in result.stderr
+    assert "session 1: is incomplete: cut off\n" in result.stdout
 
 
 def test_runs_that_were_appended_are_sessions(tmp_path: Path) -> None:
