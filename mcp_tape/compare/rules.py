@@ -40,7 +40,8 @@ _SERVER = (
     Rule("extension-settings-changed", "warn", "wire", "The settings of a protocol extension differ."),
     Rule("server-name-changed", "warn", "call", "The server calls itself something else."),
     Rule("server-info-changed", "info", "model",
-         "The server says something else of itself: its title, its description, its website, its icons.", True),
+         "The server says something else of itself: its title, its description, its website, its icons; or no name or "
+         "version any more.", True),
     Rule("server-version-not-bumped", "info", "call", "There is a breaking change, and the same version number."),
     Rule("server-version-decreased", "info", "call", "There is a breaking change, and a lower version number."),
     Rule("server-major-not-bumped", "info", "call", "There is a breaking change, and the same major version."),

@@ -151,6 +151,12 @@ SERVER = [
         True,
     ),
     Case("server-info-changed", server(), server(serverInfo={"name": "o", "version": "1.1"}), False),
+    Case("server-info-changed", server(), server(serverInfo={"name": "s", "version": ""}), True),
+    Case("server-info-changed", server(), server(serverInfo={"name": "s"}), True),
+    Case("server-info-changed", server(serverInfo={"version": "1.0"}), server(), True),
+    Case(
+        "server-info-changed", server(serverInfo={"name": "s"}), server(serverInfo={"name": "s", "version": ""}), False
+    ),
     Case("instructions-changed", server(instructions="Be kind."), server(instructions="Be quick."), True),
     Case("instructions-changed", server(), server(instructions="Be kind."), True),
     Case("instructions-changed", server(instructions="Be kind."), server(), False),

@@ -29,10 +29,18 @@ def compare_server(old: Surface, new: Surface) -> Iterator[Difference]:
         yield from _instructions(old.instructions, new.instructions)
         for member in dict.fromkeys([*old.info, *new.info]):
             yield from differing("server-info-changed", dict(old.info), dict(new.info), member, ("serverInfo",))
+        yield from _unnamed(old, new)
     if old.name and new.name and old.name != new.name:
         yield Difference("server-name-changed", ("serverInfo", "name"), old.name, new.name)
     if new.unsteady and not old.unsteady:
         yield Difference("tool-list-nondeterministic", ("tools",))
+
+
+def _unnamed(old: Surface, new: Surface) -> Iterator[Difference]:
+    """A name or version that only one side gives. Where both do, other rules compare them."""
+    for member, before, after in (("name", old.name, new.name), ("version", old.version, new.version)):
+        if not (before and after):
+            yield from differing("server-info-changed", {member: before}, {member: after}, member, ("serverInfo",))
 
 
 def _never_worked(found: Difference, old: Surface) -> bool:

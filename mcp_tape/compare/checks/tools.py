@@ -101,7 +101,8 @@ def _arguments(schema: Any) -> Any:
 
 def _texts(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Difference]:
     yield from differing("tool-description-changed", old, new, "description")
-    yield from differing("tool-title-changed", _titled(old), _titled(new), "title")
+    own = old.get("title") or new.get("title")
+    yield from differing("tool-title-changed", _titled(old), _titled(new), "title", () if own else ("annotations",))
     yield from differing("tool-icons-changed", old, new, "icons")
     for name in dict.fromkeys([*old, *new]):
         if name not in _WITH_RULES:

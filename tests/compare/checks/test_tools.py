@@ -1,8 +1,10 @@
-"""What a library that writes all schemas changed in them: told once, of the server."""
+"""What a library that writes all schemas changed in them: told once, of the server. And where a title stands."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import pytest
 
 from mcp_tape.compare.changes import Change
 from tests.support.diffs import Talk, compared, tool, tools
@@ -56,3 +58,17 @@ def test_other_limits_are_those_of_their_tools() -> None:
     found = changes(three(**of(INTEGER)), three(**of({**INTEGER, "maximum": 10})))
     limits = [(one.level, one.subject.kind) for one in found if one.rule == "input-constraint-set"]
     assert limits == [("error", "tool")] * 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path"),
+    [
+        ({"annotations": {"title": "A"}}, {"annotations": {"title": "B"}}, "$.annotations.title"),
+        ({}, {"annotations": {"title": "B"}}, "$.annotations.title"),
+        ({"title": "A"}, {"title": "B"}, "$.title"),
+        ({"annotations": {"title": "A"}}, {"title": "B"}, "$.title"),
+    ],
+)
+def test_the_title_of_a_tool_is_where_it_is_written(old: dict[str, Any], new: dict[str, Any], path: str) -> None:
+    (found,) = changes(tools(tool(**old)), tools(tool(**new)))
+    assert (found.rule, found.path) == ("tool-title-changed", path)
