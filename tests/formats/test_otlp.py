@@ -20,7 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from mcp_tape.cassette.query.calls import exchanges
+from mcp_tape.cassette.query.exchanges import exchanges
 from mcp_tape.cassette.query.filters import EVERYTHING, parse
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import ServerError
