@@ -34,8 +34,13 @@ def documents(
     for session in sessions:
         spans = _spans(cassette, session, kept, content)
         while block := list(islice(spans, most)):
-            scope = {"scope": {"name": "mcp-tape", "version": __version__}, "spans": block}
-            yield {"resourceSpans": [{"resource": {"attributes": _of_session(session)}, "scopeSpans": [scope]}]}
+            yield document(session, block)
+
+
+def document(session: Session, spans: list[Json]) -> Json:
+    """Spans of a session, to be sent."""
+    scope = {"scope": {"name": "mcp-tape", "version": __version__}, "spans": spans}
+    return {"resourceSpans": [{"resource": {"attributes": _of_session(session)}, "scopeSpans": [scope]}]}
 
 
 def merged(found: Iterable[Json]) -> Json:
@@ -44,24 +49,29 @@ def merged(found: Iterable[Json]) -> Json:
 
 
 def _spans(cassette: Cassette, session: Session, kept: Filter, content: bool) -> Iterator[Json]:
-    zero, end = started(session), 0
-    common = _connection(session) | _ids(cassette, session)
+    end, common = 0, connection(session) | _id(cassette, session)
     if counts := cassette.counts_of(session.id, session.id).get(session.id):
         end = counts.microseconds or 0
     for call in calls(cassette, session.id, kept):
-        trace, number, parent = ids(session, call.exchange.seq, call.exchange.params)
         until = call.at + call.took if call.took is not None else max(end, call.at)
-        span = {
-            "traceId": trace, "spanId": number,
-            **({"parentSpanId": parent} if parent else {}),
-            "name": _name(call), "kind": _CLIENT,
-            "startTimeUnixNano": str((zero + call.at) * 1000), "endTimeUnixNano": str((zero + until) * 1000),
-            "attributes": _attributes(common | _of_call(call) | (_content(call) if content else {})),
-        }  # fmt: skip
-        if call.status not in ("ok", "input-required"):
-            message = protocol.member(call.exchange.error, "message")
-            span["status"] = {"code": _ERROR} | ({"message": message} if isinstance(message, str) and content else {})
-        yield span
+        yield span(session, call, common | (_content(call) if content else {}), until, content)
+
+
+def span(session: Session, call: Call, common: Json, until: int, content: bool = False) -> Json:
+    """The span of a call that ended `until` microseconds after its session began."""
+    zero = started(session)
+    trace, number, parent = ids(session, call.exchange.seq, call.exchange.params)
+    made = {
+        "traceId": trace, "spanId": number,
+        **({"parentSpanId": parent} if parent else {}),
+        "name": _name(call), "kind": _CLIENT,
+        "startTimeUnixNano": str((zero + call.at) * 1000), "endTimeUnixNano": str((zero + until) * 1000),
+        "attributes": _attributes(common | _of_call(call)),
+    }  # fmt: skip
+    if call.status not in ("ok", "input-required"):
+        message = protocol.member(call.exchange.error, "message")
+        made["status"] = {"code": _ERROR} | ({"message": message} if isinstance(message, str) and content else {})
+    return made
 
 
 def _name(call: Call) -> str:
@@ -92,7 +102,13 @@ def _of_session(session: Session) -> list[Json]:
     return _attributes(name)
 
 
-def _connection(session: Session) -> Json:
+def connection(session: Session) -> Json:
+    """What all spans of a session have in common."""
+    version: Json = {"mcp.protocol.version": session.protocol_version}
+    return _network(session) | version
+
+
+def _network(session: Session) -> Json:
     url = server_url(session)
     if session.transport == STDIO:
         return {"network.transport": "pipe"}
@@ -105,14 +121,13 @@ def _connection(session: Session) -> Json:
     return known | ({"server.address": parts.hostname, "server.port": port} if parts.hostname else {})
 
 
-def _ids(cassette: Cassette, session: Session) -> Json:
-    known: Json = {"mcp.protocol.version": session.protocol_version}
+def _id(cassette: Cassette, session: Session) -> Json:
     if session.transport != STDIO:
         for frame in cassette.frames(session.id):
             headers = frames.facts(frame.text).get("headers") if frame.kind == "control" else None
             if number := protocol.member(headers, protocol.SESSION_HEADER):
-                return known | {"mcp.session.id": number}
-    return known
+                return {"mcp.session.id": number}
+    return {}
 
 
 def _of_call(call: Call) -> Json:

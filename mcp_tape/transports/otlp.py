@@ -8,7 +8,7 @@ tries is an error that says how many spans came before it: nothing is dropped in
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +16,7 @@ from ..errors import ServerError, count
 from ..formats import protobuf
 from ..redaction.diagnostics import hidden
 
+Json = dict[str, Any]
 PATH = "/v1/traces"
 TRIES = 5
 _RETRIED = (429, 502, 503, 504)  # https://opentelemetry.io/docs/specs/otlp/#retryable-response-codes
@@ -28,23 +29,30 @@ def endpoint(url: str) -> str:
     return url if urlsplit(url).path.strip("/") else url.rstrip("/") + PATH
 
 
-def send(url: str, documents: Iterable[dict[str, Any]], wait: Callable[[float], None] = time.sleep) -> tuple[int, int]:
+def send(url: str, documents: Iterable[Json], wait: Callable[[float], object] = time.sleep) -> tuple[int, int]:
     """Send documents of spans; how many spans were sent, and how many of them refused. `wait`: between two tries."""
+    taken = refused = 0
+    try:
+        for spans, without in sent(url, documents, wait):
+            taken += spans
+            refused += without
+    except ServerError as error:
+        raise ServerError(f"{error}\n{count(taken, 'span')} had been sent before; the rest was not") from None
+    return taken, refused
+
+
+def sent(url: str, documents: Iterable[Json], wait: Callable[[float], object]) -> Iterator[tuple[int, int]]:
+    """Send documents of spans; yield the number of spans in each, and of those that were refused."""
     import httpx2
 
-    sent = refused = 0
     with httpx2.Client(timeout=_TIMEOUT, follow_redirects=False) as client:
         for document in documents:
-            try:
-                answer = _taken(client, endpoint(url), protobuf.encode(document), wait)
-            except ServerError as error:
-                raise ServerError(f"{error}\n{count(sent, 'span')} had been sent before; the rest was not") from None
-            sent += sum(len(scope["spans"]) for one in document["resourceSpans"] for scope in one["scopeSpans"])
-            refused += protobuf.rejected(answer)
-    return sent, refused
+            answer = _taken(client, endpoint(url), protobuf.encode(document), wait)
+            spans = sum(len(scope["spans"]) for one in document["resourceSpans"] for scope in one["scopeSpans"])
+            yield spans, protobuf.rejected(answer)
 
 
-def _taken(client: Any, url: str, body: bytes, wait: Callable[[float], None]) -> bytes:
+def _taken(client: Any, url: str, body: bytes, wait: Callable[[float], object]) -> bytes:
     """The response of a collector that took a document."""
     import httpx2
 

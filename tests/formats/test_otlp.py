@@ -5,20 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import socket
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from google.protobuf import json_format
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTracePartialSuccess,
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from mcp_tape.cassette.query.exchanges import exchanges
 from mcp_tape.cassette.query.filters import EVERYTHING, parse
@@ -26,6 +19,7 @@ from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import ServerError
 from mcp_tape.formats import otlp, protobuf
 from mcp_tape.transports.otlp import TRIES, endpoint, send
+from tests.support.collector import Collector, collecting
 from tests.support.provision import ROOT
 from tests.support.running import MCP_TAPE, record, run
 
@@ -121,50 +115,8 @@ def test_over_http_the_session_and_the_server_are_named() -> None:
 # Sent to a collector ----------------------------------------------------------------------------------------
 
 
-class Collector(HTTPServer):
-    """Takes spans as a collector does, after it has answered with some statuses."""
-
-    def __init__(self, statuses: list[int]) -> None:
-        super().__init__(("127.0.0.1", 0), Answering)
-        self.statuses, self.taken, self.paths = statuses, list[Any](), list[str]()
-        self.url = f"http://127.0.0.1:{self.server_port}"
-
-
-class Answering(BaseHTTPRequestHandler):
-    server: Collector
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        self.server.paths.append(self.path)
-        status = self.server.statuses.pop(0) if self.server.statuses else 200
-        if status == 200:
-            self.server.taken.append(ExportTraceServiceRequest.FromString(body))
-        partial = ExportTracePartialSuccess(rejected_spans=300, error_message="too old")
-        refused = ExportTraceServiceResponse(partial_success=partial).SerializeToString()
-        answer = refused if status == 200 else b"later"
-        self.send_response(status)
-        self.send_header("content-length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-@contextmanager
-def collecting(*statuses: int) -> Iterator[Collector]:
-    with Collector(list(statuses)) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 def test_spans_are_sent_where_collectors_listen() -> None:
-    with collecting() as collector:
+    with collecting(refused=300) as collector:
         done = run([*MCP_TAPE, "export", str(EVERYTHING_DB), "--format", "otlp", "--to", collector.url])
     assert done.returncode == 0 and f"sent to {collector.url}/v1/traces, 300 refused".encode() in done.stderr
     assert collector.paths == ["/v1/traces"]
