@@ -86,7 +86,8 @@ def record_url(
     from .transports.http.upstream import Upstream
 
     upstream = Upstream(web.url, web.headers, web.cacert)
-    proxy = Proxy(upstream, site.origin, recorder, warn)
+    sample = options.production and options.production.sample
+    proxy = Proxy(upstream, site.origin, recorder, warn, sample)
     site.serve(proxy, lambda origin: started(origin + upstream.path.decode()))
     recorder.control("server", "", event="stop")
     return proxy.code or accidents.code, recorder.close()

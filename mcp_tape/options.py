@@ -125,6 +125,19 @@ ROTATION = (
     Option("keep", "--keep", "With --rotate, keep so many cassettes and remove the oldest. With --for, the default is "
            "20.", "N", parse="values:parse_count"),
 )  # fmt: skip
+IN_PRODUCTION = (
+    Option("sample", "--sample", metavar="N%", check="record.production.sampling:parse_share", help="Record so many of "
+           "all sessions, chosen at random when each begins; the others pass, and nothing of them is kept."),
+    Option("sample_seed", "--sample-seed", metavar="TEXT", hidden=True, help="What makes the choice the same again."),
+    Option("bodies", "--bodies", kind=("full", "hash", "none"), default="full", help="What is kept of arguments, "
+           "results and the like: all; a hash of each value, so that recordings still compare; or sizes."),
+    Option("on_rotate", "--on-rotate", metavar="CMD", check="record.production.hooks:parse", help="With --rotate, run "
+           "this for each finished cassette, the last one too; {} is its path. No shell is used."),
+    Option("hook_timeout", "--hook-timeout", metavar="SECONDS", kind="seconds", help="With --on-rotate, how long a "
+           "run of the command may take, and how long all are waited for at the end. Default: 60."),
+    Option("otlp", "--otlp", metavar="URL", check="transports.http.addresses:check_url", help="Send a span for each "
+           "call to this collector of OpenTelemetry as it ends, if that keeps up."),
+)  # fmt: skip
 MODE = Option(
     "mode", "--mode", "none: only replay. once: record if there is nothing to play. new_episodes: record what misses. "
     "all: always record. rewrite: record again, and replace the cassette if all went well.",
@@ -263,6 +276,7 @@ COMMON = (
 )  # fmt: skip
 
 WEB = (URL, *UPSTREAM)
-RECORD = (OUTPUT, FOR, *ROTATION, *AROUND, *WEB, HEADER_ENV, OVER_STDIO, WAS, *LISTENING, *RECORDING, *COMMON)
+OF_SERVER = (*AROUND, *WEB, HEADER_ENV, OVER_STDIO, WAS, *LISTENING)
+RECORD = (OUTPUT, FOR, *ROTATION, *OF_SERVER, *RECORDING, *IN_PRODUCTION, *COMMON)
 REPLAY = (*REPLAYING, *REDACT, *LISTENING, MAX_BODY, WORKERS, *COMMON)
 USE = (MODE, CONFIG, *AROUND, *WEB, *LISTENING, MAX_BODY, *REPLAYING, *LIVE, IN_PLACE_OF, *RECORDING, *COMMON)

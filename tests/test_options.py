@@ -48,6 +48,12 @@ SAMPLES: dict[str, tuple[list[str], Any] | tuple[list[str], Any, Any]] = {
     "of_client": (["cursor/git hub"], "cursor/git hub"),
     "rotate": (["50MB"], 50_000_000),
     "keep": (["20"], 20),
+    "sample": (["0.5%"], "0.5%"),
+    "sample_seed": (["a b"], "a b"),
+    "bodies": (["hash"], "hash"),
+    "on_rotate": (["cp {} 'a b/'"], "cp {} 'a b/'"),
+    "hook_timeout": (["2.5"], 2.5),
+    "otlp": (["http://127.0.0.1:4318"], "http://127.0.0.1:4318"),
     "mode": (["new_episodes"], "new_episodes"),
     "config": (["CONFIG"], "CONFIG"),
     "url": (["https://example.com/mcp"], "https://example.com/mcp"),
@@ -98,6 +104,11 @@ SAMPLES: dict[str, tuple[list[str], Any] | tuple[list[str], Any, Any]] = {
 BAD: dict[str, tuple[str, str] | tuple[str, str, Any]] = {
     "rotate": ("much", "'much' is no size"),
     "keep": ("0", "'0' is no number of at least 1"),
+    "sample": ("0.01", "'0.01' is no share of all sessions; write a percentage"),
+    "bodies": ("half", "full, hash, none"),
+    "on_rotate": ("cp it", "write {} there"),
+    "hook_timeout": ("0", "0"),
+    "otlp": ("localhost", "'localhost' is no http or https URL"),
     "mode": ("nonne", "none, once, new_episodes, all, rewrite"),
     "url": ("example.com", "'example.com' is no http or https URL"),
     "env": ("=x", "'' is no name of a variable", {"": "x"}),
@@ -176,7 +187,7 @@ def test_each_row_has_a_sample() -> None:
 
 
 KINDS = ("integer", "number", "seconds")
-CHOICES = {"mode", "repeats", "order", "fail_on"}
+CHOICES = {"mode", "repeats", "order", "fail_on", "bodies"}
 
 
 def test_a_name_and_a_flag_stand_for_one_row() -> None:
@@ -209,6 +220,7 @@ def test_what_has_a_name_is_taken_by_what_records_replays_or_serves() -> None:
     apart = {"order", "no_redact", "of_files", "of_processes", "of_test", "listen", "allow_remote"}
     around = {row.name for row in options.AROUND}
     assert ROWS.keys() - fields == apart | around | {
+        *(row.name for row in options.IN_PRODUCTION),  # of which a recorder gets what was asked for in one piece
         "output",
         "of_client",
         "rotate",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from ..cassette.reader import Cassette
-from ..replay.selection import select
+from ..replay.selection import choose
 from ..wire import protocol
 from .align import Alignment
 from .changes import SERVER, Found, of
@@ -43,7 +43,7 @@ class Version(NamedTuple):
 
 def recorded(cassette: Cassette, which: str = "latest", ignore_paths: Sequence[str] = ()) -> Version:
     """The version on a cassette: of its newest session, of all, or of one by its number."""
-    return of_sessions(cassette, select(cassette, which).sessions, ignore_paths)
+    return of_sessions(cassette, choose(cassette, which), ignore_paths)
 
 
 def of_sessions(cassette: Cassette, sessions: Sequence[int], ignore_paths: Sequence[str] = ()) -> Version:

@@ -10,6 +10,7 @@ TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from typing import Any
 
+    from .production.settings import Production
     from .rotation import Row
 
 
@@ -32,3 +33,5 @@ class Options(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()  # that we send ourselves: what they say is a secret
     row: Row | None = None  # of cassettes, in the next of which it goes on when one is full
     known: tuple[tuple[str, str], ...] = ()  # variables that are not in our environment, to be hidden as ours are
+    manner: str = ""  # options that say how it was recorded, behind the recorder's name
+    production: Production | None = None

@@ -36,6 +36,7 @@ class Row(NamedTuple):
     path: str
     size: int
     kept: int
+    is_fresh: bool = False  # each recording begins one that nobody else writes: see `--on-rotate`
 
     @property
     def late(self) -> int:
@@ -49,11 +50,29 @@ class Row(NamedTuple):
 
     def newest(self, full: str | None = None) -> str:
         """Return the cassette to record into. `full`: the one that is not to be it."""
+        if self.is_fresh:
+            return self._taken()
         row = self._there()
         number = max(row, default=1)
         if _size(row.get(number)) >= self.size or row.get(number) == full is not None:
             number += 1
         return self._name(number)
+
+    def expected(self) -> str:
+        """Return what `newest` will, if nobody comes first, and leave all as it is."""
+        return self._name(max(self._there(), default=0) + 1) if self.is_fresh else self.newest()
+
+    def _taken(self) -> str:
+        """Begin the next, in which nobody else records."""
+        while True:
+            path = self.expected()
+            try:
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+            except FileExistsError:
+                continue  # somebody was faster
+            except OSError:
+                pass  # who records into it will hear why that is not possible
+            return path
 
     def prune(self, current: str) -> None:
         """Remove the oldest, if they are too many."""
@@ -80,14 +99,14 @@ class Row(NamedTuple):
         return {int(match[1] or 1): os.path.join(place, one) for match, one in found if match}
 
 
-def begun(path: str, size: int | None, kept: int | None) -> tuple[str, Row]:
+def begun(path: str, size: int | None, kept: int | None, is_fresh: bool) -> tuple[str, Row]:
     """Return the cassette to record into, and its row; those that are too many are removed."""
     from ..cassette.text.names import is_text
 
     if is_text(path):
         raise SettingsError(f"--rotate is for SQLite, and {path} is text; record into a .db, then: mcp-tape convert")
-    row = Row(path, size or SIZE, kept or KEPT)
-    newest = row.newest()
+    row = Row(path, size or SIZE, kept or KEPT, is_fresh)
+    newest = row.expected()
     row.prune(newest)
     return newest, row._replace(path=os.path.abspath(path))
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from ..cassette.text.working import Working
+    from ..redaction.bodies import Bodies
     from .sessions import Sessions
 
     _T = TypeVar("_T")
@@ -145,7 +146,7 @@ class Recording:
             "started_at": timestamp(self._started + at / 1e6),
             "transport": transport,
             "target": redactor.target(options.target) if redactor else options.target,
-            "recorder": f"mcp-tape {__version__}",
+            "recorder": f"mcp-tape {__version__}{options.manner}",
             "note": redactor.text(options.note) if redactor and options.note else options.note,
             "run": options.run,
             "label": options.label,
@@ -153,10 +154,14 @@ class Recording:
         }
         session = Session(facts)
         sinks = partial(self._collect, session), partial(self._collect_usual, session)
-        session.tape = Tape(sinks[0], redactor, at, options.max_decoded, sinks[1])
+        session.tape = Tape(sinks[0], self._hiding(), at, options.max_decoded, sinks[1])
         self._number(session)
         self._sessions.append(session)
         return session.tape
+
+    def _hiding(self) -> Redactor | Bodies | None:
+        """What hides things in a session."""
+        return self._redactor
 
     def _number(self, session: Session) -> None:
         """Begin a session on the cassette, if that can be written."""

@@ -124,7 +124,13 @@ def select(
     cassette: Cassette, which: str, legacy: bool | None = None, nth: int | None = None, until: int | None = None
 ) -> Selection:
     """The sessions that `choose` gives, to be played."""
-    return Selection(cassette, choose(cassette, which, legacy, nth, until), until)
+    chosen = choose(cassette, which, legacy, nth, until)
+    if empty := sessions.without_bodies(cassette, chosen):
+        raise CassetteError(
+            f"session {min(empty)} of {cassette.path} was recorded with --bodies hash or none: what was said is not on "
+            "it, so it cannot be played; it can be shown, compared and counted"
+        )
+    return Selection(cassette, chosen, until)
 
 
 def choose(

@@ -10,6 +10,7 @@ made from the same table and comes here with the values that it has read.
     names     the cassette of a server, where none is named
     config    use, for a program with a configuration of several servers
     record    replay    use      the commands
+    production    record, with a sample and the like
     remote    record, for a stdio server in front of one at a URL
     summary   what is said of a recording at its end
 """

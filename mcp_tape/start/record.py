@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .. import api
 from ..transports.runs import named
-from ..wire.channels import SSE
 from .outcome import MisuseError, echo, report
 from .values import around, check_server, completed, record_from, web_from
 
@@ -13,29 +12,40 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_IN_PRODUCTION = ("sample", "on_rotate", "hook_timeout", "otlp")
+
+
 def record(command: tuple[str, ...], given: dict[str, Any]) -> int:
     """Record the server of a command or a URL; return its exit code."""
     url, quiet = given["url"], given["quiet"]
     check_server(command, given)
     given = completed(given)
-    path, row = _rotated(given["output"] or _default_path(command, given), given)
     web = web_from(given)
+    if given["keep"] and not (given["rotate"] or given["of_client"]):
+        raise MisuseError("--keep goes with --rotate")
+    asked = None
+    if given["bodies"] != "full" or any(given[name] for name in _IN_PRODUCTION):
+        from . import production
+
+        asked = production.asked(given)
+        if production.is_left_out(asked, given):
+            return production.pass_on(command, given, web)
+    path, row = _rotated(given["output"] or _default_path(command, given), given)
     if not quiet:
         report(f"recording to {path}")
     options = record_from(command, given)
-    options = options._replace(run=named(options.run) or None, row=row)
+    options = options._replace(run=named(options.run) or None, row=row, production=asked)
     if given["over_stdio"]:
         from . import remote
 
-        is_sse = (given["was"] or "").endswith(f",{SSE}")  # the type that a client knew
-        code, summary = remote.record_url_over_stdio(web, path, options, sse=is_sse, warn=report)
+        code, summary = remote.record_url_over_stdio(web, path, options, was=given["was"], warn=report)
     elif url:
         code, summary = api.record_url(web, path, options, warn=report, started=echo)
     else:
         code, summary = api.record(command, path, options, around=around(given), warn=report)
     from .summary import report_stripped, report_summary  # when all is over
 
-    report_summary(summary, path, quiet)
+    report_summary(summary, path, quiet, bool(asked and asked.sample))
     report_stripped(options, quiet)
     return code
 
@@ -53,7 +63,5 @@ def _rotated(path: str, given: dict[str, Any]) -> tuple[str, Any]:
     if given["rotate"] or given["of_client"]:
         from ..record.rotation import begun
 
-        return begun(path, given["rotate"], given["keep"])
-    if given["keep"]:
-        raise MisuseError("--keep goes with --rotate")
+        return begun(path, given["rotate"], given["keep"], bool(given["on_rotate"]))
     return path, None

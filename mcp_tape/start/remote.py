@@ -7,7 +7,7 @@ from ..cassette import schema
 from ..errors import ServerError
 from ..transports import signals
 from ..transports.http.addresses import is_of_old
-from ..wire.channels import STDIO
+from ..wire.channels import SSE, STDIO
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -15,25 +15,36 @@ if TYPE_CHECKING:
 
     from ..api import Web
     from ..record.options import Options
-    from ..record.recorder import Summary
+    from ..record.recorder import Recorder, Summary
 
 
 def record_url_over_stdio(
-    web: Web, path: str, options: Options, *, sse: bool, warn: Callable[[str], None]
+    web: Web, path: str, options: Options, *, was: str | None, warn: Callable[[str], None]
 ) -> tuple[int, Summary]:
     """Be a stdio server that speaks to one at a URL, and record. Return the exit code and a summary.
 
-    `sse`: over HTTP+SSE, also where the URL does not look like it.
+    `was`: what the entry of a client was, which may know that it speaks HTTP+SSE where its URL does not look like it.
     """
     path = schema.absolute(path)
     api.check_writable(path)
-    recorder = api.start_recorder(path, options, warn)  # before anything that may start a thread
+    return _relayed(web, api.start_recorder(path, options, warn), was, warn)
+
+
+def pass_on_over_stdio(web: Web, was: str | None, *, warn: Callable[[str], None]) -> int:
+    """Be a stdio server that speaks to one at a URL, and record nothing. Return the exit code."""
+    from ..record.production.sampling import Passing
+
+    return _relayed(web, Passing(), was, warn)[0]
+
+
+def _relayed(web: Web, recorder: Recorder, was: str | None, warn: Callable[[str], None]) -> tuple[int, Summary]:
+    # The recorder was started before these, which may start a thread.
     from ..transports.http.connect import Http
     from ..transports.stdio.remote import relay
 
-    code = 0
+    code, sse = 0, (was or "").endswith(f",{SSE}") or is_of_old(web.url)
     try:
-        with Http(web.url, web.headers, web.cacert, sse=sse or is_of_old(web.url), again=True) as server:
+        with Http(web.url, web.headers, web.cacert, sse=sse, again=True) as server:
             signals.until_stopped(lambda: relay(server, recorder, warn))
             for reason in dict.fromkeys(server.made_up.values()):
                 warn(reason)

@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from ..record.recorder import Summary
 
 
-def report_summary(summary: Summary, path: str, quiet: bool) -> None:
+def report_summary(summary: Summary, path: str, quiet: bool, is_sample: bool = False) -> None:
     """Report what was recorded, in one line; even when quiet, if it is incomplete."""
     if summary.incomplete:
         report(f"INCOMPLETE: {summary.incomplete}")
     if not quiet or summary.incomplete:
+        if is_sample and not summary.frames:
+            report("nothing was recorded: no session was in the sample")
+            return
         if summary.incomplete and not summary.sessions:
             report(f"nothing was recorded: {path}")
             return

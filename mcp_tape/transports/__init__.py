@@ -7,6 +7,7 @@ recorded and how it is stored are theirs. Three roles: `relay` stands in the mid
     process     start a server that ends with us; process groups
     spawn       start one beside other work
     crew        Python processes that work for this one
+    passing     be a server that is not recorded
     programs    run what talks to servers, to its end
     signals     stop serving, or clean up, at a signal
     stdio/      pipes, with threads and blocking reads

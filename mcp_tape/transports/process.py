@@ -54,7 +54,7 @@ class Server:
     """
 
     def __init__(self, command: Sequence[str], around: Around = AS_WE_ARE) -> None:
-        _open_standard_streams()
+        open_standard_streams()
         self.process = Child(command, around)
         self.group = GroupWatch()
         # Blocked in every thread from here on, and taken by one that does nothing else: a handler would run
@@ -209,7 +209,7 @@ def _become_small(reader: int) -> None:
         pass
 
 
-def _open_standard_streams() -> None:
+def open_standard_streams() -> None:
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)

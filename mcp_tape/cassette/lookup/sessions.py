@@ -41,6 +41,11 @@ def made_by_other_rules(cassette: Cassette, sessions: Sequence[int]) -> set[int]
     return _such(cassette, sessions, f"key_version <> {match.KEY_VERSION}")
 
 
+def without_bodies(cassette: Cassette, sessions: Sequence[int]) -> set[int]:
+    """Those of some sessions that were recorded without what was said."""
+    return _such(cassette, sessions, "recorder LIKE '% --bodies %'")
+
+
 def extending(cassette: Cassette, sessions: Sequence[int]) -> set[int]:
     """Those of some sessions that add to another."""
     return _such(cassette, sessions, "extends IS NOT NULL")

@@ -22,6 +22,7 @@ from .asgi import Headers, Receive, Scope, Send, abort, answer, header
 from .upstream import Failed, Upstream, end_to_end, why
 
 if TYPE_CHECKING:
+    from ...record.production.sampling import Sample
     from ...record.recorder import Recorder
     from ...wire.frames import Side
 
@@ -38,7 +39,16 @@ class ClientLeftError(Exception):
 class Proxy:
     """An ASGI application that passes requests on to one server."""
 
-    def __init__(self, upstream: Upstream, origin: str, recorder: Recorder, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        upstream: Upstream,
+        origin: str,
+        recorder: Recorder,
+        say: Callable[[str], None],
+        sample: Sample | None = None,
+    ) -> None:
+        """`sample`: of sessions to be recorded, if not all are."""
+        self._sample = sample
         self._upstream = upstream
         self.origin = origin
         self._recorder = recorder
@@ -82,6 +92,11 @@ class Proxy:
         verb = scope["method"]
         if _bare(scope["raw_path"]) not in self._paths or scope.get(UNRECORDED):
             return Tap(None, "")
+        session = header(scope["headers"], protocol.SESSION_HEADER.encode())
+        if self._sample is not None and session and not self._sample.takes(session):
+            from ...record.production.sampling import Passing  # only where there is a sample
+
+            return Tap(Passing(), "")
         self._numbers[verb] += 1
         return Tap(self._recorder, http_channel(verb, self._numbers[verb]))
 

@@ -1,0 +1,180 @@
+"""A command that is run for each finished cassette, whatever becomes of it: the recording neither waits nor fails.
+
+Each run has a process session of its own, in which it can be ended with all that it has started; its input is empty,
+and of its output only the last line is kept, for the report of a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shlex
+import signal
+import subprocess
+import threading
+from collections import deque
+from time import monotonic
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+PLACE = "{}"
+AT_ONCE = 2  # runs
+_LOOK_AGAIN = 0.1  # seconds
+_CHUNK = 1 << 16
+_LONGEST = 300  # bytes of a line that are kept
+
+
+def parse(text: str) -> tuple[str, ...]:
+    """The words of a command, as a shell splits them. No shell runs it."""
+    from shutil import which
+
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no command: {error}") from None
+    if not any(PLACE in word for word in words):
+        raise ValueError(
+            f"{text!r} does not say where the cassette's path goes; write {PLACE} there, as in 'cp {PLACE} to/'"
+        )
+    if not which(words[0]):
+        raise ValueError(f"there is no command {words[0]!r}; check its spelling and the PATH")
+    return words
+
+
+class Hooks:
+    """Runs of a command, a few at once; the others wait for their turn."""
+
+    def __init__(self, words: Sequence[str], seconds: float, say: Callable[[str], None]) -> None:
+        """`seconds`: that a run may take, and that all may take at the end. `say` is called with what went wrong."""
+        self._words = words
+        self._seconds = seconds
+        self._say = say
+        self._changed = threading.Condition()
+        self._waiting: deque[str] = deque()
+        self._running: dict[str, _Run] = {}
+        self._workers = 0
+        self._is_over = False
+        self.done = self.failed = 0
+
+    def add(self, path: str) -> None:
+        """Hand over a cassette. Never waits."""
+        with self._changed:
+            self._waiting.append(path)
+            if self._workers < AT_ONCE:
+                self._workers += 1
+                threading.Thread(target=self._work, daemon=True).start()
+
+    def finish(self, alive: Callable[[], None]) -> None:
+        """Wait for all runs, but not for ever; `alive` is called while it waits."""
+        end = monotonic() + self._seconds
+        with self._changed:
+            while self._workers and monotonic() < end:
+                self._changed.wait(min(0.5, max(0.0, end - monotonic())))
+                alive()
+            left, self._is_over = [*self._waiting], True
+            self._waiting.clear()
+            for run in self._running.values():
+                run.kill()
+            self._changed.wait_for(lambda: not self._workers, 1)  # those that were ended are reported
+        for path in left:
+            self._fail(path, "the recording has ended before its turn came")
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                if not self._waiting:
+                    self._workers -= 1
+                    self._changed.notify_all()
+                    return
+                path = self._waiting.popleft()
+            self._run(path)
+
+    def _run(self, path: str) -> None:
+        if not os.path.exists(path):
+            self._fail(path, "it is gone: --keep has removed it, or somebody else has")
+            return
+        try:
+            run = _Run([word.replace(PLACE, path) for word in self._words])
+        except (OSError, ValueError) as error:
+            self._fail(path, f"{self._words[0]!r} cannot be started: {getattr(error, 'strerror', None) or error}")
+            return
+        with self._changed:
+            self._running[path] = run
+            if self._is_over:
+                run.kill()
+        why = run.outcome(self._seconds)
+        with self._changed:
+            del self._running[path]
+        if why:
+            self._fail(path, why)
+        else:
+            self.done += 1
+
+    def _fail(self, path: str, why: str) -> None:
+        from ...redaction.diagnostics import hidden
+
+        self.failed += 1
+        self._say(hidden(f"--on-rotate has failed for {path}: {why}"))
+
+
+class _Run:
+    def __init__(self, words: Sequence[str]) -> None:
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        assert self._process.stdout
+        self._output = self._process.stdout.fileno()
+        self._killed = False
+        self._last = b""
+
+    def kill(self) -> None:
+        """End it, with all that it has started."""
+        self._killed = True
+        if self._process.poll() is None:
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # it has just ended
+
+    def outcome(self, seconds: float) -> str | None:
+        """Wait for its end, and return why it failed, if it did."""
+        end = monotonic() + seconds
+        readable = select.poll()
+        readable.register(self._output, select.POLLIN)
+        is_open, is_late = True, False
+        while self._process.poll() is None:
+            if is_open:
+                is_open = not readable.poll(_LOOK_AGAIN * 1000) or self._read()
+            else:
+                self._wait()
+            if monotonic() > end and not self._killed:
+                is_late = True
+                self.kill()
+        while is_open and readable.poll(0):  # one that lives on may hold it open, and write for ever
+            is_open = self._read() and monotonic() < end
+        assert self._process.stdout
+        self._process.stdout.close()
+        return self._why(f"it took longer than {seconds:g} s, and was ended" if is_late else "it was ended")
+
+    def _wait(self) -> None:
+        try:
+            self._process.wait(_LOOK_AGAIN)
+        except subprocess.TimeoutExpired:
+            pass
+
+    def _read(self) -> bool:
+        """Take some of its output; False at the end."""
+        data = os.read(self._output, _CHUNK)
+        lines = (self._last + data).rstrip(b"\n").rpartition(b"\n")
+        self._last = (lines[2] + b"\n" * data.endswith(b"\n"))[-_LONGEST:]
+        return bool(data)
+
+    def _why(self, killed: str) -> str | None:
+        code = self._process.returncode
+        if not code:
+            return None
+        why = killed if self._killed else f"exit code {code}" if code > 0 else f"signal {-code}"
+        last = " ".join(self._last.decode("utf-8", "replace").split())
+        return f"{why}: {last}" if last else why

@@ -1,0 +1,54 @@
+"""mcp-tape record in production: its options, and sessions that are not in the sample."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..record.production.sampling import drawn, parse_share
+from ..record.production.settings import HOOK_TIMEOUT, Production
+from ..wire.channels import STDIO
+from .outcome import MisuseError, report
+from .values import around
+
+if TYPE_CHECKING:
+    from ..api import Web
+
+
+def asked(given: dict[str, Any]) -> Production:
+    """What was asked for. Refuse what does not go together."""
+    if given["on_rotate"] and not (given["rotate"] or given["of_client"]):
+        raise MisuseError("--on-rotate goes with --rotate: a cassette that was handed on is not written again")
+    if given["hook_timeout"] and not given["on_rotate"]:
+        raise MisuseError("--hook-timeout goes with --on-rotate")
+    words: tuple[str, ...] = ()
+    if given["on_rotate"]:
+        from ..record.production.hooks import parse
+
+        words = parse(given["on_rotate"])
+    return Production(
+        drawn(parse_share(given["sample"]), given["sample_seed"]) if given["sample"] else None,
+        given["bodies"],
+        words,
+        given["hook_timeout"] or HOOK_TIMEOUT,
+        given["otlp"],
+        given["quiet"],
+    )
+
+
+def is_left_out(asked: Production, given: dict[str, Any]) -> bool:
+    """Return whether the one session of a server on stdin and stdout is not in the sample."""
+    is_one = not given["url"] or given["over_stdio"]
+    return bool(is_one and asked.sample and not asked.sample.takes(STDIO))
+
+
+def pass_on(command: tuple[str, ...], given: dict[str, Any], web: Web) -> int:
+    """Let a session pass that is not recorded: be its server. Return only from a bridge to a URL."""
+    if not given["quiet"]:
+        report("not in the sample: passed on, and not recorded")
+    if given["over_stdio"]:
+        from .remote import pass_on_over_stdio
+
+        return pass_on_over_stdio(web, given["was"], warn=report)
+    from ..transports.passing import become
+
+    return become(command, around(given))

@@ -1,0 +1,38 @@
+"""Recordings in production, by the recording process's own code."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from mcp_tape.record.backlog import Backlog
+from mcp_tape.record.options import Options
+from mcp_tape.record.production.recording import recording
+from mcp_tape.record.production.settings import Production
+from mcp_tape.record.rotation import Row
+from tests.support.rows import Said, packed
+
+
+def record(path: Path, said: Iterable[Said], row: Row | None = None, **asked: Any) -> list[str]:
+    """Record what was said, and return what is reported to people."""
+    reader, writer = os.pipe()
+    report, status = os.pipe()
+
+    def feed() -> None:
+        with open(writer, "wb", buffering=0) as pipe:
+            for number, one in enumerate(said):
+                pipe.write(packed(one, number * 1_000_000))
+
+    feeder = threading.Thread(target=feed, daemon=True)
+    feeder.start()
+    options = Options({"command": ["x"]}, row=row, production=Production(**asked))
+    recording(Backlog(reader), status, str(path), options, 1e9).run()
+    feeder.join()
+    os.close(status)
+    os.close(reader)
+    with open(report) as lines:
+        words = [line.rstrip("\n").partition(" ") for line in lines]
+    return [rest for word, _, rest in words if word == "warning"]
