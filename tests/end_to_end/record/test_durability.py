@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.cassette.reader import Cassette
+from tests.support.disks import fill, mounted
 from tests.support.running import (
     ECHO,
     WAIT,
@@ -265,17 +266,8 @@ def test_a_cassette_that_is_deleted_while_it_is_recorded_is_told(tmp_path: Path)
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of one megabyte, where we may make one."""
-    place = tmp_path / "small"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
-    try:
-        mounted = sys.platform == "linux" and run(mount).returncode == 0
-    except FileNotFoundError:
-        mounted = False
-    if not mounted:
-        pytest.skip("file systems cannot be mounted here")
-    yield place
-    assert run(["umount", str(place)]).returncode == 0
+    with mounted(tmp_path / "small") as place:
+        yield place
 
 
 ECHO_THEN_3 = [*ECHO[:2], ECHO[2] + "\nraise SystemExit(3)"]
@@ -312,9 +304,7 @@ def test_at_the_limit_of_a_files_size_the_conversation_goes_on_and_the_session_s
 
 
 def test_on_a_disk_that_was_full_before_the_conversation_goes_on(small_disk: Path) -> None:
-    with contextlib.suppress(OSError), open(small_disk / "ballast", "wb", buffering=0) as ballast:
-        while ballast.write(b"x" * 4096):
-            pass
+    fill(small_disk)
     done = run(record(small_disk / "tape.db", ECHO_THEN_3, "-q"), PING % 1)
     assert (done.returncode, done.stdout) == (3, PING % 1)
     assert b"cannot write" in done.stderr and b"INCOMPLETE" in done.stderr
