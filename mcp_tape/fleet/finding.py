@@ -45,12 +45,21 @@ def below(directory: str) -> list[str]:
 
 def _at(place: str) -> list[str]:
     if is_url(place):
-        return [place]
+        return _in_a_bucket(place) if place.endswith("/") else [place]
     if os.path.isdir(place):
         return below(place)
     if has_magic(place) and not os.path.lexists(place):
         return sorted(_matching(place)) or [place]  # as shells do
     return [place]
+
+
+def _in_a_bucket(prefix: str) -> list[str]:
+    from . import remote  # only where there is one
+
+    found = sorted(one.url for one in remote.listed(prefix) if one.url.endswith((".db", schema.TEXT)))
+    if not found:
+        raise CassetteError(f"there is no cassette below {prefix}; a cassette is an object such as tape.db")
+    return found
 
 
 def _matching(pattern: str) -> Iterator[str]:

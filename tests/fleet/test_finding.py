@@ -10,6 +10,7 @@ import pytest
 
 from mcp_tape.errors import CassetteError
 from mcp_tape.fleet.finding import cassettes
+from tests.support.bucket import Bucket
 from tests.support.golden import CASSETTES, path_of
 
 
@@ -76,3 +77,11 @@ def test_a_directory_without_any_is_an_error(place: Path) -> None:
     Path("empty").mkdir()
     with pytest.raises(CassetteError, match="empty is a directory without cassettes"):
         cassettes(["a.db", "empty"])
+
+
+def test_a_url_that_ends_with_a_slash_is_all_cassettes_below_it(bucket: Bucket) -> None:
+    bucket.objects |= {f"team/tapes/{name}": b"" for name in ("b.db", "deep/a.jsonl", "README.md")}
+    assert cassettes(["s3://team/tapes/"]) == ["s3://team/tapes/b.db", "s3://team/tapes/deep/a.jsonl"]
+    assert cassettes(["s3://team/tapes"]) == ["s3://team/tapes"]
+    with pytest.raises(CassetteError, match="no cassette below s3://team/nothing/"):
+        cassettes(["s3://team/nothing/"])
