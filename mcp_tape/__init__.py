@@ -10,6 +10,7 @@ TYPE_CHECKING = False  # as type checkers know it; typing itself would take long
 if TYPE_CHECKING:
     from .cassette.reader import Cassette, Session
     from .errors import CassetteError, ServerError, TapeError
+    from .fleet.lake.run import lake_one
     from .fleet.many.checking import check_one
     from .fleet.many.comparing import diff_one
     from .fleet.many.redacting import redact_one
@@ -37,6 +38,7 @@ __all__ = [
     "__version__",
     "check_one",
     "diff_one",
+    "lake_one",
     "redact_one",
     "use_cassette",
     "verify_one",
@@ -49,6 +51,7 @@ _PLACES = {
     "TapeError": "errors", "CassetteError": "errors", "ServerError": "errors",
     "Finding": "fleet.many.results", "Result": "fleet.many.results", "check_one": "fleet.many.checking",
     "diff_one": "fleet.many.comparing", "redact_one": "fleet.many.redacting", "verify_one": "fleet.many.verifying",
+    "lake_one": "fleet.lake.run",
 }  # fmt: skip
 
 if not TYPE_CHECKING:  # else every name would seem to be there

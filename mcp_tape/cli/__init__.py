@@ -72,6 +72,7 @@ _SECTIONS = {
         "migrate": "Bring an older cassette up to date.",
     },
     "With a team": {
+        "lake": "Make Parquet tables of cassettes, for any engine of analysis.",
         "merge-reports": "Merge the results of several shares of a run.",
     },
     "More": {

@@ -56,6 +56,7 @@ CHANGING: dict[str, tuple[list[str], int]] = {
     "rules": (["rules"], 0),
     "diff": (["diff", *PAIR, "--slower-than", "1"], 1),
     "breaking": (["breaking", *PAIR], 1),
+    "lake": (["lake", "demo.db", "time.db", "lake"], 0),
     "diff --jobs": (["diff", *PAIR, "--jobs", "1"], 1),
     "merge-reports": (["merge-reports", "one.json", "two.json"], 3),
 }

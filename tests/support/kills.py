@@ -18,7 +18,17 @@ from typing import Any
 from mcp_tape import light
 from tests.support.warm import WAIT
 
-EVENTS = ("open", "os.mkdir", "os.rename", "os.remove", "os.chmod", "os.rmdir", "fcntl.flock", "sqlite3.connect")
+EVENTS = (
+    "open",
+    "os.mkdir",
+    "os.rename",
+    "os.link",
+    "os.remove",
+    "os.chmod",
+    "os.rmdir",
+    "fcntl.flock",
+    "sqlite3.connect",
+)
 READS = ("SELECT", "PRAGMA page", "PRAGMA user_version", "PRAGMA application_id", "PRAGMA busy")
 MOST = 500  # steps; more are no small change
 Act = Callable[[str], object]

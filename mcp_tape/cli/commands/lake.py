@@ -1,0 +1,90 @@
+"""mcp-tape lake"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...errors import count, harmless
+from ...fleet.finding import cassettes
+from ...start.outcome import say
+from ...values import size_text
+from ..click_options import files, json_option, many_options
+from ..many.running import Run, report
+
+if TYPE_CHECKING:
+    from ...fleet.many.results import Result
+    from ...fleet.shards import Shard
+
+
+@click.command(
+    "lake",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape lake tapes/ lake/\n"
+    "  mcp-tape lake 'tapes/*.db' lake/ --jobs auto\n"
+    "  mcp-tape lake tapes/ lake/ --shard 1/4 --no-content --json",
+)
+@click.argument("sources", metavar="SRC...", nargs=-1, required=True, shell_complete=files)
+@click.argument("dest", metavar="DEST", shell_complete=files)
+@click.option("--no-content", "bare", is_flag=True, help="Leave out all texts: arguments, results, errors, messages.")
+@many_options
+@json_option
+def command(sources: tuple[str, ...], dest: str, bare: bool, jobs: int, shard: Shard | None, as_json: bool) -> None:
+    """Make Parquet tables of cassettes, for DuckDB, ClickHouse, polars, Spark and all others that read them.
+
+    SRC is a cassette, a directory of some, or a pattern. In DEST are the tables sessions, calls, messages and
+    definitions, each in directories by date and server; docs/lake.md has their columns.
+
+    A file is named by the content of the cassette that it comes from: what is there already is left as it is, so the
+    command may be repeated, interrupted, and run in parallel. A cassette that is being recorded is left for the next
+    time. One that cannot be read does not stop the others.
+
+    With --json, one row a cassette, for mcp-tape merge-reports. Exit code 1: DEST cannot be written. 3: a cassette
+    cannot be read.
+    """
+    from ...fleet.lake.run import lake_one, prepare  # which need pyarrow
+    from ...transports.signals import tidied_up
+
+    prepare(dest, not bare)
+    work = partial(lake_one, dest=dest, content=not bare)
+    run = Run("lake", "adding", jobs, shard, quiet=True)
+    done: Counter[str] = Counter()
+    with tidied_up():
+        results = run.results(work, cassettes(sources), str, lambda path: [path])
+        code = report(_counted(results, done), "json" if as_json else "text", _show)
+    if not as_json:
+        _summarize(done, dest)
+    raise SystemExit(code)
+
+
+def _counted(results: Iterator[tuple[Result, dict[str, Any]]], done: Counter[str]) -> Iterator[tuple[Result, Any]]:
+    """The results, counted, up to one after which no other can be."""
+    from ...fleet.lake.run import UNWRITTEN
+
+    for result, row in results:
+        done[result.details.get("lake", result.status)] += 1
+        done.update(result.counts)
+        yield result, row
+        if result.details.get("lake") == UNWRITTEN:
+            return
+
+
+def _show(result: Result) -> None:
+    for line in "\n".join(result.notes).splitlines():
+        say(harmless(line))
+
+
+def _summarize(done: Counter[str], dest: str) -> None:
+    from ...fleet.lake.columns import TABLES
+
+    words = {"added": "added", "there": "there before", "busy": "being recorded", "unwritten": "not written"}
+    bad = {status: status for status in ("unreadable", "crashed")}
+    said = [f"{done[status]} {word}" for status, word in (words | bad).items() if done[status]]
+    say(f"{harmless(dest)}: {', '.join(said) or 'nothing to add'}")
+    if done["added"]:
+        rows = ", ".join(count(done[table], table.removesuffix("s")) for table in reversed(TABLES))
+        say(f"new: {rows}, {size_text(done['bytes'])}")

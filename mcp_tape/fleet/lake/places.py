@@ -1,0 +1,188 @@
+"""Where a lake is, and how a file gets there: whole or not at all, and never twice.
+
+`lake.json` at its root says what kind of lake it is. Whoever comes first writes it, and all others must agree: rows of
+two versions of the schema, or with content and without, would be the same rows twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from ...cassette import replace
+from ...errors import CassetteError, TapeError
+from .. import remote
+from .columns import VERSION
+
+ROOT = "lake.json"
+_STAGED = "mcp-tape-lake"  # begins, behind a dot, the name of a private directory
+_LARGE = 8 << 20  # bytes: what is larger is sent in parts, and not held in memory
+
+
+class Place(Protocol):
+    """A directory or a bucket. Names are relative, with slashes."""
+
+    name: str
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a file of a name."""
+
+    def read(self, name: str) -> bytes:
+        """The content of a small file; empty where there is none."""
+
+    def put(self, file: str, name: str) -> None:
+        """Give a finished file a name, unless there is one of it."""
+
+    def staging(self) -> Any:
+        """A context with a private directory for files in the making."""
+
+
+class LakeError(TapeError):
+    """The lake itself cannot be written: no other cassette could be, either."""
+
+
+class Directory:
+    """A lake in a directory of this machine."""
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+        with reported(path):
+            os.makedirs(path, exist_ok=True)
+
+    def has(self, name: str) -> bool:
+        return os.path.exists(os.path.join(self.name, name))
+
+    def read(self, name: str) -> bytes:
+        with suppress(FileNotFoundError), open(os.path.join(self.name, name), "rb") as file:
+            return file.read()
+        return b""
+
+    def put(self, file: str, name: str) -> None:
+        target = os.path.join(self.name, name)
+        with reported(self.name, (CassetteError,)):
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            replace.Part(file, target).put_first()
+
+    def staging(self) -> Any:
+        return _private(self.name, self.name)
+
+
+class Bucket:
+    """A lake at a URL. Files are made in a directory of this machine, and sent whole."""
+
+    def __init__(self, url: str) -> None:
+        self.name = url.rstrip("/")
+        with self._asked():
+            remote.expect_bucket(url, "a lake")
+            self._store, self._prefix = remote.opened(self.name)
+
+    def has(self, name: str) -> bool:
+        import obstore
+
+        with self._asked():
+            try:
+                obstore.head(self._store, self._key(name))
+            except FileNotFoundError:
+                return False
+        return True
+
+    def read(self, name: str) -> bytes:
+        import obstore
+
+        with self._asked():
+            try:
+                return bytes(obstore.get(self._store, self._key(name)).bytes())
+            except FileNotFoundError:
+                return b""
+
+    def put(self, file: str, name: str) -> None:
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, NotSupportedError
+
+        key = self._key(name)
+        with self._asked():
+            if os.path.getsize(file) <= _LARGE:
+                try:
+                    obstore.put(self._store, key, Path(file), mode="create", use_multipart=False)
+                    return
+                except AlreadyExistsError:
+                    return
+                except NotSupportedError:
+                    pass  # what is put twice is the same, as its name says; so it is where it goes in parts
+            if not self.has(name):
+                obstore.put(self._store, key, Path(file))
+
+    def staging(self) -> Any:
+        return _private(tempfile.gettempdir(), self.name)
+
+    def _key(self, name: str) -> str:
+        return f"{self._prefix}/{name}" if self._prefix else name
+
+    @contextmanager
+    def _asked(self) -> Iterator[None]:
+        """Report what a store says as an error of the lake, in our words."""
+        try:
+            yield
+        except LakeError:
+            raise
+        except Exception as error:
+            raise LakeError(f"cannot write the lake {self.name}: {remote.worded(error, self.name)}") from None
+
+
+def opened(dest: str, with_content: bool) -> Place:
+    """The lake at a place, made where there is none. LakeError: it is another kind of lake."""
+    place: Place = Bucket(dest) if remote.is_url(dest) else Directory(dest)
+    facts = {"schema": VERSION, "content": with_content}
+    found = place.read(ROOT)
+    if not found:
+        with place.staging() as directory, reported(dest):
+            file = os.path.join(directory, ROOT)
+            with open(file, "w", encoding="utf-8") as out:
+                json.dump(facts, out)
+            place.put(file, ROOT)
+        found = place.read(ROOT)
+    _expect(dest, found, facts)
+    return place
+
+
+def _expect(dest: str, found: bytes, facts: dict[str, Any]) -> None:
+    try:
+        there = json.loads(found)
+        there = {name: there[name] for name in facts}
+    except (ValueError, TypeError, KeyError):
+        raise LakeError(f"{dest} is no lake: its {ROOT} says something else; choose another place") from None
+    if there != facts:
+        asked = f"and not {_words(facts)}; choose another place"
+        raise LakeError(f"{dest} is a lake {_words(there)}, {asked}")
+
+
+def _words(facts: dict[str, Any]) -> str:
+    return f"{'with' if facts['content'] else 'without'} content (schema {facts['schema']})"
+
+
+@contextmanager
+def _private(directory: str, dest: str) -> Iterator[str]:
+    """A private directory in another, which is removed at the end, or by the next one after a kill."""
+    with ExitStack() as stack:
+        with reported(dest, (CassetteError,)):
+            part = stack.enter_context(replace.beside(os.path.join(directory, _STAGED)))
+        yield os.path.dirname(part.file)
+
+
+@contextmanager
+def reported(dest: str, more: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Report what a disk says, and more, as an error of the lake."""
+    errors: tuple[type[Exception], ...] = (OSError, *more)
+    try:
+        yield
+    except LakeError:
+        raise
+    except errors as error:
+        number = error.errno if isinstance(error, OSError) else None
+        why = os.strerror(number) if number else str(error)
+        raise LakeError(f"cannot write the lake {dest}: {why}; what is in it is whole: try again") from None

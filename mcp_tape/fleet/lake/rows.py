@@ -1,0 +1,204 @@
+"""The rows of a session for each table of a lake, some megabytes at a time, as values by column.
+
+Texts are given as they crossed the wire; parts of them (arguments, results, errors) as JSON of the same value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from itertools import repeat
+from typing import Any, NamedTuple
+
+from ...cassette.file import storable
+from ...cassette.query import texts
+from ...cassette.query.texts import WholeCall, WholeMessage
+from ...cassette.reader import Cassette, Counts, Session
+from ...formats import otlp
+from ...formats.calls import moment, started
+from ...model.cost import definition, tokens
+from ...wire import jsontext, protocol
+from .columns import content
+
+Values = dict[str, Any]
+Columns = dict[str, Any]
+_WHO = "client_name client_version server_name server_version protocol_version".split()
+_LOOK = ("started_at", "transport", "target", "label", "run")  # what only copies of a session have in common
+_KINDS = {kind.method: kind for kind in protocol.KINDS}
+_WITH_ARGUMENTS = (protocol.CALL, protocol.GET_PROMPT)
+_HASHED = 32  # hexadecimal digits
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+
+
+class Source(NamedTuple):
+    """What every row says of where it comes from."""
+
+    digest: str
+    file: str
+    with_content: bool = True
+
+
+class Block(NamedTuple):
+    """Rows of a table by column: a list of their values, or one value that all have."""
+
+    table: str
+    rows: int
+    columns: Columns
+
+
+def blocks(cassette: Cassette, session: Session, source: Source) -> Iterator[Block]:
+    """All rows of a session, some of one table at a time; that of the session itself is the last."""
+    of = {"cassette": source.digest, "session": session.id}
+    who = {name: getattr(session, name) for name in _WHO}
+    for block in _blocks(cassette, session, source.file):
+        columns = who | block.columns | of
+        left_out = () if source.with_content else content(block.table)
+        yield block._replace(columns=columns | dict.fromkeys(left_out))
+
+
+def _blocks(cassette: Cassette, session: Session, file: str) -> Iterator[Block]:
+    zero = started(session)
+    for messages in texts.messages(cassette, session.id):
+        yield Block("messages", len(messages), _messages(zero, messages))
+    for calls in texts.calls(cassette, session.id):
+        answers = [_parsed(call.answer) for call in calls]
+        yield Block("calls", len(calls), _calls(session, calls, answers))
+        found = [one for both in zip(calls, answers, strict=True) for one in _definitions(zero, *both)]
+        if found:
+            yield Block("definitions", len(found), dict(zip(_Definition._fields, zip(*found), strict=True)))  # noqa: B905
+    counts = cassette.counts_of(session.id, session.id).get(session.id, Counts())
+    yield Block("sessions", 1, _session(session, counts, file))
+
+
+def _session(session: Session, counts: Counts, file: str) -> Columns:
+    known = session._asdict() | counts._asdict()
+    look = jsontext.canonical([known[name] for name in _LOOK])
+    times = {"started_at": started(session), "ended_at": moment(session.ended_at)}
+    return known | {"file": file, "recording": _hash(look)} | times
+
+
+def _messages(zero: int, rows: list[WholeMessage]) -> Columns:
+    given = dict(zip(WholeMessage._fields, zip(*rows), strict=True))  # noqa: B905
+    said = given["text"]
+    return given | {
+        "at": [zero + at for at in given["at"]],
+        "part": [part or 0 for part in given["part"]],
+        "kind": [kind or of for kind, of in zip(given["kind"], given["frame_kind"], strict=True)],
+        "bytes": list(map(_size, said)),
+        "text": [text if isinstance(text, str) else None for text in said],
+        "data": [text if isinstance(text, bytes) else None for text in said],
+    }
+
+
+def _calls(session: Session, rows: list[WholeCall], answers: list[Values]) -> Columns:
+    zero = started(session)
+    given = dict(zip(WholeCall._fields, zip(*rows), strict=True))  # noqa: B905
+    params = [_parsed(text).get("params") for text in given["request"]]
+    trace, span, parent = zip(*map(otlp.ids, repeat(session), given["seq"], params))  # noqa: B905
+    return given | {
+        "at": [zero + at for at in given["at"]],
+        "request_bytes": list(map(_size, given["request"])),
+        "answer_bytes": [None if text is None else _size(text) for text in given["answer"]],
+        "key": [None if key is None else key.hex() for key in given["key"]],
+        "key_version": session.key_version,
+        "answer_hash": list(map(_answer_hash, answers)),
+        "error_code": list(map(_error_code, answers)),
+        "trace_id": trace,
+        "span_id": span,
+        "parent_span_id": parent,
+        "arguments": list(map(_arguments, rows, params)),
+        "result": list(map(_json, given["answer"], answers, repeat(("result",)))),
+        "error": list(map(_json, given["answer"], answers, repeat(("error",)))),
+    }
+
+
+def _answer_hash(answer: Values) -> str | None:
+    outcome = {name: protocol.without_meta(answer[name]) for name in ("result", "error") if name in answer}
+    return _hash(jsontext.canonical(outcome)) if outcome else None
+
+
+def _error_code(answer: Values) -> int | None:
+    code = protocol.member(answer.get("error"), "code")
+    return code if type(code) is int and _LEAST <= code <= _MOST else None
+
+
+def _arguments(row: WholeCall, params: Any) -> str | None:
+    if row.method in _WITH_ARGUMENTS:
+        return _json(row.request, {"params": params}, ("params", "arguments"))
+    return None if params is None else _json(None, {"params": protocol.without_meta(params)}, ("params",))
+
+
+class _Definition(NamedTuple):
+    seq: int
+    at: int
+    kind: str
+    name: str | None
+    bytes: int
+    tokens: int | None
+    definition_hash: str
+    definition: str
+
+
+def _definitions(zero: int, row: WholeCall, answer: Values) -> Iterator[_Definition]:
+    """What a list in an answer has."""
+    kind = _KINDS.get(row.method)
+    if kind is None:
+        return
+    items = protocol.member(answer.get("result"), kind.member)
+    for item in items if isinstance(items, list) else ():
+        name, text = protocol.member(item, kind.key), jsontext.dumps(item)
+        yield _Definition(
+            row.seq,
+            zero + row.at,
+            kind.subject,
+            storable(name) if isinstance(name, str) else None,
+            _size(text),
+            tokens(definition(item)) if kind.method == protocol.TOOLS else None,
+            _hash(jsontext.canonical(item)),
+            text,
+        )
+
+
+def _parsed(text: str | bytes | None) -> Values:
+    """The members of a message; none where it is no JSON."""
+    try:
+        found = {} if text is None else jsontext.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _json(text: str | bytes | None, body: Values, path: tuple[str, ...]) -> str | None:
+    """A value of a message as JSON; None where there is none. Numbers stay as they are written in its text."""
+    value: Any = body
+    for step in path:
+        if not isinstance(value, dict) or step not in value:
+            return None
+        value = value[step]
+    made = jsontext.dumps(value)
+    if not isinstance(text, str) or made in text or not _is_inexact(value):
+        return made
+    span = jsontext.find(text, path)
+    return made if span is None else text[slice(*span)]
+
+
+def _is_inexact(value: Any) -> bool:
+    """Return whether a value has a number that parsing may have changed: `1e2` is 100.0, and so is a large integer."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if type(one) is float:
+            return True
+        if type(one) is dict:
+            left += one.values()
+        elif type(one) is list:
+            left += one
+    return False
+
+
+def _size(text: str | bytes) -> int:
+    return len(text) if isinstance(text, bytes) or text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _hash(text: bytes) -> str:
+    return sha256(text).hexdigest()[:_HASHED]

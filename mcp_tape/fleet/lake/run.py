@@ -1,0 +1,147 @@
+"""lake_one: one cassette into a lake."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any, NamedTuple
+
+from ...cassette import file, journals
+from ...cassette.reader import Cassette
+from ...cassette.schema import LEFT
+from ...errors import CassetteError
+from .. import cache, remote
+from ..many.results import Finding, Result, wrong
+from ..partitions import partition
+from ..shards import content_hash
+from .columns import LAST, TABLES, VERSION
+from .places import LakeError, Place, opened, reported
+from .rows import Source, blocks
+from .tables import ENDING, Tables
+
+_COMMAND = "lake"
+UNWRITTEN = "unwritten"  # a result after which no other cassette can be added
+_TRIES = 5
+_BESIDE = ("", "-wal", LEFT)  # the files that a cassette may consist of
+
+
+class _Made(NamedTuple):
+    """A file of a source in the making, its name in the lake, and its rows."""
+
+    table: str
+    file: str
+    name: str
+    rows: int
+
+
+def lake_one(path: str | os.PathLike[str], dest: str | os.PathLike[str], *, content: bool = True) -> Result:
+    """Put the rows of a cassette into a lake, unless they are there; without `content`, leave texts out: see
+    docs/lake.md.
+
+    Safe to repeat, and to call from many processes or machines at once. `details["lake"]` of the result: `added`;
+    `there`, from before; `busy`: it is being recorded, and left for later; `unwritten`: the lake cannot be.
+    """
+    began, path, dest = monotonic(), os.fspath(path), os.fspath(dest)
+    try:
+        result = _add(path, opened(dest, content), content)
+    except LakeError as error:
+        result = wrong(_COMMAND, path, "failed", str(error))._replace(details={"lake": UNWRITTEN})
+    except CassetteError as error:
+        result = wrong(_COMMAND, path, "unreadable", str(error))
+    return result._replace(seconds=round(monotonic() - began, 6))
+
+
+def prepare(dest: str, content: bool) -> None:
+    """Begin a run: make the lake where there is none, and remove what killed runs have left there.
+
+    LakeError: it is another kind of lake, or cannot be written.
+    """
+    with opened(dest, content).staging():
+        pass
+
+
+def _add(path: str, place: Place, with_content: bool) -> Result:
+    local = cache.local(path) if remote.is_url(path) else path
+    for _ in range(_TRIES):
+        before = _look(local)
+        with Cassette(path) as cassette:
+            if _is_unfinished(local):
+                why = f"{path} is being recorded; it can be added when that is over"
+                return _result(path, "busy", notes=(why,), findings=(Finding("busy", why, "info"),))
+            digest = content_hash(local)
+            if _look(local) != before:
+                continue  # opening it has tidied it up, or it is another one now
+            partitions = _partitions(cassette)
+            if not partitions or place.has(max(_name(LAST, one, digest) for one in partitions)):
+                return _result(path, "there", hash=digest)
+            source = Source(digest, os.path.basename(path.partition("?")[0]), with_content)
+            with place.staging() as directory, _odd_rows(path):
+                made = list(_make(cassette, partitions, source, directory, place.name))
+                if _look(local) == before:
+                    return _result(path, "added", counts=_put(place, made), hash=digest)
+    raise CassetteError(f"{path} changes while it is read; try again")
+
+
+def _result(path: str, what: str, **more: Any) -> Result:
+    return Result(_COMMAND, path, details={"lake": what}, **more)
+
+
+def _look(path: str) -> list[tuple[int, ...] | None]:
+    """What changes when a cassette does."""
+    return [file.look(path + beside) for beside in _BESIDE]
+
+
+def _is_unfinished(path: str) -> bool:
+    """Return whether more than the file belongs to a cassette that is open: the file is not what it will be known by.
+
+    Somebody records it, or what a killed recorder left cannot be put into it by us.
+    """
+    return os.path.exists(path + LEFT) or file.header_says_wal(path) or journals.is_hot(path)
+
+
+def _partitions(cassette: Cassette) -> dict[str, list[int]]:
+    """The sessions of each partition."""
+    found: dict[str, list[int]] = {}
+    for session in cassette.each_session():
+        found.setdefault(partition(session), []).append(session.id)
+    return found
+
+
+def _name(table: str, place: str, digest: str) -> str:
+    """The name of the file that a source has in a partition of a table."""
+    return f"{table}/{place}/{digest[:32]}-v{VERSION}{ENDING}"
+
+
+def _make(
+    cassette: Cassette, partitions: dict[str, list[int]], source: Source, directory: str, dest: str
+) -> Iterator[_Made]:
+    """Make the files of all partitions, one partition after the other, so that few are open."""
+    for number, (place, sessions) in enumerate(sorted(partitions.items())):
+        below = os.path.join(directory, f"{number}-")
+        with reported(dest), Tables(below, source.with_content) as tables:
+            for session in sessions:
+                for block in blocks(cassette, cassette.session(session), source):
+                    tables.add(block)
+        for table, (made, rows) in tables.made().items():
+            yield _Made(table, made, _name(table, place, source.digest), rows)
+
+
+def _put(place: Place, made: list[_Made]) -> dict[str, int]:
+    """Put the files into the lake, those of the last table at the end, in the order of their names; count all."""
+    counts = dict.fromkeys((*TABLES, "bytes"), 0)
+    for one in sorted(made, key=lambda one: (one.table == LAST, one.name)):
+        counts[one.table] += one.rows
+        counts["bytes"] += os.path.getsize(one.file)
+        place.put(one.file, one.name)
+    return counts
+
+
+@contextmanager
+def _odd_rows(path: str) -> Iterator[None]:
+    """Report numbers and texts that no recorder writes, and no table holds."""
+    try:
+        yield
+    except (OverflowError, ValueError) as error:  # pyarrow's are ValueErrors
+        raise CassetteError(f"cannot read {path}: one of its rows holds what does not belong there ({error})") from None

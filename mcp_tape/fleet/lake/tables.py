@@ -1,0 +1,100 @@
+"""Rows into Parquet files, in bounded memory: https://parquet.apache.org/docs/file-format/"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from ...errors import TapeError
+from .columns import TABLES, VERSION, content
+from .rows import Block, Columns
+
+try:
+    import pyarrow
+    from pyarrow import parquet
+except ImportError:
+    raise TapeError("a lake needs pyarrow; install it with: pip install 'mcp-tape[lake]'") from None
+
+# Of a row group, which is in memory until it is written.
+_MOST_ROWS, _MOST_BYTES = 100_000, 16 << 20
+_TYPES = {
+    "string": pyarrow.string(),
+    "int64": pyarrow.int64(),
+    "timestamp": pyarrow.timestamp("us", "UTC"),
+    "binary": pyarrow.binary(),
+}
+ENDING = ".parquet"
+
+
+def arrow_schema(table: str) -> Any:
+    """The schema of a table."""
+    return pyarrow.schema([(column.name, _TYPES[column.type]) for column in TABLES[table]])
+
+
+class Tables:
+    """A file of each table, as far as it has rows. `below`: the begin of their paths."""
+
+    def __init__(self, below: str, with_content: bool) -> None:
+        self._below, self._with_content = below, with_content
+        self._open: dict[str, _Table] = {}
+
+    def __enter__(self) -> Tables:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for table in self._open.values():
+            table.close(is_whole=kind is None)
+
+    def add(self, block: Block) -> None:
+        if block.table not in self._open:
+            self._open[block.table] = _Table(self._below + block.table, block.table, self._with_content)
+        self._open[block.table].add(block.rows, block.columns)
+
+    def made(self) -> dict[str, tuple[str, int]]:
+        """The files, and how many rows each has."""
+        return {name: (table.path, table.rows) for name, table in self._open.items()}
+
+
+class _Table:
+    """A file in the making. Rows wait until there are enough for a row group."""
+
+    def __init__(self, path: str, table: str, with_content: bool) -> None:
+        self.path, self.rows = path, 0
+        self._schema = arrow_schema(table)
+        self._waiting: list[Any] = []
+        self._size = self._count = 0
+        short = [name for name in self._schema.names if name not in content(table)]
+        self._writer = parquet.ParquetWriter(
+            path, self._schema, compression="zstd", use_dictionary=short, write_statistics=short, store_schema=False
+        )
+        facts = {"table": table, "schema": str(VERSION), "content": str(with_content).lower()}
+        self._writer.add_key_value_metadata({f"mcp_tape.{name}": value for name, value in facts.items()})
+
+    def add(self, count: int, columns: Columns) -> None:
+        arrays = [_array(columns[field.name], count, field.type) for field in self._schema]
+        batch = pyarrow.record_batch(arrays, schema=self._schema)
+        self._waiting.append(batch)
+        self._size += batch.nbytes
+        self._count += count
+        if self._size >= _MOST_BYTES or self._count >= _MOST_ROWS:
+            self._write()
+
+    def close(self, is_whole: bool) -> None:
+        try:
+            if is_whole:
+                self._write()
+        finally:
+            self._writer.close()
+
+    def _write(self) -> None:
+        if self._waiting:
+            self._writer.write_table(pyarrow.Table.from_batches(self._waiting, self._schema))
+            self.rows += self._count
+            self._waiting, self._size, self._count = [], 0, 0
+
+
+def _array(values: Any, count: int, kind: Any) -> Any:
+    """A column of values, or of one that all rows have."""
+    if isinstance(values, (list, tuple)):
+        return pyarrow.array(values, kind)
+    return pyarrow.repeat(pyarrow.scalar(values, kind), count)

@@ -1,0 +1,28 @@
+"""The schema of a lake: documented, and not changed without another version."""
+
+from __future__ import annotations
+
+import runpy
+from hashlib import sha256
+
+from mcp_tape.fleet.lake.columns import LAST, TABLES, VERSION
+from tests.support.docs import DOCS
+
+# Of the names and types of each version. Another schema is another version: lakes of this one are there.
+KNOWN = {1: "28ca2405e5301115"}
+
+
+def test_the_page_has_every_column_as_it_is() -> None:
+    text = (DOCS / "lake.md").read_text("utf-8")
+    assert runpy.run_path(str(DOCS / "make_lake.py"))["page"](text) == text
+    assert all(f"<!-- columns of {table} -->" in text for table in TABLES)
+    assert f"This is version {VERSION} of the schema" in text
+
+
+def test_another_schema_is_another_version() -> None:
+    columns = {table: [column[:2] for column in columns] for table, columns in TABLES.items()}
+    assert sha256(repr(columns).encode()).hexdigest()[:16] == KNOWN[VERSION]
+
+
+def test_the_table_that_marks_a_source_as_done_is_the_last() -> None:
+    assert list(TABLES)[-1] == LAST
