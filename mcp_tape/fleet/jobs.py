@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import selectors
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from typing import Any, TypeVar
 
@@ -38,7 +38,7 @@ def cores() -> int:
         return os.cpu_count() or 1
 
 
-def each(function: Callable[[T], Any], items: Iterable[T], jobs: int = 1) -> Iterator[tuple[T, Outcome]]:
+def each(function: Callable[[T], Any], items: Iterable[T], jobs: int = 1) -> Generator[tuple[T, Outcome], None, None]:
     """Call a function with each of many things; yield what came of each, in their order.
 
     With more than one job, the function, what it is called with and what it returns are pickled. An iterator that is
@@ -59,8 +59,8 @@ def _in_order(crew: _Crew, things: Iterator[tuple[int, T]], ahead: int) -> Itera
         while more and crew.has_room and len(done) + crew.size < ahead:
             thing = next(things, None)
             more = thing is not None
-            if thing is not None:
-                crew.give(thing)
+            if thing is not None and (why := crew.give(thing)):
+                done[thing[0]] = thing[1], Outcome(failure=why)
         if crew.is_busy and following not in done:
             done.update((number, (item, outcome)) for (number, item), outcome in crew.wait())
         while following in done:
@@ -90,10 +90,15 @@ class _Crew:
     def has_room(self) -> bool:
         return self.size < self._most
 
-    def give(self, thing: tuple[int, Any]) -> None:
-        worker = self._idle.pop() if self._idle else Worker(self._function)
+    def give(self, thing: tuple[int, Any]) -> str:
+        """Let somebody work on a thing; return why nobody can."""
+        try:
+            worker = self._idle.pop() if self._idle else Worker(self._function)
+        except OSError as error:  # too many processes, or no memory for one more
+            return f"no process can be started for it: {error.strerror}"
         self._busy.register(worker, selectors.EVENT_READ, thing)
         worker.give(thing[1])
+        return ""
 
     def wait(self) -> Iterator[tuple[Any, Outcome]]:
         """Wait for some of them; yield what each was given, numbered, and what came of it."""

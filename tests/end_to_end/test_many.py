@@ -160,8 +160,13 @@ def verifying(place: Path, *words: str) -> Iterator[Popen[bytes]]:
         shutil.copyfile(path_of("demo"), place / name)
     command = [*MCP_TAPE, "verify", "a.db", "b.db", "c.db", "--jobs", "2", "--allow-writes", "--no-keep", "--json"]
     with started([*command, *words, "--", *GATED, str(place)], cwd=place) as process:
-        until(lambda: len(list(place.glob("*.started"))) == 2, "two servers")
+        until(lambda: len(begun(place)) == 2, "two servers")
         yield process
+
+
+def begun(place: Path) -> list[int]:
+    """The servers that have begun, by process."""
+    return [int(path.stem) for path in place.glob("*.started")]
 
 
 @pytest.mark.slow
@@ -183,17 +188,28 @@ def test_a_process_that_is_killed_is_a_finding_and_the_others_go_on(tmp_path: Pa
 
 
 @pytest.mark.slow
+def test_whoever_has_read_enough_ends_it(tmp_path: Path) -> None:
+    with verifying(tmp_path) as process:
+        assert process.stdout and process.stderr
+        workers = children(process.pid)
+        process.stdout.close()
+        (tmp_path / "go").touch()
+        assert process.wait(WAIT) == 0, process.stderr.read()  # as nothing was found until then
+        until(lambda: not any(map(alive, [*workers, *begun(tmp_path)])), "the end of all")
+        assert process.stderr.read() == b""
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_all_processes(tmp_path: Path, number: int) -> None:
     with verifying(tmp_path) as process:
         workers = children(process.pid)
-        servers = [int(path.stem) for path in tmp_path.glob("*.started")]
         process.send_signal(number)
         out, err = process.communicate(timeout=WAIT)
-        until(lambda: not any(map(alive, [*workers, *servers])), "the end of all")
+        until(lambda: not any(map(alive, [*workers, *begun(tmp_path)])), "the end of all")
     assert (process.returncode, out) == (128 + number, b""), err
     assert b"Traceback" not in err
-    assert len(list(tmp_path.glob("*.started"))) == 2  # and none was begun after that
+    assert len(begun(tmp_path)) == 2  # and none was begun after that
 
 
 @pytest.mark.slow
@@ -231,7 +247,7 @@ def test_what_is_missing_for_one_starts_nothing_unless_each_is_asked_alone(tmp_p
     server = ["--", *GATED, str(tmp_path)]
     done = run([*MCP_TAPE, "verify", ".", *server], cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, b"") and b"--allow-writes" in done.stderr
-    assert not list(tmp_path.glob("*.started"))
+    assert not begun(tmp_path)
     done = run([*MCP_TAPE, "verify", "writes.db", "--json", "--jobs", "2", *server], cwd=tmp_path)
     assert [row["status"] for row in rows(done.stdout)] == ["refused"] and done.returncode == 2
 

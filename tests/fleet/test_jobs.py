@@ -96,6 +96,11 @@ def test_an_iterator_that_is_closed_leaves_no_process() -> None:
     assert children(os.getpid()) == before
 
 
+def test_where_no_process_can_be_started_that_is_the_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "/no/such/python")
+    assert failures("a", "b", "c") == ["no process can be started for it: No such file or directory"] * 3
+
+
 def test_a_function_that_cannot_be_handed_over_is_an_error_at_once() -> None:
     with pytest.raises((AttributeError, TypeError), match=r"lambda|pickle"):
         next(each(lambda item: item, [1], 2))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...errors import CassetteError
+from ...errors import TapeError
 from ...fleet.finding import cassettes
 from ...options import RECORDING, WEB, words_for
 from ...start.outcome import say
@@ -110,7 +110,7 @@ def _expect_ready(groups: Sequence[Sequence[str]], options: Options, quiet: bool
     for group in groups:
         try:
             found += plans(group, options)
-        except CassetteError:
+        except TapeError:
             if len(groups) == 1:
                 raise
     check(found, options, os.environ)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,27 +12,27 @@ from ...compare.report.wording import View
 from ...fleet.many.junit import report as junit
 from ...fleet.many.results import Result, comparisons_of
 from ...start.outcome import say
-from ..compare import show, unused_in_all
+from ..compare import is_json, show, unused_in_all
 from ..output import echo_json
+from .running import Found, Row
 
 if TYPE_CHECKING:
     from ...compare.project import Project
 
-Found = Iterable[tuple[Result, dict[str, Any]]]  # each with its row; which is empty where nobody asked for rows
-
 
 def report(found: Found, number: int, project: Project, given: dict[str, Any]) -> list[Result]:
     """Print results: for people at once, rows, too, and all else together. `number`: of cassettes."""
-    form, done = "json" if given["as_json"] else given["form"], list[tuple[Result, dict[str, Any]]]()
-    for result, row in found:
-        if form == "text":
-            _show(result, number == 1, project, given)
-        elif form == "json" and row:
-            echo_json(row)
-            result = result._replace(comparisons=())
-        for note in result.notes:
-            say(note)
-        done.append((result, row))
+    form, done = "json" if is_json(given) else given["form"], list[tuple[Result, Row]]()
+    with closing(found):  # whoever reads our output may leave early
+        for result, row in found:
+            if form == "text":
+                _show(result, number == 1, project, given)
+            elif form == "json" and row:
+                echo_json(row)
+                result = result._replace(comparisons=())
+            for note in result.notes:
+                say(note)
+            done.append((result, row))
     _end(done, form, number, project, given)
     return [result for result, _ in done]
 
@@ -43,9 +43,7 @@ def _show(result: Result, alone: bool, project: Project, given: dict[str, Any]) 
         show(comparison if alone else comparison._replace(unused=()), project, given)
 
 
-def _end(
-    done: list[tuple[Result, dict[str, Any]]], form: str, number: int, project: Project, given: dict[str, Any]
-) -> None:
+def _end(done: list[tuple[Result, Row]], form: str, number: int, project: Project, given: dict[str, Any]) -> None:
     """Print what is about all of them."""
     comparisons = [comparison for result, _ in done for comparison in result.comparisons]
     has_rows = any(row for _, row in done)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -18,6 +19,8 @@ from .. import has_found
 from ..output import Progress, echo_json
 
 T = TypeVar("T")
+Row = dict[str, Any]  # empty where nobody asked for rows
+Found = Generator[tuple[Result, Row], None, None]  # results, each with its row
 
 
 def is_asked() -> bool:
@@ -42,12 +45,13 @@ class Run(NamedTuple):
         things: Sequence[T],
         named: Callable[[T], str],
         files: Callable[[T], Sequence[str]],
-    ) -> Iterator[tuple[Result, dict[str, Any]]]:
+    ) -> Found:
         """Work on those in our share; yield what came of each, and its row. At the end, say how many passed."""
         chosen, statuses = list(share(things, self.shard, files)), Counter[Status]()
         of = len(set(map(named, things)))
-        with Progress(f"{self.verb} {count(len(chosen), 'cassette')}", len(chosen)) as progress:
-            for number, (thing, outcome) in enumerate(each(work, chosen, self.jobs), 1):
+        title = f"{self.verb} {count(len(chosen), 'cassette')}"
+        with Progress(title, len(chosen)) as progress, closing(each(work, chosen, self.jobs)) as outcomes:
+            for number, (thing, outcome) in enumerate(outcomes, 1):
                 progress.hide()
                 failure = f"{named(thing)}: {outcome.failure}"
                 result = outcome.value or wrong(self.command, named(thing), "crashed", failure)
@@ -70,15 +74,16 @@ def worst(results: Sequence[Result]) -> int:
     return max((result.code for result in results), default=0)
 
 
-def report(found: Iterable[tuple[Result, dict[str, Any]]], form: str, show: Callable[[Result], None]) -> int:
+def report(found: Found, form: str, show: Callable[[Result], None]) -> int:
     """Print results, each with its row, in a format; `show` is for people. Return the exit code."""
     done = []
-    for result, facts in found:
-        if form == "json":
-            echo_json(facts)
-        elif form == "text":
-            show(result)
-        done.append((result, facts))
+    with closing(found):  # whoever reads our output may leave early
+        for result, facts in found:
+            if form == "json":
+                echo_json(facts)
+            elif form == "text":
+                show(result)
+            done.append((result, facts))
     if form == "junit":
         from ...compare.report.wording import View
         from ...fleet.many.junit import report as junit
