@@ -218,10 +218,10 @@ class Memory:
 def memory(pids: Sequence[int], seconds: float) -> Memory:
     """What they hold once they have nothing left to do, waiting for that as long as is allowed."""
     until = monotonic() + seconds
-    before, ticks = -10, sum(map(_ticks, pids))
+    before, ticks = -10, sum(map(ticks_of, pids))
     while ticks - before > _TICKS_OF_IDLING and monotonic() < until:
         sleep(0.5)
-        before, ticks = ticks, sum(map(_ticks, pids))
+        before, ticks = ticks, sum(map(ticks_of, pids))
     status = [_sizes(pid, "status") for pid in pids]
     resident, peak = (sum(sizes.get(name, 0) for sizes in status) for name in ("VmRSS", "VmHWM"))
     rollups = [_sizes(pid, "smaps_rollup") for pid in pids]
@@ -262,7 +262,7 @@ def born_at(pid: int) -> str:
     return fields[19] if fields and fields[0] != "Z" else ""
 
 
-def _ticks(pid: int) -> int:
+def ticks_of(pid: int) -> int:
     fields = _stat(pid)
     return int(fields[11]) + int(fields[12]) if fields else 0
 

@@ -31,12 +31,12 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def conclude(options: argparse.Namespace, report: Report) -> int:
-    """Print the report, and write the samples where they are wanted; the exit code."""
+def conclude(options: argparse.Namespace, report: Report, page: str = "benchmarks.md") -> int:
+    """Print the report, and write the samples where they are wanted; the exit code. `page` has the short table."""
     print(report.text(options.markdown))
     if options.write:
         script = Path(sys.argv[0]).name
-        _replace(_HERE.parent / "docs" / "benchmarks.md", script, report.short_form())
+        _replace(_HERE.parent / "docs" / page, script, report.short_form())
         _replace(_HERE / "README.md", script, report.long(markdown=True))
     if options.json:
         bars = [str(bar) for bar in report.bars]

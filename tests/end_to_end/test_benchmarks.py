@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -226,6 +228,20 @@ def test_the_http_benchmark_writes_its_samples(http_report: str, http_samples: P
         **dict.fromkeys(("recorded", "replayed, modern", "replayed, legacy"), holding),
     }
     assert figures_in(http_samples) == {f"{figure}, {case}" for case, figures in cases.items() for figure in figures}
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_workers_loads_each_number_of_them(tmp_path: Path) -> None:
+    if which("wrk") is None:
+        assert not os.environ.get("CI"), "wrk is not installed, and CI must have it"
+        pytest.skip("needs wrk")
+    report = run("workers.py", tmp_path / "workers.json")
+    assert "failed" not in report.lower()
+    for case in ("no session", "a session a connection", "sessions, connections shared"):
+        for workers in ("1 worker", "2 workers"):
+            assert f"| {case}: {workers} " in report
+    for bar in ("CPU µs/request, no session, 2 workers", "requests/s, a session a connection, 2 workers"):
+        assert f": {bar}: " in report
 
 
 @pytest.fixture(scope="module")
