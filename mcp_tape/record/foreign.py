@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..cassette.build import Builder
     from ..redaction.redactor import Redactor
 
-_MODULES = "har snoop cassettes lines documents vcr time_travel inspector logs".split()
+_MODULES = "har cassettes lines documents vcr time_travel inspector logs".split()
 _MOST = 1 << 30  # bytes: as of one frame on a cassette
 
 

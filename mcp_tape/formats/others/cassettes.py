@@ -6,21 +6,8 @@ from collections.abc import Iterator
 
 from ...wire.frames import Side
 from .hidden import Hidden
-from .stream import (
-    RESERIALISED,
-    Begin,
-    Clock,
-    Item,
-    Lost,
-    Reader,
-    Row,
-    Said,
-    Source,
-    command,
-    in_order,
-    milliseconds,
-    rows_at,
-)
+from .stream import RESERIALISED, Begin, Item, Lost, Reader, Row, Said, Source, command, in_order, rows_at
+from .times import Clock, milliseconds
 
 _SENDERS: dict[str, Side] = {"c2s": "client", "s2c": "server"}
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from . import http
 from .http import Request
-from .stream import Begin, Clock, Item, Reader, Source, WrongError, milliseconds, moment
+from .stream import Begin, Item, Reader, Source, WrongError
+from .times import Clock, milliseconds, moment
 
 
 def _fits(source: Source) -> bool:

@@ -8,20 +8,8 @@ from typing import NamedTuple
 from ...wire.frames import Side
 from . import http
 from .http import Request
-from .stream import (
-    RESERIALISED,
-    Begin,
-    Clock,
-    Item,
-    Lost,
-    Reader,
-    Row,
-    Said,
-    Source,
-    WrongError,
-    milliseconds,
-    moment,
-)
+from .stream import RESERIALISED, Begin, Item, Lost, Reader, Row, Said, Source, WrongError
+from .times import Clock, milliseconds, moment
 
 
 def _is_messages(source: Source) -> bool:

@@ -1,14 +1,18 @@
-"""JSON lines with a direction: mcp-rec 0.1 (PyPI), and mcp-tape 1 of npm, which is not this one."""
+"""JSON lines with a direction: mcp-rec 0.1 (PyPI), mcp-tape 1 of npm, which is not this one, and mcpsnoop."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from ...wire import protocol
+from ...wire.channels import STDERR
 from ...wire.frames import Side
-from .stream import RESERIALISED, Begin, Clock, Item, Lost, Reader, Source, command, cut_off
+from .stream import RESERIALISED, Begin, Item, Lost, Reader, Row, Said, Source, command, cut_off, line
+from .times import Clock
 
 _SENDERS: dict[str, Side] = {"client->server": "client", "server->client": "server", "in": "client", "out": "server"}
+_ENVELOPED: dict[str, Side] = {"c2s": "client", "s2c": "server", "stderr": "server"}
+_DROPPED = "frames dropped: their numbers have gaps"
 
 
 def _is_rec(source: Source) -> bool:
@@ -54,4 +58,44 @@ def _npm_tape(source: Source) -> Iterator[Item]:
             yield row.said(clock.at(row.get("t")), sender, "raw")
 
 
-READERS = (Reader("mcp-rec", _is_rec, _rec), Reader("npm mcp-tape", _is_npm_tape, _npm_tape))
+def _is_snoop(source: Source) -> bool:
+    return {"session_id", "direction", "transport"} <= source.first.keys() and ("seq" in source.first)
+
+
+def _snoop(source: Source) -> Iterator[Item]:
+    """Envelopes of several sessions, with stderr, each message as it was but for white space."""
+    sessions: dict[str, list[Row]] = {}
+    for row in source.rows():
+        if isinstance(row, Lost):
+            yield row
+        else:
+            sessions.setdefault(str(row.get("session_id")), []).append(row)
+    for rows in sessions.values():
+        yield from _snooped(rows)
+
+
+def _snooped(rows: list[Row]) -> Iterator[Item]:
+    clock, label = Clock(rows[0].get("ts")), rows[0].get("server_label")
+    yield Begin(clock.started_at, command(), {"label": label if isinstance(label, str) and label else None})
+    yield Lost("white space within messages")
+    numbers = [number for row in rows if type(number := row.get("seq")) is int]
+    if numbers and max(numbers) - min(numbers) + 1 > len(set(numbers)):
+        yield Lost(_DROPPED, is_damage=True)
+    for row in rows:
+        sender, text = _ENVELOPED.get(str(row.get("direction"))), row.get("text")
+        if sender is None:
+            continue
+        if row.get("truncated"):
+            yield cut_off()
+        at, channel = clock.at(row.get("ts")), (STDERR,) if row.get("direction") == STDERR else ()
+        if row.get("raw") is not None:
+            yield row.said(at, sender, "raw")
+        elif isinstance(text, str):
+            yield Said(at, sender, line(text), *channel)
+
+
+READERS = (
+    Reader("mcpsnoop", _is_snoop, _snoop),
+    Reader("mcp-rec", _is_rec, _rec),
+    Reader("npm mcp-tape", _is_npm_tape, _npm_tape),
+)

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from ...wire import frames, protocol
 from ...wire.channels import STDERR
 from ...wire.frames import Side
-from .stream import Begin, Clock, Item, Lost, Reader, Said, Source, command, cut_off
+from .stream import Begin, Item, Lost, Reader, Said, Source, command, cut_off
+from .times import Clock
 
 # Newer versions put the server's name first, older ones the level.
 _DESKTOP = re.compile(

@@ -1,0 +1,63 @@
+"""Times as other tools write them, in microseconds."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+from typing import Any
+
+_LATEST = 1 << 52  # times beyond are nonsense
+
+
+def microseconds(value: Any) -> int:
+    """A time in microseconds, whatever the file has there."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < _LATEST:
+        return 0
+    return int(value)
+
+
+def milliseconds(value: Any) -> int:
+    return microseconds(value * 1000 if isinstance(value, (int, float)) else None)
+
+
+class Clock:
+    """Times of a file, in ISO 8601 or seconds since 1970, as microseconds since the first of them."""
+
+    def __init__(self, start: Any = None) -> None:
+        self._start = moment(start)
+
+    @property
+    def started_at(self) -> str | None:
+        return None if self._start is None else iso(self._start)
+
+    def at(self, value: Any) -> int:
+        when = moment(value)
+        if when is None:
+            return 0
+        if self._start is None:
+            self._start = when
+        return microseconds((when - self._start) * 1e6)
+
+
+def moment(value: Any) -> float | None:
+    """Seconds since 1970 of a time in either form."""
+    if isinstance(value, str):
+        text = value.strip().replace(" ", "T", 1)
+        text = re.sub(r"(\.\d{6})\d+", r"\1", text[:-1] + "+00:00" if text.endswith("Z") else text)
+        text = re.sub(r"\.(\d{1,5})(?=[+-]|$)", lambda found: f".{found[1]:0<6}", text)  # what Python 3.10 can read
+        try:
+            found = datetime.fromisoformat(text)
+        except ValueError:
+            return None
+        return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp()
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e14:
+        return None
+    return value / 1000 if value > 1e11 else float(value)  # milliseconds, as JavaScript counts
+
+
+def iso(seconds: float) -> str | None:
+    try:
+        found = datetime.fromtimestamp(seconds, timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return found.isoformat(timespec="microseconds").replace("+00:00", "Z")
