@@ -114,10 +114,7 @@ def mcp_vcr_ndjson(server: str, place: Path) -> tuple[Path, str]:
 
 def mcp_time_travel(server: str, place: Path) -> tuple[Path, str]:
     command, *args = SERVERS[server]
-    env = {"PYTHONPATH": str(provision.ROOT)}
-    (place / "mcp.json").write_text(
-        json.dumps({"mcpServers": {server: {"command": command, "args": args, "env": env}}})
-    )
+    (place / "mcp.json").write_text(json.dumps({"mcpServers": {server: {"command": command, "args": args}}}))
     tool = [node_tool("mcp-time-travel"), "record", "--config", "mcp.json", "--server", server, "--session", "tape"]
     seen = played(server, [*tool, "--output", str(place)], place)
     return place / "tape", seen
@@ -178,7 +175,7 @@ def chromium(server: str, place: Path) -> tuple[Path, str]:
 
 def inspector(server: str, place: Path) -> tuple[Path, str]:
     command, *args = SERVERS[server]
-    return _inspected(server, {"command": command, "args": args, "env": {"PYTHONPATH": str(provision.ROOT)}}, place)
+    return _inspected(server, {"command": command, "args": args}, place)
 
 
 def inspector_network(server: str, place: Path) -> tuple[Path, str]:
