@@ -1,8 +1,9 @@
 """Loaded modules, and a fork for each program that is to run with them: python nursery.py SOCKET MODULE...
 
 A program gets the arguments, the environment, the directory and the standard streams of who asks for it on the socket
-(`warm.py`, `tests/support/forked.py`); when that is ended, so is the program. All of them end when stdin does; the
-socket's directory goes too. The answer is the number of the program's process, and its exit code when it has ended.
+(`warm.py`, `tests/support/forked.py`); when that is ended, so is the program. WARM_PYTHON is the Python that it starts
+others with, if not the one it is run by. All of them end when stdin does; the socket's directory goes too. The answer
+is the number of the program's process, and its exit code when it has ended.
 """
 
 from __future__ import annotations
@@ -100,6 +101,7 @@ def dress(arguments: list[str], environment: dict[str, str], directory: str) -> 
     os.environ.update(environment)
     if places := environment.get("PYTHONPATH"):
         sys.path[1:1] = places.split(os.pathsep)
+    sys.executable = environment.get("WARM_PYTHON", sys.executable)
     os.chdir(directory)
     sys.argv[:] = arguments
 

@@ -33,10 +33,12 @@ def script(place: Path, interpreter: str, program: Path, needed: Sequence[str]) 
     _write_script(place / program.name, f'exec {shlex.join(command(interpreter, program, needed))} "$@"')
 
 
-def python(place: Path, needed: Sequence[str]) -> None:
-    """A `python` that runs files so, and all else as it always does."""
+def python(place: Path, needed: Sequence[str], kinds: str = "*.py") -> Path:
+    """A `python` that runs files so, or what else begins like one of these kinds, and all else as it always does."""
     warm = shlex.join(command(sys.executable, "", needed)[:-1])
-    _write_script(place / "python", f'case "$1" in *.py) exec {warm} "$@";; *) exec {sys.executable} "$@";; esac')
+    file = place / "python"
+    _write_script(file, f'case "$1" in {kinds}) exec {warm} "$@";; *) exec {sys.executable} "$@";; esac')
+    return file
 
 
 def _write_script(file: Path, text: str) -> None:
