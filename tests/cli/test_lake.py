@@ -9,9 +9,10 @@ import pytest
 
 from tests.support.decks import make_cassette
 from tests.support.golden import GOLDEN, path_of
-from tests.support.lakes import everything, lake, rows, talk
+from tests.support.lakes import everything, files, lake, leftovers, rows, talk
 from tests.support.reading import invoke
-from tests.support.running import MCP_TAPE, python, run
+from tests.support.running import MCP_TAPE, python, run, started, until
+from tests.support.warm import WAIT
 
 
 @pytest.fixture
@@ -82,6 +83,30 @@ def test_processes_make_the_same_lake(dest: Path, tmp_path: Path) -> None:
     assert [row["cassette"] for row in found] == [str(path) for path in GOLDEN]
     lake(map(str, GOLDEN), str(tmp_path / "alone"))
     assert everything(dest) == everything(tmp_path / "alone")
+
+
+@pytest.mark.slow
+def test_two_runs_at_once_make_the_same_lake(dest: Path, tmp_path: Path) -> None:
+    tapes = list(map(str, GOLDEN))
+    with (
+        started([*MCP_TAPE, "lake", *tapes, str(dest)]) as one,
+        started([*MCP_TAPE, "lake", *reversed(tapes), str(dest)]) as other,
+    ):
+        assert (one.wait(WAIT), other.wait(WAIT)) == (0, 0)
+    lake(tapes, str(tmp_path / "alone"))
+    assert everything(dest) == everything(tmp_path / "alone") and leftovers(dest) == []
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_and_repeated_makes_the_same_lake(dest: Path, tmp_path: Path) -> None:
+    tapes = list(map(str, GOLDEN))
+    with started([*MCP_TAPE, "lake", *tapes, str(dest)]) as killed:
+        until(lambda: len(files(dest, "calls")) > 2, "some of it")
+        killed.kill()
+        killed.wait(WAIT)
+    assert invoke("lake", *tapes, dest).exit_code == 0
+    lake(tapes, str(tmp_path / "alone"))
+    assert everything(dest) == everything(tmp_path / "alone") and leftovers(dest) == []
 
 
 @pytest.mark.slow

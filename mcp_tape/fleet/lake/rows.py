@@ -5,7 +5,7 @@ Texts are given as they crossed the wire; parts of them (arguments, results, err
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -44,6 +44,11 @@ class Block(NamedTuple):
     table: str
     rows: int
     columns: Columns
+
+    def column(self, name: str) -> Sequence[Any]:
+        """The value of each row."""
+        values = self.columns[name]
+        return values if isinstance(values, (list, tuple)) else [values] * self.rows
 
 
 def blocks(cassette: Cassette, session: Session, source: Source) -> Iterator[Block]:

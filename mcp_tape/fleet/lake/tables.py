@@ -7,7 +7,7 @@ from typing import Any
 
 from ...errors import TapeError
 from .columns import TABLES, VERSION, content
-from .rows import Block, Columns
+from .rows import Block
 
 try:
     import pyarrow
@@ -15,8 +15,8 @@ try:
 except ImportError:
     raise TapeError("a lake needs pyarrow; install it with: pip install 'mcp-tape[lake]'") from None
 
-# Of a row group, which is in memory until it is written.
-_MOST_ROWS, _MOST_BYTES = 100_000, 16 << 20
+_FEW_ROWS, _FEW_BYTES = 1_000, 4 << 20  # that are kept as they are
+_MOST_ROWS, _MOST_BYTES = 100_000, 16 << 20  # of a row group, which is in memory until it is written
 _TYPES = {
     "string": pyarrow.string(),
     "int64": pyarrow.int64(),
@@ -48,7 +48,7 @@ class Tables:
     def add(self, block: Block) -> None:
         if block.table not in self._open:
             self._open[block.table] = _Table(self._below + block.table, block.table, self._with_content)
-        self._open[block.table].add(block.rows, block.columns)
+        self._open[block.table].add(block)
 
     def made(self) -> dict[str, tuple[str, int]]:
         """The files, and how many rows each has."""
@@ -56,45 +56,50 @@ class Tables:
 
 
 class _Table:
-    """A file in the making. Rows wait until there are enough for a row group."""
+    """A file in the making. Rows wait until there are enough for columns, and these until there are for a row group."""
 
     def __init__(self, path: str, table: str, with_content: bool) -> None:
         self.path, self.rows = path, 0
-        self._schema = arrow_schema(table)
-        self._waiting: list[Any] = []
-        self._size = self._count = 0
-        short = [name for name in self._schema.names if name not in content(table)]
+        self._schema, self._texts = arrow_schema(table), content(table)
+        self._blocks: list[Block] = []
+        self._columns: list[Any] = []
+        self._block_rows = self._block_size = self._size = self._count = 0
+        short = [name for name in self._schema.names if name not in self._texts]
         self._writer = parquet.ParquetWriter(
             path, self._schema, compression="zstd", use_dictionary=short, write_statistics=short, store_schema=False
         )
         facts = {"table": table, "schema": str(VERSION), "content": str(with_content).lower()}
         self._writer.add_key_value_metadata({f"mcp_tape.{name}": value for name, value in facts.items()})
 
-    def add(self, count: int, columns: Columns) -> None:
-        arrays = [_array(columns[field.name], count, field.type) for field in self._schema]
-        batch = pyarrow.record_batch(arrays, schema=self._schema)
-        self._waiting.append(batch)
-        self._size += batch.nbytes
-        self._count += count
+    def add(self, block: Block) -> None:
+        self._blocks.append(block)
+        self._block_rows += block.rows
+        self._block_size += sum(len(text) for name in self._texts for text in block.column(name) if text is not None)
+        if self._block_rows >= _FEW_ROWS or self._block_size >= _FEW_BYTES:
+            self._convert()
         if self._size >= _MOST_BYTES or self._count >= _MOST_ROWS:
             self._write()
 
     def close(self, is_whole: bool) -> None:
         try:
             if is_whole:
+                self._convert()
                 self._write()
         finally:
             self._writer.close()
 
+    def _convert(self) -> None:
+        """Make columns of the rows that wait. Sessions may be very small, and columns of few rows are not."""
+        arrays = [
+            pyarrow.array([value for block in self._blocks for value in block.column(field.name)], field.type)
+            for field in self._schema
+        ]
+        self._columns.append(pyarrow.record_batch(arrays, schema=self._schema))
+        self._size += self._columns[-1].nbytes
+        self._count += self._block_rows
+        self._blocks, self._block_rows, self._block_size = [], 0, 0
+
     def _write(self) -> None:
-        if self._waiting:
-            self._writer.write_table(pyarrow.Table.from_batches(self._waiting, self._schema))
-            self.rows += self._count
-            self._waiting, self._size, self._count = [], 0, 0
-
-
-def _array(values: Any, count: int, kind: Any) -> Any:
-    """A column of values, or of one that all rows have."""
-    if isinstance(values, (list, tuple)):
-        return pyarrow.array(values, kind)
-    return pyarrow.repeat(pyarrow.scalar(values, kind), count)
+        self._writer.write_table(pyarrow.Table.from_batches(self._columns, self._schema))
+        self.rows += self._count
+        self._columns, self._size, self._count = [], 0, 0

@@ -26,12 +26,10 @@ def rows_of(path: Path, source: Source = SOURCE) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {table: [] for table in TABLES}
     with Cassette(path) as cassette:
         for session in cassette.sessions():
-            for table, count, columns in blocks(cassette, session, source):
-                for n in range(count):
-                    values = {
-                        name: value[n] if isinstance(value, (list, tuple)) else value for name, value in columns.items()
-                    }
-                    found[table].append({column.name: values[column.name] for column in TABLES[table]})
+            for block in blocks(cassette, session, source):
+                names = [column.name for column in TABLES[block.table]]
+                values = zip(*map(block.column, names), strict=True)
+                found[block.table] += [dict(zip(names, row, strict=True)) for row in values]
     return found
 
 

@@ -45,6 +45,7 @@ def test_texts_are_not_repeated_in_statistics(tmp_path: Path) -> None:
 
 def test_large_texts_are_written_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(tables, "_FEW_BYTES", 1 << 18)
     monkeypatch.setattr(pages, "_PAGE_BYTES", 1 << 18)
     large = "x" * (1 << 17)
     said = [one for n in range(24) for one in (("client", call(n)), ("server", result(n, large)))]
@@ -66,3 +67,12 @@ def test_a_value_of_another_type_is_refused(tmp_path: Path) -> None:
     columns = dict.fromkeys(column.name for column in TABLES["sessions"]) | {"session": "no number"}
     with pytest.raises(ValueError), Tables(str(tmp_path / "some-"), True) as odd:  # noqa: PT011
         odd.add(Block("sessions", 1, columns))
+
+
+def test_many_small_sessions_share_their_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    converted = []
+    really = tables._Table._convert
+    monkeypatch.setattr(tables._Table, "_convert", lambda self: (converted.append(self._block_rows), really(self)))
+    tape = make_cassette(tmp_path / "tape.db", *[[("client", call(1)), ("server", result(1))]] * 20)
+    assert lake_one(tape, tmp_path / "lake").counts["messages"] == 40
+    assert sorted(converted) == [20, 20, 40]
