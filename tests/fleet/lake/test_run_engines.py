@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 from moto.server import ThreadedMotoServer
 
+from tests.support.bucket import Bucket
 from tests.support.docs import DOCS
 from tests.support.golden import CASSETTES, GOLDEN
 from tests.support.lakes import lake, rows, statuses
 from tests.support.running import run
+from tests.support.warm import WAIT
 
 EXAMPLES = DOCS / "examples" / "lake"
+PAIRS = sorted((DOCS / "examples" / "pairs").glob("*.db"))
 FAILED = ("error", "tool-error", "refused")
 
 
@@ -32,17 +35,22 @@ def example(name: str) -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def dest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake of all golden cassettes, and of the demo as it might be a day and a version later."""
-    place = tmp_path_factory.mktemp("lake")
+def tapes(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """All golden cassettes, pairs of versions, and the demo as it might be a day and a version later."""
+    later = tmp_path_factory.mktemp("tapes") / "later.jsonl"
     text = (CASSETTES / "text" / "demo.jsonl").read_text("utf-8")
     for old, new in ("1.0", "1.1"), ("2026-11-16T", "2026-11-17T"), ("Sunny, 21", "Rain, 12"):
         assert old in text
         text = text.replace(old, new)
-    (place / "later.jsonl").write_text(text, "utf-8")
-    tapes = [*GOLDEN, *(DOCS / "examples" / "pairs").glob("*.db"), place / "later.jsonl"]
-    assert set(statuses(lake(map(str, tapes), str(place / "lake")))) == {"added"}
-    return place / "lake"
+    later.write_text(text, "utf-8")
+    return [*map(str, GOLDEN), *map(str, PAIRS), str(later)]
+
+
+@pytest.fixture(scope="module")
+def dest(tmp_path_factory: pytest.TempPathFactory, tapes: list[str]) -> Path:
+    place = tmp_path_factory.mktemp("lake")
+    assert set(statuses(lake(tapes, str(place)))) == {"added"}
+    return place
 
 
 def by_hand(dest: Path) -> list[list[dict[str, Any]]]:
@@ -121,42 +129,39 @@ def test_clickhouse_gives_these_answers(dest: Path) -> None:
     assert [json.loads(line) for line in done.stdout.splitlines()] == by_hand(dest)
 
 
-@pytest.mark.slow
-def test_duckdb_gives_these_answers_from_a_bucket(dest: Path, duckdb: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch, bucket: Bucket) -> Iterator[str]:
+    """Host and port of an S3 server with the bucket `team`; this process is set up to use it."""
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     try:
         host, port = server.get_host_and_port()
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-        upload(dest, f"http://{host}:{port}")
-        duckdb.execute(
-            f"CREATE SECRET (TYPE s3, KEY_ID 'key', SECRET 'secret', REGION 'us-east-1',"
-            f" ENDPOINT '{host}:{port}', USE_SSL false, URL_STYLE 'path')"
-        )
-        asked = example("on_duckdb")
-        assert list(asked.answers(asked.connected("s3://team/lake", duckdb))) == by_hand(dest)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        urlopen(Request(f"http://{host}:{port}/team", method="PUT"), timeout=WAIT).close()
+        yield f"{host}:{port}"
     finally:
         server.stop()
 
 
-def upload(dest: Path, url: str) -> None:
-    import boto3
-
-    client = boto3.client("s3", endpoint_url=url, region_name="us-east-1")
-    client.create_bucket(Bucket="team")
-    for path in dest.rglob("*.parquet"):
-        client.upload_file(str(path), "team", os.path.join("lake", path.relative_to(dest)))
+@pytest.mark.slow
+def test_duckdb_gives_these_answers_from_a_bucket(s3: str, tapes: list[str], dest: Path, duckdb: Any) -> None:
+    assert set(statuses(lake(tapes, "s3://team/lake"))) == {"added"}
+    duckdb.execute(
+        f"CREATE SECRET (TYPE s3, KEY_ID 'key', SECRET 'secret', REGION 'us-east-1', ENDPOINT '{s3}', USE_SSL false,"
+        " URL_STYLE 'path')"
+    )
+    asked = example("on_duckdb")
+    assert list(asked.answers(asked.connected("s3://team/lake", duckdb))) == by_hand(dest)
+    assert set(statuses(lake(tapes, "s3://team/lake"))) == {"there"}
 
 
 def test_what_clusters_have_printed_is_what_duckdb_answers(tmp_path: Path, duckdb: Any) -> None:
-    tapes = sorted((DOCS / "examples" / "pairs").glob("*.db"))
-    results = lake(map(str, tapes), str(tmp_path))
+    results = lake(map(str, PAIRS), str(tmp_path))
     asked = example("on_duckdb")
     answers = [json.dumps(answer) for answer in asked.answers(asked.connected(tmp_path, duckdb))]
     added = [
         f"{path.relative_to(DOCS.parent)} {result.status} {result.counts['calls']}"
-        for path, result in zip(tapes, results, strict=True)
+        for path, result in zip(PAIRS, results, strict=True)
     ]
     assert (EXAMPLES / "on_spark.txt").read_text().splitlines() == [*added, *answers]
     assert (EXAMPLES / "on_ray.txt").read_text().splitlines() == [*added, answers[0]]
