@@ -10,6 +10,8 @@ from ..cassette import schema
 from ..cassette.query.sessions import files_in, may_be_cassette
 from ..errors import CassetteError
 
+_ENDINGS = (".db", schema.TEXT)
+
 
 def cassettes(places: Iterable[str]) -> list[str]:
     """The cassettes at places, in their order; those below a directory, or of a pattern, in the order of their names.
@@ -26,40 +28,56 @@ def cassettes(places: Iterable[str]) -> list[str]:
 
 
 def is_url(place: str) -> bool:
-    return "://" in place
+    return place.startswith(schema.REMOTE)
+
+
+def shown(place: str) -> str:
+    """A place as it may be shown: a URL may hold a signature."""
+    if not is_url(place):
+        return place
+    from .remote import named
+
+    return named(place)
+
+
+def is_directory(place: str) -> bool:
+    """Return whether a place stands for the cassettes below it: a directory, or a URL that ends with a slash."""
+    return place.endswith("/") if is_url(place) else os.path.isdir(place)
 
 
 def below(directory: str) -> list[str]:
     """The cassettes in a directory and below, by their names and what is in them; also those that are damaged.
 
-    A recording that waits for a review, `tape.db.new`, is none yet. CassetteError: there is none.
+    A recording that waits for a review, `tape.db.new`, is none yet. In a bucket, names are all there is. CassetteError:
+    there is none.
     """
-    named = (path for path in files_in(directory) if path.endswith((".db", schema.TEXT)))
-    found = [path for path in named if may_be_cassette(path) or _may_have_been(path)]
+    found = list(_in_bucket(directory) if is_url(directory) else _on_disk(directory))
     if not found:
-        raise CassetteError(
-            f"{directory} is a directory without cassettes, and so are those below; give a file, e.g. tape.db"
-        )
+        what = f"there is no cassette below {directory}"
+        if not is_url(directory):
+            what = f"{directory} is a directory without cassettes, and so are those below"
+        raise CassetteError(f"{what}; give a file, e.g. tape.db")
     return found
+
+
+def _on_disk(directory: str) -> Iterator[str]:
+    for path in files_in(directory):
+        if path.endswith(_ENDINGS) and (may_be_cassette(path) or _may_have_been(path)):
+            yield path
+
+
+def _in_bucket(url: str) -> list[str]:
+    from .remote import listed
+
+    return sorted(one.url for one in listed(url) if one.url.endswith(_ENDINGS))
 
 
 def _at(place: str) -> list[str]:
-    if is_url(place):
-        return _in_a_bucket(place) if place.endswith("/") else [place]
-    if os.path.isdir(place):
+    if is_directory(place):
         return below(place)
-    if has_magic(place) and not os.path.lexists(place):
+    if has_magic(place) and not is_url(place) and not os.path.lexists(place):
         return sorted(_matching(place)) or [place]  # as shells do
     return [place]
-
-
-def _in_a_bucket(prefix: str) -> list[str]:
-    from . import remote  # only where there is one
-
-    found = sorted(one.url for one in remote.listed(prefix) if one.url.endswith((".db", schema.TEXT)))
-    if not found:
-        raise CassetteError(f"there is no cassette below {prefix}; a cassette is an object such as tape.db")
-    return found
 
 
 def _matching(pattern: str) -> Iterator[str]:

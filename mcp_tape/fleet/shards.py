@@ -8,6 +8,7 @@ is ever in no share.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from time import sleep
@@ -16,8 +17,10 @@ from typing import NamedTuple, TypeVar
 from ..cassette import file
 from ..cassette.schema import first_bytes
 from ..errors import CassetteError
+from .finding import is_url
 
 T = TypeVar("T")
+_NAMED = re.compile(r"/([0-9a-f]{64})\.(?:db|jsonl)(?:#[^/]*)?\Z")  # as `push` names cassettes
 _BLOCK = 1 << 20
 _TRIES, _MOMENT = 10, 0.02  # seconds
 
@@ -49,9 +52,17 @@ def parse_shard(text: str) -> Shard:
 def content_hash(path: str) -> str:
     """SHA-256 of a cassette's bytes, in hexadecimal digits. CassetteError: it cannot be read.
 
+    In a bucket, a name that is such a hash says so: what has it need not be fetched to know whose it is.
+
     What a killed recorder left beside it is put into it first, as every reader does: else the first to read it would
     change its share for those who come later. Of what is being recorded, the bytes are those of the moment.
     """
+    if is_url(path):
+        if known := _NAMED.search(path):
+            return known[1]
+        from .cache import local
+
+        path = local(path)
     if not first_bytes(path) and not os.path.exists(path):
         raise CassetteError(f"there is no cassette {path}")
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.errors import CassetteError
-from mcp_tape.fleet.finding import cassettes
+from mcp_tape.fleet.finding import cassettes, shown
 from tests.support.bucket import Bucket
 from tests.support.golden import CASSETTES, path_of
 
@@ -79,9 +79,18 @@ def test_a_directory_without_any_is_an_error(place: Path) -> None:
         cassettes(["a.db", "empty"])
 
 
+# In a bucket ----------------------------------------------------------------------------------------------
+
+
 def test_a_url_that_ends_with_a_slash_is_all_cassettes_below_it(bucket: Bucket) -> None:
-    bucket.objects |= {f"team/tapes/{name}": b"" for name in ("b.db", "deep/a.jsonl", "README.md")}
+    for name in ("tapes/b.db", "tapes/deep/a.jsonl", "tapes/README.md", "tapes2/d.db"):
+        bucket.objects[f"team/{name}"] = b""
     assert cassettes(["s3://team/tapes/"]) == ["s3://team/tapes/b.db", "s3://team/tapes/deep/a.jsonl"]
     assert cassettes(["s3://team/tapes"]) == ["s3://team/tapes"]
     with pytest.raises(CassetteError, match="no cassette below s3://team/nothing/"):
         cassettes(["s3://team/nothing/"])
+
+
+def test_a_signature_is_not_shown() -> None:
+    assert "hidden" not in shown("https://example.com/a.db?X-Amz-Signature=hidden")
+    assert shown("tapes/a.db?") == "tapes/a.db?"

@@ -13,6 +13,7 @@ from mcp_tape.cassette import file
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import CassetteError
 from mcp_tape.fleet.shards import Shard, content_hash, parse_shard, share
+from tests.support.bucket import Bucket
 from tests.support.golden import CASSETTES, GOLDEN, TEXTS, path_of
 
 ALL = sorted(map(str, [*GOLDEN, *TEXTS]))
@@ -110,3 +111,13 @@ def test_what_is_no_share_is_refused(text: str) -> None:
 def test_a_share_that_there_is_not_is_refused(text: str, hint: str) -> None:
     with pytest.raises(ValueError, match=f"the first of . is {hint}"):
         parse_shard(text)
+
+
+def test_in_a_bucket_a_name_that_is_a_hash_says_so_and_else_the_bytes_do(bucket: Bucket) -> None:
+    data = path_of("time").read_bytes()
+    digest = sha256(data).hexdigest()
+    bucket.objects |= {"team/time.db": data, f"team/date=2026-01-01/server=a/{digest}.db": data}
+    assert content_hash(f"s3://team/date=2026-01-01/server=a/{digest}.db") == digest and not bucket.requests
+    assert content_hash("s3://team/time.db") == digest and bucket.verbs() == ["GET"]
+    with pytest.raises(CassetteError):
+        content_hash("s3://team/missing.db")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...fleet.finding import is_directory
 from ...options import REDACT, UPSTREAM
 from ...start.values import rules_from
 from ..click_options import files, given_as, many_options
@@ -113,7 +113,7 @@ def command(
 
     project = project_from(given)
     parts = [part for part, chosen in zip(PARTS, (surface, calls), strict=True) if chosen] or PARTS
-    if is_asked() or os.path.isdir(old):
+    if is_asked() or is_directory(old):
         ctx.exit(worst(_many(old, given, project, parts, Run("diff", "comparing", jobs, shard, is_json(given)))))
     with versions(old, given, project) as (before, after):
         comparison = compare(before, after, project.settings(given.get("slower_than")), parts)

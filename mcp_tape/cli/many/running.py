@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from ...errors import count
+from ...fleet.finding import shown
 from ...fleet.jobs import each
 from ...fleet.many.results import CODES, Result, Status, row, wrong
 from ...fleet.shards import Shard, share
@@ -53,8 +54,8 @@ class Run(NamedTuple):
         with Progress(title, len(chosen)) as progress, closing(each(work, chosen, self.jobs)) as outcomes:
             for number, (thing, outcome) in enumerate(outcomes, 1):
                 progress.hide()
-                failure = f"{named(thing)}: {outcome.failure}"
-                result = outcome.value or wrong(self.command, named(thing), "crashed", failure)
+                name = shown(named(thing))
+                result = outcome.value or wrong(self.command, name, "crashed", f"{name}: {outcome.failure}")
                 has_found(result.code)
                 statuses[result.status] += 1
                 yield result, row(result, self.shard, of)

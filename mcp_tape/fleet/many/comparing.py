@@ -13,7 +13,7 @@ from ...compare.sources import Live, both, parse
 from ...compare.versions import PARTS, Part, compare
 from ...errors import CassetteError
 from ...redaction.diagnostics import Discreet, Rules
-from ..finding import below
+from ..finding import below, is_directory, is_url
 from .judging import Judging, made, words
 from .results import Result, counted, found, resulting, status_of
 
@@ -63,15 +63,21 @@ def diff_one(
 
 def pairs(old: str, new: str | Live) -> list[Pair]:
     """What to compare: of two directories the cassettes of the same name, also where one of them is missing."""
-    if not os.path.isdir(old):
+    if not is_directory(old):
         return [Pair(old, new)]
-    before = {os.path.relpath(path, old): path for path in below(old)}
+    before = _by_name(old)
     if isinstance(new, Live):
         return [Pair(path, new) for path in before.values()]
-    if not os.path.isdir(new):
+    if not is_directory(new):
         raise CassetteError(f"{old} is a directory, and {new} is not; give two cassettes, or two directories")
-    after = {os.path.relpath(path, new): path for path in below(new)}
+    after = _by_name(new)
     return [Pair(before.get(name), after.get(name)) for name in sorted({*before, *after})]
+
+
+def _by_name(directory: str) -> dict[str, str]:
+    """The cassettes below a directory, by their names in it."""
+    start = directory.rstrip("/") if is_url(directory) else os.path.normpath(directory)
+    return {path.removeprefix(start).lstrip("/"): path for path in below(directory)}
 
 
 def name_of(pair: Pair) -> str:

@@ -11,6 +11,7 @@ from ...compare.judging import Comparison, Unknown
 from ...compare.report import wording
 from ...errors import CassetteError, ServerError, TapeError
 from ...redaction.diagnostics import hidden
+from ..finding import shown
 from ..shards import Shard, hash_of
 
 ROW = 1  # the version of the format
@@ -90,7 +91,7 @@ def resulting(command: str, cassette: str, files: Sequence[str], work: Callable[
 
     `files`: those whose content counts.
     """
-    began = monotonic()
+    began, cassette = monotonic(), shown(cassette)
     digest = _hash(files)
     try:
         result = work()
@@ -98,7 +99,7 @@ def resulting(command: str, cassette: str, files: Sequence[str], work: Callable[
         result = wrong(command, cassette, status_of(error.exit_code), _said(error))
     except OSError as error:
         result = wrong(command, cassette, "crashed", f"{cassette}: {error.strerror or error}")
-    return result._replace(hash=digest, seconds=round(monotonic() - began, 6))
+    return result._replace(cassette=cassette, hash=digest, seconds=round(monotonic() - began, 6))
 
 
 def _said(error: TapeError) -> str:

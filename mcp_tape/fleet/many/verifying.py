@@ -21,6 +21,7 @@ from ...verify.findings import Verified, completed, found
 from ...verify.plan import NotReadyError, Options, Plan, Server, Writes, check, planned
 from ...verify.play import Progress, verify
 from ...verify.update import forget, keep, update
+from ..finding import is_url
 from .judging import Judging, made, words
 from .results import Result, counted, resulting, status_of
 from .results import found as findings_of
@@ -79,7 +80,8 @@ def by_file(references: Sequence[str]) -> list[tuple[str, ...]]:
         place = parse(reference)
         if place.revision is not None:
             raise NotReadyError(f"{reference}: only a cassette on disk can be verified")
-        files.setdefault(os.path.realpath(place.path), []).append(reference)
+        same = place.path if is_url(place.path) else os.path.realpath(place.path)
+        files.setdefault(same, []).append(reference)
     return list(map(tuple, files.values()))
 
 
@@ -162,7 +164,7 @@ def _code(verified: Verified, comparison: Comparison, project: Project) -> int:
 
 def _put(path: str, done: Sequence[tuple[Verified, Comparison]], task: Task) -> tuple[int, str]:
     """Put the new recording in place, keep it for review, or drop it. Return an exit code, and what to say."""
-    if not task.updates and not task.keeps:
+    if not task.updates and (not task.keeps or is_url(path)):
         return 0, ""
     if not task.updates and not any(comparison.changes for _, comparison in done):
         forget(path)

@@ -13,9 +13,12 @@ from mcp_tape.cassette.reader import Cassette
 from mcp_tape.fleet.many.checking import Contract, Task, checked
 from mcp_tape.fleet.shards import content_hash
 from mcp_tape.redaction.redactor import Redactor
+from tests.support.bucket import Bucket
 from tests.support.decks import make_cassette
 from tests.support.golden import path_of
-from tests.support.many import SECRET, damaged
+from tests.support.many import SECRET, damaged, many, rows
+from tests.support.reading import invoke
+from tests.support.running import MCP_TAPE, run
 
 
 @pytest.fixture
@@ -77,3 +80,29 @@ def test_all_of_it_can_be_handed_to_another_process(secret: Path) -> None:
     result = checked(str(secret), pickle.loads(pickle.dumps(task)))
     assert pickle.loads(pickle.dumps(result)) == result
     assert isinstance(result, Result)
+
+
+# In a bucket ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_processes_and_shares_take_cassettes_of_a_bucket(bucket: Bucket, tmp_path: Path) -> None:
+    for path in many(tmp_path / "tapes", 8):
+        bucket.objects[f"team/{path.relative_to(tmp_path)}"] = path.read_bytes()
+    whole = run([*MCP_TAPE, "check", "s3://team/tapes/", "--jobs", "2", "--json"])
+    assert whole.returncode == 3, whole.stderr
+    found = {row["cassette"]: row["status"] for row in rows(whole.stdout)}
+    assert len(found) == 9 and found.pop("s3://team/tapes/07.db") == "unreadable"
+    assert found.pop("s3://team/tapes/04.db") == "failed" and set(found.values()) == {"passed"}
+    shares = [rows(invoke("check", "s3://team/tapes/", "--shard", f"{at}/2", "--json").stdout) for at in (1, 2)]
+    assert sorted(row["cassette"] for share in shares for row in share) == [
+        row["cassette"] for row in rows(whole.stdout)
+    ]
+
+
+def test_a_signed_url_is_shown_without_its_signature(bucket: Bucket) -> None:
+    bucket.objects["team/time.db"] = path_of("time").read_bytes()
+    for name, status in (("time.db", "passed"), ("missing.db", "unreadable")):
+        result = check_one(f"{bucket.url}/team/{name}?X-Amz-Signature=f00dcafe")
+        assert result.status == status, result.findings
+        assert "f00dcafe" not in str(result) and name in result.cassette
