@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,7 +14,7 @@ from ...fleet.finding import cassettes
 from ...start.outcome import say
 from ...values import size_text
 from ..click_options import files, json_option, many_options
-from ..many.running import Run, report
+from ..many.running import Found, Run, report
 
 if TYPE_CHECKING:
     from ...fleet.many.results import Result
@@ -61,16 +61,17 @@ def command(sources: tuple[str, ...], dest: str, bare: bool, jobs: int, shard: S
     raise SystemExit(code)
 
 
-def _counted(results: Iterator[tuple[Result, dict[str, Any]]], done: Counter[str]) -> Iterator[tuple[Result, Any]]:
+def _counted(results: Found, done: Counter[str]) -> Found:
     """The results, counted, up to one after which no other can be."""
     from ...fleet.lake.run import UNWRITTEN
 
-    for result, row in results:
-        done[result.details.get("lake", result.status)] += 1
-        done.update(result.counts)
-        yield result, row
-        if result.details.get("lake") == UNWRITTEN:
-            return
+    with closing(results):
+        for result, row in results:
+            done[result.details.get("lake", result.status)] += 1
+            done.update(result.counts)
+            yield result, row
+            if result.details.get("lake") == UNWRITTEN:
+                return
 
 
 def _show(result: Result) -> None:
