@@ -93,7 +93,7 @@ class Deck:
 
     def receive(self, text: bytes, channel: str, now: float, parsed: frames.Parsed | None = None) -> None:
         """Take in a frame of the client; `parsed`, if somebody has parsed it."""
-        answer = None if text == self._tried else self.quick(text, channel)
+        answer, self._tried = None if text == self._tried else self.quick(text, channel), b""
         if answer is not None:
             self.state.replies.append(Send(answer, channel))
             return

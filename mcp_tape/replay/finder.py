@@ -54,6 +54,7 @@ class Finder:
         self._note: Callable[[str], None] = lambda text: None
         self._indexes: dict[str, dict[bytes, _Turns]] = {}  # by method, where stored keys do not serve
         self._hidden: dict[str, list[Recorded]] = {}  # by method, the recorded requests with redactions
+        self._ends: dict[bytes, Position] = {}  # by key, the last request of those that have started over
 
     def listen(self, has_come: Callable[[Recorded], bool], note: Callable[[str], None]) -> None:
         """Learn who knows whether a message of the server has come to the client, and who takes notes."""
@@ -86,6 +87,7 @@ class Finder:
         if found is not None and last is not None and self._is_early(method, last, found):
             return Found(self._selection.at(last), True)
         if found is None and last is not None and self._repeats == "cycle":
+            self._ends[key] = last
             found, plain = self._next(key, method, None)
         if found is not None:
             again = self._take(key, found.place)
@@ -111,10 +113,10 @@ class Finder:
     def _ahead(self, key: bytes) -> Plain | None:
         """The next request of a key, if it was read already and is plain. It is its turn, and nobody gives it back."""
         state = self.state
-        last = state.last.get(key)
-        found = self._blocks.turns.get(key if last is None else last)
+        last, end = state.last.get(key), self._ends.get(key)
+        found = self._blocks.turns.get(key if last is None or last == end else last)
         # The one before may have been found though its key is another, as secrets are hidden in it.
-        if found is None or found[1] != key or found[0] in state.taken:
+        if found is None or found[1] != key or (found[0] in (state.taken if end is None else state.bent)):
             return None
         state.last[key] = place = found[0]
         state.taken.add(place)

@@ -30,8 +30,8 @@ NAMED = {
 class Counted(Player):
     """A player that counts what it reads at once, and what it looks up."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
+    def __init__(self, path: Path, **options: Any) -> None:
+        super().__init__(path, **options)
         self.blocks = self.looked_up = self.parsed = self.read = 0
         block, next_request, find = self.selection.block, self.selection.next_request, self.finder.find
 
@@ -102,6 +102,17 @@ def test_who_goes_on_is_given_more_at_once(tape: Path) -> None:
     ask(backward, range(CALLS - 1, -1, -1))
     assert forward.blocks <= 4 and backward.blocks <= 4
     assert forward.read <= CALLS and backward.read <= CALLS
+
+
+def test_who_asks_for_the_same_again_and_again_has_it_looked_up_once_more(tape: Path) -> None:
+    player = Counted(tape, repeats="cycle")
+    few = range(5)
+    for _ in range(2):
+        ask(player, few)
+    before = player.looked_up, player.parsed
+    for _ in range(10):
+        ask(player, few)
+    assert (player.looked_up, player.parsed) == before
 
 
 def test_nothing_is_read_ahead_before_the_first_answer(tape: Path) -> None:
