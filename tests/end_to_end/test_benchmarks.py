@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -358,3 +359,12 @@ def test_viewing_measures_the_page_in_a_browser(chromium: Callable[[], str], sam
     table = run("viewing.py", samples)
     assert figures_in(samples) >= {"ready", "file", "blank", "filter: a tool", "filter: a common word"}
     assert "ready to use" in table
+
+
+@pytest.mark.slow
+def test_opening_a_text_is_measured_against_a_database() -> None:
+    command = [sys.executable, BENCHMARKS / "text.py", "--rounds", "1"]
+    done = subprocess.run(command, capture_output=True, timeout=WAIT, text=True)
+    assert re.fullmatch(r"database [\d.]+ ms, text [\d.]+ ms: -?[\d.]+ ms above, 10 allowed\n", done.stdout), (
+        done.stderr
+    )
