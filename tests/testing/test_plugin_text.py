@@ -56,3 +56,22 @@ def test_text_that_no_test_uses_is_an_orphan(suite: Suite) -> None:
     result = suite.passes("--mcp-orphans")
     assert "cassettes/other.jsonl" in result.stdout.str()
     assert "data.jsonl" not in result.stdout.str()
+
+
+SAME = """
+import subprocess, sys, pytest
+@pytest.mark.mcp_tape(server=[sys.executable, "-m", "mcp_tape.demo.server"])
+def test_one(mcp_tape):
+    ask = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\\n'
+    subprocess.run(mcp_tape.command, input=ask, check=True)
+"""
+
+
+@pytest.mark.parametrize("form", ["db", "jsonl"])
+def test_a_rewrite_that_says_the_same_changes_no_byte_and_warns_of_nothing(suite: Suite, form: str) -> None:
+    suite.add("pytest.ini", f"mcp_tape_format = {form}\n")
+    suite.test(SAME)
+    suite.passes("--mcp-record=once")
+    before = suite.cassettes()
+    assert "TapeWarning" not in suite.passes("--mcp-record=rewrite").stdout.str()
+    assert suite.cassettes() == before
