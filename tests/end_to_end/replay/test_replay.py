@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.decks import CONCURRENT, alter, make_cassette
+from tests.support.forked import start
 from tests.support.messages import call, lines, progress, request, result, tell
 from tests.support.running import MCP_TAPE, WAIT, receive_line, run, send, started
 
@@ -37,7 +38,7 @@ def asked_of(tape: Path) -> bytes:
 def test_twenty_replays_of_one_client_script_give_the_same_bytes(name: str) -> None:
     tape = CASSETTES / f"{name}.db"
     script = asked_of(tape)
-    replays = [subprocess.Popen(replay(tape, "-q"), stdin=-1, stdout=-1, stderr=-1) for _ in range(20)]
+    replays = [start(replay(tape, "-q"), stdin=-1, stdout=-1, stderr=-1) for _ in range(20)]
     outputs = {process.communicate(script, timeout=WAIT)[0] for process in replays}
     assert len(outputs) == 1
     assert outputs.pop()
