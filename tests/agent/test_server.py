@@ -17,10 +17,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_tape.agent.places import Places
 from mcp_tape.agent.server import build
 from mcp_tape.agent.tools import TOOLS
-from tests.support.agents import MODES, answer, with_client
+from tests.support.agents import MODES, answer, server, with_client
 from tests.support.golden import CASSETTES, GOLDEN, path_of
 from tests.support.reading import Frames, call, make, said
-from tests.support.running import MCP_TAPE, WAIT, receive_line, send, started
+from tests.support.running import WAIT, receive_line, send, started
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 CALLS: dict[str, dict[str, Any]] = {
@@ -188,7 +188,7 @@ def test_a_call_that_takes_too_long_is_stopped_and_others_are_answered_meanwhile
 def test_it_ends_with_its_client_even_amid_a_call() -> None:
     query = asked(id=1, method="tools/call", params={"name": "query", "arguments": {"sql": ENDLESS}})
     ping = asked(id=2, method="ping")
-    with started([*MCP_TAPE, "mcp", str(path_of("demo"))]) as process:
+    with started(server(path_of("demo"))) as process:
         assert process.stdin is not None and process.stdout is not None
         send(process.stdin, HELLO + query + ping)
         replies = [json.loads(receive_line(process.stdout))["id"] for _ in range(2)]
@@ -199,7 +199,7 @@ def test_it_ends_with_its_client_even_amid_a_call() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_at_once(number: signal.Signals) -> None:
-    with started([*MCP_TAPE, "mcp", str(path_of("demo"))]) as process:
+    with started(server(path_of("demo"))) as process:
         assert process.stdin is not None and process.stdout is not None
         send(process.stdin, HELLO)
         receive_line(process.stdout)
@@ -208,7 +208,7 @@ def test_a_signal_ends_it_at_once(number: signal.Signals) -> None:
 
 
 def test_what_is_no_message_does_not_end_it() -> None:
-    with started([*MCP_TAPE, "mcp", str(path_of("demo"))]) as process:
+    with started(server(path_of("demo"))) as process:
         assert process.stdin is not None and process.stdout is not None
         send(process.stdin, b"nonsense\n[1,\n\xff\n" + HELLO + asked(id=9, method="ping"))
         while (reply := json.loads(receive_line(process.stdout))).get("id") != 9:

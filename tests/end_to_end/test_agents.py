@@ -13,7 +13,7 @@ from mcp import Client
 from tests.suite.listening import listening
 from tests.suite.official import Checks, check_server
 from tests.support import provision
-from tests.support.agents import MODES, SERVER, with_client
+from tests.support.agents import MODES, server, with_client
 from tests.support.conformance import REVISIONS, ROOT
 from tests.support.golden import CASSETTES, path_of
 from tests.support.running import MCP_TAPE, python, record, run
@@ -69,9 +69,9 @@ async def visit(client: Client) -> list[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_mcp_tape_records_and_replays_its_own_server(tmp_path: Path, mode: str) -> None:
-    tape, server = tmp_path / "visit.db", [*SERVER, str(path_of("demo"))]
-    live = with_client(visit, mode=mode, command=server)
-    assert with_client(visit, mode=mode, command=record(tape, server, "-q")) == live
+    tape, command = tmp_path / "visit.db", server(path_of("demo"))
+    live = with_client(visit, mode=mode, command=command)
+    assert with_client(visit, mode=mode, command=record(tape, command, "-q")) == live
     assert with_client(visit, mode=mode, command=[*MCP_TAPE, "replay", str(tape)]) == live
     assert "hindcast" in str(live) and live[6]["is_error"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,15 @@ from mcp import Client, StdioServerParameters
 from mcp_tape.agent.answers import Answer
 from mcp_tape.agent.places import Call, Places
 from mcp_tape.agent.tools import named
-from tests.support.running import MCP_TAPE, WAIT
+from tests.support import provision, warm
+from tests.support.warm import WAIT
 
 MODES = ("auto", "legacy")
-SERVER = [*MCP_TAPE, "mcp"]
+
+
+def server(*places: object) -> list[str]:
+    """The command of `mcp-tape mcp`, forked from a process that has loaded the SDK."""
+    return [*warm.command(sys.executable, "-m", provision.SDK), "mcp_tape", "mcp", *map(str, places)]
 
 
 def answer(tool: str, *places: object, **arguments: Any) -> Answer:
@@ -52,15 +58,15 @@ def text_of(found: Answer) -> str:
 
 
 def with_client(
-    work: Callable[[Client], Awaitable[Any]], *words: object, mode: str = "auto", command: Sequence[str] = SERVER,
+    work: Callable[[Client], Awaitable[Any]], *places: object, mode: str = "auto", command: Sequence[str] = (),
     cwd: Path | None = None,
 ) -> Any:  # fmt: skip
     """What comes of some work with a client of the SDK, within bounds."""
-    program, *options = [*command, *map(str, words)]
-    server = StdioServerParameters(command=program, args=options, env=dict(os.environ), cwd=cwd)
+    program, *options = command or server(*places)
+    started = StdioServerParameters(command=program, args=options, env=dict(os.environ), cwd=cwd)
 
     async def main() -> Any:
-        async with Client(server, mode=mode, read_timeout_seconds=WAIT) as client:
+        async with Client(started, mode=mode, read_timeout_seconds=WAIT) as client:
             return await work(client)
 
     return asyncio.run(asyncio.wait_for(main(), 2 * WAIT))
