@@ -16,6 +16,7 @@ import pytest
 
 from mcp_tape.cli import cli
 from tests.cli.test_show import columns_of, on_terminal
+from tests.support import forked
 from tests.support.reading import Frames, call, invoke, make, message, said
 from tests.support.running import MCP_TAPE, WAIT
 
@@ -62,7 +63,7 @@ def fresh(desk: Path, original: Path, words: list[str]) -> list[str]:
     shutil.copytree(original, desk)
     if words[0] == "git-setup":
         subprocess.run(["git", "init", "-q", str(desk)], check=True, timeout=WAIT)
-    return [*IN_ITS_PLACE, str(desk), *MCP_TAPE, *words]
+    return [*IN_ITS_PLACE, str(desk), f"{forked.scripts()}/mcp-tape", *words]
 
 
 def piped(command: list[str]) -> str:
