@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support import provision, warm
 from tests.support.http_facts import Http, Talk, cassette
 from tests.support.live import (
     INITIALIZE,
@@ -22,7 +24,7 @@ from tests.support.live import (
     serving,
 )
 from tests.support.messages import call, request, result, tell
-from tests.support.running import MCP_TAPE, is_one_file, python, receive_line, run, sessions, started, until
+from tests.support.running import MCP_TAPE, is_one_file, receive_line, run, sessions, started, until
 
 
 @pytest.fixture
@@ -406,6 +408,13 @@ async def main(mode, url, *calls):
 
 asyncio.run(main(*sys.argv[1:]))
 """
+SDK_PROGRAMS = {"client.py": SDK_CLIENT, "server.py": SDK_SERVER}
+
+
+def warm_program(file: Path, text: str) -> list[str]:
+    """The command of a program that begins with the SDK loaded."""
+    file.write_text(text)
+    return warm.command(sys.executable, file, provision.SDK)
 
 
 @pytest.mark.slow
@@ -416,14 +425,15 @@ def test_the_sdk_is_answered_from_the_tape_and_the_live_server(
     vcr: Vcr, tmp_path: Path, mode: str, version: str, ask: str
 ) -> None:
     log = tmp_path / "log"
+    client, serving = (warm_program(tmp_path / name, text) for name, text in SDK_PROGRAMS.items())
 
     def printed(how: str, *calls: str) -> list[str]:
         with vcr.use(how, url=url) as ours:
-            done = run([*python(SDK_CLIENT), mode, ours, *calls])
+            done = run([*client, mode, ours, *calls])
         assert (done.returncode, vcr.code) == (0, 0), done.stderr.decode() + vcr.stderr
         return done.stdout.decode().split("\n")[:-1]
 
-    with (tmp_path / "errors").open("wb") as errors, started([*python(SDK_SERVER), str(log)], stderr=errors) as server:
+    with (tmp_path / "errors").open("wb") as errors, started([*serving, str(log)], stderr=errors) as server:
         assert server.stdout
         url = receive_line(server.stdout).decode().strip()
         assert printed("once", "count:a") == [version, "1"]
