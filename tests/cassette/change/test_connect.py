@@ -1,0 +1,42 @@
+"""Who changes a cassette holds it, unless somebody records: also when that begins at the last moment."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from mcp_tape.cassette.change.connect import InUseError, hold
+from mcp_tape.cassette.file import connect
+from tests.cassette.test_writer import FACTS, write, written
+from tests.support.decks import OneSession
+from tests.support.running import frames
+
+
+def test_a_cassette_that_a_recorder_opens_just_before_it_is_locked_is_in_use(tmp_path: Path) -> None:
+    path = written(tmp_path / "tape.db")
+    recorders: list[OneSession] = []
+
+    def record(statement: str) -> None:
+        if statement == "BEGIN IMMEDIATE" and not recorders:  # which has not locked anything yet
+            recorders.append(OneSession(path, FACTS))
+
+    with closing(connect(str(path))) as db:
+        db.set_trace_callback(record)
+        with pytest.raises(InUseError, match="is in use, so it stays as it was"):
+            hold(db, str(path))
+    (recorder,) = recorders
+    write(recorder, b"recorded meanwhile\n")
+    recorder.finish({"ended_at": "later"})
+    recorder.close()
+    assert [frame.text for frame in frames(path)] == [b"recorded meanwhile"]
+
+
+def test_nobody_else_writes_to_a_cassette_that_is_held(tmp_path: Path) -> None:
+    path = written(tmp_path / "tape.db")
+    with closing(connect(str(path))) as db, closing(sqlite3.connect(path, timeout=0)) as other:
+        hold(db, str(path))
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("BEGIN IMMEDIATE")
