@@ -88,10 +88,11 @@ _INPUT = (
          "Arguments beyond the schema are refused now, or must be of a narrower kind."),
     Rule("input-additional-properties-allowed", "info", "call", "Arguments beyond the schema are allowed now."),
     Rule("input-any-of-removed", "error", "call", "One of several alternatives is gone.",
-         otherwise="warn", when="where another one may take what it took"),
+         otherwise="warn", when="where another one may take what it took; info where one does"),
     Rule("input-one-of-removed", "error", "call", "One of several exclusive alternatives is gone, or there are new.",
-         otherwise="warn", when="where another one may take what it took"),
-    Rule("input-all-of-added", "error", "call", "There is another condition that must hold."),
+         otherwise="warn", when="where another one may take what it took; info where one does"),
+    Rule("input-all-of-added", "error", "call", "There is another condition that must hold.",
+         otherwise="info", when="where it only names members that could be given before"),
     Rule("input-if-then-added", "error", "call", "There is another condition that must hold in some cases."),
     Rule("input-dependent-required-added", "error", "call", "An argument is required now where another one is given."),
     Rule("input-schema-changed", "warn", "call", "A schema differs in a way that no other rule can judge."),
@@ -118,12 +119,13 @@ _OUTPUT = (
          otherwise="warn", when="where the old schema allowed no others"),
     Rule("output-enum-value-added", "warn", "call", "A member of a result may have a value it never had."),
     Rule("output-any-of-added", "error", "call", "A result may look like another alternative.",
-         otherwise="warn", when="where another one may have given the same"),
+         otherwise="warn", when="where another one may have given the same; info where one did"),
     Rule("output-one-of-added", "error", "call", "A result may look like another exclusive alternative.",
-         otherwise="warn", when="where another one may have given the same"),
+         otherwise="warn", when="where another one may have given the same; info where one did"),
     Rule("output-constraint-loosened", "error", "call",
          "A limit on a result (range, length, pattern, number of items) is wider, or gone.",
-         otherwise="warn", when="for a format that few validators check; info for the limits of exact integers"),
+         otherwise="warn", when="for a format that few validators check, and for alternatives that only named members; "
+         "info for the limits of exact integers"),
     Rule("output-constraint-tightened", "info", "call", "A limit on a result is narrower."),
     Rule("output-schema-changed", "warn", "call", "A result's schema differs in a way that no other rule can judge."),
 )  # fmt: skip
@@ -260,9 +262,10 @@ NEW_TEXTS = frozenset(
 # What may bring text with it, as the description of a condition, or as a value to choose.
 MAY_BRING_TEXT = frozenset(
     """input-became-enum input-const-added input-pattern-added input-pattern-changed input-all-of-added
-    input-if-then-added input-one-of-removed input-schema-changed input-additional-properties-forbidden
-    input-additional-properties-allowed output-enum-value-added output-any-of-added output-one-of-added
-    output-constraint-tightened output-constraint-loosened output-schema-changed""".split()
+    input-if-then-added input-any-of-removed input-one-of-removed input-schema-changed
+    input-additional-properties-forbidden input-additional-properties-allowed output-enum-value-added
+    output-any-of-added output-one-of-added output-constraint-tightened output-constraint-loosened
+    output-schema-changed""".split()
 )
 IN_SECURITY = SUSPICIONS | NEW_TEXTS | MAY_BRING_TEXT
 

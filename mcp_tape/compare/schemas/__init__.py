@@ -29,6 +29,7 @@ Paths are those of the meaning: through a `$ref` and into an `allOf` as if all w
     alternatives     checks of `anyOf` and `oneOf`
     overlaps         what fits two alternatives at once
     facts            facts, and the rules that they come under
+    shown            facts as people read them
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from .alternatives import choose
 from .assertions import conditions, differ, multiples, opaques, patterns, ranges, types, values, words
 from .facts import Fact, under_rules
 from .members import dependencies, items, members, others
+from .shown import shown
 from .walk import TooLargeError, Walk
 
 CHECKS = (types, values, ranges, multiples, patterns, members, others, dependencies, items, conditions, opaques, words)
@@ -89,7 +91,7 @@ def _facts(old: Any, new: Any) -> list[Fact]:
     # What two places refer to is reported for both, unless there are too many such places.
     for each_once in (False, True):
         try:
-            return found + Walk(old, new, CHECKS, choose, each_once).whole(old, new, ())
+            return shown(found + Walk(old, new, CHECKS, choose, each_once).whole(old, new, ()), old, new)
         except (TooLargeError, RecursionError):  # one as hostile as the other
             continue
     return [*found, Fact("changed", "other", (), note="too large to compare")]

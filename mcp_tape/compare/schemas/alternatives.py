@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
 
 from ...wire.jsontext import Path
-from ..changes import canonical
+from ..changes import ABSENT, canonical
 from .assertions import differ, nulls, words
 from .facts import Fact, Spared, Way, narrows, spare, way, widens
 from .nodes import NULL, NUMBER, TYPES, Alternative, Choice, Group, Node, Schema, both, describe, type_names
@@ -17,6 +18,8 @@ _Fits = Callable[[Group, Group], bool]
 _NARROWER: Spared = ("narrower",)
 _WIDER: Spared = ("wider",)
 _KINDS = {"anyOf": "any-of", "oneOf": "one-of"}
+_Unpaired = tuple[Alternative, Fact]
+Weight = Literal["all", "names", "nothing"]
 
 
 def choose(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
@@ -55,33 +58,38 @@ def _groups(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
     # A group that follows from the others is no condition of its own.
     yours = [one for one in yours if all(narrows(_tried(walk, old, new, kept, one)) for kept in old.groups)]
     mine = [one for one in mine if all(widens(_tried(walk, old, new, one, kept)) for kept in new.groups)]
-    yield from _conditions(yours, "narrower", path)
-    yield from _conditions(mine, "wider", path)
+    for one in yours:
+        yield from _condition(one, "all", "narrower", path)
+    for one in mine:
+        yield from _condition(one, "all", "wider", path)
 
 
 def _tried(walk: Walk, old: Node, new: Node, one: Group, other: Group) -> list[Fact]:
     return walk.attempt(Node(types=old.types, groups=(one,)), Node(types=new.types, groups=(other,)))
 
 
-def _conditions(groups: list[Group], way: Way, path: Path) -> Iterator[Fact]:
-    """Groups without a counterpart, as conditions."""
-    for group in groups:
-        at, written = (*path, group.keyword), [one.written for one in group.alternatives]
-        if way == "narrower":
-            yield Fact("condition-added", way, at, after=written, note=f"new condition ({group.keyword})")
-        else:
-            yield Fact("condition-removed", way, at, before=written, note=f"a condition is gone ({group.keyword})")
+def _condition(group: Group, weight: Weight, way: Way, path: Path) -> Iterator[Fact]:
+    """Report a group without a counterpart, as a condition. One that only names members keeps nothing from fitting."""
+    if weight == "nothing":
+        return
+    at, written = (*path, group.keyword), [one.written for one in group.alternatives]
+    if way == "narrower":
+        found = Fact("condition-added", way, at, after=written, note=f"new condition ({group.keyword})")
+    else:
+        found = Fact("condition-removed", way, at, before=written, note=f"a condition is gone ({group.keyword})")
+    yield found._replace(way="neutral", doubt=True, spared=_NARROWER) if weight == "names" else found
 
 
 def _one_sided(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
     """Compare where only one side has alternatives: a condition on top of the rest, or the rest in another form."""
     bases = [node._replace(groups=(), types=node.reach) for node in (old, new)]
     facts = walk.plain(bases[0], bases[1], path)
-    grouped, plain, way = (new, old, "narrower") if new.groups else (old, new, "wider")
+    grouped, plain = (new, old) if new.groups else (old, new)
+    way: Way = "narrower" if new.groups else "wider"
     if all(fact.way in (way, "words") for fact in facts) and not _one_for_each_type(grouped, plain):
         yield from facts
-        real = [group for group in grouped.groups if not _vacuous(walk, bases, group, way)]
-        yield from _conditions(real, "narrower" if new.groups else "wider", path)
+        for group in grouped.groups:
+            yield from _condition(group, _weight(walk, bases, group, way), way, path)
     elif len(grouped.groups) == 1:
         yield from nulls(bases[0], bases[1], path)
         yield from words(walk, old, new, path)
@@ -97,15 +105,21 @@ def _one_for_each_type(grouped: Node, plain: Node) -> bool:
     return several and len(grouped.groups) == 1 and grouped._replace(groups=(), notes={}) == Node(types=grouped.types)
 
 
-def _vacuous(walk: Walk, bases: list[Node], group: Group, way: str) -> bool:
-    """True if one of the alternatives always holds, so that the others do not matter."""
+def _weight(walk: Walk, bases: list[Node], group: Group, way: Way) -> Weight:
+    """How much a group says besides the rest: nothing where one of its alternatives always holds."""
     old, new = bases
     choice = _choice(new if way == "narrower" else old, group)
     if overlapping(choice, walk.new_node if way == "narrower" else walk.old_node):
-        return False
-    if way == "narrower":
-        return any(not narrows(walk.attempt(old, both(new, one.node))) for one in choice.alternatives)
-    return any(not widens(walk.attempt(both(old, one.node), new)) for one in choice.alternatives)
+        return "all"
+    weight: Weight = "all"
+    for one in choice.alternatives:
+        pair = (old, both(new, one.node)) if way == "narrower" else (both(old, one.node), new)
+        facts = walk.attempt(*pair)
+        if all(fact.way == "words" for fact in facts):
+            return "nothing"
+        if not (narrows if way == "narrower" else widens)(facts):
+            weight = "names"
+    return weight
 
 
 def _choice(node: Node, group: Group) -> Choice:
@@ -176,31 +190,51 @@ def _compared(walk: Walk, old: Choice, new: Choice, path: Path) -> Iterator[Fact
         spared: Spared = (*(_NARROWER if taken else ()), *(_WIDER if known else ()))
         found[i] = [spare(fact, spared) for fact in found[i]]
     yield from (fact for each in found.values() for fact in each)
-    for i in (i for i in range(len(mine)) if i not in pairs):
-        tries = [facts(i, j) for j in range(len(yours))]
-        yield from _unpaired(mine[i], old.keyword or new.keyword, tries, path, lost=True)
-    for j in (j for j in range(len(yours)) if j not in pairs.values()):
-        tries = [facts(i, j) for i in range(len(mine))]
-        yield from _unpaired(yours[j], new.keyword or old.keyword, tries, path, lost=False)
+    lost = [i for i in range(len(mine)) if i not in pairs]
+    gained = [j for j in range(len(yours)) if j not in pairs.values()]
+    yield from _replaced(
+        [_gone(mine[i], old.keyword or new.keyword, [facts(i, j) for j in range(len(yours))], path) for i in lost],
+        [_new(yours[j], new.keyword or old.keyword, [facts(i, j) for i in range(len(mine))], path) for j in gained],
+        (*path, old.keyword or new.keyword),
+    )
     if "oneOf" in (old.keyword, new.keyword):
         yield from overlaps(walk, old, new, pairs, found, path)
 
 
-def _unpaired(one: Alternative, keyword: str, tried: list[list[Fact]], path: Path, *, lost: bool) -> Iterator[Fact]:
-    """Report an alternative, if none of the other side takes what it takes, or at least knows all of its members."""
-    breaks, unknown = (narrows, "property-removed") if lost else (widens, "property-added")
-    if not all(
+def _gone(one: Alternative, keyword: str, tried: list[list[Fact]], path: Path) -> _Unpaired:
+    """An alternative that is lost, unless one of the other side takes what it took and knows all of its members."""
+    taken, doubt = _made_up_for(tried, narrows, "property-removed")
+    note = f"alternative is gone ({describe(one.node)})" + ("; another alternative takes it" if taken else "")
+    ends = (*path, *one.path), one.written, ABSENT, note, doubt, _NARROWER if taken else ()
+    return one, Fact(f"{_KINDS[keyword]}-lost", "words" if taken else way(not doubt, False), *ends)
+
+
+def _new(one: Alternative, keyword: str, tried: list[list[Fact]], path: Path) -> _Unpaired:
+    """An alternative that is gained, unless one of the other side took what it takes and knew all of its members."""
+    known, doubt = _made_up_for(tried, widens, "property-added")
+    note = f"new alternative ({describe(one.node)})" + ("; another alternative took it" if known else "")
+    ends = (*path, *one.path), ABSENT, one.written, note, doubt, _WIDER if known else ()
+    return one, Fact(f"{_KINDS[keyword]}-gained", "words" if known else way(False, not doubt), *ends)
+
+
+def _made_up_for(tried: list[list[Fact]], breaks: Callable[[list[Fact]], bool], unknown: str) -> tuple[bool, bool]:
+    """Return whether an alternative of the other side makes up for one, and whether it may: all but some members."""
+    made_up = not all(
         breaks(facts) or any(fact.kind.endswith(unknown) and not fact.spared for fact in facts) for facts in tried
-    ):
-        return
-    doubt = not all(map(breaks, tried))
-    kind, at, what = _KINDS[keyword], (*path, *one.path), describe(one.node)
-    if lost:
-        note = f"alternative is gone ({what})"
-        yield Fact(f"{kind}-lost", way(not doubt, False), at, before=one.written, note=note, doubt=doubt)
-    else:
-        note = f"new alternative ({what})"
-        yield Fact(f"{kind}-gained", way(False, not doubt), at, after=one.written, note=note, doubt=doubt)
+    )
+    return made_up, not made_up and not all(map(breaks, tried))
+
+
+def _replaced(lost: list[_Unpaired], gained: list[_Unpaired], at: Path) -> Iterator[Fact]:
+    """Report alternatives without a counterpart: as one fact where some types are in the place of others."""
+    gone, new = ([pair for pair in side if pair[1].way in ("narrower", "wider")] for side in (lost, gained))
+    before, after = (frozenset[str]().union(*(one.node.reach for one, _ in side)) for side in (gone, new))
+    replaced = gone + new if before and after and not before & after else []
+    yield from (fact for pair in lost + gained if pair not in replaced for fact in pair[1:])
+    if replaced:
+        ends = [one.written for one, _ in gone], [one.written for one, _ in new]
+        note = f"{describe(Node(types=before))} → {describe(Node(types=after))}"
+        yield Fact(f"{_KINDS[str(at[-1])]}-replaced", "other", at, *ends, note)
 
 
 def _pairs(

@@ -89,6 +89,8 @@ _RULES: dict[str, tuple[str, str | None]] = {
     "any-of-gained": ("input-type-widened", "output-any-of-added"),
     "one-of-lost": ("input-one-of-removed", "output-type-narrowed"),
     "one-of-gained": ("input-type-widened", "output-one-of-added"),
+    "any-of-replaced": ("input-any-of-removed", "output-any-of-added"),
+    "one-of-replaced": ("input-one-of-removed", "output-one-of-added"),
     "condition-added": ("input-all-of-added", "output-constraint-tightened"),
     "condition-removed": ("input-constraint-loosened", "output-constraint-loosened"),
     "if-added": ("input-if-then-added", "output-constraint-tightened"),

@@ -1,0 +1,118 @@
+"""Facts as people read them: what only moved is none, what is written once is one, references are written out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ...errors import count
+from ...model.texts import texts
+from ...wire.jsontext import Path
+from ..changes import ABSENT, canonical
+from .facts import Fact
+from .nodes import Schema
+from .references import Document
+
+_ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+_DESCRIBED = "description-changed"
+# Kinds of facts whose values are schemas, or lists of them.
+_OF_SCHEMAS = (
+    "property-added",
+    "property-removed",
+    "of-lost",
+    "of-gained",
+    "of-replaced",
+    "condition-added",
+    "condition-removed",
+)
+_MOST_WRITTEN_OUT = 50  # references in one value
+_DEEPEST = 8  # references within each other
+
+_Text = tuple[Path, bytes]
+
+
+def shown(facts: Iterable[Fact], old: Schema, new: Schema) -> list[Fact]:
+    """The facts of two schemas, each with its meaning and no more often than it was written."""
+    facts = list(facts)
+    if any(fact.way == "words" for fact in facts):
+        facts = list(_once(_unmoved(_with_texts(facts, old, new), old, new), old, new))
+    before, after = Document(old), Document(new)
+    return [
+        fact._replace(before=_written_out(fact.before, before), after=_written_out(fact.after, after))
+        if fact.kind.endswith(_OF_SCHEMAS)
+        else fact
+        for fact in facts
+    ]
+
+
+def _with_texts(facts: Iterable[Fact], old: Schema, new: Schema) -> Iterator[Fact]:
+    """Leave out alternatives that another makes up for, unless something they said is said no more, or was not."""
+    had, has = ({_placed(path[-1:], text) for path, text in texts(schema)} for schema in (old, new))
+    for fact in facts:
+        made_up_for = fact.way == "words" and fact.kind.endswith(("of-lost", "of-gained"))
+        value, others = (fact.before, has) if fact.after is ABSENT else (fact.after, had)
+        if not made_up_for or any(_placed(path[-1:], text) not in others for path, text in texts(value)):
+            yield fact
+
+
+def _unmoved(facts: Iterable[Fact], old: Schema, new: Schema) -> Iterator[Fact]:
+    """Leave out descriptions that moved between a schema and its alternatives: a model reads the same."""
+    had, has = ({_placed(*found) for found in texts(schema)} for schema in (old, new))
+    for fact in facts:
+        gone = fact.after is ABSENT and _placed(fact.path, fact.before) in has
+        come = fact.before is ABSENT and _placed(fact.path, fact.after) in had
+        if fact.kind != _DESCRIBED or not (gone or come):
+            yield fact
+
+
+def _placed(path: Path, text: Any) -> _Text:
+    """A text by its place, whichever of the alternatives there it belongs to."""
+    place: list[str | int] = []
+    for step in path:
+        if isinstance(step, int) and place and place[-1] in _ALTERNATIVES:
+            place.pop()
+        else:
+            place.append(step)
+    return tuple(place), canonical(text)
+
+
+def _once(facts: Iterable[Fact], old: Schema, new: Schema) -> Iterator[Fact]:
+    """Report a description once that is written once, in a definition, however many places refer to that."""
+    written = [
+        Counter(canonical(text) for path, text in texts(schema) if path[-1:] == ("description",))
+        for schema in (old, new)
+    ]
+    uses: dict[tuple[str, bytes, bytes], list[Fact]] = {}
+    for number, fact in enumerate(facts):
+        ends = canonical(fact.before), canonical(fact.after)
+        alone = all(texts_of[end] <= 1 for texts_of, end in zip(written, ends, strict=True))
+        is_text = fact.kind == _DESCRIBED and fact.path[-1] == "description"
+        uses.setdefault(("" if is_text and alone else str(number), *ends), []).append(fact)
+    for first, *more in uses.values():
+        yield first._replace(note=f"{first.note}, in {count(1 + len(more), 'place')}") if more else first
+
+
+def _written_out(value: Any, document: Document) -> Any:
+    """A schema, or a list of them, with what it refers to in the place of references, each of them once."""
+    seen: set[str] = set()
+
+    def written(part: Any, depth: int) -> Any:
+        if isinstance(part, list):
+            return [written(one, depth) for one in part]
+        if not isinstance(part, dict):
+            return part
+        reference = part.get("$ref")
+        target = document.find(reference) if isinstance(reference, str) and reference not in seen else ABSENT
+        if (
+            isinstance(target, dict)
+            and target is not document.root
+            and len(seen) < _MOST_WRITTEN_OUT
+            and depth < _DEEPEST
+        ):
+            seen.add(str(reference))
+            beside = {keyword: one for keyword, one in part.items() if keyword != "$ref"}
+            return written(target | beside, depth + 1)
+        return {keyword: written(one, depth) for keyword, one in part.items()}
+
+    return value if value is ABSENT else written(value, 0)
