@@ -109,7 +109,8 @@ def test_what_other_commands_print_has_the_same_shape(desk: Desk) -> None:
                "p.write_text(p.read_text('utf-8').replace('Bern', 'Thun'), 'utf-8')\n")  # fmt: skip
     asked = b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"password":"not-a-real-one-4711"}}\n'
     assert desk.run("record", "-o", "secret.db", "--no-redact", "--", "cat", stdin=asked).returncode == 0
-    assert desk.run("record", "-q", "-o", "hung.db", "--", "true", stdin=asked).returncode == 0
+    hangs_up = "sh", "-c", "read request"  # and not before: it might end before it is asked
+    assert desk.run("record", "-q", "-o", "hung.db", "--", *hangs_up, stdin=asked).returncode == 0
     for name, shard in {"one.json": "1/2", "two.json": "2/2"}.items():
         rows = desk.run("check", "secret.db", "demo.db", "none.db", "--shard", shard, "--json").stdout.decode()
         desk.write(name, rows)
