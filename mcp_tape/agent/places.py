@@ -10,6 +10,7 @@ from itertools import islice
 from ..cassette.query.sessions import cassettes_in
 from ..cassette.query.sql import STEPS
 from ..cassette.reader import Cassette
+from ..cassette.schema import REMOTE, absolute
 from ..errors import CassetteError, pasted
 from .answers import ToolError, short
 
@@ -27,6 +28,9 @@ class Places:
         """Every cassette, once, by a name that `path_of` takes."""
         seen = set()
         for place in self.given:
+            if place.startswith(REMOTE):
+                yield place
+                continue
             for path in cassettes_in(place) if os.path.isdir(place) else [place]:
                 real = os.path.realpath(path)
                 if real not in seen and os.path.isfile(path) and self._is_inside(real):
@@ -37,6 +41,8 @@ class Places:
         """The cassette that a model names; without a name the only one there is."""
         if file is None:
             return self._only_one()
+        if file.startswith(REMOTE) and file in self.given:
+            return file
         try:
             real = os.path.realpath(file)
         except ValueError:  # a NUL in it
@@ -65,7 +71,7 @@ class Places:
         raise ToolError(f'there are several cassettes: name one as "file", such as {few[0]!r}. There are: {named}')
 
     def _shown(self) -> str:
-        return ", ".join(os.path.abspath(path) for path in self.given)
+        return ", ".join(map(absolute, self.given))
 
 
 HOW_TO_RECORD = "Record one with: mcp-tape record -- SERVER"
@@ -74,7 +80,7 @@ HOW_TO_RECORD = "Record one with: mcp-tape record -- SERVER"
 def given(files: Sequence[str]) -> Places:
     """The places of a command line. Each must be there."""
     for file in files:
-        if not os.path.exists(file):
+        if not os.path.exists(file) and not file.startswith(REMOTE):
             raise CassetteError(
                 f"there is no cassette at {file}; record one with: mcp-tape record -o {pasted(file)} -- SERVER"
             )

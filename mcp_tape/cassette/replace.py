@@ -100,6 +100,7 @@ class Part:
 @contextmanager
 def beside(path: str, *, follow: bool = True) -> Iterator[Part]:
     """Make a place for what is to be at a path, or where a link there leads. All that is not put there is removed."""
+    schema.expect_local(path)
     path = os.path.realpath(path) if follow else path
     try:
         directory, lock = _made(path)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from ..cassette.schema import REMOTE, expect_local
 from ..options import Option
 from ..start.outcome import MisuseError
 
@@ -20,8 +21,36 @@ def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[A
     return [CompletionItem(incomplete, type="file")]
 
 
+def read_places(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    """A callback of cassettes that are read: a URL gets the name by which it is shown, without its signature."""
+    return tuple(map(shown, value)) if isinstance(value, tuple) else value and shown(value)
+
+
+def shown(place: str) -> str:
+    """A path, or the name of a URL."""
+    if not place.startswith(REMOTE):
+        return place
+    from ..fleet.cache import local, named  # only where it is remote
+
+    name = named(place)
+    if name != place:  # now, as the processes that we start know it by its name only
+        local(name)
+    return name
+
+
+def changed_place(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    """A callback of a cassette that is changed, which must be on this machine."""
+    if value:
+        expect_local(value)
+    return value
+
+
 def cassette_argument(function: F) -> F:
-    return click.argument("file", metavar="FILE", shell_complete=files)(function)
+    return click.argument("file", metavar="FILE", shell_complete=files, callback=read_places)(function)
+
+
+def changed_cassette_argument(function: F) -> F:
+    return click.argument("file", metavar="FILE", shell_complete=files, callback=changed_place)(function)
 
 
 def session_option(function: F) -> F:

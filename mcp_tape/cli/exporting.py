@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ..cassette.query.filters import Filter
 from ..cassette.reader import Cassette, Session
+from ..cassette.schema import expect_local
 from ..errors import count
 from ..start.outcome import say
 from ..wire import jsontext
@@ -58,6 +59,7 @@ def _generated(asked: Asked, runner: str) -> str:
     def key(call: Call) -> tuple[int | None, str | None]:
         return call.exchange.seq, call.exchange.id
 
+    expect_local(asked.cassette.path)  # a test plays it from its place beside
     session = asked.sessions[-1]
     place = os.path.relpath(asked.cassette.path, os.path.dirname(asked.output or "") or ".").replace(os.sep, "/")
     server = " ".join(filter(None, (session.server_name, session.server_version))) or "a server"

@@ -14,6 +14,7 @@ from ..cassette.query.filters import Filter
 from ..cassette.query.rows import Row, last_seq, session_rows
 from ..cassette.query.sessions import is_open
 from ..cassette.reader import Cassette, Session
+from ..cassette.schema import expect_local
 from ..formats.lines import goes_without_saying, line_of
 from ..start.outcome import say
 from .lines import echo_line, is_narrow
@@ -24,6 +25,7 @@ _PAUSE = 0.1  # seconds; a recorder writes as often
 
 def follow(file: str, session: int | None, kept: Filter, everything: bool, as_json: bool) -> None:
     """Print until the recording has ended, or Ctrl-C."""
+    expect_local(file)  # nobody records into another
     try:
         followed = _Followed(file, session, kept, everything, as_json, _wait_for(file))
         while followed.look():

@@ -11,7 +11,7 @@ import click
 
 from ..cassette.query.sessions import cassettes_in
 from ..start.names import data_cassettes
-from .click_options import files
+from .click_options import files, read_places
 from .output import clip, columns, echo, writable
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -38,7 +38,7 @@ def _changed(path: str) -> float:
 
 def _chosen(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
     if value is not None or ctx.resilient_parsing:
-        return value or ""
+        return read_places(ctx, param, value) or ""
     offered = newest()
     if not offered:
         raise click.UsageError("which cassette? There is none here yet; to make one: mcp-tape record -o FILE -- SERVER")

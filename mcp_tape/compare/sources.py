@@ -1,6 +1,7 @@
 """The versions that a command line names: `tape.db`, `tape.db#3`, `git:v1.2:tapes/tape.db`, a command, a URL.
 
-`tape.db#git` is the server of that name, where a cassette has several.
+`tape.db#git` is the server of that name, where a cassette has several. A URL is that of a cassette if it begins with
+s3://, gs:// or az://, or ends as one does.
 
 A live server is only asked what it offers, in either era, and is not recorded.
 """
@@ -17,6 +18,8 @@ from typing import Any, NamedTuple
 
 from .. import __version__
 from ..cassette.reader import Cassette
+from ..cassette.schema import REMOTE
+from ..cassette.text.opening import fetched
 from ..errors import CassetteError, ServerError, pasted
 from ..redaction.diagnostics import Discreet, Rules
 from ..transports.stdio import connect
@@ -27,6 +30,7 @@ from .surface import Answer, Surface
 from .versions import Version, listed, recorded
 
 _GIT = "git:"
+_LOCK = ".lock"
 _LONGEST_NAME = 200  # bytes
 _LFS = b"version https://git-lfs"
 _PAGES = 1_000  # of one list; a server that gives more goes round in circles
@@ -40,6 +44,12 @@ class Place(NamedTuple):
     session: str = "latest"
     label: str | None = None
     revision: str | None = None
+
+
+def is_live(reference: str) -> bool:
+    """Return whether a reference is the URL of a live server."""
+    path = reference.partition("#")[0].partition("?")[0]
+    return reference.startswith(("http://", "https://")) and not path.endswith((".db", ".jsonl", _LOCK))
 
 
 def parse(reference: str) -> Place:
@@ -64,6 +74,8 @@ def opened(reference: str, ignore_paths: Sequence[str] = ()) -> Iterator[Version
     place = parse(reference)
     with ExitStack() as stack:
         path = place.path if place.revision is None else _from_git(stack, place)
+        if path.startswith(REMOTE) and path.partition("?")[0].endswith(_LOCK):
+            _, path = stack.enter_context(fetched(path))
         if lock.is_lock(path):
             yield lock.load(path)
             return

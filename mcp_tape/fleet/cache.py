@@ -28,7 +28,7 @@ from . import remote
 from .progress import Progress
 from .remote import OFFLINE, UnreachableError, named
 
-__all__ = ["directory", "forget", "local", "named", "prune"]
+__all__ = ["directory", "fetched", "forget", "local", "named", "prune"]
 
 if TYPE_CHECKING:
     from obstore import GetResult
@@ -64,6 +64,16 @@ def local(url: str) -> str:
         return _pinned[name]
 
 
+@contextmanager
+def fetched(url: str) -> Iterator[tuple[str, str]]:
+    """The name of a URL, and a copy of what is there. Errors that name the copy name the URL."""
+    name, copy = named(url), local(url)
+    try:
+        yield name, copy
+    except CassetteError as error:
+        raise type(error)(str(error).replace(copy, name)) from None
+
+
 def forget() -> None:
     """Ask again about every URL."""
     with _one_at_a_time:
@@ -86,6 +96,8 @@ def directory() -> str:
 def _newest(name: str) -> str:
     entry = _Entry(name)
     kept = entry.read()
+    if kept is not None and remote.handed_on(name):
+        return kept.path
     if remote.is_offline():
         if kept is None:
             raise CassetteError(f"{name} is not in the cache {directory()}, and {OFFLINE} says not to ask for it")
@@ -124,7 +136,7 @@ class _Entry:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._place = os.path.join(_own_place(), remote.key(name)[:40])
+        self._place = os.path.join(_own_place(), _directory_of(name))
         with _writing(self._place):
             os.makedirs(self._place, 0o700, exist_ok=True)
 
@@ -198,6 +210,16 @@ class _Entry:
             with open(part.file, "x", encoding="utf-8") as file:
                 json.dump(said, file)
             part.put(as_text=False)
+
+
+def _directory_of(name: str) -> str:
+    digits = remote.handed_on(name)
+    if digits is None:
+        return remote.key(name)[:40]
+    for found in os.listdir(_own_place()):
+        if found.startswith(digits):
+            return found
+    raise CassetteError(f"{name} is the name of a signed URL; give all of it")
 
 
 @contextmanager

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 OFFLINE = "MCP_TAPE_OFFLINE"
 BUCKETS = ("s3", "gs", "az")
+_SHOWN = 12  # digits of a key in the name of a URL
 # What differs between two signed URLs of one object, by the names that the providers give it.
 _SIGNING = re.compile(
     "(?i)x-(?:amz|goog)-.*|awsaccesskeyid|googleaccessid|signature|sig|expires|policy|key-pair-id|s[evprt]|spr|sk[a-z]+"
@@ -79,11 +80,19 @@ def is_offline() -> bool:
 def named(url: str) -> str:
     """The name by which a URL is shown, and opened in this process: without what may be secret."""
     parts = _split(url)
-    if parts.scheme in BUCKETS or not parts.query:
+    if parts.scheme in BUCKETS or not parts.query or url in _known:
         return url
-    name = f"{parts.scheme}://{parts.netloc}{parts.path}?...{key(url)[:6]}"
-    _known[name] = url
-    return name
+    if handed_on(url):
+        return url
+    name = f"{parts.scheme}://{parts.netloc}{parts.path}?...{key(url)[:_SHOWN]}"
+    _known[name] = parts._replace(fragment="").geturl()
+    return f"{name}#{parts.fragment}" if parts.fragment else name  # that is a session or a server on the cassette
+
+
+def handed_on(name: str) -> str | None:
+    """The beginning of a URL's key, where only its name was given to this process, by the one that has fetched it."""
+    found = re.search(rf"\?\.\.\.([0-9a-f]{{{_SHOWN}}})(?:#|$)", name)
+    return found[1] if found and name.partition("#")[0] not in _known else None
 
 
 def key(url: str) -> str:
@@ -147,6 +156,11 @@ def listed(url: str) -> Iterator[Found]:
                 yield Found(f"{root}/{one['path']}", one["size"], one["last_modified"], one["e_tag"])
     except Exception as error:
         raise worded(error, named(url)) from None
+
+
+def cassettes_below(url: str) -> Iterator[Found]:
+    """Every object below a prefix that is a cassette by its name, in the order of names."""
+    return iter(sorted(one for one in listed(url) if one.url.endswith((".db", ".jsonl"))))
 
 
 def expect_bucket(url: str, what: str) -> None:

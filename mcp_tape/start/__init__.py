@@ -54,8 +54,8 @@ def _carried_out(name: str, words: Sequence[str]) -> int | None:
         from .record import record
 
         return record(tuple(others), given)
-    if not others or not others[0]:
-        return None
+    if not others or not others[0] or "://" in others[0]:
+        return None  # nor is a URL plain
     if name == "replay":
         from .replay import replay
 

@@ -31,7 +31,7 @@ def record(command: tuple[str, ...], given: dict[str, Any]) -> int:
         if production.is_left_out(asked, given):
             return production.pass_on(command, given, web)
     path, row = _rotated(given["output"] or _default_path(command, given), given)
-    if not quiet:
+    if not quiet and "://" not in path:  # else it is refused below
         report(f"recording to {path}")
     options = record_from(command, given)
     options = options._replace(run=named(options.run) or None, row=row, production=asked)

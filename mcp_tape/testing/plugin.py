@@ -219,14 +219,14 @@ class Tapes:
 
     # -- how
 
-    def _open(self, path: Path, place: Path, want: Wanted, test: str, *, is_shared: bool) -> UsedCassette:
+    def _open(self, path: Path | str, place: Path, want: Wanted, test: str, *, is_shared: bool) -> UsedCassette:
         self.summary.used.add(str(path))
         self.summary.places.add(str(place))
         if want.name is not None:  # each test has recorded its part
             want.options.setdefault("session", "all")
         return self._recordings.open(path, want.options, test, is_shared=is_shared)
 
-    def _open_tape(self, path: Path, options: dict[str, Any]) -> UsedCassette:
+    def _open_tape(self, path: Path | str, options: dict[str, Any]) -> UsedCassette:
         from .. import use_cassette
 
         try:
@@ -235,7 +235,7 @@ class Tapes:
             text = "\n".join(filter(None, (str(error), self._advice(path, options))))
             raise pytest.fail.Exception(text, pytrace=False) from None
 
-    def _advice(self, path: Path, options: dict[str, Any]) -> str | None:
+    def _advice(self, path: Path | str, options: dict[str, Any]) -> str | None:
         from ..modes import is_recorded
 
         if options["mode"] == "none":

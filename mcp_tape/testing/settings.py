@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import pytest
 
+from ..cassette.schema import REMOTE
 from ..options import FORMATS, LEVELS, MODES, USE
 
 _LONGEST = 80  # characters of a file's name, before its ending
@@ -103,7 +104,7 @@ def place_of(item: pytest.Item | None, config: pytest.Config, directory: Setting
     return (item.path.parent if item else config.rootpath) / _DIRECTORY
 
 
-def path_of(item: pytest.Item, place: Path, want: Wanted) -> Path:
+def path_of(item: pytest.Item, place: Path, want: Wanted) -> Path | str:
     if want.name is not None:
         return named(place, want.name, want.format)
     test, bracket, parameters = "::".join(_names(item)).partition("[")
@@ -133,13 +134,16 @@ def _name(item: pytest.Item) -> str:
     return re.sub(rf"(\[|-){step + 1}-\d+\]$", lambda found: "]" if found[1] == "-" else "", item.name)
 
 
-def named(place: Path, name: str, form: str) -> Path:
-    return Path(os.path.normpath(place / f"{name}.{form}"))
+def named(place: Path, name: str, form: str) -> Path | str:
+    """The path of a name; a URL is its own."""
+    return name if name.startswith(REMOTE) else Path(os.path.normpath(place / f"{name}.{form}"))
 
 
 def _split(name: object) -> tuple[str, str | None]:
     """A name without the ending of a cassette, and the format that this means."""
     text = str(name)
+    if text.startswith(REMOTE):
+        return text, None
     given = next((form for form in FORMATS if text.endswith(f".{form}")), None)
     return text.removesuffix(f".{given}"), given
 
@@ -182,6 +186,8 @@ def _check(chosen: dict[str, Setting]) -> None:
         refuse(f"mcp_tape has no option {', '.join(unknown)}; it has {', '.join(sorted(known - {'live'}))}")
     if not isinstance(chosen["name"].value, str | os.PathLike | None):
         refuse(f"the name of a cassette is a text, not {chosen['name'].value!r}")
+    if str(chosen["dir"].value).startswith(REMOTE):
+        refuse(f"dir is {chosen['dir'].value!r}, which is no directory; give each remote cassette's URL as its name")
     for name, choices in (("mode", MODES), ("unplayed", LEVELS), ("inexact", LEVELS), ("format", FORMATS)):
         value, source = chosen[name]
         if value not in choices:

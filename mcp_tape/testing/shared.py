@@ -44,7 +44,7 @@ class Shared:
 class Recordings:
     """The recordings of this process."""
 
-    def __init__(self, open_tape: Callable[[Path, dict[str, Any]], UsedCassette], *, is_alone: bool) -> None:
+    def __init__(self, open_tape: Callable[[Path | str, dict[str, Any]], UsedCassette], *, is_alone: bool) -> None:
         """`is_alone`: no other process runs tests of this run. Else the controller decides what is kept."""
         self._open_tape = open_tape
         self._is_alone = is_alone
@@ -53,7 +53,7 @@ class Recordings:
         self.parts: list[tuple[str, str]] = []  # what is to be kept: the cassette's path, and where it is
         self.unfit: set[str] = set()  # the cassettes of which a test has failed, or was refused
 
-    def open(self, path: Path, options: dict[str, Any], test: str, *, is_shared: bool) -> UsedCassette:
+    def open(self, path: Path | str, options: dict[str, Any], test: str, *, is_shared: bool) -> UsedCassette:
         """Open a tape, which is a recording if there is one to make."""
         shared = self._shared.get(str(path))
         if shared is not None and options["mode"] != "none":
@@ -90,7 +90,7 @@ class Recordings:
         """Leave it beside the cassette, for the controller."""
         self.parts.append((path, part.hand_over()))
 
-    def _open_locked(self, path: Path, options: dict[str, Any]) -> UsedCassette:
+    def _open_locked(self, path: Path | str, options: dict[str, Any]) -> UsedCassette:
         """Open a tape once more, under a lock: another process may have recorded it meanwhile."""
         lock = _lock(path)
         if lock is None:
@@ -137,11 +137,11 @@ def put_together(parts: Sequence[tuple[str, str]], unfit: set[str], *, stopped: 
     return problems
 
 
-def _lock(path: Path) -> int | None:
+def _lock(path: Path | str) -> int | None:
     """Lock what is recorded: two would each throw the other's away. None where another process has it."""
     from ..cassette import replace
 
-    path.parent.mkdir(parents=True, exist_ok=True)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     try:
         return replace.lock(_lock_of(path))
     except OSError as error:

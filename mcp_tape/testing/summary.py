@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..cassette.schema import REMOTE
 from ..errors import count
 from ..options import LEVELS
 from .idle_marks import by_scope
@@ -91,10 +92,10 @@ class Summary:
             "recordings": self.problems,
             "markers without effect": [f"{scope}: {live}" for scope in self._idle_scopes()],
             "recorded requests that no test has made": [
-                f"{self._levels[path]}: {os.path.relpath(path, root)}: {in_words(calls)}" for path, calls in left
+                f"{self._levels[path]}: {_short(path, root)}: {in_words(calls)}" for path, calls in left
             ],
             "answers that were not exact": [
-                f"{os.path.relpath(path, root)}: {in_rungs(rungs)}" for path, rungs in sorted(self._inexact.items())
+                f"{_short(path, root)}: {in_rungs(rungs)}" for path, rungs in sorted(self._inexact.items())
             ],
             "new episodes": self._new_episodes(root),
             "cassettes that no test of this run uses": self._orphans(root) if orphans else [],
@@ -120,7 +121,7 @@ class Summary:
         older = f"{count(stale, 'answer')} after a live call came from the old tape"
         return [
             f"{count(len(grown), 'cassette')} grew; {older}",
-            *(f"{os.path.relpath(path, root)}: {grown[path]}" for path in sorted(grown) if grown[path]),
+            *(f"{_short(path, root)}: {grown[path]}" for path in sorted(grown) if grown[path]),
             "To record them anew, as a live call may have changed what others answer: pytest --mcp-record=rewrite",
         ]
 
@@ -142,3 +143,7 @@ def in_words(calls: list[Call]) -> str:
 def in_rungs(rungs: Mapping[str, int]) -> str:
     """Say how many answers were not exact, and which rungs of matching found them."""
     return f"{sum(rungs.values())} ({', '.join(f'{number} by {rung}' for rung, number in sorted(rungs.items()))})"
+
+
+def _short(path: str, root: Path) -> str:
+    return path if path.startswith(REMOTE) else os.path.relpath(path, root)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import api, modes
+from ..cassette import schema
 from ..errors import CassetteError, TapeError
 from ..options import AROUND, MODE, REDACT, REPLAYING, USE, Option
 from ..redaction.diagnostics import Discreet, Rules, hidden
@@ -67,7 +68,7 @@ def use_cassette(
     None. `redactions` are functions of a text that give it back without its secrets.
     """
     keywords = dict(locals())  # before another name is bound
-    path = os.path.abspath(path)
+    path = _absolute(os.fspath(path))
     if servers is not None:
         return _use_servers(path, keywords)
     settings = _settings(path, keywords)
@@ -79,6 +80,15 @@ def use_cassette(
     from .recording import Recording
 
     return Recording(_live(settings, block_live))
+
+
+def _absolute(path: str) -> str:
+    """A path from the root, or the name of a URL."""
+    if not path.startswith(schema.REMOTE):
+        return os.path.abspath(path)
+    from ..fleet.remote import named  # only where it is remote
+
+    return named(path)
 
 
 def _use_servers(path: str, keywords: dict[str, Any]) -> UsedCassette:
@@ -134,6 +144,7 @@ def _settings(path: str, keywords: dict[str, Any], label: str | None = None) -> 
 def _live(settings: Settings, blocked: bool) -> Settings:
     """Settings of a tape that records, if it may."""
     mode, label = settings.mode, settings.replay.label
+    schema.expect_local(settings.path)
     _check_live(settings, mode, blocked)
     is_first = mode == "once" or (mode == "new_episodes" and not modes.can_play(settings.path, label))
     return settings._replace(mode="all") if is_first else settings

@@ -161,7 +161,7 @@ def test_a_recorder_that_was_killed_while_it_made_the_tables_leaves_an_empty_fil
     with pytest.raises(CassetteError, match="is empty; record into it with"):
         Cassette(tape)
     interrupt_the_first(made, tape)
-    assert not list_all(str(tmp_path), False)
+    assert not list_all(str(tmp_path), [str(tape)], False)
     interrupt_the_first(made, tape)
     assert run(record(tape, ECHO, "-q"), b"{}\n").stderr == b""
     assert b"{}" in texts(tape)

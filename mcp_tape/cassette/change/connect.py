@@ -48,6 +48,7 @@ def only_ours(db: sqlite3.Connection, path: str) -> None:
 @contextmanager
 def changed(path: str, check: Check = only_ours, *, also_in_use: bool = True) -> Iterator[sqlite3.Connection]:
     """Connect to what is to be changed. Of a cassette in use, each transaction counts at once: keep them short."""
+    schema.expect_local(path)
     path = os.path.realpath(path)
     with ExitStack() as stack:
         if is_text(path):

@@ -21,6 +21,7 @@ from .names import is_text
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from tempfile import TemporaryDirectory
     from typing import Any
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     Found = tuple[sqlite3.Connection, tuple[str, ...]]
 
 FOREIGN = "mcp_tape.record.foreign"  # the module whose `load` reads all other kinds of files
-AFAR = "mcp_tape.fleet.cache"  # the module whose `named` and `local` know files at a URL
+AFAR = "mcp_tape.fleet.cache"  # the module whose `fetched` reads what is at a URL
 LOST: dict[str, tuple[str, ...]] = {}  # by file that was read, for whoever reports it
 _TRIES = 20
 _HEAD = 1 << 16  # bytes, by which a kind is recognized
@@ -43,16 +44,16 @@ _said: set[str] = set()  # by this process
 
 
 def from_afar(cassette: Cassette, begin: Callable[[], None]) -> None:
-    """Begin to read a copy of what is at a URL. Errors name that."""
-    afar = import_module(AFAR)
-    cassette.path = name = afar.named(cassette.path)
-    cassette.local = copy = afar.local(name)
-    try:
+    """Begin to read a copy of what is at a URL."""
+    with fetched(cassette.path) as (cassette.path, cassette.local):
         begin()
-    except CassetteError as error:
-        raise type(error)(str(error).replace(copy, name)) from None
-    if copy in LOST:
-        LOST[name] = LOST.pop(copy)
+    if cassette.local in LOST:
+        LOST[cassette.path] = LOST.pop(cassette.local)
+
+
+def fetched(url: str) -> AbstractContextManager[tuple[str, str]]:
+    """The name by which a URL is shown, and a copy of what is there. Errors name the URL."""
+    return import_module(AFAR).fetched(url)  # type: ignore[no-any-return]
 
 
 def read(path: str, label: str | None, open_left: Open, otherwise: CassetteError) -> Found:

@@ -12,7 +12,7 @@ from ...start.outcome import say
 from ..click_options import files, given_as
 from ..compare import AfterDashes, is_text, judging_options, project_from, show
 from ..output import clip, echo
-from .diff import _TIMEOUT, compared, shown_new
+from .diff import _TIMEOUT, compared, references, shown_new
 
 if TYPE_CHECKING:
     from ...compare.judging import Comparison
@@ -31,7 +31,9 @@ _FINE = "It breaks no client"
     "  mcp-tape breaking --base origin/main tapes/ --format github\n"
     "  mcp-tape breaking time.db -- uvx mcp-server-time",
 )
-@click.argument("places", metavar="OLD [NEW] | PATH...", nargs=-1, required=True, shell_complete=files)
+@click.argument(
+    "places", metavar="OLD [NEW] | PATH...", nargs=-1, required=True, shell_complete=files, callback=references
+)
 @click.option(
     "--base", metavar="REVISION", help="Compare every cassette at PATH with what it was at a revision of git."
 )

@@ -22,7 +22,7 @@ from ...start.values import rules_from
 from ...transports.signals import tidied_up
 from ...values import check_session, parse_duration, parse_size
 from .. import has_found
-from ..click_options import files, format_option, given_as, many_options, read_by
+from ..click_options import files, format_option, given_as, many_options, read_by, read_places
 from ..filter import each
 from ..many.running import Run, is_asked, report
 from ..output import Progress, echo, echo_json, frames_of, writable
@@ -42,7 +42,7 @@ def _session(text: str) -> str:
     "  mcp-tape check tape.db --max 'tools/call<=20' --max-duration 2s\n"
     "  mcp-tape check tape.db --audit --json",
 )
-@click.argument("paths", metavar="FILE...", nargs=-1, required=True, shell_complete=files)
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, shell_complete=files, callback=read_places)
 @click.option(
     "--expect", metavar="FILTER", multiple=True, callback=each(term), help="Something must fit this; may be repeated."
 )

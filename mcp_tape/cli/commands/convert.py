@@ -13,7 +13,7 @@ from ...errors import count
 from ...options import FORMATS
 from ...start.outcome import say
 from ...transports.signals import tidied_up
-from ..click_options import files
+from ..click_options import changed_place, files, read_places
 from ..exporting import FOR_PEOPLE, FORMS, form_of
 from ..output import echo_json
 from .export import command as export
@@ -30,8 +30,8 @@ _ONE_WAY = (*FOR_PEOPLE, *FORMS)  # written by export
     "  mcp-tape convert tape.jsonl test_server.py\n"
     "  mcp-tape convert tape.db spans.otlp.json",
 )
-@click.argument("file", metavar="FILE", shell_complete=files)
-@click.argument("output", metavar="OUTPUT", shell_complete=files)
+@click.argument("file", metavar="FILE", shell_complete=files, callback=read_places)
+@click.argument("output", metavar="OUTPUT", shell_complete=files, callback=changed_place)
 @click.option("--to", "form", type=click.Choice([*FORMATS, *_ONE_WAY]), help="The form of the output. Default: what "
               "its name ends in.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace the output if it is there.")

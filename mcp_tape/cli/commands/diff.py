@@ -12,7 +12,7 @@ import click
 from ...fleet.finding import is_directory
 from ...options import REDACT, UPSTREAM
 from ...start.values import rules_from
-from ..click_options import files, given_as, many_options
+from ..click_options import files, given_as, many_options, shown
 from ..compare import AfterDashes, diff_options, finite, is_json, judging_from, project_from, show
 from ..many.comparing import report
 from ..many.running import Run, is_asked, worst
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ...fleet.many.results import Result
     from ...fleet.shards import Shard
 
-_URLS = ("http://", "https://")
 _TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True,
                         metavar="SECONDS", callback=finite,
                         help="How long to wait for each answer of a live server.")  # fmt: skip
@@ -37,6 +36,15 @@ def compared(old: str, given: dict[str, Any], project: Project, parts: Sequence[
 
     with versions(old, given, project) as (before, after):
         return compare(before, after, project.settings(given.get("slower_than")), parts)
+
+
+def references(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    """A callback of recordings and live servers: the former get the names by which they are shown."""
+    from ...compare.sources import is_live
+
+    if isinstance(value, tuple):
+        return tuple(references(ctx, param, one) for one in value)
+    return value if value is None or is_live(value) else shown(value)
 
 
 @contextmanager
@@ -52,28 +60,29 @@ def versions(old: str, given: dict[str, Any], project: Project) -> Iterator[tupl
 
 def _new(old: str, given: dict[str, Any]) -> str | Live:
     """NEW: another cassette, or a live server."""
-    from ...compare.sources import Live
+    from ...compare.sources import Live, is_live
     from ...redaction.diagnostics import hidden
 
     new, command = given["new"], given["command"]
-    if old.startswith(_URLS):
-        shown = hidden(old)
-        raise click.UsageError(f"OLD is a recording, and a URL can only be NEW: mcp-tape diff CASSETTE {shown}")
+    if is_live(old):
+        hint = f"mcp-tape diff CASSETTE {hidden(old)}; the URL of a cassette ends in .db or .jsonl"
+        raise click.UsageError(f"OLD is a recording, and a URL can only be NEW: {hint}")
     if bool(new) == bool(command):
         raise click.UsageError("give what to compare with: another cassette, a URL, or -- and a server's command")
     if command:
         return Live(tuple(command), timeout=given["timeout"])
-    if new.startswith(_URLS):
+    if is_live(new):
         return Live(url=new, headers=given["headers"], cacert=given["cacert"], timeout=given["timeout"])
     return str(new)
 
 
 def shown_new(given: dict[str, Any]) -> str | None:
     """NEW as it is shown: a URL may hold a password."""
+    from ...compare.sources import is_live
     from ...redaction.diagnostics import Discreet
 
     new: str | None = given["new"]
-    return Discreet(rules_from(given)).text(new) if new and new.startswith(_URLS) else new
+    return Discreet(rules_from(given)).text(new) if new and is_live(new) else new
 
 
 @click.command(
@@ -87,8 +96,8 @@ def shown_new(given: dict[str, Any]) -> str | None:
     "  mcp-tape diff tapes-of-v1 tapes-of-v2 --jobs 4\n"
     "  mcp-tape diff remote.db https://example.com/mcp --surface",
 )
-@click.argument("old", metavar="OLD", shell_complete=files)
-@click.argument("new", metavar="[NEW]", required=False, shell_complete=files)
+@click.argument("old", metavar="OLD", shell_complete=files, callback=references)
+@click.argument("new", metavar="[NEW]", required=False, shell_complete=files, callback=references)
 @click.option("--surface", is_flag=True, help="Only what the server says it offers.")
 @click.option("--calls", is_flag=True, help="Only what the recorded calls came to.")
 @diff_options
@@ -102,8 +111,8 @@ def command(
     """What changed between two recordings of a server, and what of it breaks clients.
 
     OLD and NEW are cassettes; with #N one of their sessions, with git:REVISION: before the path as it was then. NEW can
-    be a live server, too: a URL, or -- and a command. It is only asked what it offers, and is not recorded; to play
-    the recorded calls at it, see mcp-tape verify.
+    be a live server, too: a URL that does not end in .db or .jsonl, or -- and a command. It is only asked what it
+    offers, and is not recorded; to play the recorded calls at it, see mcp-tape verify.
 
     OLD and NEW can be directories: cassettes of the same name are compared, and one that is only in OLD is a finding. A
     directory can be compared with a live server, too. The exit code is the highest of all. With --jobs or --shard,

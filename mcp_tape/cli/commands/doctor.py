@@ -27,7 +27,7 @@ from ...testing.servers.entries import expanded
 from ...transports.process import Around
 from ...verify.probe import Probe, probe, probe_url
 from ...wire.channels import SSE
-from ..click_options import json_option
+from ..click_options import changed_place, json_option
 from ..output import echo, echo_json, writable
 
 _SLOW = 5.0  # seconds; clients begin to give up at ten
@@ -50,7 +50,7 @@ class Seen(NamedTuple):
     "  mcp-tape doctor cassettes/time.db\n"
     "  mcp-tape doctor cursor --timeout 30 --json",
 )
-@click.argument("about", metavar="[CLIENT|CASSETTE]", required=False)
+@click.argument("about", metavar="[CLIENT|CASSETTE]", required=False, callback=changed_place)
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=15.0, show_default=True,
               metavar="SECONDS", help="How long a server may take to start and answer.")  # fmt: skip
 @json_option

@@ -17,7 +17,7 @@ from ...errors import CassetteError, TapeError, count
 from ...formats import sheet
 from ...formats.sheet import Edit, SheetError, Written
 from ...start.outcome import say
-from ..click_options import cassette_argument, session_option
+from ..click_options import changed_cassette_argument, session_option
 from ..output import Progress, echo_json
 
 
@@ -28,7 +28,7 @@ from ..output import Progress, echo_json
     "  mcp-tape edit tape.db --session 2 --editor 'code --wait'\n"
     "  mcp-tape edit tape.db --editor 'sed -i s/sunny/rainy/'",
 )
-@cassette_argument
+@changed_cassette_argument
 @session_option
 @click.option("--editor", metavar="CMD", help="Instead of $VISUAL or $EDITOR; the file's name is appended.")
 @click.option("--json", "as_json", is_flag=True, help="Say what changed as a JSON object.")

@@ -23,7 +23,7 @@ from ...formats import raw
 from ...start.outcome import say
 from ...wire.channels import STDIO
 from ...wire.frames import Frame
-from ..click_options import cassette_argument, files
+from ..click_options import cassette_argument, files, read_places
 from ..exporting import FOR_PEOPLE, FORMS, Asked, send
 from ..filter import filter_option
 
@@ -51,7 +51,7 @@ def _which(ctx: click.Context, param: click.Parameter, value: str | None) -> int
     "  mcp-tape export tape.db --format otlp --to http://127.0.0.1:4318",
 )
 @cassette_argument
-@click.argument("more", metavar="[FILE]...", nargs=-1, shell_complete=files)
+@click.argument("more", metavar="[FILE]...", nargs=-1, shell_complete=files, callback=read_places)
 @click.option(
     "--session", metavar="N|all", callback=_which, help="Which session, or all; default: the newest; for html, all."
 )

@@ -13,7 +13,7 @@ from ...errors import count, harmless
 from ...fleet.finding import cassettes
 from ...start.outcome import say
 from ...values import size_text
-from ..click_options import files, json_option, many_options
+from ..click_options import files, json_option, many_options, read_places
 from ..many.running import Found, Run, report
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     "  mcp-tape lake 'tapes/*.db' lake/ --jobs auto\n"
     "  mcp-tape lake tapes/ lake/ --shard 1/4 --no-content --json",
 )
-@click.argument("sources", metavar="SRC...", nargs=-1, required=True, shell_complete=files)
+@click.argument("sources", metavar="SRC...", nargs=-1, required=True, shell_complete=files, callback=read_places)
 @click.argument("dest", metavar="DEST", shell_complete=files)
 @click.option("--no-content", "bare", is_flag=True, help="Leave out all texts: arguments, results, errors, messages.")
 @many_options

@@ -13,11 +13,12 @@ import click
 
 from ... import __version__
 from ...cassette import build, replace
+from ...cassette.schema import REMOTE
 from ...cassette.text import opening, read
 from ...errors import CassetteError, count
 from ...start.outcome import say
 from ...transports.signals import tidied_up
-from ..click_options import files
+from ..click_options import changed_place, files, read_places
 from ..output import echo_json
 
 
@@ -29,8 +30,9 @@ from ..output import echo_json
     "  mcp-tape load session.har -o session.db\n"
     "  mcp-tape export tape.db | sed s/sunny/rainy/ | mcp-tape load - -o rainy.db",
 )
-@click.argument("file", metavar="FILE", shell_complete=files)
-@click.option("-o", "--output", metavar="FILE", required=True, shell_complete=files, help="The cassette to make.")
+@click.argument("file", metavar="FILE", shell_complete=files, callback=read_places)
+@click.option("-o", "--output", metavar="FILE", required=True, shell_complete=files, callback=changed_place,
+              help="The cassette to make.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace the cassette if it is there already.")
 @click.option("--json", "as_json", is_flag=True, help="Say what was made as a JSON object.")
 def command(file: str, output: str, force: bool, as_json: bool) -> None:
@@ -51,7 +53,8 @@ def command(file: str, output: str, force: bool, as_json: bool) -> None:
     if not os.path.isdir(os.path.dirname(output) or "."):
         raise CassetteError(f"cannot write {output}: there is no directory {os.path.dirname(output)}")
     click.get_current_context().with_resource(tidied_up())
-    loaded = load(file, output)
+    with opening.fetched(file) if file.startswith(REMOTE) else nullcontext((file, file)) as (_, copy):
+        loaded = load(copy, output)
     for session, extends in loaded.sessions.items():
         if extends is not None and extends not in loaded.sessions:
             say(f"session {session} extends session {extends}, which is not here; to replay it: --session {session}")

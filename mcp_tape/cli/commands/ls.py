@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 
 import click
 
 from ...cassette.query.parts import Links, links
 from ...cassette.query.sessions import cassettes_in, facts, server
 from ...cassette.reader import Cassette, Counts, EmptyError, Session
+from ...cassette.schema import REMOTE
 from ...errors import CassetteError, count
 from ...formats.lines import duration
 from ...start.names import data_cassettes
 from ...start.outcome import say
-from ..click_options import files, json_option
+from ..click_options import files, json_option, read_places
 from ..output import columns, echo, echo_json, echo_one_of_many, fit, pad, wrap, writable
 
 _WIDTH_OF_A_PIPE = 400  # a note may be long
@@ -24,13 +26,14 @@ _WIDTH_OF_A_PIPE = 400  # a note may be long
     "ls",
     epilog="\b\nExamples:\n  mcp-tape ls\n  mcp-tape ls cassettes/\n  mcp-tape ls cassettes/mcp-server-time.db --json",
 )
-@click.argument("file", metavar="[FILE|DIR]", required=False, shell_complete=files)
+@click.argument("file", metavar="[FILE|DIR]", required=False, shell_complete=files, callback=read_places)
 @json_option
 @click.pass_context
 def command(ctx: click.Context, file: str | None, as_json: bool) -> None:
     """List the sessions on a cassette: when, what, how much, how long, and whether it is whole.
 
-    For a directory: the sessions on all cassettes in it and below, except in hidden directories. The default
+    For a directory: the sessions on all cassettes in it and below, except in hidden directories; likewise for a
+    prefix in a bucket, with a / at its end: s3://team/tapes/. The default
     is the current directory or, if it has no cassettes, your data directory, where clients record. Files
     that are not cassettes are skipped; if a cassette cannot be read, stderr says so and the exit code is 3.
 
@@ -41,14 +44,18 @@ def command(ctx: click.Context, file: str | None, as_json: bool) -> None:
         here = next(cassettes_in("."), None)
         file = "." if here or not os.path.isdir(data_cassettes()) else data_cassettes()
     if os.path.isdir(file):
-        ctx.exit(_list_all(file, as_json))
+        ctx.exit(_list_all(file, cassettes_in(file), as_json))
+    if file.startswith(REMOTE) and file.endswith("/"):
+        from ...fleet.remote import cassettes_below  # only where it is remote
+
+        ctx.exit(_list_all(file, (found.url for found in cassettes_below(file)), as_json))
     _list(file, as_json)
 
 
-def _list_all(directory: str, as_json: bool) -> int:
-    """List every cassette below a directory. Return the exit code."""
+def _list_all(directory: str, paths: Iterable[str], as_json: bool) -> int:
+    """List every cassette below a directory or a prefix. Return the exit code."""
     found = failed = 0
-    for path in cassettes_in(directory):
+    for path in paths:
         found += 1
         try:
             _list(path, as_json, heading=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ...errors import pasted
-from ..click_options import files
+from ..click_options import files, read_places
 
 
 @click.command(
@@ -15,7 +15,7 @@ from ..click_options import files
     "  mcp-tape mcp cassettes/\n"
     "  claude mcp add tapes -- mcp-tape mcp cassettes/",
 )
-@click.argument("places", metavar="[FILE|DIR]...", nargs=-1, shell_complete=files)
+@click.argument("places", metavar="[FILE|DIR]...", nargs=-1, shell_complete=files, callback=read_places)
 def command(places: tuple[str, ...]) -> None:
     """Let agents read recordings: an MCP server on stdio, with tools that only read.
 

@@ -7,7 +7,7 @@ import click
 from ...errors import count, harmless
 from ...start.outcome import say
 from ...transports.signals import tidied_up
-from ..click_options import files, json_option
+from ..click_options import changed_place, files, json_option, read_places
 from ..output import echo_json
 
 
@@ -16,8 +16,9 @@ from ..output import echo_json
     epilog="\b\nExamples:\n  mcp-tape merge monday.db tuesday.db -o week.db\n"
     "  mcp-tape merge *.db -o all.db --force --json",
 )
-@click.argument("paths", metavar="FILE...", nargs=-1, required=True, shell_complete=files)
-@click.option("-o", "--output", metavar="FILE", required=True, shell_complete=files, help="The new cassette.")
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, shell_complete=files, callback=read_places)
+@click.option("-o", "--output", metavar="FILE", required=True, shell_complete=files, callback=changed_place,
+              help="The new cassette.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace the output if it is there.")
 @json_option
 def command(paths: tuple[str, ...], output: str, force: bool, as_json: bool) -> None:

@@ -6,12 +6,12 @@ import click
 
 from ...start.outcome import say
 from ...transports.signals import tidied_up
-from ..click_options import cassette_argument, json_option
+from ..click_options import changed_cassette_argument, json_option
 from ..output import echo_json
 
 
 @click.command("migrate", epilog="\b\nExamples:\n  mcp-tape migrate tape.db\n  mcp-tape migrate tape.db --json")
-@cassette_argument
+@changed_cassette_argument
 @json_option
 def command(file: str, as_json: bool) -> None:
     """Bring a cassette that an older mcp-tape has made up to date.

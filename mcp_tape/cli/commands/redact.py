@@ -23,7 +23,7 @@ from ...start.outcome import say
 from ...start.values import rules_from
 from ...transports.signals import tidied_up
 from ...wire.secret_names import placeholder
-from ..click_options import files, format_option, given_as, many_options
+from ..click_options import files, format_option, given_as, many_options, read_places
 from ..many.running import Run, is_asked, report
 from ..output import Progress, echo_json, frames_of
 
@@ -37,7 +37,7 @@ from ..output import Progress, echo_json, frames_of
     "  mcp-tape redact tapes/ --jobs 4\n"
     "  mcp-tape check tape.db",
 )
-@click.argument("paths", metavar="FILE...", nargs=-1, required=True, shell_complete=files)
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, shell_complete=files, callback=read_places)
 @given_as(*REDACT, *KNOWN)
 @click.option("--dry-run", is_flag=True, help="Only say what would be hidden.")
 @format_option

@@ -8,7 +8,7 @@ import click
 
 from ...start.outcome import say
 from ...transports.signals import tidied_up
-from ..click_options import cassette_argument, json_option
+from ..click_options import changed_cassette_argument, json_option
 from ..output import echo_json
 
 
@@ -16,7 +16,7 @@ from ..output import echo_json
     "rm",
     epilog="\b\nExamples:\n  mcp-tape rm tape.db --session 2\n  mcp-tape rm tape.db --session 2 --session 3 --json",
 )
-@cassette_argument
+@changed_cassette_argument
 @click.option("--session", "sessions", type=int, multiple=True, required=True, metavar="N",
               help="The session to remove; can be given several times.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Remove the sessions that extend it, too; and one that is being recorded.")

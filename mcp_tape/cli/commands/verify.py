@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...cassette.schema import expect_local
 from ...errors import TapeError
 from ...fleet.finding import cassettes
 from ...options import RECORDING, WEB, words_for
 from ...start.outcome import say
 from ...values import check_session
 from ..click_options import files as of_files
-from ..click_options import given_as, many_options
+from ..click_options import given_as, many_options, read_places
 from ..compare import AfterDashes, diff_options, is_json, judging_from
 from ..many.comparing import report
 from ..many.running import Run, is_asked, worst
@@ -41,7 +42,7 @@ _RECORDING = tuple(row._replace(check=row.parse or row.check, parse=None) for ro
     "  mcp-tape verify remote.db --url https://example.com/mcp --header 'X-Key: …'\n"
     "  mcp-tape verify time.db --update -- uvx mcp-server-time",
 )
-@click.argument("files", metavar="CASSETTE...", nargs=-1, required=True, shell_complete=of_files)
+@click.argument("files", metavar="CASSETTE...", nargs=-1, required=True, shell_complete=of_files, callback=read_places)
 @click.option("--session", default="latest", show_default=True, metavar="N",
               help="latest, all or a number; latest: the newest that is no probe, and what extends it.")  # fmt: skip
 @click.option("--allow-writes", is_flag=True, help="Also call tools that are not annotated as read-only.")
@@ -72,6 +73,8 @@ def command(
     from ...transports.signals import tidied_up
 
     server, options = _server(given), _options(given)
+    for file in files if given["update"] else ():
+        expect_local(file)
     judging = judging_from(given)
     project = judging.project()
     groups = by_file(cassettes(files))

@@ -6,7 +6,7 @@ import click
 
 from ...cassette.reader import Cassette
 from ...start.outcome import say
-from ..click_options import files
+from ..click_options import files, read_places
 from ..newest import cassette_or_newest_argument
 
 
@@ -18,7 +18,7 @@ from ..newest import cassette_or_newest_argument
     "  mcp-tape view tape.db --no-open",
 )  # fmt: skip
 @cassette_or_newest_argument
-@click.argument("more", metavar="[FILE]...", nargs=-1, shell_complete=files)
+@click.argument("more", metavar="[FILE]...", nargs=-1, shell_complete=files, callback=read_places)
 @click.option("--no-open", is_flag=True, help="Do not open a browser: only print the address.")
 def command(file: str, more: tuple[str, ...], no_open: bool) -> None:
     """Look through a recording in the browser, also while it is being recorded.
