@@ -72,6 +72,8 @@ _SECTIONS = {
         "migrate": "Bring an older cassette up to date.",
     },
     "With a team": {
+        "push": "Put cassettes into a bucket: s3://, gs://, az://.",
+        "pull": "Fetch cassettes from a bucket.",
         "lake": "Make Parquet tables of cassettes, for any engine of analysis.",
         "merge-reports": "Merge the results of several shares of a run.",
     },

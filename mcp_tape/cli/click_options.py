@@ -23,17 +23,17 @@ def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[A
 
 def read_places(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     """A callback of cassettes that are read: a URL gets the name by which it is shown, without its signature."""
-    return tuple(map(shown, value)) if isinstance(value, tuple) else value and shown(value)
+    return tuple(map(read_place, value)) if isinstance(value, tuple) else value and read_place(value)
 
 
-def shown(place: str) -> str:
-    """A path, or the name of a URL."""
+def read_place(place: str) -> str:
+    """A path; or the name of a URL, of which there is a copy: processes that we start know only the name."""
     if not place.startswith(REMOTE):
         return place
     from ..fleet.cache import local, named  # only where it is remote
 
     name = named(place)
-    if name != place:  # now, as the processes that we start know it by its name only
+    if name != place:
         local(name)
     return name
 

@@ -8,6 +8,9 @@ It owns what is beyond one file on one machine; nothing in it is a server, a que
     jobs       a function called with each of them, in several processes
     remote     URLs of cassettes, the stores behind them, and their errors
     cache      copies of remote cassettes on this machine
+    bucket     many cassettes to a bucket or from it, some at a time
+    push       cassettes put there, under names made of what they are
+    pull       cassettes fetched into a directory, whole or not at all
     partitions directories by date and server
     lake/      cassettes as Parquet tables
     progress   how far it is, for people at a terminal

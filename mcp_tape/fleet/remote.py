@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 OFFLINE = "MCP_TAPE_OFFLINE"
 BUCKETS = ("s3", "gs", "az")
 _SHOWN = 12  # digits of a key in the name of a URL
+_PATIENCE = "30s"  # for the next bytes of an answer
 # What differs between two signed URLs of one object, by the names that the providers give it.
 _SIGNING = re.compile(
     "(?i)x-(?:amz|goog)-.*|awsaccesskeyid|googleaccessid|signature|sig|expires|policy|key-pair-id|s[evprt]|spr|sk[a-z]+"
@@ -52,11 +53,15 @@ _REASONS = {  # of a request that failed, by what obstore says
 _known: dict[str, str] = {}  # URLs that say more than their names, by these
 
 
-class UnreachableError(CassetteError):
+class StoreError(CassetteError):
+    """What a store refuses, or cannot do."""
+
+
+class UnreachableError(StoreError):
     """The store cannot be asked: it is not there, does not answer, or fails."""
 
 
-class GoneError(CassetteError):
+class GoneError(StoreError):
     """There is nothing at the URL."""
 
 
@@ -109,6 +114,8 @@ def opened(url: str) -> tuple[Store, str]:
     """The store of a URL, and the path in it."""
     url = _known.get(url, url)
     parts = _split(url)
+    if is_offline():
+        raise CassetteError(f"{named(url)} is not asked, as {OFFLINE} is set")
     try:
         import obstore.store as stores
     except ImportError:
@@ -175,14 +182,14 @@ def worded(error: Exception, name: str) -> CassetteError:
         return error
     scheme, kind, text = name.partition(":")[0], type(error).__name__, str(error)
     if isinstance(error, FileNotFoundError):
-        return GoneError(f"there is no cassette at {name}, or your credentials do not show it")
+        return GoneError(f"there is nothing at {name}, or your credentials do not show it")
     if kind in ("PermissionDeniedError", "UnauthenticatedError"):
-        return CassetteError(f"cannot read {name}: access was denied; check your credentials for it, and its policy")
+        return StoreError(f"access to {name} was denied; check your credentials, and what they may do there")
     if scheme in BUCKETS and any(sign in text for sign in _METADATA):
-        return CassetteError(f"no credentials for {name} were found; set {_CREDENTIALS[scheme]}")
+        return StoreError(f"no credentials for {name} were found; set {_CREDENTIALS[scheme]}")
     if "BadScheme" in text:
         hint = "use https, or set AWS_ALLOW_HTTP=true if that network is yours"
-        return CassetteError(f"{name} would go over plain http, to another machine; {hint}")
+        return StoreError(f"{name} would go over plain http, to another machine; {hint}")
     return UnreachableError(f"cannot reach {name}: {_why(text)}")
 
 
@@ -212,7 +219,7 @@ def _split(url: str) -> SplitResult:
 
 def _client(parts: SplitResult) -> dict[str, Any]:
     """Options of connections. A large object may take long, but not between two of its bytes."""
-    found: dict[str, Any] = {"connect_timeout": "5s", "read_timeout": "30s", "timeout": "1d"}
+    found: dict[str, Any] = {"connect_timeout": "5s", "read_timeout": _PATIENCE, "timeout": "1d"}
     ours = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"} if parts.scheme == "s3" else ()
     endpoints = [urlsplit(os.environ[name]) for name in ours if os.environ.get(name)] or [parts]
     if any(one.scheme == "http" and is_loopback(one.hostname or "") for one in endpoints):

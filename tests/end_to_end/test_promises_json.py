@@ -12,6 +12,7 @@ import click
 import pytest
 
 from mcp_tape.cli import cli
+from tests.support.bucket import served
 from tests.support.promises import CASSETTES, ROOT, SERVER, Desk, frozen, frozen_json, shape, values
 from tests.support.reading import GOLDEN as TAPES
 from tests.support.reading import invoke
@@ -65,6 +66,11 @@ VERIFYING: dict[str, tuple[list[str], int]] = {
     "verify --jobs": (["verify", "demo.db", "--jobs", "1", "--allow-writes", "--json", "--", *SERVER, "next"], 1),
     "review": (["review", "--json"], 1),
 }
+BUCKET: dict[str, tuple[list[str], int]] = {
+    "push": (["push", "demo.db", "time.db", "s3://team/tapes", "--json"], 0),
+    "push refused": (["push", "demo.db", "s3://team/tapes", "--redact-value", "Bern", "--json"], 1),
+    "pull": (["pull", "s3://team/tapes", "here", "--json"], 0),
+}
 
 
 @pytest.fixture
@@ -82,7 +88,7 @@ def test_every_command_with_json_is_frozen_here() -> None:
     json_too = {
         name for name, command in given.items() if command and any("--json" in each.opts for each in command.params)
     }
-    assert json_too == {name.split()[0] for name in (*READING, *CHANGING, *VERIFYING)}
+    assert json_too == {name.split()[0] for name in (*READING, *CHANGING, *VERIFYING, *BUCKET)}
 
 
 def test_what_reading_commands_print_has_the_same_shape() -> None:
@@ -129,3 +135,14 @@ def test_what_verify_and_review_print_has_the_same_shape(desk: Desk) -> None:
         assert done.returncode == code, (name, done.stderr)
         found[name] = shape(values(done.stdout.decode()))
     frozen_json("json-verify.json", found)
+
+
+def test_what_push_and_pull_print_has_the_same_shape(desk: Desk) -> None:
+    found = {}
+    with served() as bucket:
+        desk.environ |= bucket.environ()
+        for name, (words, code) in BUCKET.items():
+            done = desk.run(*words)
+            assert (done.returncode, done.stderr) == (code, b""), name
+            found[name] = shape(values(done.stdout.decode()))
+    frozen_json("json-bucket.json", found)

@@ -151,6 +151,10 @@ COMMANDS: list[list[str]] = [
     ["review", "none.db"],
     ["use", "-q", "none.db", "--mode", "none"],
     ["record", "-q", "-o", "notes.txt", "--", "cat"],
+    ["show", "http://example.com/tape.db"],
+    ["rm", "s3://team/tape.db", "--session", "1"],
+    ["push", "demo.db", "https://example.com/tapes"],
+    ["pull", "s3://", "here"],
     # The server cannot be started.
     ["record", "-q", "-o", "more.db", *NO_SERVER],
     ["use", "-q", "more.db", *NO_SERVER],

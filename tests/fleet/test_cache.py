@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from mcp_tape import Cassette
 from mcp_tape.errors import CassetteError
 from mcp_tape.fleet import cache
 from tests.support.bucket import MODIFIED, Answer, Bucket, Request, every_third, fail, tag
+from tests.support.disks import mounted
 from tests.support.golden import path_of
+from tests.support.running import MCP_TAPE, python, run
 
 URL = "s3://team/tapes/demo.db"
 DEMO = path_of("demo").read_bytes()
@@ -138,7 +141,7 @@ def test_a_copy_is_not_played_behind_the_user_s_back_when_the_bucket_fails(demo:
 
 
 def test_a_bucket_that_fails_every_third_request_is_read(demo: Bucket) -> None:
-    demo.faults.append(every_third(demo))
+    demo.faults.append(every_third)
     for _ in range(7):
         assert read() == DEMO
 
@@ -180,6 +183,30 @@ def test_a_cache_that_cannot_be_written_says_where_it_is(demo: Bucket, tmp_path:
     (tmp_path / "cache").write_text("a file")
     with pytest.raises(CassetteError, match=r"cannot write to the cache .*set MCP_TAPE_CACHE"):
         read()
+
+
+def test_a_full_disk_says_so_and_leaves_nothing(demo: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    demo.objects["team/large.db"] = DEMO + bytes(2 << 20)
+    with mounted(tmp_path / "small") as small_disk:
+        monkeypatch.setenv("MCP_TAPE_CACHE", str(small_disk))
+        with pytest.raises(CassetteError, match="No space left on device; free some space, or set MCP_TAPE_CACHE"):
+            read("s3://team/large.db")
+        assert [path for path in small_disk.rglob("*") if path.is_file()] == []
+        assert read() == DEMO  # there is room for that
+
+
+def test_at_the_limit_of_a_file_s_size_it_says_so(demo: Bucket) -> None:
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))"
+    done = run([*python(f"{limit}; from mcp_tape.__main__ import main; main()"), "ls", URL])
+    assert done.returncode == 3 and b"cannot write to the cache" in done.stderr and b"too large" in done.stderr
+
+
+def test_many_who_want_it_at_once_fetch_it_once(demo: Bucket) -> None:
+    """One is at it, and the others wait for that; then they ask whether it is still the same."""
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda _: run([*MCP_TAPE, "ls", URL]), range(4)))
+    assert {one.returncode for one in done} == {0}
+    assert sorted("if-none-match" in request.headers for request in demo.requests) == [False, True, True, True]
 
 
 # Room ------------------------------------------------------------------------------------------------------

@@ -155,7 +155,7 @@ def test_a_tape_that_would_record_is_refused(bucket: Bucket, place: Path, mode: 
 
 
 def test_once_does_not_record_what_is_not_there(bucket: Bucket, place: Path) -> None:
-    with pytest.raises(CassetteError, match="no cassette at s3://team/none"):
+    with pytest.raises(CassetteError, match="nothing at s3://team/none"):
         use_cassette("s3://team/none.db", command=["cat"])
 
 

@@ -66,7 +66,7 @@ def check(cassette: Cassette, redactor: Redactor, progress: Progress = lambda do
             yield from found
         seen += frame_count(cassette, [session.id])
     yield from _rows_of_nobody(cassette)
-    yield from _secrets(cassette, redactor, lambda done: progress(seen + done))
+    yield from secrets_in(cassette, redactor, lambda done: progress(seen + done))
 
 
 def _file(cassette: Cassette) -> Iterator[Finding]:
@@ -180,7 +180,8 @@ def _rows_of_nobody(cassette: Cassette) -> Iterator[Finding]:
             yield Finding("schema", f"{count} rows of {rows} belong to none of {parent}")
 
 
-def _secrets(cassette: Cassette, redactor: Redactor, progress: Progress) -> Iterator[Finding]:
+def secrets_in(cassette: Cassette, redactor: Redactor, progress: Progress = lambda done: None) -> Iterator[Finding]:
+    """Report values that look like secrets, by their places."""
     try:
         for place in secrets.secrets(cassette.connection, redactor, progress):
             path = redactor.text(place.path)  # what stands on the way to a secret may be one, too

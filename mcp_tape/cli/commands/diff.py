@@ -12,7 +12,7 @@ import click
 from ...fleet.finding import is_directory
 from ...options import REDACT, UPSTREAM
 from ...start.values import rules_from
-from ..click_options import files, given_as, many_options, shown
+from ..click_options import files, given_as, many_options, read_place
 from ..compare import AfterDashes, diff_options, finite, is_json, judging_from, project_from, show
 from ..many.comparing import report
 from ..many.running import Run, is_asked, worst
@@ -44,7 +44,7 @@ def references(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
 
     if isinstance(value, tuple):
         return tuple(references(ctx, param, one) for one in value)
-    return value if value is None or is_live(value) else shown(value)
+    return value if value is None or is_live(value) else read_place(value)
 
 
 @contextmanager

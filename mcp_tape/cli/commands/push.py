@@ -1,0 +1,94 @@
+"""mcp-tape push"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import Any
+
+import click
+
+from ...errors import count, harmless
+from ...fleet.bucket import Outcome
+from ...fleet.finding import cassettes
+from ...fleet.many.checking import here
+from ...options import KNOWN, REDACT
+from ...start.outcome import say
+from ...start.values import rules_from
+from .. import has_found
+from ..click_options import files as of_files
+from ..click_options import given_as, json_option, read_places
+from ..output import Progress, echo, echo_json, writable
+
+
+@click.command(
+    "push",
+    epilog="\b\nExamples:\n"
+    "  mcp-tape push cassettes/*.db s3://team/tapes\n"
+    "  mcp-tape push cassettes/ gs://team/tapes --json\n"
+    "  mcp-tape record --rotate 50M -o tape.db -- server-cmd; mcp-tape push tape*.db az://team/tapes",
+)
+@click.argument("files", metavar="FILE|DIR...", nargs=-1, required=True, shell_complete=of_files, callback=read_places)
+@click.argument("url", metavar="URL")
+@click.option("--allow-secrets", is_flag=True, help="Also push what mcp-tape check finds secrets in.")
+@given_as(*REDACT, *KNOWN)
+@json_option
+def command(files: tuple[str, ...], url: str, allow_secrets: bool, as_json: bool, **given: Any) -> None:
+    """Put cassettes into a bucket: s3://, gs:// or az://.
+
+    Each gets a name made of what it is: date=2026-11-18/server=github/<sha256>.db below URL. What is there already
+    is left alone, so a push can be repeated, and resumed; and several may run at once. Credentials are those that
+    the provider's own tools use: environment variables, profiles, the machine's role.
+
+    A cassette with something that looks like a secret, by the rules of recording, is refused: see mcp-tape check and
+    mcp-tape redact. So is one that is being recorded.
+
+    Exit code 1: some were refused. 3: a file is not a cassette. 4: the bucket could not be reached, or denied.
+    It needs obstore: pip install 'mcp-tape[remote]'
+    """
+    from ...fleet.push import push  # only where it is used
+
+    found = cassettes(files)
+    with Tally(f"pushing to {url}", len(found), as_json) as tally:
+        code = push(found, url, None if allow_secrets else partial(here, rules_from(given)), tally)
+    tally.end()
+    raise SystemExit(code)
+
+
+class Tally:
+    """Outcomes, printed one by one and counted."""
+
+    def __init__(self, title: str, total: int, as_json: bool) -> None:
+        self._as_json, self._counts = as_json, Counter[str]()
+        self._title, self._total = title, total
+        self.begin(total)
+
+    def begin(self, total: int) -> None:
+        self._progress = Progress(self._title, total)
+
+    def __enter__(self) -> Tally:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.hide()
+
+    def __call__(self, outcome: Outcome) -> None:
+        self._counts[outcome.status] += 1
+        has_found(outcome.code)
+        self._progress.hide()
+        if self._as_json:
+            facts = outcome._asdict()
+            del facts["code"]
+            echo_json(facts)
+        elif outcome.code:
+            why = (outcome.why or "").partition("\n")[0]
+            named = why if outcome.file in why or (outcome.url or outcome.file) in why else f"{outcome.file}: {why}"
+            echo(writable(harmless(f"{outcome.status}: {named}")), fg="red")
+        else:
+            echo(writable(harmless(f"{outcome.status}: {outcome.file} → {outcome.url}")))
+        self._progress(self._counts.total())
+
+    def end(self) -> None:
+        if not self._as_json:
+            parts = ", ".join(f"{number} {status}" for status, number in sorted(self._counts.items()))
+            say(f"{count(self._counts.total(), 'cassette')}" + (f": {parts}" if parts else ""))

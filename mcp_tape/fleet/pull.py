@@ -1,0 +1,172 @@
+"""Cassettes fetched from a bucket into a directory, whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+from ..cassette import replace
+from ..errors import CassetteError
+from . import bucket, remote
+from .bucket import Outcome
+
+if TYPE_CHECKING:
+    from .remote import Store
+
+_ENDINGS = (".db", ".jsonl")
+_ADDRESSED = re.compile(r"([0-9a-f]{64})\.(?:db|jsonl)")
+_CHUNK = 1 << 20
+
+
+class Wanted(NamedTuple):
+    """An object, and the file that it becomes."""
+
+    url: str
+    file: str
+    size: int | None = None
+    modified: datetime | None = None
+
+
+def pull(
+    urls: Sequence[str],
+    directory: str,
+    dates: Sequence[str],
+    servers: Sequence[str],
+    report: Callable[[Outcome], None],
+    begun: Callable[[int], None] = lambda number: None,
+) -> int:
+    """Fetch cassettes into a directory, and report each; return the exit code. `begun` is told how many there are.
+
+    A URL that ends as a cassette is one; any other is a prefix, of which all are fetched that are of these dates (or
+    months, or years) and these servers.
+    """
+    found = list(wanted(urls, directory, dates, servers))
+    _expect_one_each(found)
+    begun(len(found))
+    try:
+        os.makedirs(directory, exist_ok=True)
+    except OSError as error:
+        raise CassetteError(f"cannot write {directory}: {error.strerror}") from None
+    with replace.beside(os.path.join(directory, "pull")) as part:
+        pulling = _Pulling(os.path.dirname(part.file))
+        return bucket.run(found, pulling.pull, lambda one: Outcome(one.file, remote.named(one.url)), report)
+
+
+def wanted(urls: Sequence[str], directory: str, dates: Sequence[str], servers: Sequence[str]) -> Iterator[Wanted]:
+    for url in urls:
+        parts = urlsplit(url)
+        if parts.scheme not in remote.BUCKETS or url.endswith(_ENDINGS):
+            path = url if parts.scheme in remote.BUCKETS else parts.path
+            yield Wanted(url, _place(directory, path.rpartition("/")[2]))
+            continue
+        below = url.rstrip("/") + "/"
+        there = list(remote.cassettes_below(url))
+        if not there:
+            raise remote.GoneError(f"there is no cassette below {url}; the name of one ends in .db or .jsonl")
+        for one in there:
+            if _fits(one.url, "date", dates, str.startswith) and _fits(one.url, "server", servers, str.__eq__):
+                yield Wanted(one.url, _place(directory, one.url.removeprefix(below)), one.size, one.modified)
+
+
+def _fits(url: str, name: str, values: Sequence[str], fits: Callable[[str, str], bool]) -> bool:
+    said = [part.removeprefix(f"{name}=") for part in url.split("/") if part.startswith(f"{name}=")]
+    return not values or any(fits(one, value) for one in said for value in values)
+
+
+def _place(directory: str, name: str) -> str:
+    """The file of an object, which must not be elsewhere, whatever a stranger has called it."""
+    parts = name.split("/")
+    if any(part in ("", ".", "..") or "\0" in part or os.sep in part for part in parts):
+        raise CassetteError(f"an object is called {name!r}, which no file here can be; name those that you want")
+    return os.path.join(directory, *parts)
+
+
+def _expect_one_each(found: Sequence[Wanted]) -> None:
+    urls: dict[str, str] = {}
+    for one in found:
+        other = urls.setdefault(one.file, one.url)
+        if other != one.url:
+            both = f"{remote.named(other)} and {remote.named(one.url)}"
+            raise CassetteError(f"{both} would both be {one.file}; pull them into different directories")
+
+
+class _Pulling:
+    def __init__(self, private: str) -> None:
+        self._private = private  # the directory of what is not whole yet
+        self._number = 0
+
+    async def pull(self, one: Wanted) -> Outcome:
+        name = remote.named(one.url)
+        outcome = Outcome(one.file, name, "there", one.size)
+        store, key = remote.opened(one.url)
+        if one.size is None and urlsplit(one.url).scheme in remote.BUCKETS:
+            one = await bucket.tried(name, lambda: self._asked(store, key, one))
+        if _is_whole(one):
+            return outcome._replace(bytes=one.size)
+        size = await bucket.tried(name, lambda: self._fetched(store, key, one, name))
+        return outcome._replace(status="pulled", bytes=size)
+
+    async def _asked(self, store: Store, key: str, one: Wanted) -> Wanted:
+        import obstore
+
+        meta = await obstore.head_async(store, key)
+        return one._replace(size=meta["size"], modified=meta["last_modified"])
+
+    async def _fetched(self, store: Store, key: str, one: Wanted, name: str) -> int:
+        """Fetch an object and put it in its place; return its size."""
+        import obstore
+
+        self._number += 1
+        part = replace.Part(os.path.join(self._private, str(self._number)), one.file)
+        answer = await obstore.get_async(store, key)
+        digest, size = hashlib.sha256(), 0
+        with _writing(one.file), open(part.file, "wb") as target:
+            async for chunk in answer.stream(min_chunk_size=_CHUNK):
+                data = memoryview(chunk)
+                digest.update(data)
+                target.write(data)
+                size += len(data)
+        addressed = _ADDRESSED.fullmatch(os.path.basename(one.file))
+        if size != answer.meta["size"] or (addressed and addressed[1] != digest.hexdigest()):
+            os.unlink(part.file)
+            raise remote.StoreError(f"{name} is not what its name says: it is damaged, or somebody has changed it")
+        with _writing(one.file):
+            os.makedirs(os.path.dirname(one.file) or ".", exist_ok=True)
+            time = answer.meta["last_modified"].timestamp()
+            os.utime(part.file, (time, time))
+        part.put(as_text=False)
+        return size
+
+
+@contextmanager
+def _writing(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and error.errno is None:
+            raise  # that is what a store says
+        raise CassetteError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _is_whole(one: Wanted) -> bool:
+    """Return whether a file is here already: by its name, where that says what is in it, else by its size and time."""
+    try:
+        found = os.stat(one.file)
+        if found.st_size != one.size:
+            return False
+        addressed = _ADDRESSED.fullmatch(os.path.basename(one.file))
+        if addressed is None:
+            return one.modified is not None and found.st_mtime == one.modified.timestamp()
+        digest = hashlib.sha256()
+        with open(one.file, "rb") as file:
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+        return digest.hexdigest() == addressed[1]
+    except OSError:
+        return False
