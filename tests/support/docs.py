@@ -17,6 +17,7 @@ import pytest
 
 from mcp_tape.demo import client
 from tests.support import forked, provision, warm
+from tests.support.bucket import served
 from tests.support.running import record, run, started, until
 
 ROOT = Path(__file__).parents[2]
@@ -84,10 +85,13 @@ def make_desk(place: Path, server: str) -> Path:
 
 
 def shell(text: str, directory: Path, server: str) -> subprocess.CompletedProcess[bytes]:
-    """What becomes of an example; exit code 99 when it leaves something running."""
+    """What becomes of an example; exit code 99 when it leaves something running. One about s3:// has a bucket there."""
     path = os.pathsep.join([forked.scripts(), _pythons(), str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = os.environ | {"PATH": path, "SERVER": server}
-    return run(["bash", "-euo", "pipefail", "-c", WATCHED + text], cwd=directory, env=environment)
+    with served() if "s3://" in text else contextlib.nullcontext() as bucket:
+        if bucket is not None:
+            environment |= bucket.environ() | {"MCP_TAPE_CACHE": str(directory / "cache")}
+        return run(["bash", "-euo", "pipefail", "-c", WATCHED + text], cwd=directory, env=environment)
 
 
 @functools.cache
