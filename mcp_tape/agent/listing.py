@@ -28,10 +28,11 @@ def list_cassettes(call: Call, cursor: str | None = None) -> Answer:
 def _cassettes(call: Call, skipped: int) -> Iterator[Item]:
     for place, path in enumerate(islice(call.places.cassettes(), skipped, None), skipped + 1):
         call.check()
-        value: dict[str, Any] = {"file": path, "bytes": os.path.getsize(path), "sessions": 0, "newest": None}
+        size = os.path.getsize(path) if os.path.exists(path) else 0  # else it is remote
+        value: dict[str, Any] = {"file": path, "bytes": size, "sessions": 0, "newest": None}
         try:
             with call.opened(path) as cassette:
-                value |= _summary(cassette)
+                value |= _summary(cassette) | {"bytes": os.path.getsize(cassette.local)}
             problem = None
         except TapeError as error:
             problem = short(str(error))

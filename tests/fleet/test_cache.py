@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +18,7 @@ from mcp_tape.fleet import cache
 from tests.support.bucket import MODIFIED, Answer, Bucket, Request, every_third, fail, tag
 from tests.support.disks import mounted
 from tests.support.golden import path_of
-from tests.support.running import MCP_TAPE, python, run
+from tests.support.running import MCP_TAPE, WAIT, on_terminal, python, run, started, until
 
 URL = "s3://team/tapes/demo.db"
 DEMO = path_of("demo").read_bytes()
@@ -207,6 +208,37 @@ def test_many_who_want_it_at_once_fetch_it_once(demo: Bucket) -> None:
         done = list(pool.map(lambda _: run([*MCP_TAPE, "ls", URL]), range(4)))
     assert {one.returncode for one in done} == {0}
     assert sorted("if-none-match" in request.headers for request in demo.requests) == [False, True, True, True]
+
+
+@pytest.mark.slow
+def test_whoever_is_killed_while_it_is_fetched_leaves_nothing_in_the_way(demo: Bucket, tmp_path: Path) -> None:
+    """The answer stops in its middle until the reader is gone."""
+    stuck, go_on = threading.Event(), threading.Event()
+
+    def stall(request: Request, answer: Answer) -> None:
+        answer.pause = (1000, lambda: (stuck.set(), go_on.wait(WAIT)))
+
+    demo.faults.append(stall)
+    with started([*MCP_TAPE, "ls", URL]) as process:
+        assert stuck.wait(WAIT)
+        until(lambda: list((tmp_path / "cache").rglob("*.part")), "the part that is being written")
+        process.kill()
+        process.wait(WAIT)
+    go_on.set()
+    demo.faults.clear()
+    assert read() == DEMO
+    assert not list((tmp_path / "cache").rglob("*.part"))
+
+
+PATIENT = "from mcp_tape.fleet import progress; progress._PATIENCE = progress._EVERY = 0"
+
+
+def test_a_terminal_is_told_how_far_it_is_and_nobody_else(demo: Bucket) -> None:
+    command = python(f"{PATIENT}\nfrom mcp_tape.cli import cli; cli(['ls', {URL!r}])")
+    output = on_terminal(command)
+    assert f"\rfetching {URL}: 100 %".encode() in output and b"\r\x1b[K" in output
+    demo.objects["team/tapes/demo.db"] = DEMO + b"\0"
+    assert b"fetching" not in run(command).stderr
 
 
 # Room ------------------------------------------------------------------------------------------------------

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import builtins
+import os
 import socket
+import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from mcp_tape.errors import CassetteError
 from mcp_tape.fleet import cache, remote
-from tests.support.bucket import Bucket, deny, fail
+from tests.support.bucket import Bucket, deny, fail, served
+from tests.support.golden import path_of
+from tests.support.running import MCP_TAPE, run
 
 SIGNED = "https://files.example.com/tapes/a.db?X-Amz-Credential=AKIAVISIBLE&X-Amz-Signature=f00dcafe"
 
@@ -69,6 +75,22 @@ def test_a_prefix_is_one_of_whole_names(bucket: Bucket) -> None:
     bucket.objects |= {"team/tapes/a.db": b"1", "team/tapes/b/c.db": b"22", "team/tapes2/a.db": b"333"}
     found = {one.url: one.size for one in remote.listed("s3://team/tapes")}
     assert found == {"s3://team/tapes/a.db": 1, "s3://team/tapes/b/c.db": 2}
+
+
+@pytest.mark.slow
+def test_https_is_read_if_its_certificate_is_trusted(bucket: Bucket, tmp_path: Path) -> None:
+    authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    with served(context) as site:
+        site.objects["tapes/demo.db"] = path_of("demo").read_bytes()
+        url = site.url.replace("127.0.0.1", "localhost") + "/tapes/demo.db?X-Amz-Signature=f00dcafe"
+        refused = run([*MCP_TAPE, "ls", url])
+        assert refused.returncode == 3 and b"certificate is not trusted" in refused.stderr
+        trusting = {"SSL_CERT_FILE": str(tmp_path / "ca.pem")}
+        done = run([*MCP_TAPE, "ls", url], env=os.environ | trusting)
+        assert done.returncode == 0 and b"demo-weather" in done.stdout
+        assert b"f00dcafe" not in refused.stderr + done.stdout + done.stderr
 
 
 # Errors --------------------------------------------------------------------------------------------------
@@ -148,7 +170,7 @@ def test_stores_are_made_of_urls(bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 
 
 def test_credentials_of_a_profile_are_used_where_boto3_is(
-    bucket: Bucket, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
         monkeypatch.delenv(name)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from mcp_tape import CassetteError, use_cassette
+from mcp_tape.agent.answers import ToolError
 from mcp_tape.cli import cli
 from mcp_tape.fleet import cache
+from mcp_tape.viewer.feed import Feed
 from tests.cassette.text.test_opening_commands import READING
+from tests.support.agents import answer
 from tests.support.bucket import Bucket
 from tests.support.golden import path_of
 from tests.support.plugin import Suite
@@ -114,6 +118,45 @@ def test_diff_takes_an_https_url_for_a_cassette_by_its_end_and_else_for_a_server
     bucket.objects["team/tape.lock"] = tape("export", "tape.db", "--format", "lock").stdout_bytes
     tape("breaking", "s3://team/tape.lock", "tape.db")
     assert "OLD is a recording" in tape("diff", f"{bucket.url}/mcp", "tape.db", code=2).stderr
+
+
+def test_agents_read_what_they_were_given_and_no_other_url(bucket: Bucket, place: Path) -> None:
+    url = "s3://team/tape.db"
+    (row,) = (answer("list_cassettes", url).structured or {})["cassettes"]
+    assert (row["file"], row["bytes"], row["sessions"]) == (url, Path("tape.db").stat().st_size, 1)
+    assert answer("stats", url, file=url).text.startswith(f"{url}, 1 session")
+    bucket.objects["team/other.db"] = DEMO
+    for tool, arguments in {
+        "stats": {"file": "s3://team/other.db"},
+        "diff": {"old": url, "new": "s3://team/other.db"},
+    }.items():
+        with pytest.raises(ToolError, match="refused"):
+            answer(tool, url, **arguments)
+    assert bucket.verbs() == ["GET"]
+
+
+@pytest.mark.slow
+def test_verify_plays_a_remote_cassette_and_leaves_nothing(bucket: Bucket, place: Path) -> None:
+    bucket.objects["team/demo.db"] = DEMO
+    tape(
+        "verify",
+        "s3://team/demo.db",
+        "--allow-writes",
+        "--",
+        sys.executable,
+        "-m",
+        "mcp_tape.demo.server",
+        "next",
+        code=1,
+    )
+    assert os.listdir(place) == ["tape.db"]
+
+
+def test_a_page_shows_a_remote_cassette(bucket: Bucket, place: Path) -> None:
+    feed = Feed("s3://team/tape.db")
+    assert b'"updates":1' in feed.since(0, 0).partition(b"\n")[0]
+    assert b'"updates":0' in feed.since(1, feed.generation).partition(b"\n")[0]
+    assert bucket.verbs() == ["GET"]
 
 
 # Replay ----------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
@@ -34,6 +35,7 @@ class Answer:
     def __init__(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.status, self.body, self.headers = status, body, {name.replace("_", "-"): headers[name] for name in headers}
         self.cut: int | None = None
+        self.pause: tuple[int, Callable[[], object]] = 0, lambda: None  # what to wait for behind so many bytes
 
 
 class Bucket:
@@ -129,7 +131,7 @@ def fail(request: Request, answer: Answer) -> None:
 
 
 @contextlib.contextmanager
-def served() -> Iterator[Bucket]:
+def served(tls: ssl.SSLContext | None = None) -> Iterator[Bucket]:
     """A bucket that answers on loopback."""
     bucket = Bucket()
 
@@ -150,7 +152,10 @@ def served() -> Iterator[Bucket]:
                 self.send_header("Content-Length", str(len(answer.body)))
             self.end_headers()
             if self.command != "HEAD":
-                self.wfile.write(answer.body[: answer.cut])
+                place, wait = answer.pause
+                self.wfile.write(answer.body[: answer.cut][:place])
+                wait()
+                self.wfile.write(answer.body[: answer.cut][place:])
             if answer.cut is not None:
                 self.close_connection = True
 
@@ -166,9 +171,11 @@ def served() -> Iterator[Bucket]:
             pass  # a client that left
 
     with Server(("127.0.0.1", 0), Handler) as server:
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
-        bucket.url = f"http://127.0.0.1:{server.server_port}"
+        bucket.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
         try:
             yield bucket
         finally:
