@@ -67,9 +67,9 @@ def _on_disk(directory: str) -> Iterator[str]:
 
 
 def _in_bucket(url: str) -> list[str]:
-    from .remote import listed
+    from .remote import cassettes_below
 
-    return sorted(one.url for one in listed(url) if one.url.endswith(_ENDINGS))
+    return sorted(one.url for one in cassettes_below(url))
 
 
 def _at(place: str) -> list[str]:

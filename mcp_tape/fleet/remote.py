@@ -50,6 +50,8 @@ _REASONS = {  # of a request that failed, by what obstore says
     "kind: Decode": "the connection broke off",
     "kind: Body": "the connection broke off",
 }
+_SETTINGS = ("AWS_", "GOOGLE_", "AZURE_", "GCE_")  # begin the names of the variables that count
+_newest: list[Any] = []  # the store that was used last, behind what it was made of
 _known: dict[str, str] = {}  # URLs that say more than their names, by these
 
 
@@ -124,13 +126,15 @@ def opened(url: str) -> tuple[Store, str]:
     bucket, _, path = url.partition("://")[2].partition("/")
     common: Any = {"client_options": _client(parts), "retry_config": _retries()}
     try:
-        if parts.scheme == "s3":
-            return stores.S3Store(bucket, credential_provider=_of_profiles(), **common), path
-        if parts.scheme == "gs":
-            return stores.GCSStore(bucket, **common), path
-        if parts.scheme == "az":
-            return stores.AzureStore(bucket, **common), path
-        return stores.HTTPStore(parts._replace(fragment="").geturl(), **common), ""
+        if parts.scheme not in BUCKETS:
+            return stores.HTTPStore(parts._replace(fragment="").geturl(), **common), ""
+        settings = {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
+        known = f"{parts.scheme}://{bucket}", settings, common
+        if _newest[:3] != [*known]:  # to make one takes longer than most requests, and its connections are kept
+            more = {"credential_provider": _of_profiles()} if parts.scheme == "s3" else {}
+            kind = {"s3": stores.S3Store, "gs": stores.GCSStore, "az": stores.AzureStore}[parts.scheme]
+            _newest[:] = [*known, kind(bucket, **common, **more)]
+        return _newest[3], path
     except Exception as error:  # whatever a provider's settings lead to
         raise worded(error, named(url)) from None
 
@@ -202,6 +206,8 @@ def _why(text: str) -> str:
 
 def _split(url: str) -> SplitResult:
     """The parts of a URL that may be one of ours."""
+    if not is_url(url):
+        raise CassetteError(f"{url} is no URL of a cassette: such a one begins with {', '.join(REMOTE[:4])}")
     try:
         parts = urlsplit(_known.get(url, url))
         host = parts.hostname or ""

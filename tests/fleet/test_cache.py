@@ -142,7 +142,7 @@ def test_a_copy_is_not_played_behind_the_user_s_back_when_the_bucket_fails(demo:
 
 
 def test_a_bucket_that_fails_every_third_request_is_read(demo: Bucket) -> None:
-    demo.faults.append(every_third)
+    demo.faults.append(every_third(demo))
     for _ in range(7):
         assert read() == DEMO
 

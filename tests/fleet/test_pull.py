@@ -120,6 +120,10 @@ def test_nothing_below_a_prefix_is_an_error(bucket: Bucket, tmp_path: Path) -> N
     assert not (tmp_path / "x").exists()
 
 
+def test_what_is_pulled_has_a_url(bucket: Bucket, tmp_path: Path) -> None:
+    assert "tapes is no URL of a cassette" in tape("pull", "tapes", tmp_path, code=3).stderr
+
+
 def test_the_directory_is_here(bucket: Bucket) -> None:
     assert "only read" in tape("pull", "s3://team/tapes", "s3://team/other", code=3).stderr
 
@@ -128,7 +132,7 @@ def test_the_directory_is_here(bucket: Bucket) -> None:
 
 
 def test_a_bucket_that_fails_every_third_request_gives_all(tapes: Bucket, tmp_path: Path) -> None:
-    tapes.faults.append(every_third)
+    tapes.faults.append(every_third(tapes))
     pulled("s3://team/tapes", tmp_path)
     assert files(tmp_path) == PLACES
 

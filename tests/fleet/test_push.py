@@ -167,7 +167,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_bucket_that_fails_every_third_request_gets_all(bucket: Bucket, tmp_path: Path) -> None:
     """Some of those requests were carried out all the same: they are found to be there."""
     copies(tmp_path, 12)
-    bucket.faults.append(every_third)
+    bucket.faults.append(every_third(bucket))
     assert {row["status"] for row in pushed(tmp_path, "s3://team")} <= {"pushed", "there"}
     assert len(bucket.objects) == 12
 

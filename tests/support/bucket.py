@@ -114,10 +114,15 @@ def tag(body: bytes) -> str:
 # Faults --------------------------------------------------------------------------------------------------
 
 
-def every_third(request: Request, answer: Answer) -> None:
-    """Fail every third request, whatever it is, after it was carried out."""
-    if request.number % 3 == 0:
-        answer.status, answer.body, answer.headers = 503, b"<Error><Code>SlowDown</Code></Error>", {}
+def every_third(bucket: Bucket) -> Fault:
+    """Fail every third request from now on, whatever it is, after it was carried out."""
+    before = len(bucket.requests)
+
+    def fault(request: Request, answer: Answer) -> None:
+        if (request.number - before) % 3 == 0:
+            answer.status, answer.body, answer.headers = 503, b"<Error><Code>SlowDown</Code></Error>", {}
+
+    return fault
 
 
 def deny(request: Request, answer: Answer) -> None:

@@ -46,9 +46,9 @@ def command(ctx: click.Context, file: str | None, as_json: bool) -> None:
     if os.path.isdir(file):
         ctx.exit(_list_all(file, cassettes_in(file), as_json))
     if file.startswith(REMOTE) and file.endswith("/"):
-        from ...fleet.remote import cassettes_below  # only where it is remote
+        from ...fleet.finding import cassettes  # only where it is remote
 
-        ctx.exit(_list_all(file, (found.url for found in cassettes_below(file)), as_json))
+        ctx.exit(_list_all(file, cassettes([file]), as_json))
     _list(file, as_json)
 
 

@@ -26,7 +26,7 @@ from ..output import Progress, echo, echo_json, writable
     epilog="\b\nExamples:\n"
     "  mcp-tape push cassettes/*.db s3://team/tapes\n"
     "  mcp-tape push cassettes/ gs://team/tapes --json\n"
-    "  mcp-tape record --rotate 50M -o tape.db -- server-cmd; mcp-tape push tape*.db az://team/tapes",
+    "  mcp-tape push tape.db az://team/tapes --redact-key pin",
 )
 @click.argument("files", metavar="FILE|DIR...", nargs=-1, required=True, shell_complete=of_files, callback=read_places)
 @click.argument("url", metavar="URL")

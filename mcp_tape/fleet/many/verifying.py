@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ...cassette.reader import Cassette
-from ...cassette.schema import REMOTE
 from ...cassette.text.opening import say
 from ...compare.judging import Comparison, Settings
 from ...compare.project import FailOn, Project
