@@ -13,6 +13,7 @@ from ...cassette.reader import Cassette
 from ...cassette.schema import LEFT
 from ...errors import CassetteError
 from .. import cache, remote
+from ..finding import shown
 from ..many.results import Finding, Result, wrong
 from ..partitions import partition
 from ..shards import content_hash
@@ -43,13 +44,15 @@ def lake_one(path: str | os.PathLike[str], dest: str | os.PathLike[str], *, cont
     Safe to repeat, and to call from many processes or machines at once. `details["lake"]` of the result: `added`;
     `there`, from before; `busy`: it is being recorded, and left for later; `unwritten`: the lake cannot be.
     """
-    began, path, dest = monotonic(), os.fspath(path), os.fspath(dest)
+    began, path, dest = monotonic(), shown(os.fspath(path)), os.fspath(dest)
     try:
         result = _add(path, opened(dest, content), content)
     except LakeError as error:
         result = wrong(_COMMAND, path, "failed", str(error))._replace(details={"lake": UNWRITTEN})
     except CassetteError as error:
         result = wrong(_COMMAND, path, "unreadable", str(error))
+    except (OSError, ValueError) as error:  # of the path itself
+        result = wrong(_COMMAND, path, "unreadable", f"cannot read {path}: {error}")
     return result._replace(seconds=round(monotonic() - began, 6))
 
 
@@ -76,7 +79,7 @@ def _add(path: str, place: Place, with_content: bool) -> Result:
             partitions = _partitions(cassette)
             if not partitions or place.has(max(_name(LAST, one, digest) for one in partitions)):
                 return _result(path, "there", hash=digest)
-            source = Source(digest, os.path.basename(path.partition("?")[0]), with_content)
+            source = Source(digest, os.path.basename(path if local == path else path.partition("?")[0]), with_content)
             with place.staging() as directory, _odd_rows(path):
                 made = list(_make(cassette, partitions, source, directory, place.name))
                 if _look(local) == before:

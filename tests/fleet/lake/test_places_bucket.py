@@ -78,6 +78,14 @@ def test_a_bucket_that_denies_is_an_error_without_credentials(bucket: Bucket, ta
     assert not any(value in found.notes[0] for name, value in bucket.environ().items() if "KEY" in name)
 
 
+def test_what_a_url_is_signed_with_is_nowhere(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.objects["team/demo.db"] = path_of("demo").read_bytes()
+    found = lake_one(f"{bucket.url}/team/demo.db?X-Amz-Signature=not-to-be-seen", tmp_path / "lake")
+    assert found.details == {"lake": "added"} and found.cassette.startswith(f"{bucket.url}/team/demo.db?")
+    assert [row["file"] for row in everything(tmp_path / "lake")["sessions"]] == ["demo.db"]
+    assert "not-to-be-seen" not in repr((found, everything(tmp_path / "lake")))
+
+
 def test_what_is_no_bucket_is_no_place_for_a_lake(tapes: list[str]) -> None:
     found = lake_one(tapes[0], "https://example.invalid/lake")
     assert found.status == "failed" and "cannot be a lake: that takes s3://" in found.notes[0]

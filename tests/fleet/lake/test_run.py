@@ -143,6 +143,15 @@ def test_a_number_that_no_column_holds_is_an_unreadable_cassette(dest: Path, tmp
     assert files(dest) == leftovers(dest) == []
 
 
+@pytest.mark.parametrize("name", [".", "tape.db/more", "a\0b", "x" * 300, "fifo", "\udcff.db"])
+def test_a_path_that_leads_to_no_cassette_is_a_result(dest: Path, tmp_path: Path, name: str) -> None:
+    make_cassette(tmp_path / "tape.db", talk("one", "a"))
+    os.mkfifo(tmp_path / "fifo")
+    found = lake_one(os.path.join(tmp_path, name), dest)
+    assert (found.status, found.code, len(found.findings)) == ("unreadable", 3, 1)
+    assert files(dest) == leftovers(dest) == []
+
+
 def test_an_empty_cassette_has_no_rows(dest: Path, tmp_path: Path) -> None:
     tape = make_cassette(tmp_path / "tape.db", [])
     alter(tape, "DELETE FROM sessions")
