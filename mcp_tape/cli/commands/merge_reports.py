@@ -36,11 +36,11 @@ def command(ctx: click.Context, /, reports: tuple[str, ...], output: str | None,
 
     The exit code is the highest of all cassettes; 1 at least, if some cassettes are in no report.
     """
-    from ...fleet.many.merging import as_dict, merge, text_of
+    from ...fleet.many.merging import as_dict, merge, written
 
     merged = merge(reports)
     if output is not None:
-        _write(output, text_of(merged))
+        _write(output, written(merged))
     if as_json:
         echo_json(as_dict(merged))
     elif output != "-":
@@ -49,13 +49,13 @@ def command(ctx: click.Context, /, reports: tuple[str, ...], output: str | None,
     ctx.exit(merged.code)
 
 
-def _write(output: str, text: str) -> None:
+def _write(output: str, data: bytes) -> None:
     if output == "-":
-        click.echo(text, nl=False)
+        click.echo(data, nl=False)
         return
     try:
-        with open(output, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(output, "wb") as file:
+            file.write(data)
     except OSError as error:
         raise click.UsageError(f"cannot write {output}: {error.strerror}") from None
 

@@ -14,11 +14,13 @@ from typing import Any, Literal, NamedTuple
 from xml.etree import ElementTree
 
 from ...errors import TapeError
+from ...formats.pretty import json_line
 from ..shards import parse_shard
 from .junit import PREFIX, PROPERTIES
 from .results import CODES, ROW, Status
 
 Kind = Literal["rows", "junit"]
+_OF_RUN = ("shard", "of")  # facts that are not about the cassette
 _COUNTS = ("tests", "failures", "errors", "skipped")
 _RUN = "run the command with --jobs or --shard, and --json or --format junit"
 
@@ -145,11 +147,12 @@ def _entry_of_row(path: str, row: Any) -> Entry:
         raise ReportError(f"{path} holds JSON that is no result of one cassette; {_RUN}")
     if version > ROW:
         raise ReportError(f"{path} was made by a newer mcp-tape (rows {version}, this one knows {ROW}); upgrade it")
-    findings = row.get("findings") or [{}]
-    content = {name: value for name, value in row.items() if name not in ("seconds", "shard")}
-    facts = {name: row.get(name) for name in PROPERTIES}
-    first = str(findings[0].get("message", "")) if isinstance(findings[0], dict) else ""
-    return _entry(path, facts, len(row.get("findings") or ()), first, json.dumps(content, sort_keys=True), row)
+    found, facts = row.get("findings"), {name: row.get(name) for name in PROPERTIES}
+    if not isinstance(found, list) or not all(isinstance(finding, dict) for finding in found):
+        raise ReportError(f"{path} holds a result that mcp-tape has not made: {facts}")
+    content = {name: value for name, value in row.items() if name not in ("seconds", *_OF_RUN)}
+    first = str(found[0].get("message", "")) if found else ""
+    return _entry(path, facts, len(found), first, json.dumps(content, sort_keys=True), row)
 
 
 def _suites(path: str, data: bytes) -> Iterator[Entry]:
@@ -175,7 +178,7 @@ def _timeless(suite: ElementTree.Element) -> str:
     for element in copy.iter():
         element.attrib.pop("time", None)
         element.tail = None
-        for child in [child for child in element if child.get("name") == f"{PREFIX}shard"]:
+        for child in [child for child in element if child.get("name") in [PREFIX + name for name in _OF_RUN]]:
             element.remove(child)
     return ElementTree.tostring(copy, "unicode")
 
@@ -196,16 +199,20 @@ def _entry(path: str, facts: dict[str, Any], findings: int, first: str, content:
 # -- writing
 
 
-def text_of(merged: Merged) -> str:
+def written(merged: Merged) -> bytes:
     """The merged report, of the kind that was read."""
     if merged.kind == "rows":
-        return "".join(json.dumps(entry.payload, ensure_ascii=False) + "\n" for entry in merged.entries)
+        return b"".join(json_line(entry.payload) for entry in merged.entries)
     suites = [entry.payload for entry in merged.entries]
-    numbers = {name: str(sum(int(suite.get(name) or 0) for suite in suites)) for name in _COUNTS}
+    numbers = {name: str(sum(_number(suite.get(name)) for suite in suites)) for name in _COUNTS}
     root = ElementTree.Element("testsuites", {"name": "mcp-tape", **numbers})
     root.extend(suites)
     ElementTree.indent(root)
-    return ElementTree.tostring(root, "unicode", xml_declaration=True) + "\n"
+    return bytes(ElementTree.tostring(root, "utf-8", xml_declaration=True)) + b"\n"
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() else 0
 
 
 def statuses(entries: Iterable[Entry]) -> dict[str, Counter[Status]]:

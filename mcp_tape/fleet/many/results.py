@@ -7,6 +7,7 @@ from time import monotonic
 from typing import Any, Literal, NamedTuple
 
 from ... import __version__
+from ...cassette.text.opening import LOST
 from ...compare.judging import Comparison, Unknown
 from ...compare.report import wording
 from ...errors import CassetteError, ServerError, TapeError
@@ -89,7 +90,7 @@ def row(result: Result, shard: Shard | None, of: int) -> dict[str, Any]:
 def resulting(command: str, cassette: str, files: Sequence[str], work: Callable[[], Result]) -> Result:
     """Work on a cassette: how long it takes, what its content was, and an error as a result.
 
-    `files`: those whose content counts.
+    `files`: those whose content counts. What the recording of another tool has lost is a note.
     """
     began, cassette = monotonic(), shown(cassette)
     digest = _hash(files)
@@ -99,7 +100,9 @@ def resulting(command: str, cassette: str, files: Sequence[str], work: Callable[
         result = wrong(command, cassette, status_of(error.exit_code), _said(error))
     except OSError as error:
         result = wrong(command, cassette, "crashed", f"{cassette}: {error.strerror or error}")
-    return result._replace(cassette=cassette, hash=digest, seconds=round(monotonic() - began, 6))
+    lost = [f"{path}: {why}" for path in files for why in LOST.pop(path, ())]
+    notes = *lost, *result.notes
+    return result._replace(cassette=cassette, hash=digest, seconds=round(monotonic() - began, 6), notes=notes)
 
 
 def _said(error: TapeError) -> str:

@@ -71,6 +71,13 @@ def test_arguments_that_make_no_sense_are_refused(given: dict[str, object]) -> N
         diff_one(OLD, **given)  # type: ignore[arg-type]
 
 
+def test_what_another_tool_has_lost_is_a_note_of_its_result() -> None:
+    other = Path(__file__).parents[2] / "formats/others/recordings/mcp-time-travel/everything/recording.jsonl"
+    result = diff_one(other, other)
+    assert result.status == "passed" and result.notes and all(note.startswith(f"{other}: ") for note in result.notes)
+    assert diff_one(OLD, OLD).notes == ()
+
+
 def test_all_of_it_can_be_handed_to_another_process() -> None:
     pair, task = pickle.loads(pickle.dumps((Pair(OLD, NEW), Task())))
     result = compared(pair, task)

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mcp_tape.fleet.many.merging import Missing, ReportError, merge, text_of
+from mcp_tape.fleet.many.merging import Missing, ReportError, merge, written
 from tests.support.many import many, rows, timeless
 from tests.support.reading import invoke
 
@@ -40,11 +40,11 @@ def test_rows_of_shares_are_put_together_in_the_order_of_their_names(tmp_path: P
     merged = merge([file(tmp_path, row("b.db", shard="2/2")), file(tmp_path, row("a.db", **FAILED))])
     assert [entry.cassette for entry in merged.entries] == ["a.db", "b.db"]
     assert (merged.code, merged.repeats, merged.missing) == (1, 0, ())
-    assert [one["cassette"] for one in rows(text_of(merged))] == ["a.db", "b.db"]
+    assert [one["cassette"] for one in rows(written(merged))] == ["a.db", "b.db"]
 
 
-def test_a_repeat_counts_once_whenever_it_was_run(tmp_path: Path) -> None:
-    again = row("a.db", seconds=7.5, shard=None)
+def test_a_repeat_counts_once_whenever_and_beside_whatever_it_was_run(tmp_path: Path) -> None:
+    again = row("a.db", seconds=7.5, shard=None, of=1)
     merged = merge([file(tmp_path, row("a.db"), row("b.db")), file(tmp_path, again, again)])
     assert (len(merged.entries), merged.repeats, merged.differing) == (2, 2, ())
 
@@ -87,6 +87,8 @@ WRONG = {
     "no status": json.dumps(row("a.db", status="fine")),
     "no share": json.dumps(row("a.db", shard="5/4")),
     "no number": json.dumps(row("a.db", code="three")),
+    "no findings": json.dumps(row("a.db", findings={"a": 1})),
+    "odd findings": json.dumps(row("a.db", findings=["a"])),
     "deep": "[" * 100_000,
     "broken XML": "<testsuites>",
     "entities": '<!DOCTYPE x [<!ENTITY a "b">]><testsuites>&a;</testsuites>',
@@ -147,4 +149,12 @@ def test_junit_of_a_run_over_a_few_is_merged_by_name(tmp_path: Path) -> None:
     bad.write_text(text.format("two", 1, '<failure message="no"/>'))
     merged = merge([str(good), str(bad)])
     assert ([entry.cassette for entry in merged.entries], merged.code) == (["one", "two"], 1)
-    assert ElementTree.fromstring(text_of(merged).encode()).get("failures") == "1"
+    assert ElementTree.fromstring(written(merged)).get("failures") == "1"
+
+
+def test_what_no_encoding_has_and_what_is_no_number_do_no_harm(tmp_path: Path) -> None:
+    odd = row("a.db", of=1, findings=[{"message": "half a pair: \ud800"}], status="failed", code=1)
+    assert rows(written(merge([file(tmp_path, odd)])))[0]["cassette"] == "a.db"
+    path = tmp_path / "odd.xml"
+    path.write_text('<testsuite name="a" tests="many" failures="²"><testcase name="b"/></testsuite>')
+    assert b'tests="0" failures="0"' in written(merge([str(path)]))
