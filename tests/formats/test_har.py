@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mcp_tape.cassette.query.filters import EVERYTHING, parse
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.formats import har
+from tests.support.browser import browser
 from tests.support.provision import ROOT
+from tests.support.running import WAIT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+__all__ = ["browser"]  # a fixture
 
 MITM = ROOT / "tests/formats/others/recordings/mitmproxy/everything.har"
 
@@ -46,3 +53,29 @@ def test_a_filter_chooses_entries() -> None:
     assert json.loads(entry["request"]["postData"]["text"])["params"]["name"] == "get-sum"
     assert "The sum" in entry["response"]["content"]["text"]
     assert entry["time"] == entry["timings"]["wait"] > 0
+
+
+FETCH = """async ([url, body]) => {
+    const response = await fetch(url, {method: "POST", body, headers: {"content-type": "application/json"}});
+    return [response.status, response.headers.get("content-type"), await response.text()];
+}"""
+
+
+@pytest.mark.slow
+def test_a_browser_answers_requests_from_it(browser: Browser, tmp_path: Path) -> None:
+    log = archive(ROOT / "tests/formats/others/recordings/chromium/odd.har")
+    (tmp_path / "odd.har").write_text(json.dumps({"log": log}))
+    context = browser.new_context()
+    context.route_from_har(tmp_path / "odd.har", not_found="abort")  # there is no server
+    context.set_default_timeout(WAIT * 1000)
+    page = context.new_page()
+    url = log["entries"][0]["request"]["url"]
+    page.route("**/blank", lambda route: route.fulfill(body="<p>", content_type="text/html"))
+    page.goto(url.replace("/mcp", "/blank"))
+    posts = {entry["request"]["postData"]["text"]: entry["response"] for entry in log["entries"]}
+    assert len(posts) == 9
+    for body, response in posts.items():
+        status, kind, text = page.evaluate(FETCH, [url, body])
+        content = response["content"]
+        assert (status, kind or "", text) == (response["status"], content["mimeType"], content.get("text", ""))
+    context.close()
