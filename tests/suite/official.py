@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -32,6 +33,11 @@ def command() -> list[str]:
     return [str(modules / ".bin" / "node"), str(modules / "@modelcontextprotocol/conformance/dist/index.js")]
 
 
+def compiled() -> dict[str, str]:
+    """The environment in which Node keeps what it has compiled of the suite: it is run some fifty times."""
+    return os.environ | {"NODE_COMPILE_CACHE": str(provision.CACHE / "node")}
+
+
 def check_server(url: str, revision: str, results: Path) -> dict[str, Checks]:
     """Everything that a revision requires of a server, or asks besides: the checks of every scenario."""
     options = ["--url", url, "--requirements", revision]
@@ -45,7 +51,7 @@ def check_server(url: str, revision: str, results: Path) -> dict[str, Checks]:
 def client_scenarios(revision: str) -> list[str]:
     """Everything that a revision requires of a client, or asks besides, but for OAuth."""
     listing = [*command(), "list", "--requirements", revision]
-    told = subprocess.run(listing, capture_output=True, text=True, timeout=WAIT, check=True).stdout
+    told = subprocess.run(listing, capture_output=True, text=True, timeout=WAIT, check=True, env=compiled()).stdout
     required = told.partition("Client scenarios")[2].partition("\n\n")[0]
     names = re.findall(r"^ +- (\S+)$", required, re.M) + re.findall(r"^ +- (\S+) \[client\]$", told, re.M)
     return [name for name in names if not name.startswith("auth/")]
@@ -66,7 +72,7 @@ def check_client(client: str, scenario: str, revision: str, results: Path) -> tu
 
 def run_to_end(role: str, results: Path, options: list[str]) -> str:
     whole = [*command(), role, *options, "--timeout", str(WAIT * 1000), "-o", str(results)]
-    done = subprocess.run(whole, stdin=subprocess.DEVNULL, capture_output=True, timeout=10 * WAIT)
+    done = subprocess.run(whole, stdin=subprocess.DEVNULL, capture_output=True, timeout=10 * WAIT, env=compiled())
     return (done.stdout + done.stderr).decode(errors="replace")
 
 
