@@ -35,21 +35,28 @@ _INSTRUCTIONS = (
 
 def build(places: Places, patience: float = _PATIENCE) -> Server[Any]:
     """The server of some cassettes. A call that takes longer than `patience` is stopped."""
+    desk = _Desk(places, patience)
+    return Server(
+        "mcp-tape",
+        version=__version__,
+        title="Recordings of MCP sessions",
+        instructions=_INSTRUCTIONS,
+        on_list_tools=desk.list_tools,
+        on_call_tool=desk.call_tool,
+        on_list_resources=desk.list_resources,
+        on_list_resource_templates=desk.list_templates,
+        on_read_resource=desk.read_resource,
+    )
 
-    async def in_thread(work: Callable[[Call], T]) -> T:
-        """Read without keeping others waiting; what nobody waits for any more is stopped."""
-        stop = threading.Event()
-        try:
-            with anyio.fail_after(patience):
-                answer: T = await run_sync(work, Call(places, stop.is_set), abandon_on_cancel=True)
-                return answer
-        except TimeoutError:
-            narrow = "Ask for less: one session, a filter, or a query that uses session and seq"
-            raise ToolError(f"stopped after {patience:g} seconds. {narrow}") from None
-        finally:
-            stop.set()
 
-    async def list_tools(*_: Any) -> types.ListToolsResult:
+class _Desk:
+    """Answers what a client asks of the cassettes."""
+
+    def __init__(self, places: Places, patience: float) -> None:
+        self._places = places
+        self._patience = patience
+
+    async def list_tools(self, *_: Any) -> types.ListToolsResult:
         hints = types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
         return types.ListToolsResult(
             tools=[
@@ -65,24 +72,24 @@ def build(places: Places, patience: float = _PATIENCE) -> Server[Any]:
             ]
         )
 
-    async def call_tool(_: Any, params: Any) -> types.CallToolResult:
+    async def call_tool(self, _: Any, params: Any) -> types.CallToolResult:
         try:
             tool = named(params.name)
         except ToolError as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
         try:
-            answer = await in_thread(lambda call: tool.call(call, params.arguments or {}))
+            answer = await self._in_thread(lambda call: tool.call(call, params.arguments or {}))
         except (TapeError, OSError) as error:
             return types.CallToolResult(content=[_text(str(error))], is_error=True)
         return types.CallToolResult(content=[_text(answer.text)], structured_content=answer.structured)
 
-    async def list_resources(_: Any, params: Any) -> types.ListResourcesResult:
+    async def list_resources(self, _: Any, params: Any) -> types.ListResourcesResult:
         cursor = params.cursor if params else None
-        page = await _or_refused(in_thread(lambda call: resources.listed(call, cursor)))
+        page = await _or_refused(self._in_thread(lambda call: resources.listed(call, cursor)))
         found = [types.Resource.model_validate(resource) for resource in page.resources]
         return types.ListResourcesResult(resources=found, next_cursor=page.following)
 
-    async def list_templates(*_: Any) -> types.ListResourceTemplatesResult:
+    async def list_templates(self, *_: Any) -> types.ListResourceTemplatesResult:
         template = types.ResourceTemplate(
             name="session",
             title="A session on a cassette",
@@ -92,23 +99,24 @@ def build(places: Places, patience: float = _PATIENCE) -> Server[Any]:
         )
         return types.ListResourceTemplatesResult(resource_templates=[template])
 
-    async def read_resource(_: Any, params: Any) -> types.ReadResourceResult:
+    async def read_resource(self, _: Any, params: Any) -> types.ReadResourceResult:
         uri = str(params.uri)
-        text = await _or_refused(in_thread(lambda call: resources.read(call, uri)), {"uri": uri})
+        text = await _or_refused(self._in_thread(lambda call: resources.read(call, uri)), {"uri": uri})
         content = types.TextResourceContents(uri=uri, text=text, mime_type=resources.MIME_TYPE)
         return types.ReadResourceResult(contents=[content])
 
-    return Server(
-        "mcp-tape",
-        version=__version__,
-        title="Recordings of MCP sessions",
-        instructions=_INSTRUCTIONS,
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
-        on_list_resources=list_resources,
-        on_list_resource_templates=list_templates,
-        on_read_resource=read_resource,
-    )
+    async def _in_thread(self, work: Callable[[Call], T]) -> T:
+        """Read without keeping others waiting; what nobody waits for any more is stopped."""
+        stop = threading.Event()
+        try:
+            with anyio.fail_after(self._patience):
+                answer: T = await run_sync(work, Call(self._places, stop.is_set), abandon_on_cancel=True)
+                return answer
+        except TimeoutError:
+            narrow = "Ask for less: one session, a filter, or a query that uses session and seq"
+            raise ToolError(f"stopped after {self._patience:g} seconds. {narrow}") from None
+        finally:
+            stop.set()
 
 
 async def _or_refused(work: Any, data: Any = None) -> Any:

@@ -50,23 +50,13 @@ def command(
     if output and len(chosen) > 1:
         raise click.UsageError("-o names one cassette, and there are several servers: name one, or leave out -o")
 
-    def words(choice: Choice) -> list[str]:
-        server, place = choice.server, choice.found.place
-        if server.problem:
-            raise TapeError(f"{server.name} in {place.path} stays as it is: {server.problem}")
-        if server.remote and mode == "use":
-            raise TapeError(f"{server.name} in {place.path} stays as it is: it has a URL, which can only be recorded")
-        name = name_of(choice)
-        cassette = os.path.abspath(output) if output else path_for(name) if mode == "use" else None
-        return words_for(server.parts, name, mode, cassette)
-
     def edit(config: files.Config, server: files.Server) -> str:
         choice = next(one for one in chosen if one.server.name == server.name and one.found.place == config.place)
-        return files.wrap(config, server, program(is_shared(config.place)), words(choice))
+        return files.wrap(config, server, program(is_shared(config.place)), _words(choice, mode, output))
 
     by_hand = [choice for choice in chosen if is_yaml(choice) and choice.server.parts]
     for choice in by_hand:
-        _advise(choice, words(choice))
+        _advise(choice, _words(choice, mode, output))
     chosen = [choice for choice in chosen if choice not in by_hand]
     changed, refused = change(chosen, edit, dry_run=dry_run, by_file=bool(file))
     for choice in chosen:
@@ -79,6 +69,18 @@ def command(
     if not dry_run:
         say_restart(changed)
     ctx.exit(int(refused > 0 or any(one.problem for one in there)))
+
+
+def _words(choice: Choice, mode: str, output: str | None) -> list[str]:
+    """The words that go in front of a server's command."""
+    server, place = choice.server, choice.found.place
+    if server.problem:
+        raise TapeError(f"{server.name} in {place.path} stays as it is: {server.problem}")
+    if server.remote and mode == "use":
+        raise TapeError(f"{server.name} in {place.path} stays as it is: it has a URL, which can only be recorded")
+    name = name_of(choice)
+    cassette = os.path.abspath(output) if output else path_for(name) if mode == "use" else None
+    return words_for(server.parts, name, mode, cassette)
 
 
 def _advise(choice: Choice, words: list[str]) -> None:
