@@ -13,7 +13,7 @@ from ...compare.sources import Live, both, parse
 from ...compare.versions import PARTS, Part, compare
 from ...errors import CassetteError
 from ...redaction.diagnostics import Discreet, Rules
-from ..finding import below, is_directory, is_url
+from ..finding import below, is_directory, is_url, shown
 from .judging import Judging, made, words
 from .results import Result, counted, found, resulting, status_of
 
@@ -96,7 +96,7 @@ def compared(pair: Pair, task: Task) -> Result:
 
 
 def _compared(pair: Pair, task: Task) -> Result:
-    project, name = task.judging.project(), name_of(pair)
+    project, name = task.judging.project(), shown(name_of(pair))
     rules = task.rules._replace(environ=os.environ)
     settings = project.settings(task.judging.slower_than)
     if pair.old is None or pair.new is None:
@@ -113,7 +113,7 @@ def _compared(pair: Pair, task: Task) -> Result:
         counted([comparison]),
         found([comparison]),
         comparisons=(comparison,),
-        details={"old": pair.old, "new": _shown(pair.new, rules)},
+        details={"old": pair.old and shown(pair.old), "new": _shown(pair.new, rules)},
     )
 
 
@@ -129,6 +129,6 @@ def _alone(pair: Pair) -> Comparison:
 def _shown(new: str | Live | None, rules: Rules) -> str | None:
     """The new side; a URL or a command may hold a password."""
     if not isinstance(new, Live):
-        return new
+        return new and shown(new)
     discreet = Discreet(rules._replace(headers=new.headers))
     return discreet.text(new.url) if new.url else discreet.command(new.command)

@@ -14,6 +14,7 @@ from mcp_tape.compare.sources import Live
 from mcp_tape.errors import CassetteError
 from mcp_tape.fleet.many.comparing import Pair, Task, compared, files_of, name_of, pairs
 from mcp_tape.fleet.shards import hash_of
+from tests.support.bucket import Bucket
 from tests.support.golden import path_of
 from tests.support.many import damaged
 
@@ -128,3 +129,19 @@ def test_two_files_are_one_pair_and_a_session_of_a_file_is_shared_with_it() -> N
 def test_a_directory_and_a_file_are_no_pair(sides: tuple[Path, Path]) -> None:
     with pytest.raises(CassetteError, match=r"is a directory, and .* is not"):
         pairs(str(sides[0]), NEW)
+
+
+def test_what_is_below_two_places_of_a_bucket_is_compared_by_name(bucket: Bucket) -> None:
+    for name, path in {"v1/git.db": OLD, "v2/git.db": NEW, "v1/gone.db": OLD}.items():
+        bucket.objects[f"team/{name}"] = Path(path).read_bytes()
+    git, gone = (compared(pair, Task()) for pair in pairs("s3://team/v1/", "s3://team/v2/"))
+    assert (git.cassette, git.details["old"], git.counts["error"]) == ("s3://team/v2/git.db", "s3://team/v1/git.db", 8)
+    assert (gone.cassette, gone.status) == ("s3://team/v1/gone.db", "failed")
+
+
+def test_a_signature_of_a_url_is_in_no_result(bucket: Bucket) -> None:
+    bucket.objects["team/old.db"] = bucket.objects["team/new.db"] = path_of("demo").read_bytes()
+    signed = [f"{bucket.url}/team/{name}.db?X-Amz-Signature=f00dcafe" for name in ("old", "new", "none")]
+    for old, new, status in ((0, 1, "passed"), (0, 2, "unreadable"), (2, 0, "unreadable")):
+        result = diff_one(signed[old], signed[new])
+        assert result.status == status and "f00dcafe" not in str(result)
