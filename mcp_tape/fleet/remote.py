@@ -41,6 +41,8 @@ _CREDENTIALS = {
     "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN",
 }
 _REASONS = {  # of a request that failed, by what obstore says
+    "BareRedirect": "its bucket seems to be in another region; set AWS_REGION",
+    "MissingContentLength": "its server does not say how large it is; fetch it by other means",
     "dns error": "its host is not known here",
     "ertificate": "its certificate is not trusted",
     "kind: Connect": "no connection to its host",

@@ -14,7 +14,7 @@ import pytest
 
 from mcp_tape import Cassette
 from mcp_tape.errors import CassetteError
-from mcp_tape.fleet import cache
+from mcp_tape.fleet import cache, remote
 from tests.support.bucket import MODIFIED, Answer, Bucket, Request, every_third, fail, tag
 from tests.support.disks import mounted
 from tests.support.golden import path_of
@@ -112,6 +112,17 @@ def test_a_copy_that_was_cut_off_is_fetched_again(demo: Bucket, tmp_path: Path) 
     copy.chmod(0o600)
     os.truncate(copy, 100)
     assert read() == DEMO
+
+
+def test_a_process_that_is_handed_the_name_of_a_signed_url_reads_what_was_fetched(demo: Bucket) -> None:
+    url = f"{demo.url}/team/tapes/demo.db?X-Amz-Signature=f00dcafe"
+    name = remote.named(url)
+    read(url)
+    done = run([*MCP_TAPE, "ls", name])
+    assert done.returncode == 0 and b"demo-weather" in done.stdout
+    assert demo.verbs() == ["GET"]
+    unknown = run([*MCP_TAPE, "ls", name[:-12] + "0" * 12])
+    assert unknown.returncode == 3 and b"give all of it" in unknown.stderr
 
 
 # Without the bucket ----------------------------------------------------------------------------------------

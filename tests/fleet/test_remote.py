@@ -15,7 +15,7 @@ import trustme
 
 from mcp_tape.errors import CassetteError
 from mcp_tape.fleet import cache, remote
-from tests.support.bucket import Bucket, deny, fail, served
+from tests.support.bucket import Answer, Bucket, Request, deny, fail, served
 from tests.support.golden import path_of
 from tests.support.running import MCP_TAPE, run
 
@@ -126,6 +126,23 @@ def test_a_bucket_that_fails_is_asked_again_but_not_for_ever(bucket: Bucket) -> 
     bucket.faults.append(fail)
     assert "status 500" in refused("s3://team/a.db")
     assert bucket.verbs() == ["GET"] * 5
+
+
+def test_a_bucket_in_another_region(bucket: Bucket) -> None:
+    def redirect(request: Request, answer: Answer) -> None:
+        answer.status, answer.body, answer.headers = 301, b"", {}
+
+    bucket.faults.append(redirect)
+    assert "set AWS_REGION" in refused("s3://team/a.db")
+
+
+def test_a_server_that_does_not_say_how_much_it_sends(bucket: Bucket) -> None:
+    def unmeasured(request: Request, answer: Answer) -> None:
+        answer.is_measured = False
+
+    bucket.objects["team/a.db"] = b"some bytes"
+    bucket.faults.append(unmeasured)
+    assert "does not say how large it is" in refused(f"{bucket.url}/team/a.db")
 
 
 def test_nobody_at_the_address() -> None:

@@ -159,6 +159,14 @@ def test_a_page_shows_a_remote_cassette(bucket: Bucket, place: Path) -> None:
     assert bucket.verbs() == ["GET"]
 
 
+@pytest.mark.slow
+def test_processes_that_work_on_signed_urls_know_them_by_name(bucket: Bucket, place: Path) -> None:
+    urls = [f"{bucket.url}/team/tape.db?X-Amz-Signature=f00dcafe&id={number}" for number in range(2)]
+    lines = tape("check", *urls, "--jobs", "2", "--json").stdout.splitlines()
+    assert len(lines) == 2 and not any("f00dcafe" in line for line in lines)
+    assert bucket.verbs() == ["GET", "GET"]
+
+
 # Replay ----------------------------------------------------------------------------------------------------
 
 

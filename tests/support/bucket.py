@@ -34,6 +34,7 @@ class Answer:
 
     def __init__(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.status, self.body, self.headers = status, body, {name.replace("_", "-"): headers[name] for name in headers}
+        self.is_measured = True  # else the body ends with the connection
         self.cut: int | None = None
         self.pause: tuple[int, Callable[[], object]] = 0, lambda: None  # what to wait for behind so many bytes
 
@@ -153,7 +154,7 @@ def served(tls: ssl.SSLContext | None = None) -> Iterator[Bucket]:
             self.send_response(answer.status)
             for name, value in answer.headers.items():
                 self.send_header(name, value)
-            if answer.status != 304:
+            if answer.status != 304 and answer.is_measured:
                 self.send_header("Content-Length", str(len(answer.body)))
             self.end_headers()
             if self.command != "HEAD":
@@ -161,7 +162,7 @@ def served(tls: ssl.SSLContext | None = None) -> Iterator[Bucket]:
                 self.wfile.write(answer.body[: answer.cut][:place])
                 wait()
                 self.wfile.write(answer.body[: answer.cut][place:])
-            if answer.cut is not None:
+            if answer.cut is not None or not answer.is_measured:
                 self.close_connection = True
 
         do_GET = do_PUT = do_HEAD = handle_one  # noqa: N815 - as its base has them
