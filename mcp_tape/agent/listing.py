@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from ..cassette.query.exchanges import Counts
 from ..cassette.query.sessions import facts, server
-from ..cassette.reader import Cassette, Counts, Session
+from ..cassette.reader import Cassette, Session
 from ..errors import TapeError, count
 from ..formats.lines import duration
 from .answers import Answer, Item, brief, number, page, short

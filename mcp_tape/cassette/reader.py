@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .pages import T, Values
+    from .query.exchanges import Counts
 
 Types = tuple[type, ...]  # that a value may be of
 
-FAILED = ("error", "tool-error", "refused")  # statuses of an answer
 _BY_NAME: dict[str, type] = {"int": int, "str": str, "bytes": bytes, "None": type(None)}
 _DATA = (str, bytes)  # a text, whether or not it is UTF-8
 _PAGE_SESSIONS = 500
@@ -81,16 +81,6 @@ class MessageRow(NamedTuple):
     cue: int | None
 
 
-class Counts(NamedTuple):
-    """The size of a session, and the time of its last frame."""
-
-    frames: int = 0
-    exchanges: int = 0
-    open: int = 0
-    errors: int = 0
-    microseconds: int | None = None
-
-
 def columns(fields: Sequence[str], table: str = "") -> str:
     return ", ".join(f"{table}.{name}" if table else name for name in fields)
 
@@ -137,17 +127,6 @@ OF_SESSION = "id BETWEEN ? AND ?"  # the values are `schema.row_ids`
 _FRAMES = f"SELECT {FRAME_COLUMNS}, id FROM frames WHERE {OF_SESSION}"
 _SESSIONS = f"SELECT {columns(Session._fields)} FROM sessions WHERE "
 _session = row_maker(Session, "sessions")
-# A request that was made again has lost its key, and does not count, whatever its answer.
-_COUNTS = f"""WITH again AS (SELECT id FROM derived
-        WHERE id BETWEEN :first AND :last AND status = 'retry')
-    SELECT session, count(CASE WHEN kind = 'request' AND key IS NOT NULL THEN 1 END),
-    count(CASE WHEN kind = 'response' AND answers IS NOT NULL
-        AND (session << {schema.BITS}) + answers NOT IN again THEN 1 END),
-    count(CASE WHEN status IN {FAILED} THEN 1 END)
-    FROM messages WHERE id BETWEEN :first AND :last GROUP BY session"""
-# `elapsed` is that of the row with the maximum: https://www.sqlite.org/lang_select.html#bareagg
-_SIZES = """SELECT session, count(*), max(id), elapsed FROM frames
-    WHERE id BETWEEN :first AND :last GROUP BY session"""
 
 
 class Cassette:
@@ -226,20 +205,15 @@ class Cassette:
 
     def counts(self, session: int) -> dict[str, int]:
         """Frames, exchanges, open requests and errors of a session."""
-        *counts, _ = self.counts_of(session, session).get(session, Counts())
-        return dict(zip(Counts._fields, counts, strict=False))
+        from .query.exchanges import counts  # as `exchanges`
+
+        return counts(self, session)
 
     def counts_of(self, first: int, last: int) -> dict[int, Counts]:
         """Counts of the sessions from one to another, but for empty ones."""
-        span = {"first": schema.row_ids(first)[0], "last": schema.row_ids(last)[1]}
-        found = {
-            session: Counts(frames, microseconds=at if isinstance(at, int) else None)
-            for session, frames, _, at in self.rows(_SIZES, span)
-        }
-        for session, requests, exchanges, errors in self.rows(_COUNTS, span):
-            counts = found.get(session, Counts())
-            found[session] = counts._replace(exchanges=exchanges, open=requests - exchanges, errors=errors)
-        return found
+        from .query.exchanges import counts_of
+
+        return counts_of(self, first, last)
 
     def exchanges(self, session: int) -> list[Exchange]:
         """Every request of a session, of either side, with its answer."""

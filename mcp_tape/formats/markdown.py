@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, groupby
 from typing import NamedTuple
 
+from ..cassette.query.exchanges import FAILED
 from ..cassette.query.rows import Label, exchange_labels, frame_rows, happened, labelled
-from ..cassette.reader import FAILED, Cassette, Session
+from ..cassette.reader import Cassette, Session
 from ..wire import jsontext
 from ..wire.frames import Frame
 from .pretty import ARROWS, LARGE, harmless, is_json, pieces_of_members

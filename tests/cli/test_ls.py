@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.cassette import reader
-from mcp_tape.cassette.reader import Counts
+from mcp_tape.cassette.query.exchanges import Counts
 from tests.support.reading import GOLDEN, Frames, Recording, call, invoke, lines, make, message, objects, said
 
 TALK = Frames().client(call(1, "add")).server(said(1, "3"), at=1_234_000)

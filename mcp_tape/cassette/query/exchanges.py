@@ -1,9 +1,9 @@
-"""Requests with their answers, as plain Python values: replay starts without them."""
+"""Requests with their answers, as plain Python values, and how many there are: replay starts without them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...wire import jsontext
 from ...wire.frames import Exchange
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     Cassette = Any  # of `reader`, which loads this
 
+FAILED = ("error", "tool-error", "refused")  # statuses of an answer
 _SQL = f"""SELECT q.session, q.seq, q.sender, q.method, q.name, q.rpc_id,
     af.elapsed - qf.elapsed, {text_of("qf", "q.part")}, q.part, {text_of("af", "a.part")}, a.part,
     q.id FROM messages q JOIN facts qf ON qf.id = q.frame
@@ -25,6 +26,28 @@ _TYPES = (
     *((int,), (int,), (str,), (str, _NONE), (str, _NONE), (str, _NONE), (int, _NONE)),
     *((str, bytes, _NONE), (int,), (str, bytes, _NONE), (int, _NONE), (int,)),
 )
+
+# A request that was made again has lost its key, and does not count, whatever its answer.
+_COUNTS = f"""WITH again AS (SELECT id FROM derived
+        WHERE id BETWEEN :first AND :last AND status = 'retry')
+    SELECT session, count(CASE WHEN kind = 'request' AND key IS NOT NULL THEN 1 END),
+    count(CASE WHEN kind = 'response' AND answers IS NOT NULL
+        AND (session << {schema.BITS}) + answers NOT IN again THEN 1 END),
+    count(CASE WHEN status IN {FAILED} THEN 1 END)
+    FROM messages WHERE id BETWEEN :first AND :last GROUP BY session"""
+# `elapsed` is that of the row with the maximum: https://www.sqlite.org/lang_select.html#bareagg
+_SIZES = """SELECT session, count(*), max(id), elapsed FROM frames
+    WHERE id BETWEEN :first AND :last GROUP BY session"""
+
+
+class Counts(NamedTuple):
+    """The size of a session, and the time of its last frame."""
+
+    frames: int = 0
+    exchanges: int = 0
+    open: int = 0
+    errors: int = 0
+    microseconds: int | None = None
 
 
 def exchanges(cassette: Cassette, session: int) -> Iterator[Exchange]:
@@ -48,3 +71,22 @@ def _member(text: Any, part: int, name: str) -> Any:
     except (ValueError, RecursionError, TypeError, IndexError):
         return None
     return message.get(name) if isinstance(message, dict) else None
+
+
+def counts(cassette: Cassette, session: int) -> dict[str, int]:
+    """Frames, exchanges, open requests and errors of a session."""
+    *found, _ = counts_of(cassette, session, session).get(session, Counts())
+    return dict(zip(Counts._fields, found, strict=False))
+
+
+def counts_of(cassette: Cassette, first: int, last: int) -> dict[int, Counts]:
+    """Counts of the sessions from one to another, but for empty ones."""
+    span = {"first": schema.row_ids(first)[0], "last": schema.row_ids(last)[1]}
+    found = {
+        session: Counts(frames, microseconds=at if isinstance(at, int) else None)
+        for session, frames, _, at in cassette.rows(_SIZES, span)
+    }
+    for session, requests, exchanges, errors in cassette.rows(_COUNTS, span):
+        counts = found.get(session, Counts())
+        found[session] = counts._replace(exchanges=exchanges, open=requests - exchanges, errors=errors)
+    return found

@@ -18,7 +18,8 @@ from ...wire import jsontext, protocol
 from .. import schema
 from ..file import storable
 from ..functions import EXAMINED, answer_of, messages_of, question_of, text_of
-from ..reader import FAILED, OF_SESSION
+from ..reader import OF_SESSION
+from .exchanges import FAILED
 
 if TYPE_CHECKING:
     from ...wire.frames import Frame

@@ -15,8 +15,9 @@ from ...wire.channels import PIPES, STDERR, STDIO, is_http
 from ...wire.frames import Frame
 from .. import schema
 from ..functions import BEFORE_NEXT, MEMBERS, members_of, question_of, text_of
-from ..reader import FAILED, OF_SESSION, Cassette, row_maker
+from ..reader import OF_SESSION, Cassette, row_maker
 from . import filters
+from .exchanges import FAILED
 from .filters import EVERYTHING, Filter
 
 EXCERPT = 4096  # characters of a text that are read for one line

@@ -8,8 +8,9 @@ from typing import Any
 
 from ...wire import jsontext
 from .. import schema
-from ..reader import Cassette, Counts, Session
+from ..reader import Cassette, Session
 from ..text.names import is_recorded_text, is_working
+from .exchanges import Counts
 
 
 def cassettes_in(directory: str) -> Iterator[str]:

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 from ...wire import protocol
 from .. import schema
 from ..functions import text_of
-from ..reader import FAILED, OF_SESSION, Cassette, row_maker
+from ..reader import OF_SESSION, Cassette, row_maker
 from . import filters
+from .exchanges import FAILED
 from .filters import EVERYTHING, Filter
 
 _PAGE = 10_000  # calls

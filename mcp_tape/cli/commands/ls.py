@@ -8,9 +8,10 @@ from collections.abc import Iterable
 
 import click
 
+from ...cassette.query.exchanges import Counts
 from ...cassette.query.parts import Links, links
 from ...cassette.query.sessions import cassettes_in, facts, server
-from ...cassette.reader import Cassette, Counts, EmptyError, Session
+from ...cassette.reader import Cassette, EmptyError, Session
 from ...cassette.schema import REMOTE
 from ...errors import CassetteError, count
 from ...formats.lines import duration

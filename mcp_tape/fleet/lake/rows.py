@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from ...cassette.file import storable
 from ...cassette.query import texts
+from ...cassette.query.exchanges import Counts
 from ...cassette.query.texts import WholeCall, WholeMessage
-from ...cassette.reader import Cassette, Counts, Session
+from ...cassette.reader import Cassette, Session
 from ...formats import otlp
 from ...formats.calls import moment, started
 from ...model.cost import definition, tokens
