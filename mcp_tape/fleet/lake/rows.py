@@ -29,6 +29,7 @@ _KINDS = {kind.method: kind for kind in protocol.KINDS}
 _WITH_ARGUMENTS = (protocol.CALL, protocol.GET_PROMPT)
 _HASHED = 32  # hexadecimal digits
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # microseconds of the years 1 to 9999
 
 
 class Source(NamedTuple):
@@ -87,7 +88,7 @@ def _messages(zero: int, rows: list[WholeMessage]) -> Columns:
     given = dict(zip(WholeMessage._fields, zip(*rows), strict=True))  # noqa: B905
     said = given["text"]
     return given | {
-        "at": [zero + at for at in given["at"]],
+        "at": [_time(zero + at) for at in given["at"]],
         "part": [part or 0 for part in given["part"]],
         "kind": [kind or of for kind, of in zip(given["kind"], given["frame_kind"], strict=True)],
         "bytes": list(map(_size, said)),
@@ -102,7 +103,7 @@ def _calls(session: Session, rows: list[WholeCall], answers: list[Values]) -> Co
     params = [_parsed(text).get("params") for text in given["request"]]
     trace, span, parent = zip(*map(otlp.ids, repeat(session), given["seq"], params))  # noqa: B905
     return given | {
-        "at": [zero + at for at in given["at"]],
+        "at": [_time(zero + at) for at in given["at"]],
         "request_bytes": list(map(_size, given["request"])),
         "answer_bytes": [None if text is None else _size(text) for text in given["answer"]],
         "key": [None if key is None else key.hex() for key in given["key"]],
@@ -155,7 +156,7 @@ def _definitions(zero: int, row: WholeCall, answer: Values) -> Iterator[_Definit
         name, text = protocol.member(item, kind.key), jsontext.dumps(item)
         yield _Definition(
             row.seq,
-            zero + row.at,
+            _time(zero + row.at),
             kind.subject,
             storable(name) if isinstance(name, str) else None,
             _size(text),
@@ -200,6 +201,13 @@ def _is_inexact(value: Any) -> bool:
         elif type(one) is list:
             left += one
     return False
+
+
+def _time(microseconds: int) -> int:
+    """A time as it is. OverflowError: no calendar has it."""
+    if not _FIRST <= microseconds <= _LAST:
+        raise OverflowError(f"a time of {microseconds} microseconds")
+    return microseconds
 
 
 def _size(text: str | bytes) -> int:

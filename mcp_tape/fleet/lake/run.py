@@ -51,7 +51,7 @@ def lake_one(path: str | os.PathLike[str], dest: str | os.PathLike[str], *, cont
         result = wrong(_COMMAND, path, "failed", str(error))._replace(details={"lake": UNWRITTEN})
     except CassetteError as error:
         result = wrong(_COMMAND, path, "unreadable", str(error))
-    except (OSError, ValueError) as error:  # of the path itself
+    except (OSError, ValueError, OverflowError) as error:  # of the path itself, or of a stranger's numbers
         result = wrong(_COMMAND, path, "unreadable", f"cannot read {path}: {error}")
     return result._replace(seconds=round(monotonic() - began, 6))
 
