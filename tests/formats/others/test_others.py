@@ -329,14 +329,14 @@ def replaced(value: Any, data: st.DataObject) -> Any:
 def test_a_recording_with_other_values_is_read_or_refused(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    name = data.draw(st.sampled_from([*SMALL, "chromium/everything.har"]))
+    name = data.draw(st.sampled_from([name for name in SMALL if not name.endswith((".log", ".yaml"))]))
     text, path = (RECORDINGS / name).read_text("utf-8"), tmp_path_factory.getbasetemp() / "changed"
     if name.endswith(("jsonl", "ndjson")):
         lines = text.rstrip().split("\n")
         at = data.draw(st.integers(0, len(lines) - 1))
         lines[at] = json.dumps(replaced(json.loads(lines[at]), data))
         path.write_text("\n".join(lines), "utf-8")
-    elif name.endswith(("json", "har")):
+    else:
         path.write_text(json.dumps(replaced(json.loads(text), data)), "utf-8")
     opens_or_refuses(path)
 
