@@ -8,19 +8,19 @@ import shutil
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from mcp import Client
-from mcp.shared.exceptions import MCPError
 
 from mcp_tape.agent.places import Places
-from mcp_tape.agent.server import build
 from mcp_tape.agent.tools import TOOLS
 from tests.support.agents import MODES, answer, server, with_client
 from tests.support.golden import CASSETTES, GOLDEN, path_of
 from tests.support.reading import Frames, call, make, said
 from tests.support.running import WAIT, receive_line, send, started
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 CALLS: dict[str, dict[str, Any]] = {
@@ -95,6 +95,8 @@ def test_errors_are_results_that_a_model_reads(tmp_path: Path, mode: str) -> Non
     shutil.copy(path_of("demo"), tmp_path)
 
     async def work(client: Client) -> None:
+        from mcp.shared.exceptions import MCPError
+
         for arguments, told in (
             ({"file": "/etc/passwd"}, "refused: /etc/passwd is not among the cassettes that may be read here"),
             ({}, "there are several cassettes"),
@@ -126,6 +128,8 @@ def test_sessions_are_resources(tmp_path: Path, mode: str) -> None:
     (tmp_path / "broken.db").write_bytes(path_of("demo").read_bytes()[:5000])
 
     async def work(client: Client) -> None:
+        from mcp.shared.exceptions import MCPError
+
         first = await client.list_resources()
         assert first.next_cursor and len(first.resources) == 100
         rest = await client.list_resources(cursor=first.next_cursor)
@@ -174,6 +178,10 @@ def test_without_places_outside_of_a_project_it_reads_what_record_keeps(
 
 
 def test_a_call_that_takes_too_long_is_stopped_and_others_are_answered_meanwhile() -> None:
+    from mcp import Client
+
+    from mcp_tape.agent.server import build
+
     async def main() -> None:
         async with Client(build(Places([str(path_of("demo"))]), patience=0.3)) as client:
             endless = asyncio.create_task(client.call_tool("query", {"sql": ENDLESS}))

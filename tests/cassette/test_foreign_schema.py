@@ -9,9 +9,9 @@ import sqlite3
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlite_utils import Database
 
 from mcp_tape.cassette.change.migrate import migrate
 from mcp_tape.cassette.reader import Cassette
@@ -23,6 +23,13 @@ from tests.support.running import WAIT
 
 DEMO = next(path for path in GOLDEN if path.stem == "demo")
 ENDLESS = "length(hex(zeroblob(400000000)))"
+
+
+def opened(path: Path) -> Any:
+    """A database of sqlite-utils, which loads pandas where there is one."""
+    from sqlite_utils import Database
+
+    return Database(path)
 
 
 def demo(place: Path) -> Path:
@@ -90,7 +97,7 @@ def test_what_is_called_a_view_but_is_none_is_refused(tmp_path: Path, made: str)
 
 
 def a_table(path: Path) -> None:
-    Database(path)["ratings"].insert({"session": 1, "stars": 5})
+    opened(path)["ratings"].insert({"session": 1, "stars": 5})
 
 
 def a_column(path: Path) -> None:
@@ -98,7 +105,7 @@ def a_column(path: Path) -> None:
 
 
 def a_text_index(path: Path) -> None:
-    Database(path)["sessions"].enable_fts(["note"])
+    opened(path)["sessions"].enable_fts(["note"])
 
 
 def a_view(path: Path) -> None:
@@ -106,7 +113,7 @@ def a_view(path: Path) -> None:
 
 
 def indices(path: Path) -> None:
-    Database(path)["facts"].create_index(["channel", "elapsed"])
+    opened(path)["facts"].create_index(["channel", "elapsed"])
     alter(path, "CREATE UNIQUE INDEX once ON derived (method, [id] DESC, part) WHERE method IS NOT NULL")
 
 
@@ -119,7 +126,7 @@ def written_anew(path: Path) -> None:
 
 
 def transformed(path: Path) -> None:
-    db = Database(path)
+    db = opened(path)
     for view in db.views:
         view.drop()
     for table in ("facts", "sessions"):

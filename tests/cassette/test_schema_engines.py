@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlite_utils import Database
 
 from tests.support.golden import GOLDEN
 from tests.support.running import run
@@ -90,6 +89,8 @@ def as_it_is(names: list[str], row: Row) -> Row:
 
 
 def by_sqlite_utils(path: Path, name: str) -> tuple[list[Row], int]:
+    from sqlite_utils import Database  # which loads pandas, where there is one
+
     with connected(path) as db:
         found = Database(db)[name]
         return [tuple(row.values()) for row in found.rows], found.count

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from mcp import Client
 
 from tests.suite.listening import listening
 from tests.suite.official import Checks, check_server
@@ -17,6 +16,9 @@ from tests.support.agents import MODES, server, with_client
 from tests.support.conformance import REVISIONS, ROOT
 from tests.support.golden import CASSETTES, path_of
 from tests.support.running import MCP_TAPE, python, record, run
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 MAIN = "from mcp_tape.__main__ import main; main()"
 OURS = [sys.executable, "-m", "tests.servers.tapes", str(CASSETTES)]

@@ -5,13 +5,14 @@ To write the golden file anew: FREEZE=1 pytest -n 0 tests/end_to_end/test_promis
 
 from __future__ import annotations
 
-from typing import Any
-
-from mcp import Client
+from typing import TYPE_CHECKING, Any
 
 from tests.support.agents import with_client
 from tests.support.golden import path_of
 from tests.support.promises import frozen_json
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 
 def test_tools_and_templates_stay() -> None:

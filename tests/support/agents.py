@@ -7,15 +7,16 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-from mcp import Client, StdioServerParameters
+from typing import TYPE_CHECKING, Any
 
 from mcp_tape.agent.answers import Answer
 from mcp_tape.agent.places import Call, Places
 from mcp_tape.agent.tools import named
 from tests.support import provision, warm
 from tests.support.warm import WAIT
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 MODES = ("auto", "legacy")
 
@@ -62,6 +63,8 @@ def with_client(
     cwd: Path | None = None,
 ) -> Any:  # fmt: skip
     """What comes of some work with a client of the SDK, within bounds."""
+    from mcp import Client, StdioServerParameters  # not for all who only collect tests: it takes a second
+
     program, *options = command or server(*places)
     started = StdioServerParameters(command=program, args=options, env=dict(os.environ), cwd=cwd)
 
