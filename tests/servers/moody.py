@@ -21,6 +21,7 @@ class Moody:
     def __init__(self, mood: str) -> None:
         self._mood = mood
         self._lock = threading.Lock()
+        self._for_ever = threading.Event()  # never set
 
     def say(self, body: Body) -> None:
         with self._lock:
@@ -78,7 +79,7 @@ class Moody:
         self._in_good_mood(number, what)
 
     def _flood_for_ever(self, number: Any, what: str) -> None:
-        while True:
+        while not self._for_ever.wait(0.001):
             self.say({"method": "notifications/message", "params": {"level": "info", "data": "on and on"}})
 
     def _big(self, number: Any, what: str) -> None:

@@ -14,6 +14,8 @@ from tests.support.decks import alter
 from tests.support.running import MCP_TAPE, alive, python, run
 from tests.support.verifying import command, exchanges, moody, moody_tape, play, words
 
+SOON = 2  # seconds in which an answer comes that is not held back, on a busy machine too
+
 
 @pytest.fixture(scope="module")
 def tape(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -128,8 +130,9 @@ def test_a_server_that_cannot_be_started_is_told_with_exit_code_4(tape: Path, tm
 
 
 def test_a_call_that_is_not_answered_is_given_up_and_the_play_goes_on(tape: Path, tmp_path: Path) -> None:
-    done = play(tape, tmp_path / "new", moody("stuck"), timeout=0.5)
-    assert [(failure.kind, failure.message) for failure in done.failures] == [("unanswered", "no answer within 0.5 s")]
+    done = play(tape, tmp_path / "new", moody("stuck"), timeout=SOON)
+    (failure,) = done.failures
+    assert (failure.kind, failure.message) == ("unanswered", f"no answer within {SOON} s")
     assert answered(done.new_path) == ["one", "three"]
 
 
@@ -155,7 +158,7 @@ def test_a_flood_of_notifications_does_not_hold_up_the_play(tape: Path, tmp_path
 
 @pytest.mark.slow
 def test_a_flood_is_no_answer(tape: Path, tmp_path: Path) -> None:
-    done = play(tape, tmp_path / "new", moody("flood_for_ever"), timeout=0.5)
+    done = play(tape, tmp_path / "new", moody("flood_for_ever"), timeout=SOON)
     assert [failure.kind for failure in done.failures] == ["unanswered", "unanswered"]
 
 
@@ -177,7 +180,7 @@ def test_a_server_that_does_not_end_is_ended(tape: Path, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_what_a_server_no_longer_says_of_its_own_accord_holds_up_nothing(tape: Path, tmp_path: Path) -> None:
-    done = play(tape, tmp_path / "new", moody("silent"), timeout=0.5)
+    done = play(tape, tmp_path / "new", moody("silent"), timeout=SOON)
     assert done.failures == ()
     assert answered(done.new_path) == ["one", "two", "three"]
 
