@@ -31,8 +31,9 @@ Read = Callable[[Path, str], tuple[list[Row], int]]  # the rows of a table or vi
 CLICKHOUSE = """
 import sys
 import chdb
+db = chdb.connect(":memory:")
 for sql in sys.argv[1:]:
-    sys.stdout.buffer.write(chdb.query(sql, "CSV").bytes() + b";")
+    sys.stdout.buffer.write(db.query(sql, "CSV").bytes() + b";")
 """
 
 
