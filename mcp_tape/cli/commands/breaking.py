@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +13,7 @@ from ...start.outcome import say
 from ..click_options import files, given_as
 from ..compare import AfterDashes, is_text, judging_options, project_from, show
 from ..output import clip, echo
-from .diff import _TIMEOUT, compared, references, shown_new
+from .diff import _TIMEOUT, page, references, shown_new, versions
 
 if TYPE_CHECKING:
     from ...compare.judging import Comparison
@@ -49,8 +50,10 @@ def command(ctx: click.Context, /, places: tuple[str, ...], **given: Any) -> Non
     cannot be known does not pass either: without a list of tools on both sides nothing is called compatible.
 
     With --base, each PATH is a cassette or a directory of cassettes. Those that are new or renamed are named; one that
-    is gone as does a run that compared nothing.
+    is gone fails, as does a run that compared nothing.
     """
+    from ...compare.versions import compare
+
     project = project_from(given)._replace(fail_on="error")
     if given["base"] is not None:
         if given["command"]:
@@ -67,15 +70,10 @@ def command(ctx: click.Context, /, places: tuple[str, ...], **given: Any) -> Non
             f"{count(len(places), 'argument')}, and OLD and NEW are two; for many cassettes: --base REVISION"
         )
     given["new"] = places[1] if len(places) > 1 else None
-    comparison = _one(places[0], given, project)
-    show(comparison, project, given, shown_new(given), _verdict)
+    with versions(places[0], given, project) as (before, after):
+        comparison = compare(before, after, project.settings())
+        show(comparison, project, given, shown_new(given), _verdict, partial(page, before, after))
     ctx.exit(int(_breaks(comparison, project)))
-
-
-def _one(old: str, given: dict[str, Any], project: Project) -> Comparison:
-    from ...compare.versions import PARTS
-
-    return compared(old, given, project, PARTS)
 
 
 def _breaks(comparison: Comparison, project: Project) -> bool:
@@ -100,6 +98,7 @@ def _with_base(revision: str, paths: tuple[str, ...], given: dict[str, Any], pro
     """Every cassette against what it was at a revision."""
     from ...compare import base
     from ...compare.judging import Comparison, Unknown
+    from ...compare.versions import compare
 
     found = base.find(revision, paths)
     for name in found.new:
@@ -108,8 +107,8 @@ def _with_base(revision: str, paths: tuple[str, ...], given: dict[str, Any], pro
     for before, after in found.pairs:
         if before != after:
             say(f"renamed: {before} → {after}")
-        one = _one(base.reference(revision, before), given | {"new": after}, project)
-        comparisons.append(one._replace(cassette=after))
+        with versions(base.reference(revision, before), given | {"new": after}, project) as pair:
+            comparisons.append(compare(*pair, project.settings())._replace(cassette=after))
     for name in found.gone:
         why = f"NEW: it is gone, and was there at {revision}"
         why += ", as --allow-gone allows" if given["allow_gone"] else "; if that is meant: --allow-gone"

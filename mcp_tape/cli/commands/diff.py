@@ -30,14 +30,6 @@ _TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0, min_open=True)
                         help="How long to wait for each answer of a live server.")  # fmt: skip
 
 
-def compared(old: str, given: dict[str, Any], project: Project, parts: Sequence[Part]) -> Comparison:
-    """OLD against NEW, whatever NEW is."""
-    from ...compare.versions import compare
-
-    with versions(old, given, project) as (before, after):
-        return compare(before, after, project.settings(given.get("slower_than")), parts)
-
-
 def references(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     """A callback of recordings and live servers: the former get the names by which they are shown."""
     from ...compare.sources import is_live
@@ -126,7 +118,7 @@ def command(
         ctx.exit(worst(_many(old, given, project, parts, Run("diff", "comparing", jobs, shard, is_json(given)))))
     with versions(old, given, project) as (before, after):
         comparison = compare(before, after, project.settings(given.get("slower_than")), parts)
-        show(comparison, project, given, shown_new(given), page=partial(_page, before, after))
+        show(comparison, project, given, shown_new(given), page=partial(page, before, after))
     ctx.exit(int(project.fails(comparison)))
 
 
@@ -144,7 +136,7 @@ def _many(old: str, given: dict[str, Any], project: Project, parts: Sequence[Par
         return report(((work(pair), {}) for pair in found), len(found), project, given)
 
 
-def _page(before: Version, after: Version, comparison: Comparison, ignore_file: str) -> bytes:
+def page(before: Version, after: Version, comparison: Comparison, ignore_file: str) -> bytes:
     """The report, and both recordings to look through."""
     from ...compare.report.wording import View
     from ...viewer.page import compared

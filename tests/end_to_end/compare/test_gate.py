@@ -219,3 +219,10 @@ def test_an_annotation_names_a_file_from_the_top_of_the_repository(repository: P
     assert b",file=tapes/b.db::" in done.stdout
     words = ["breaking", "git:main:tapes/b.db", "../tapes/b.db", "--format", "github"]
     assert b",file=tapes/b.db::" in run([*MCP_TAPE, *words], cwd=repository / "tapes").stdout
+
+
+def test_the_page_of_the_gate_is_that_of_diff(tmp_path: Path, old: str) -> None:
+    new = taped(tmp_path / "new.db", MORE).name
+    page = mcp_tape(tmp_path, "breaking", old, new, "--format", "html")
+    assert page == mcp_tape(tmp_path, "diff", old, new, "--format", "html")
+    assert "capability-added" in page and "<script" in page
