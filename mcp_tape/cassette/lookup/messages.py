@@ -206,11 +206,10 @@ class Messages:
 
     def _numbered(self, number: int) -> Recorded:
         """The message with an id."""
-        found = self._cassette.rows(f"SELECT {_COLUMNS} FROM messages m WHERE m.id = ?", (number,), _recorded)
-        if not found:
-            raise self._cassette.odd()
-        row: Recorded = found[0]
-        return row
+        row: Recorded
+        for row in self._cassette.rows(f"SELECT {_COLUMNS} FROM messages m WHERE m.id = ?", (number,), _recorded):
+            return row
+        raise self._cassette.odd()
 
     def block(
         self, session: int, start: int, size: int, changed: int, one: int, step: int
@@ -289,8 +288,7 @@ class Messages:
 
     def answered_between(self, session: int, start: int, end: int) -> list[Recorded]:
         """The answers that came between two messages."""
-        where = "sender = 'server' AND answers IS NOT NULL ORDER BY id"
-        return self.select(session, where, among=(start + 1, end - 1))
+        return self.select(session, "sender = 'server' AND answers IS NOT NULL ORDER BY id", among=(start + 1, end - 1))
 
     def changes_between(self, session: int, method: str, start: int, end: int) -> list[Recorded]:
         """The notifications with a method between two messages, the newest first."""
