@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 
 from mcp_tape import TapeError, api, modes, options, start
 from mcp_tape.cli import cli
-from mcp_tape.start import remote
+from mcp_tape.fleet import serving
+from mcp_tape.start import production, remote
 from tests.support.docs import PAGES
 from tests.support.promises import CASSETTES
 from tests.support.running import MCP_TAPE, run
@@ -45,7 +46,9 @@ class Calls:
         self._made: list[Any] = []
         self._printed = printed
         of_api = ("record", "record_url", "replay", "replay_web")
-        for module, name in (*((api, n) for n in of_api), (remote, "record_url_over_stdio"), (modes, "use")):
+        others = (remote, "record_url_over_stdio"), (serving, "replay_web"), (modes, "use")
+        monkeypatch.setattr(production, "is_left_out", lambda asked, given: False)  # which is a matter of chance
+        for module, name in (*((api, n) for n in of_api), *others):
             monkeypatch.setattr(module, name, lambda *given, _as=name, **named: self._note(_as, given, named))
 
     def _note(self, *call: Any) -> None:
