@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from mcp_tape import TapeError, api, modes, options, start
 from mcp_tape.cli import cli
 from mcp_tape.fleet import serving
+from mcp_tape.record.production.sampling import Sample
 from mcp_tape.start import production, remote
 from tests.support.docs import PAGES
 from tests.support.promises import CASSETTES
@@ -47,7 +48,7 @@ class Calls:
         self._printed = printed
         of_api = ("record", "record_url", "replay", "replay_web")
         others = (remote, "record_url_over_stdio"), (serving, "replay_web"), (modes, "use")
-        monkeypatch.setattr(production, "is_left_out", lambda asked, given: False)  # which is a matter of chance
+        monkeypatch.setattr(production, "drawn", lambda share, seed: Sample(1.0, b""))  # not by chance
         for module, name in (*((api, n) for n in of_api), *others):
             monkeypatch.setattr(module, name, lambda *given, _as=name, **named: self._note(_as, given, named))
 
