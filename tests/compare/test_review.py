@@ -66,6 +66,12 @@ def conversation(words: str, *more: str, name: str = "time") -> list[Any]:
     return [(side, json.dumps({"jsonrpc": "2.0", **message})) for side, message in said]
 
 
+def test_a_proposal_can_be_verified_in_its_turn(tmp_path: Path) -> None:
+    propose(make_cassette(tmp_path / "time.db", conversation("old")), conversation("new"))
+    propose(tmp_path / "time.db.new", conversation("newer"))
+    assert (tmp_path / "time.db.new.new").exists()
+
+
 PINGED = [("client", '{"jsonrpc":"2.0","id":9,"method":"prompts/list"}'),
           ("server", '{"jsonrpc":"2.0","id":9,"result":{"prompts":[]}}')]  # fmt: skip
 

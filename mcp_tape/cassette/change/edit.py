@@ -79,6 +79,7 @@ def propose(path: str, new: New, otherwise: str, to: str) -> None:
     with replace.beside(path, follow=False) as part:
         _make(path, part.file, new, otherwise)
         with contextlib.closing(file.connect(part.file)) as db:
+            db.execute("DROP TABLE IF EXISTS verified")  # of a proposal that was verified in its turn
             db.execute(_NOTED)
             db.executemany("INSERT INTO verified VALUES (?, ?)", digests.items())
         part.put(to)  # a link of that name is not followed: nobody but us has made it
