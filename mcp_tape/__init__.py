@@ -47,11 +47,10 @@ __all__ = [
 _PLACES = {
     "Cassette": "cassette.reader", "Session": "cassette.reader", "Exchange": "wire.frames", "Frame": "wire.frames",
     "Mode": "modes", "Inexact": "testing.use", "Miss": "testing.use", "UsedCassette": "testing.use",
-    "use_cassette": "testing.use",
+    "use_cassette": "testing.use", "lake_one": "fleet.lake.run",
     "TapeError": "errors", "CassetteError": "errors", "ServerError": "errors",
     "Finding": "fleet.many.results", "Result": "fleet.many.results", "check_one": "fleet.many.checking",
     "diff_one": "fleet.many.comparing", "redact_one": "fleet.many.redacting", "verify_one": "fleet.many.verifying",
-    "lake_one": "fleet.lake.run",
 }  # fmt: skip
 
 if not TYPE_CHECKING:  # else every name would seem to be there
