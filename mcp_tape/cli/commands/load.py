@@ -36,7 +36,9 @@ from ..output import echo_json
 @click.option("--force", is_flag=True, help="Replace the cassette if it is there already.")
 @click.option("--json", "as_json", is_flag=True, help="Say what was made as a JSON object.")
 def command(file: str, output: str, force: bool, as_json: bool) -> None:
-    """Make a cassette of JSON lines, as mcp-tape export writes them, or of another tool's recording. `-` reads stdin.
+    """Make a cassette of JSON lines, as mcp-tape export writes them, or of another tool's recording.
+
+    `-` reads JSON lines from stdin; the recording of another tool is read from its file.
 
     Frames come back byte for byte; what follows from them (which answer belongs to which request, what a
     request is matched by) is worked out anew, so an edited text counts. A line made by hand needs a sender
