@@ -121,9 +121,17 @@ class Hooks:
 
 class _Run:
     def __init__(self, words: Sequence[str]) -> None:
-        self._process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
-        )
+        ours = signal.pthread_sigmask(signal.SIG_SETMASK, ())  # which it would inherit: the relay's, that blocks some
+        try:
+            self._process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, ours)
         assert self._process.stdout
         self._output = self._process.stdout.fileno()
         self._killed = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import TYPE_CHECKING, Any
 
 from ...redaction.bodies import KEY, Bodies, Hashes, Sizes
@@ -39,13 +40,17 @@ class InProduction(Recording):
         self._options = self._options._replace(manner=sample + bodies)
         self._sampled = Sampled()
         self._spans: Any = self._made_spans(asked.otlp) if asked.otlp else None
-        self._hooks = Hooks(asked.on_rotate, asked.hook_timeout, self._warn) if asked.on_rotate else None
+        self._hooks = self._made_hooks() if asked.on_rotate else None
         self._is_opened = False
 
     def _made_spans(self, url: str) -> Any:
         from .spans import Spans
 
         return Spans(url, self._warn)
+
+    def _made_hooks(self) -> Hooks:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, exit codes are lost
+        return Hooks(self._asked.on_rotate, self._asked.hook_timeout, self._warn)
 
     def run(self) -> None:
         """Record all that comes; then wait for what follows from it, within bounds."""

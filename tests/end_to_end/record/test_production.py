@@ -251,6 +251,14 @@ def test_traffic_goes_on_while_hooks_hang_and_a_client_that_insists_does_not_wai
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at itself in /proc")
+def test_signals_reach_a_hook_as_any_command(tmp_path: Path) -> None:
+    hook = "cp /proc/self/status {}.status"  # a shell would change it
+    run(record(tmp_path / "t.db", SERVER, "-q", "--rotate", "1M", "--on-rotate", hook), asked(1))
+    facts = dict(line.split(":", 1) for line in (tmp_path / "t.db.status").read_text().splitlines())
+    assert int(facts["SigBlk"], 16) == 0 and not int(facts["SigIgn"], 16) & 1 << (signal.SIGPIPE - 1)
+
+
 def test_a_hook_that_hangs_is_waited_for_as_long_as_was_said(tmp_path: Path) -> None:
     options = ["-q", "--rotate", "60k", "--on-rotate", "sh -c 'sleep 1000 # {}'", "--hook-timeout", "0.3"]
     done = run(record(tmp_path / "t.db", SERVER, *options), asked(1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,13 @@ def test_what_was_handed_over_is_not_written_again(tmp_path: Path) -> None:
         record(tmp_path / "t.db", [*CALLS[:2], EXIT], row, on_rotate=("true", "{}"), quiet=True)
     assert [path.name for path in cassettes(tmp_path)] == ["t.db", "t-2.db", "t-3.db"]
     assert [len(sessions(path)) for path in cassettes(tmp_path)] == [1, 1, 1]
+
+
+def test_a_failure_counts_where_our_parent_ignores_what_becomes_of_its_children(tmp_path: Path) -> None:
+    row = Row(str(tmp_path / "t.db"), 10**9, 20, is_fresh=True)
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        said = record(tmp_path / "t.db", [EXIT], row, on_rotate=("sh", "-c", "exit 3 # {}"), quiet=True)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert [one.rpartition(": ")[2] for one in said] == ["exit code 3"]
