@@ -183,7 +183,7 @@ class Tapes:
 
         if tape.is_of_nothing:
             item.warn(TapeWarning(f"{tape.path} is a recording of nothing: the test has made no call"))
-        elif is_same and not tape.is_as_before and not tape.play_count and can_play(tape.path):
+        elif is_same and not tape._is_as_before and not tape.play_count and can_play(tape.path):
             item.warn(TapeWarning(f"nothing was recorded on {tape.path}: the test has made no call"))
 
     # -- for the run

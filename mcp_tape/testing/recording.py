@@ -260,8 +260,8 @@ class Recording(UsedCassette):
         for label in self._unrecorded(self._part):
             _record_nothing(self._part, self._run, label)
         if self.mode == "rewrite" and not self._settings.given["new_times"]:
-            self.is_as_before = says_the_same(self._part, self.path)
-            if self.is_as_before:
+            self._is_as_before = says_the_same(self._part, self.path)
+            if self._is_as_before:
                 return  # the file stays as it is, byte for byte
             if is_text(self.path):
                 self._place.become_text(keep_times=True)

@@ -94,7 +94,7 @@ class UsedCassette(ABC):
         self.put: Callable[[Part, str], None] | None = None  # what takes a recording instead of the cassette's place
         self.rewound = 0  # how often
         self.is_of_nothing = False  # whether what was kept is that nothing was asked
-        self.is_as_before = False  # whether a rewrite said what the cassette says
+        self._is_as_before = False  # whether a rewrite said what the cassette says: for the plugin
         self.words: Callable[[Advice], str] = self._argument  # how reports of misses put their advice
 
     @property
