@@ -253,7 +253,8 @@ def complete(path: str, read: Callable[[sqlite3.Connection, int], Iterable[Frame
         db.execute("PRAGMA cache_spill = OFF")  # others who read it meanwhile wait for the commit only
         db.execute("BEGIN IMMEDIATE")
         for session, first in db.execute(f"SELECT id, pending FROM sessions WHERE {schema.PENDING}").fetchall():
-            derive_from(db, session, first if isinstance(first, int) else 0, read(db, session))
+            known = isinstance(first, int) and 0 <= first <= schema.MOST  # a stranger may have written it
+            derive_from(db, session, first if known else 0, read(db, session))
         db.execute("COMMIT")
         file.settle(db)
 

@@ -60,7 +60,8 @@ def _spans(cassette: Cassette, session: Session, kept: Filter, content: bool) ->
 def span(session: Session, call: Call, common: Json, until: int, content: bool = False) -> Json:
     """The span of a call that ended `until` microseconds after its session began."""
     zero = started(session)
-    trace, number, parent = ids(session, call.exchange.seq, call.exchange.params)
+    exchange = call.exchange
+    trace, number, parent = ids(session, exchange.seq, exchange.id, exchange.params)
     made = {
         "traceId": trace, "spanId": number,
         **({"parentSpanId": parent} if parent else {}),
@@ -69,7 +70,7 @@ def span(session: Session, call: Call, common: Json, until: int, content: bool =
         "attributes": _attributes(common | _of_call(call)),
     }  # fmt: skip
     if call.status not in ("ok", "input-required"):
-        message = protocol.member(call.exchange.error, "message")
+        message = protocol.member(exchange.error, "message")
         made["status"] = {"code": _ERROR} | ({"message": message} if isinstance(message, str) and content else {})
     return made
 
@@ -81,15 +82,17 @@ def _name(call: Call) -> str:
     return " ".join(filter(None, (exchange.method, named)))
 
 
-def ids(session: Session, seq: int | None, params: Any) -> tuple[str, str, str | None]:
+def ids(session: Session, seq: int | None, request: str | None, params: Any) -> tuple[str, str, str | None]:
     """Trace, span and parent of a call: those that it names itself, or its session's trace and no parent.
+
+    Requests of a batch have one number, and are told apart by their own ids.
 
     https://www.w3.org/TR/trace-context/
     """
     given = protocol.member(protocol.member(params, "_meta"), "traceparent")
     found = _TRACE_PARENT.fullmatch(given) if isinstance(given, str) else None
     trace, parent = (found[1], found[2]) if found else (_digest(session)[:32], None)
-    return trace, _digest(session, str(seq))[:16], parent
+    return trace, _digest(session, str(seq), request or "")[:16], parent
 
 
 def _digest(session: Session, *parts: str) -> str:

@@ -228,3 +228,15 @@ def test_whenever_a_recorder_is_killed_what_it_stored_is_derived_as_if_it_had_no
         with closing(sqlite3.connect(path, isolation_level=None)) as db:
             derive.rebuild_session(db, session)
         assert found == derived(path)
+
+
+@pytest.mark.parametrize("number", [-5, 1 << 40, (1 << 63) - 1, "'soon'", "x'00'", 0.5])
+def test_a_number_that_no_recorder_wrote_has_all_of_it_derived(
+    tmp_path: Path, at_once: list[tuple[object, ...]], number: object
+) -> None:
+    path = abandoned(tmp_path / "tape.db")
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(f"UPDATE sessions SET pending = {number}")
+    with Cassette(path) as cassette:
+        assert len(cassette.exchanges(1)) > 5
+    assert (derived(path), pending(path)) == (at_once, [None])

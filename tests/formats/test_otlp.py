@@ -48,6 +48,14 @@ def as_protobuf(document: dict[str, Any]) -> ExportTraceServiceRequest:
     return json_format.ParseDict(document, ExportTraceServiceRequest())
 
 
+def test_requests_of_a_batch_have_spans_of_their_own() -> None:
+    with Cassette(ROOT / "cassettes/batch.db") as cassette:
+        document = otlp.merged(otlp.documents(cassette, cassette.sessions(), EVERYTHING, True, None))
+        calls = len(cassette.exchanges(1))
+    found = [span["spanId"] for one in document["resourceSpans"] for span in one["scopeSpans"][0]["spans"]]
+    assert len(set(found)) == len(found) == calls
+
+
 def test_opentelemetry_reads_all_of_it() -> None:
     with Cassette(EVERYTHING_DB) as cassette:
         document = otlp.merged(otlp.documents(cassette, cassette.sessions(), EVERYTHING, True, None))

@@ -101,7 +101,7 @@ def _calls(session: Session, rows: list[WholeCall], answers: list[Values]) -> Co
     zero = started(session)
     given = dict(zip(WholeCall._fields, zip(*rows), strict=True))  # noqa: B905
     params = [_parsed(text).get("params") for text in given["request"]]
-    trace, span, parent = zip(*map(otlp.ids, repeat(session), given["seq"], params))  # noqa: B905
+    trace, span, parent = zip(*map(otlp.ids, repeat(session), given["seq"], given["rpc_id"], params))  # noqa: B905
     return given | {
         "at": [_time(zero + at) for at in given["at"]],
         "request_bytes": list(map(_size, given["request"])),
