@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.suite.listening import Listening
-from tests.support import provision
+from tests.support import provision, warm
 from tests.support.conformance import COLUMNS, MODES, REVISIONS, ROOT, Comparison
 from tests.support.running import WAIT
 
@@ -32,7 +32,7 @@ def found() -> dict[tuple[str, str], dict[str, Any]]:
             pytest.fail("node and npm are not installed, and CI must have them")
         pytest.skip("needs node and npm")
     script = [sys.executable, "-m", "tests.support.conformance", "--json"]
-    done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, timeout=20 * WAIT)
+    done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, timeout=20 * WAIT, env=warm.environment())
     assert done.stdout, done.stderr
     comparisons = json.loads(done.stdout)
     assert done.returncode == int(any(one["problems"] for one in comparisons))

@@ -7,6 +7,8 @@ loads what its programs need, and forks for each that is run; see `tests/clients
 from __future__ import annotations
 
 import atexit
+import json
+import os
 import select
 import shlex
 import subprocess
@@ -46,7 +48,7 @@ def _write_script(file: Path, text: str) -> None:
     file.chmod(0o755)
 
 
-_sockets: dict[str, str] = {}  # by the interpreter and what it has loaded
+_sockets: dict[str, str] = json.loads(os.environ.get("WARM_SOCKETS", "{}"))  # by the interpreter and what it has loaded
 _one_at_a_time = threading.Lock()
 
 
@@ -62,6 +64,11 @@ def nursery(interpreter: str, needed: Sequence[str]) -> str:
 def shared() -> dict[str, str]:
     """What another process of the same run needs, for `share`, to use what was started here."""
     return dict(_sockets)
+
+
+def environment() -> dict[str, str]:
+    """The same for a program that is started here."""
+    return os.environ | {"WARM_SOCKETS": json.dumps(_sockets)}
 
 
 def share(sockets: dict[str, str]) -> None:
