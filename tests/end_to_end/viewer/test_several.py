@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import provision
 from tests.support.browser import browser, page, shared_page
 from tests.support.reading import GOLDEN, Frames, call, make, message, said
 from tests.support.running import WAIT
@@ -151,6 +151,6 @@ def test_a_copied_test_passes(page: Page, tmp_path: Path, seq: int) -> None:
     page.get_by_text("copied", exact=True).wait_for()
     test = tmp_path / "test_it.py"
     test.write_text(page.evaluate("navigator.clipboard.readText()"), "utf-8")
-    command: list[Any] = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "test_it.py"]
+    command = [*provision.pytest_command(), "-q", "-n0", "-p", "no:cacheprovider", "test_it.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=WAIT, check=False)
     assert b"1 passed" in done.stdout, done.stdout.decode()
