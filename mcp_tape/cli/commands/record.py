@@ -19,7 +19,7 @@ from ..click_options import carry_out, given_as
     "  mcp-tape record -o git.db --note 'before 2.0' -- uvx mcp-server-git -r .\n"
     "  mcp-tape record --url https://example.com/mcp -o example.db\n"
     "  mcp-tape record --url https://example.com/mcp --stdio --header-env X-Key\n"
-    "  mcp-tape record --sample 1% --bodies hash --rotate 50M --on-rotate 'cp {} /backup/' -- my-server\n"
+    "  mcp-tape record --sample 1% --rotate 50M --on-rotate 'cp {} /kept' -- server\n"
     "\n\b\n"
     "In a client's configuration put mcp-tape in front of the server's command:\n"
     '  "command": "mcp-tape", "args": ["record", "--", "uvx", "mcp-server-time"]\n'
