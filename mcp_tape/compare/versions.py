@@ -39,6 +39,7 @@ class Version(NamedTuple):
     surface: Surface
     recording: Recording | None = None
     uncalled: str = "a live server was only asked what it offers; to play calls: mcp-tape verify"
+    bodies: str = "full"  # what the recording has of what was said, by its recorder's name
 
 
 def recorded(cassette: Cassette, which: str = "latest", ignore_paths: Sequence[str] = ()) -> Version:
@@ -58,7 +59,8 @@ def of_sessions(cassette: Cassette, sessions: Sequence[int], ignore_paths: Seque
     session = cassette.session(sessions[0])
     name, version = surface.name or session.server_name, surface.version or session.server_version
     surface = surface._replace(name=name, version=version)
-    return Version(" ".join(filter(None, (name, version))) or cassette.path, surface, recording)
+    bodies = session.recorder.partition(" --bodies ")[2] or "full"
+    return Version(" ".join(filter(None, (name, version))) or cassette.path, surface, recording, bodies=bodies)
 
 
 def listed(answers: Sequence[Answer], title: str) -> Version:
@@ -140,7 +142,7 @@ def _calls(
 ) -> tuple[list[Found], int, Alignment | None]:
     from .checks.calls import Calls
 
-    if old.recording is None or new.recording is None:
+    if old.recording is None or new.recording is None or old.bodies != new.bodies:
         return [], 0, None
     calls = Calls(old.recording, new.recording, (old.surface, new.surface), evidence)
     number = sum(pair.old.method not in SURFACE for pair in calls.alignment.pairs)
@@ -151,6 +153,9 @@ def _uncalled(old: Version, new: Version, parts: Sequence[Part]) -> Iterator[Unk
     for side, version in (("OLD", old), ("NEW", new)):
         for why in version.recording.incomplete if version.recording else ():
             yield Unknown("calls", f"{side}: {why}", False)
+    if old.recording and new.recording and old.bodies != new.bodies:
+        how = f"OLD was recorded with --bodies {old.bodies}, NEW with --bodies {new.bodies}"
+        yield Unknown("calls", f"{how}: what was said cannot be compared", "surface" not in parts)
     silent = next((version for version in (old, new) if version.recording is None), None)
     if silent is not None:
         grave = "surface" not in parts  # else that is what was asked for

@@ -185,6 +185,15 @@ def test_recordings_with_hashes_still_compare(tmp_path: Path) -> None:
     assert mcp_tape("breaking", one, other).returncode == 0
 
 
+def test_what_was_recorded_in_another_way_does_not_compare_and_says_so(tmp_path: Path) -> None:
+    full, hashed = recorded(tmp_path / "a.db"), recorded(tmp_path / "b.db", "--bodies", "hash")
+    keyed = recorded(tmp_path / "c.db", "--bodies", "hash", MCP_TAPE_HASH_KEY="a-secret-of-some-length-4711")
+    for old, new in ((full, hashed), (hashed, keyed)):
+        done = mcp_tape("diff", old, new)
+        assert done.returncode == 0 and b"what was said cannot be compared" in done.stdout, done
+    assert b"OLD was recorded with --bodies full, NEW with --bodies hash" in mcp_tape("diff", full, hashed).stdout
+
+
 @pytest.mark.parametrize("bodies", ["hash", "none"])
 def test_people_still_see_who_called_what_and_when(tmp_path: Path, bodies: str) -> None:
     tape = recorded(tmp_path / "tape.db", "--bodies", bodies)
@@ -271,7 +280,7 @@ def test_if_the_relay_is_killed_the_last_cassette_is_handed_over_all_the_same(tm
     with started(record(tmp_path / "t.db", SERVER, *options), start_new_session=True) as process:
         talk(process, 40)
         os.killpg(process.pid, signal.SIGKILL)
-    # Killed early, the writer may have begun none yet.
+    until(lambda: len([text for text in texts(tmp_path) if "result" in text]) == 40, "all answers on the tapes")
     until(lambda: len(handed(log)) > 1, "more than one of them")
     until(lambda: sorted(handed(log)) == sorted(path.name for path in cassettes(tmp_path)), "all of them")
 
