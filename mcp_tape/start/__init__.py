@@ -12,7 +12,7 @@ made from the same table and comes here with the values that it has read.
     record    replay    use      the commands
     production    record, with a sample and the like
     remote    record, for a stdio server in front of one at a URL
-    summary   what is said of a recording at its end
+    summary   what is said of a recording, or of a replay, at its end
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from ..testing.use import use_cassette
 from ..transports import programs
 from ..values import named_function
 from .outcome import MisuseError, ended_by, say
-from .replay import inexact_text
+from .summary import inexact_text
 
 if TYPE_CHECKING:
     from ..replay.misses import Advice

@@ -1,16 +1,19 @@
-"""What is said of a recording at its end."""
+"""What is said of a recording, or of a replay, at its end."""
 
 from __future__ import annotations
 
 import os
 
 from ..errors import count
-from .outcome import report
+from .outcome import report, say
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..record.options import Options
     from ..record.recorder import Summary
+    from ..replay.stage import Played, Replay
 
 
 def report_summary(summary: Summary, path: str, quiet: bool, is_sample: bool = False) -> None:
@@ -49,3 +52,16 @@ def _sessions(numbers: list[int]) -> str:
     if not numbers:
         return "no session: no client came"
     return f"session {numbers[0]}" if len(numbers) == 1 else f"sessions {numbers[0]} to {numbers[-1]}"
+
+
+def report_played(played: Played, options: Replay, file: str, quiet: bool) -> None:
+    if played.misses or not quiet or (played.inexact and options.fail_on):
+        unplayed = f", {played.unplayed} unplayed" if options.strict or options.report else ""
+        say(f"{played.played} played, {played.misses} missed{inexact_text(played.inexact)}{unplayed}: {file}")
+
+
+def inexact_text(by_rung: Iterable[tuple[str, int]]) -> str:
+    """How many answers were not exact, and by which rungs; nothing if there are none."""
+    counts = list(by_rung)
+    rungs = ", ".join(f"{count} by {rung}" for rung, count in counts)
+    return f", {sum(count for _, count in counts)} inexact ({rungs})" if rungs else ""

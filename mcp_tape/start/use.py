@@ -39,7 +39,7 @@ def use(file: str, command: tuple[str, ...], given: dict[str, Any]) -> int:
         raise
     name = replaying.in_place_of or file
     if outcome.played is not None:
-        from .replay import report_played  # when all is over
+        from .summary import report_played
 
         report_played(outcome.played, replaying, name, quiet)
     if outcome.recorded is not None:
