@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 
@@ -10,6 +11,7 @@ def main() -> None:
     if sys.platform == "win32":
         sys.exit("mcp-tape: Windows is not supported yet; it runs on Linux, macOS and WSL.")
     _open_outputs()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever started us may ignore it, and nothing could be waited for
     from . import start
 
     code = start.run(sys.argv[1:])
@@ -17,7 +19,25 @@ def main() -> None:
         sys.exit(code)
     from .cli import cli
 
-    cli()
+    try:
+        cli()
+    except SystemExit as end:
+        if "obstore" in sys.modules and isinstance(end.code, int):
+            _leave(end.code)
+        raise
+
+
+def _leave(code: int) -> None:
+    """End without the interpreter's end, in which a thread of obstore that still holds an object of Python's aborts.
+
+    https://github.com/python/cpython/issues/87135
+    """
+    for output in (sys.stdout, sys.stderr):
+        try:
+            output.flush()
+        except (OSError, ValueError):
+            pass  # whoever read it has gone, which the command has said already
+    os._exit(code)
 
 
 def _open_outputs() -> None:

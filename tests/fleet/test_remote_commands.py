@@ -20,7 +20,7 @@ from tests.support.agents import answer
 from tests.support.bucket import Bucket
 from tests.support.golden import path_of
 from tests.support.plugin import Suite
-from tests.support.running import MCP_TAPE, run
+from tests.support.running import MCP_TAPE, python, run
 from tests.support.texts import tape
 
 DEMO = path_of("demo").read_bytes()
@@ -222,3 +222,19 @@ def test_a_mark_takes_a_url(bucket: Bucket, suite: Suite) -> None:
     result.stdout.fnmatch_lines(["*s3://team/first.db is remote, and only read*"])
     result = suite.run("--mcp-tape-dir=s3://team")
     result.stdout.fnmatch_lines(["*dir is 's3://team', which is no directory*"])
+
+
+ENDING = """import atexit, sys
+from mcp_tape.__main__ import main
+atexit.register(print, "the interpreter has ended")
+main()
+"""
+
+
+@pytest.mark.parametrize(("url", "code"), [("s3://team/tape.db", 0), ("s3://team/none.db", 3)])
+def test_a_command_that_asked_a_bucket_is_ended_by_no_thread_of_it(
+    bucket: Bucket, place: Path, url: str, code: int
+) -> None:
+    done = run([*python(ENDING), "ls", url, "--json"])
+    assert (done.returncode, "the interpreter" in done.stdout.decode()) == (code, False)
+    assert (b'"exchanges"' in done.stdout, bool(done.stderr)) == (code == 0, code != 0)

@@ -382,3 +382,15 @@ def test_nobody_is_left_when_a_recording_ends(tmp_path: Path) -> None:
         process.stdin.close()
         assert process.wait(WAIT) == 0
     assert not any(map(alive, family))
+
+
+def test_a_parent_that_ignores_its_children_changes_nothing(tmp_path: Path) -> None:
+    ignoring = (
+        "import os, signal, sys\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nos.execv(sys.argv[1], sys.argv[1:])"
+    )
+    server = python("import sys; sys.stdout.write(sys.stdin.readline()); sys.exit(7)")
+    command = [*python(f"import os, signal, sys; {ignoring}"), *record(tmp_path / "tape.db", server)]
+    done = subprocess.run(command, input=b"asked\n", capture_output=True, timeout=WAIT)
+    assert (done.returncode, done.stdout) == (7, b"asked\n"), done.stderr
+    (session,) = sessions(tmp_path / "tape.db")
+    assert (session.exit_code, session.incomplete) == (7, None)
