@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 
 
@@ -11,8 +10,10 @@ def main() -> None:
     if sys.platform == "win32":
         sys.exit("mcp-tape: Windows is not supported yet; it runs on Linux, macOS and WSL.")
     _open_outputs()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever started us may ignore it, and nothing could be waited for
     from . import start
+    from .transports.signals import signal
+
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever started us may ignore it: nothing could be waited for
 
     code = start.run(sys.argv[1:])
     if code is not None:

@@ -254,6 +254,22 @@ def test_the_benchmark_of_workers_loads_each_number_of_them(tmp_path: Path) -> N
         assert f": {bar}: " in report
 
 
+@pytest.mark.slow
+def test_the_benchmark_of_a_fleet_goes_to_a_bucket_and_back_and_to_a_lake(tmp_path: Path) -> None:
+    report = run("fleet.py", tmp_path / "fleet.json")
+    assert "failed" not in report.lower() and "absent" not in report
+    for who in (
+        "push: mcp-tape",
+        "push: plain obstore",
+        "pull: mcp-tape",
+        "lake: mcp-tape, --jobs 2",
+        "query: mcp-tape",
+    ):
+        assert f"| {who} " in report
+    for bar in ("peak of push, 12 cassettes", "lake with 2 jobs, 12 cassettes"):
+        assert f": {bar}: " in report
+
+
 @pytest.fixture(scope="module")
 def suites_samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("bench") / "suites.json"
