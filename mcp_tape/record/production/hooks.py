@@ -77,7 +77,7 @@ class Hooks:
             self._waiting.clear()
             for run in self._running.values():
                 run.kill()
-            self._changed.wait_for(lambda: not self._workers, 1)  # those that were ended are reported
+            self._changed.wait_for(lambda: not self._workers, 5)  # those that were ended are reported
         for path in left:
             self._fail(path, "the recording has ended before its turn came")
 
