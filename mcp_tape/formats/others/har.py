@@ -9,9 +9,10 @@ from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any
 
+from ...wire.framing import is_event_stream
 from . import http
 from .http import Request
-from .stream import Begin, Item, Reader, Source, WrongError
+from .stream import Begin, Item, Reader, Source, WrongError, cut_off
 from .times import Clock, milliseconds, moment
 
 
@@ -23,16 +24,21 @@ def _read(source: Source) -> Iterator[Item]:
     assert source.document is not None
     entries = [entry for entry in source.document.get("log", "entries") if isinstance(entry, dict)]
     found: dict[str, list[dict[str, Any]]] = {}
+    halves: set[str] = set()
     for entry in entries:
         request = _request(entry, Clock())
         if request is not None and http.is_mcp(request):
             found.setdefault(request.origin, []).append(entry)
+        elif request is not None and http.is_half(request):
+            halves.add(request.origin)
     # A stream alone is nobody's conversation: other pages have them, too.
     found = {origin: ours for origin, ours in found.items() if any("postData" in _asked(entry) for entry in ours)}
     if not found:
         raise WrongError(f"{source.path} is an HTTP archive, but none of its {len(entries)} entries is of MCP")
-    for ours in found.values():
+    for origin, ours in found.items():
         yield from _session(ours)
+        if origin in halves:
+            yield cut_off(http.END)
 
 
 def _session(entries: list[dict[str, Any]]) -> Iterator[Item]:
@@ -40,6 +46,8 @@ def _session(entries: list[dict[str, Any]]) -> Iterator[Item]:
     requests = sorted((one for entry in entries if (one := _request(entry, clock))), key=lambda one: one.at)
     yield Begin(clock.started_at, {"url": next(one.url for one in requests if one.verb == "POST")})
     yield from http.losses(requests)
+    if any(_is_filled(_object(_object(entry.get("response")).get("content"))) for entry in entries):
+        yield cut_off(http.END)
     yield from http.items(requests)
 
 
@@ -58,12 +66,22 @@ def _request(entry: dict[str, Any], clock: Clock) -> Request | None:
     waited = max(milliseconds(entry.get("time")) - took, 0)
     headers, answered = _headers(request), _headers(response)
     mime = content.get("mimeType")
-    if isinstance(mime, str) and mime:
+    if isinstance(mime, str) and mime and not response.get("headers"):  # of none, browsers invent one
         answered.setdefault("content-type", mime)
+    answer, is_filled = _text(content), _is_filled(content)
+    if answer and is_filled:
+        answer = answer.rstrip("\0") if is_event_stream(answered.get("content-type")) else None
+    ended = not is_filled and entry.get("timings") != {}  # Firefox has none of what is still open
     return Request(
         verb, url, headers, body if isinstance(body, str) else "", status if type(status) is int else 0, answered,
-        _text(content), at, waited, took,
+        answer, at, waited, took, ended,
     )  # fmt: skip
+
+
+def _is_filled(content: dict[str, Any]) -> bool:
+    """True for what Firefox has of a long body: its beginning, then as many NULs as there were other bytes."""
+    text = content.get("text")
+    return isinstance(text, str) and text.endswith("\0")
 
 
 def _text(content: dict[str, Any]) -> str | None:

@@ -13,6 +13,7 @@ from ...wire.framing import Events, encode, is_event_stream
 from .stream import Happened, Lost, Said, cut_off
 
 _Posted = dict[tuple[str, "str | None", str], int]
+END = "the end of a body is not in the file"
 _DECODED = ("content-encoding", "content-length")  # of bodies that the file has as plain text
 
 
@@ -32,6 +33,7 @@ class Request(NamedTuple):
     at: int
     waited: int
     took: int
+    ended: bool = True  # as far as the file has it
 
     @property
     def streams(self) -> bool:
@@ -49,6 +51,12 @@ def is_mcp(request: Request) -> bool:
     return request.streams if request.verb == "GET" else protocol.SESSION_HEADER in request.headers
 
 
+def is_half(request: Request) -> bool:
+    """True for the beginning of a message: of what is posted, Firefox keeps the first MiB."""
+    is_ours = protocol.SESSION_HEADER in request.headers or '"jsonrpc"' in request.body
+    return request.verb == "POST" and is_ours and request.body.rstrip()[-1:] not in ("", "}", "]")
+
+
 def kept(headers: Iterable[tuple[Any, Any]]) -> dict[str, str]:
     """Headers with a meaning for the conversation."""
     named = [(name.lower(), value) for name, value in headers if isinstance(name, str) and isinstance(value, str)]
@@ -64,6 +72,8 @@ def losses(requests: list[Request]) -> Iterator[Lost]:
         yield Lost("streams that were open")
     if "POST" in without:
         yield cut_off("the body of a response is not in the file")
+    if any(one.verb == "POST" and not one.ended for one in requests):
+        yield cut_off(END)
 
 
 def items(requests: list[Request]) -> list[Said | Happened]:
@@ -93,14 +103,14 @@ def _items(channel: str, request: Request, posted: _Posted) -> Iterator[Said | H
         yield Said(request.at, "client", request.body.encode("utf-8", "replace"), channel)
         yield Said(request.at, "client", b"", channel)
     body, began = (request.answer or "").encode("utf-8", "replace"), request.at + request.waited
-    pieces = list(_events(body)) if request.streams else [body] if body else []
+    pieces = list(_events(body, request.ended)) if request.streams else [body] if body else []
     times = _times(pieces, request, posted)
     answered = {"event": "response", "status": request.status, "headers": dict(request.answered)}
     yield Happened(min([began, *times]), "server", channel, answered)
     for at, piece in zip(times, pieces, strict=True):
         yield Said(at, "server", piece, channel)
     end = max([began + request.took, *times])
-    if request.answer is None and request.streams:
+    if request.streams and (request.answer is None or not request.ended):
         yield Happened(end, "server", channel, {"event": "open"})
     else:
         yield Said(end, "server", b"", channel)
@@ -144,9 +154,10 @@ def _since(piece: bytes, request: Request, posted: _Posted) -> int:
     return max(earliest, _told(piece, request, posted) - 1 if request.verb == "GET" else 0)
 
 
-def _events(body: bytes) -> Iterator[bytes]:
+def _events(body: bytes, ended: bool) -> Iterator[bytes]:
+    """Events as they were sent; half of one only if that is all that there was."""
     framing = Events()
-    for event in [*framing.feed(body), *framing.close()]:
+    for event in [*framing.feed(body), *(framing.close() if ended else ())]:
         yield event.head + event.eol if event.text is None else encode(event.head, event.text, event.eol or b"\n")
 
 

@@ -1,4 +1,7 @@
-"""HTTP archives, written by hand as browsers write them: both transports, other traffic, and what is not there."""
+"""HTTP archives, written by hand as browsers write them: both transports, other traffic, and what is not there.
+
+Those that browsers have written are in `test_others.py`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ OURS = {"mcp-session-id": "s-1"}
 
 
 def entry(verb: str, second: float, body: bytes | None, answer: str | None, **more: Any) -> dict[str, Any]:
-    """An entry as Firefox writes it."""
+    """An entry with what browsers write that is read here."""
     headers = more.get("headers", {})
     request: dict[str, Any] = {"method": verb, "url": more.get("url", "http://127.0.0.1:3001/mcp"), "headers": []}
     request["headers"] = [{"name": name, "value": value} for name, value in more.get("asks", {}).items()]
@@ -33,7 +36,7 @@ def entry(verb: str, second: float, body: bytes | None, answer: str | None, **mo
 
 
 def archive(path: Path, *entries: dict[str, Any]) -> Path:
-    log = {"version": "1.2", "creator": {"name": "Firefox", "version": "146.0"}, "entries": list(entries)}
+    log = {"version": "1.2", "creator": {"name": "a browser", "version": "1"}, "entries": list(entries)}
     path.write_text(json.dumps({"log": log}))
     return path
 
@@ -153,6 +156,63 @@ def test_a_body_that_is_not_in_the_archive_is_a_loss(tmp_path: Path) -> None:
     )
     assert "cut off: the body of a response is not in the file" in (session.incomplete or "")
     assert said(frames)[-1] == ("client", call(1))
+
+
+HELLO = event(result(0, protocolVersion="2025-11-25"))
+
+
+@pytest.mark.parametrize("half", [b"", b"data: {"])
+def test_a_stream_that_firefox_has_as_it_was_when_saved_is_open_and_no_loss(half: bytes, tmp_path: Path) -> None:
+    """It has what came until then, and no times."""
+    listening = entry("GET", 2, None, (event(ASKS) + half).decode(), headers=STREAM, asks=OURS) | {"timings": {}}
+    path = archive(tmp_path / "open.har", entry("POST", 1, INITIALIZE, HELLO.decode(), headers=STREAM), listening)
+    session, frames = read(path)
+    assert session.incomplete == "imported from HAR: times of events invented"
+    assert said(frames)[-1] == ("server", ASKS)
+    assert (frames[-1].channel, json.loads(frames[-1].text)) == ("get-2", {"event": "open"})
+
+
+CUT = "imported from HAR: times of events invented; cut off: the end of a body is not in the file"
+
+
+def test_an_answer_that_had_not_ended_when_firefox_saved_it_is_a_loss(tmp_path: Path) -> None:
+    hello = entry("POST", 1, INITIALIZE, HELLO.decode(), headers=STREAM)
+    begun = entry("POST", 2, call(1), event(call(9, "ping")).decode(), headers=STREAM, asks=OURS) | {"timings": {}}
+    session, frames = read(archive(tmp_path / "begun.har", hello, begun))
+    assert session.incomplete == CUT
+    assert said(frames)[2:] == [("client", call(1)), ("server", call(9, "ping"))]
+
+
+@pytest.mark.parametrize("verb", ["POST", "GET"])
+def test_of_a_long_stream_that_firefox_has_filled_with_nuls_whole_events_are_kept(verb: str, tmp_path: Path) -> None:
+    filled = (event(call(9, "ping")) + event(result(1))[:12]).decode() + "\0" * 100
+    hello = entry("POST", 1, INITIALIZE, HELLO.decode(), headers=STREAM)
+    body = call(1) if verb == "POST" else None
+    session, frames = read(
+        archive(tmp_path / "long.har", hello, entry(verb, 2, body, filled, headers=STREAM, asks=OURS))
+    )
+    assert session.incomplete == CUT
+    assert said(frames)[-1] == ("server", call(9, "ping")) and not any(b"\0" in frame.text for frame in frames)
+
+
+def test_a_long_answer_that_firefox_has_filled_with_nuls_is_not_there(tmp_path: Path) -> None:
+    hello = entry("POST", 1, INITIALIZE, HELLO.decode(), headers=STREAM)
+    plain = {"Content-Type": "application/json"}
+    filled = entry("POST", 2, call(1), result(1)[:12].decode() + "\0" * 100, headers=plain, asks=OURS)
+    session, frames = read(archive(tmp_path / "long.har", hello, filled))
+    assert "cut off: the body of a response is not in the file" in (session.incomplete or "")
+    assert said(frames)[-1] == ("client", call(1))
+
+
+@pytest.mark.parametrize("asks", [OURS, {}])
+def test_a_long_request_of_which_firefox_has_a_part_is_left_out_and_said_so(
+    asks: dict[str, str], tmp_path: Path
+) -> None:
+    hello = entry("POST", 1, INITIALIZE, HELLO.decode(), headers=STREAM)
+    half = entry("POST", 2, call(1)[:-9], event(result(1)).decode(), headers=STREAM, asks=asks)
+    session, frames = read(archive(tmp_path / "half.har", hello, half))
+    assert session.incomplete == CUT
+    assert [sender for sender, _ in said(frames)] == ["client", "server"]
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
