@@ -23,7 +23,7 @@ from typing import Any
 from tests.support import provision
 from tests.support.running import until
 from tests.support.sdk import PROGRESSING, call
-from tests.support.sdk_http import served
+from tests.support.sdk_http import replaying, served
 
 RECORDINGS = provision.TESTS / "formats" / "others" / "recordings"
 PATIENCE = 120  # seconds
@@ -173,6 +173,21 @@ def chromium(server: str, place: Path) -> tuple[Path, str]:
     return out, json.dumps(seen)
 
 
+def firefox(server: str, place: Path) -> tuple[Path, str]:
+    """The same page in Firefox, by its developer tools. It must see the same of a replay, too."""
+    from tests.support.firefox import called
+
+    out, again = place / "tape.har", place / "again"
+    again.mkdir()
+    with served(f"{server}-http", place) as url:
+        live = called(url, PAGE_CALLS[server], place, out)
+    with replaying(out, again) as origin:
+        replayed = called(f"{origin}/mcp", PAGE_CALLS[server], again)
+    if replayed != live:
+        sys.exit(f"a replay is something else to Firefox:\n{json.dumps(live)}\n{json.dumps(replayed)}")
+    return out, json.dumps(live)
+
+
 def inspector(server: str, place: Path) -> tuple[Path, str]:
     command, *args = SERVERS[server]
     return _inspected(server, {"command": command, "args": args}, place)
@@ -242,6 +257,7 @@ TOOLS: dict[str, Callable[[str, Path], tuple[Path, str]]] = {
     "agent-vcr": agent_vcr,
     "mitmproxy": mitmproxy,
     "chromium": chromium,
+    "firefox": firefox,
     "inspector": inspector,
     "inspector-network": inspector_network,
 }

@@ -51,6 +51,8 @@ LOST = {
     "mitmproxy/odd.har": f"HAR: {EVENTS}",
     "chromium/everything.har": f"HAR: {EVENTS}",
     "chromium/odd.har": f"HAR: {EVENTS}",
+    "firefox/everything.har": f"HAR: {EVENTS}",
+    "firefox/odd.har": f"HAR: {EVENTS}",
     "inspector/everything.json": f"the Inspector's messages: {TEXT}",
     "inspector/odd.json": f"the Inspector's messages: {TEXT}",
     "inspector-network/everything.json": f"the Inspector's network log: {EVENTS}, {STREAMS}",
@@ -62,7 +64,8 @@ LOST = {
     "by-hand/vs-code.log": f"a log of VS Code: {LOG}",
 }
 # Calls that failed, where they are not two: not every client made those.
-ERRORS = {"mcp-time-travel/everything/recording.jsonl": 1, "chromium/everything.har": 0}
+ERRORS = {"mcp-time-travel/everything/recording.jsonl": 1}
+ERRORS |= dict.fromkeys(("chromium/everything.har", "firefox/everything.har"), 0)
 ERRORS |= dict.fromkeys(("inspector/everything.json", "inspector-network/everything.json"), 0)
 OUTCOMES = ("result", "error", "progressed")
 # JavaScript has no other numbers.
@@ -122,10 +125,9 @@ def called(document: Any) -> Any:
 
 
 # Those that have lost what a client notices, or that another kind of client has made.
-NOT_EXACT = (
-    "mcp-flight-recorder mcp-time-travel mcp-cassette-python agent-vcr chromium inspector inspector-network".split()
-)
-EXACT = [name for name in LOST if name.split("/")[0] not in NOT_EXACT and name != "mitmproxy/odd.har"]
+BROWSERS = ("chromium", "firefox")
+NOT_EXACT = "mcp-flight-recorder mcp-time-travel mcp-cassette-python agent-vcr inspector inspector-network".split()
+EXACT = [name for name in LOST if name.split("/")[0] not in (*NOT_EXACT, *BROWSERS) and name != "mitmproxy/odd.har"]
 
 
 @pytest.mark.slow(quick=2)
@@ -225,29 +227,45 @@ def test_what_the_inspector_has_shown_is_on_the_tape(export: str, server: str) -
     assert [(one.result, one.error) for one in found] == [(one.get("result"), one.get("error")) for one in shown]
 
 
-def page_saw(server: str) -> list[Any]:
-    return json.loads((RECORDINGS / "chromium" / f"{server}.live.json").read_text("utf-8"))
+def page_saw(browser: str, server: str) -> list[Any]:
+    return json.loads((RECORDINGS / browser / f"{server}.live.json").read_text("utf-8"))
 
 
 @pytest.mark.parametrize("server", ["everything", "odd"])
-def test_what_a_page_got_is_on_the_tape(server: str) -> None:
-    with Cassette(RECORDINGS / "chromium" / f"{server}.har") as cassette:
+@pytest.mark.parametrize("browser", BROWSERS)
+def test_what_a_page_got_is_on_the_tape(browser: str, server: str) -> None:
+    with Cassette(RECORDINGS / browser / f"{server}.har") as cassette:
         found = [one for one in cassette.exchanges(1) if one.sender == "client"]
         texts = b"".join(frame.text for frame in cassette.frames(1))
     outcomes = [(as_doubles(one.result), one.error) for one in found]
-    assert outcomes == [(one.get("result"), one.get("error")) for one in page_saw(server)]
+    assert outcomes == [(one.get("result"), one.get("error")) for one in page_saw(browser, server)]
     exact = b'"whole":123456789012345678901234567890,\r\n  "hundred":1e2'
     assert server != "odd" or exact in texts
 
 
+@pytest.mark.parametrize("browser", BROWSERS)
+def test_an_archive_of_a_browser_has_all_that_was_said_as_it_was(browser: str) -> None:
+    """Streams over several lines, progress, the server's question, and no header that a browser made up."""
+    with Cassette(RECORDINGS / browser / "odd.har") as cassette:
+        frames = list(cassette.frames(1))
+    texts = [frame.text for frame in frames if frame.kind == "message" and frame.sender == "server"]
+    assert [text.count(b"notifications/") for text in texts] == [0, 0, 1, 0, 1, 0, 0, 1, 1, 1, *[0] * (len(texts) - 10)]
+    assert texts[5] == b'{"jsonrpc": "2.0",\n"id": "a-1", "method": "roots/list"}'
+    facts = [json.loads(frame.text) for frame in frames if frame.kind == "control"]
+    without = [one["headers"] for one in facts if one.get("status") == 202]
+    assert without == [{"mcp-session-id": "odd-1"}] * 2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("server", ["everything", "odd"])
+@pytest.mark.parametrize("browser", BROWSERS)
 def test_an_archive_of_a_browser_plays_to_the_page_that_made_it(
-    server: str, chromium: Callable[[], str], tmp_path: Path
+    browser: str, server: str, chromium: Callable[[], str], tmp_path: Path
 ) -> None:
+    """That of Firefox to the same page in Chromium; `tests/support/peers.py` has played it to Firefox."""
     chromium()
-    with replaying(RECORDINGS / "chromium" / f"{server}.har", tmp_path) as url:
-        assert page.called(f"{url}/mcp", PAGE_CALLS[server]) == page_saw(server)
+    with replaying(RECORDINGS / browser / f"{server}.har", tmp_path) as url:
+        assert page.called(f"{url}/mcp", PAGE_CALLS[server]) == page_saw(browser, server)
 
 
 def as_doubles(value: Any) -> Any:
