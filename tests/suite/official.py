@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -21,15 +20,7 @@ Checks = Counter[tuple[str, str]]  # how often a check, by its id, had a status
 
 def command() -> list[str]:
     """The command of the suite, with the Node that it needs."""
-    place = provision.CACHE / f"suite-{provision.digest(PACKAGE.read_text())}"
-    if not place.exists():
-        with provision.aside() as built:
-            (built / "suite").mkdir()
-            shutil.copy(PACKAGE, built / "suite")
-            install = ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"]
-            provision.run_to_end(install, built / "suite")
-            provision.move(built / "suite", place)
-    modules = place / "node_modules"
+    modules = provision.npm(listed=PACKAGE)
     return [str(modules / ".bin" / "node"), str(modules / "@modelcontextprotocol/conformance/dist/index.js")]
 
 

@@ -1,7 +1,7 @@
 """The programs that the tests run besides mcp-tape: SDK clients, and servers for them.
 
-What pip's `.[test]` cannot give (an SDK that conflicts with another, npm packages) is set up on first use:
-built aside and renamed into place, so that runs at the same time neither wait for nor disturb each other.
+What pip's `.[test]` cannot give (an SDK that conflicts with another, npm packages) is set up on first use, by one
+process while others that need it wait: built aside and renamed into place, so that a killed run leaves no half of it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tests.support import forked, warm
@@ -151,16 +151,16 @@ def processes_in(environment: dict[str, str]) -> list[str]:
 
 
 def venv(*requirements: str, interpreter: str = sys.executable) -> Path:
-    """The Python of a virtual environment that holds these packages."""
+    """The Python of a virtual environment that holds these packages. What of them is used is compiled when it is."""
     version = sys.version if interpreter == sys.executable else interpreter
-    place = CACHE / f"venv-{digest(version, *requirements)}"
-    if not place.exists():
-        with aside() as built:
-            run_to_end([interpreter, "-m", "venv", str(built / "venv")])
-            python = str(built / "venv" / "bin" / "python")
-            run_to_end([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *requirements])
-            move(built / "venv", place)
-    return place / "bin" / "python"
+
+    def install(directory: Path) -> Path:
+        run_to_end([interpreter, "-m", "venv", "--without-pip", str(directory / "venv")])
+        pip = [sys.executable, "-m", "pip", "--python", str(directory / "venv"), "--disable-pip-version-check"]
+        run_to_end([*pip, "install", "-q", "--no-compile", *requirements])
+        return directory / "venv"
+
+    return once(CACHE / f"venv-{digest(version, *requirements)}", install) / "bin" / "python"
 
 
 def node_modules() -> Path:
@@ -168,39 +168,48 @@ def node_modules() -> Path:
     wanted = digest((NODE / "package.json").read_text())
     place = NODE / "node_modules"
     if not _holds(place / ".wanted", wanted):
-        with aside() as built:
-            shutil.copy(NODE / "package.json", built)
-            run_to_end(["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"], built)
-            (built / "node_modules" / ".wanted").write_text(wanted)
-            with _alone():
-                if place.exists() and not _holds(place / ".wanted", wanted):
+        with _alone("node_modules"), aside() as built:
+            if not _holds(place / ".wanted", wanted):
+                shutil.copy(NODE / "package.json", built)
+                _npm_install(built)
+                (built / "node_modules" / ".wanted").write_text(wanted)
+                if place.exists():
                     place.rename(built / "outdated")
-                move(built / "node_modules", place)
+                (built / "node_modules").rename(place)
     return place
 
 
-def npm(*packages: str) -> Path:
-    """The `node_modules` of packages that only some need."""
-    place = CACHE / f"npm-{digest(*packages)}"
-    if not place.exists():
-        with aside() as built:
-            run_to_end(["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", *packages], built)
-            move(built, place)
-    return place / "node_modules"
+def npm(*packages: str, listed: Path | None = None) -> Path:
+    """The `node_modules` of packages that only some need: by name, or those that a package.json lists."""
+
+    def install(directory: Path) -> Path:
+        (directory / "npm").mkdir()
+        if listed:
+            shutil.copy(listed, directory / "npm")
+        _npm_install(directory / "npm", *packages)
+        return directory / "npm"
+
+    return once(CACHE / f"npm-{digest(*packages, listed.read_text() if listed else '')}", install) / "node_modules"
+
+
+def _npm_install(directory: Path, *packages: str) -> None:
+    quietly = ["--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"]
+    run_to_end(["npm", "install", *quietly, *packages], directory)
 
 
 def bundled(name: str) -> Path:
     """A client program with all that it loads in one file: Node begins with one in half the time that many take."""
     sources = [NODE / file for file in (f"{name}.mjs", "session.mjs", "../clients/sessions.json", "package.json")]
     place = CACHE / f"{name}-{digest(*(source.read_text() for source in sources))}.mjs"
-    if not place.exists():
+
+    def bundle(directory: Path) -> Path:
         esbuild = [str(node_modules() / ".bin" / "esbuild"), "--bundle", "--platform=node", "--format=esm"]
         # What was written for CommonJS asks for modules of Node by this name.
         require = 'import { createRequire } from "module"; const require = createRequire(import.meta.url);'
-        with aside() as built:
-            run_to_end([*esbuild, f"--banner:js={require}", f"--outfile={built / place.name}", str(sources[0])])
-            move(built / place.name, place)
-    return place
+        run_to_end([*esbuild, f"--banner:js={require}", f"--outfile={directory / place.name}", str(sources[0])])
+        return directory / place.name
+
+    return once(place, bundle)
 
 
 def git_repository(parent: Path) -> Path:
@@ -230,28 +239,28 @@ def _git(repo: Path, *arguments: str) -> None:
     run_to_end(["git", *arguments], repo, os.environ | people | settings)
 
 
+def once(place: Path, build: Callable[[Path], Path]) -> Path:
+    """What is built by whoever needs it first, in a directory that goes, and then moved to its place."""
+    if not place.exists():
+        with _alone(place.name), aside() as directory:
+            if not place.exists():  # else it was built while we waited
+                build(directory).rename(place)
+    return place
+
+
 @contextlib.contextmanager
 def aside() -> Iterator[Path]:
-    CACHE.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="building-", ignore_cleanup_errors=True) as directory:
         yield Path(directory)
 
 
 @contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """For the moment of a swap; nobody holds this longer."""
-    with (CACHE / "lock").open("w") as lock:
+def _alone(name: str) -> Iterator[None]:
+    """While others wait: no longer than `run_to_end` allows, as the lock goes with the process that holds it."""
+    CACHE.mkdir(exist_ok=True)
+    with (CACHE / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def move(built: Path, place: Path) -> None:
-    try:
-        built.rename(place)
-    except OSError:
-        if not place.exists():
-            raise
-        # Somebody else was faster, with the same.
 
 
 def _holds(path: Path, text: str) -> bool:
