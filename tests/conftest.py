@@ -43,6 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
         warm.share(config.workerinput["warm"])
     elif config.getoption("numprocesses", None) and sys.platform == "linux":
         warm.nursery(sys.executable, forked.loaded())
+        warm.nursery(sys.executable, forked.loaded_for_stdio())
         warm.nursery(sys.executable, provision.SDK)
 
 

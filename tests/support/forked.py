@@ -38,8 +38,13 @@ _NOT_OURS = (
     "mcp_tape.demo",
     "mcp_tape.pytest_plugin",
     "mcp_tape.testing",
+    "mcp_tape.transports.memory",
 )
 _THEIRS = ("anyio._backends._asyncio", "uvicorn.protocols.http.h11_impl")  # what they load when they run
+# What most commands need: a fork takes as long as what is loaded is large, and this is a fifth of all.
+_STDIO = ("record", "replay", "use")
+_HTTP = ("--listen", "--otlp", "--url")
+_ROOMS = ("api", "cassette", "modes", "record", "redaction", "replay", "start", "transports.stdio", "wire")
 
 
 def _limits() -> list[tuple[int, int]]:
@@ -87,7 +92,7 @@ class Forked(subprocess.Popen[bytes]):
         text = json.dumps(wanted).encode()
         streams = [own if theirs == -1 else theirs for own, theirs in enumerate((ends[0], ends[3], ends[5]))]
         self._connection = socket.socket(socket.AF_UNIX)
-        self._connection.connect(_nursery())
+        self._connection.connect(_nursery(args[len(MCP_TAPE) :]))
         socket.send_fds(self._connection, [len(text).to_bytes(4, "big")], streams)
         self._connection.sendall(text)
         self._close_pipe_fds(*ends)
@@ -126,8 +131,17 @@ def loaded() -> tuple[str, ...]:
     return (*(module.name for module in found if not module.name.startswith(_NOT_OURS)), *_THEIRS)
 
 
-def _nursery() -> str:
-    return warm.nursery(sys.executable, loaded())
+@functools.cache
+def loaded_for_stdio() -> tuple[str, ...]:
+    """What `record`, `replay` and `use` may load unless they listen or reach for a URL."""
+    rooms = tuple(f"mcp_tape.{room}" for room in (*_ROOMS, *(f"cli.commands.{name}" for name in _STDIO)))
+    found = (name for name in loaded() if name.startswith(rooms) and not name.endswith(".remote"))
+    return (*found, "ctypes")
+
+
+def _nursery(words: Sequence[str]) -> str:
+    on_stdio = {*words[:1]} & {*_STDIO} and not any(word.startswith(_HTTP) for word in words)
+    return warm.nursery(sys.executable, loaded_for_stdio() if on_stdio else loaded())
 
 
 @functools.cache
