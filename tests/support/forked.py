@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import atexit
 import functools
-import json
+import marshal
 import os
 import pkgutil
 import resource
@@ -89,7 +89,7 @@ class Forked(subprocess.Popen[bytes]):
         cwd, env = more[4:6]
         ends = more[9:15]  # stdin, stdout, stderr: the end of a process and ours, each
         wanted = {"arguments": args[1:], "environment": dict(env or os.environ), "directory": str(cwd or os.getcwd())}
-        text = json.dumps(wanted).encode()
+        text = marshal.dumps(wanted)
         streams = [own if theirs == -1 else theirs for own, theirs in enumerate((ends[0], ends[3], ends[5]))]
         self._connection = socket.socket(socket.AF_UNIX)
         self._connection.connect(_nursery(args[len(MCP_TAPE) :]))
