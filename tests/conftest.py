@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support import forked, provision, warm
+from tests.support import forked, provision, suites, warm
 
 if TYPE_CHECKING:
     from tests.support.plugin import Suite
@@ -45,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
         warm.nursery(sys.executable, forked.loaded())
         warm.nursery(sys.executable, forked.loaded_for_stdio())
         warm.nursery(sys.executable, provision.SDK)
+        warm.nursery(sys.executable, suites.NEEDED)
 
 
 @pytest.hookimpl(optionalhook=True)

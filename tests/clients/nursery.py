@@ -20,6 +20,7 @@ import signal
 import socket
 import sys
 import threading
+import types
 
 STREAMS = 3
 
@@ -107,8 +108,14 @@ def dress(arguments: list[str], environment: dict[str, str], directory: str) -> 
 
 
 def run() -> None:
-    """Run the program as Python would: a file, or a module behind `-m`."""
-    if sys.argv[0] == "-m":
+    """Run the program as Python would: a file, a module behind `-m`, or what is said behind `-c`."""
+    if sys.argv[0] == "-u":  # which makes no difference to who flushes
+        del sys.argv[0]
+    if sys.argv[0] == "-c":
+        sys.path[0] = ""
+        module = sys.modules["__main__"] = types.ModuleType("__main__")
+        exec(sys.argv.pop(1), module.__dict__)
+    elif sys.argv[0] == "-m":
         sys.path[0] = os.getcwd()
         del sys.argv[0]
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ from typing import Any
 import httpcore2  # noqa: F401
 import pytest
 
+from tests.support import warm
 from tests.support.decks import Said, make_cassette
 from tests.support.running import WAIT
+from tests.support.suites import NEEDED, python, quick
 
 # Each start is a line in a file, and answers name that line: a live answer differs from a recorded one.
 SERVER = """
@@ -57,13 +60,13 @@ SERVER = [sys.executable, "-I", "-S", str(pathlib.Path(__file__).with_name("serv
 def mcp_tape_config():
     return {"server": SERVER}
 """
+ASYNCIO = ("-ppytest_asyncio.plugin", "-oasyncio_default_fixture_loop_scope=function")  # for tests that are coroutines
 # Other plugins, which take long to load and hide what ours loads.
 OTHERS = ("anyio", "asyncio", "hypothesispytest", "recording")
 WITHOUT_OTHERS = [f"-pno:{name}" for name in OTHERS]
 INI = """
 [pytest]
 addopts = -p no:cacheprovider
-asyncio_default_fixture_loop_scope = function
 filterwarnings = default
 """
 
@@ -94,15 +97,23 @@ class Suite:
     def add(self, name: str, text: str) -> None:
         self.write(name, (self.path / name).read_text("utf-8") + text)
 
+    def config(self, *options: str) -> pytest.Config:
+        with quick():
+            return self.pytester.parseconfigure(*options)
+
     def run(self, *options: str, cwd: str = ".") -> pytest.RunResult:
         """Within this process."""
-        with pytest.MonkeyPatch.context() as patch:
+        with quick() as patch:
             patch.chdir(self.path / cwd)
+            patch.setattr(sys, "executable", python())
             return self.pytester.runpytest_inprocess(*options)
 
     def run_apart(self, *options: str) -> pytest.RunResult:
         """In a process of its own."""
-        return self.pytester.runpytest_subprocess(*WITHOUT_OTHERS, *options, timeout=WAIT)
+        command = [*warm.command(sys.executable, "-m", NEEDED), "pytest"]
+        with quick() as patch:
+            patch.setenv("WARM_PYTHON", python())
+            return self.pytester.run(*command, *options, timeout=WAIT)
 
     def passes(self, *options: str, **counts: int) -> pytest.RunResult:
         """Run, and nothing fails."""

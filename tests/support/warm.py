@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import PIPE
 
@@ -37,9 +37,14 @@ def script(place: Path, interpreter: str, program: Path, needed: Sequence[str]) 
 
 def python(place: Path, needed: Sequence[str], kinds: str = "*.py") -> Path:
     """A `python` that runs files so, or what else begins like one of these kinds, and all else as it always does."""
-    warm = shlex.join(command(sys.executable, "", needed)[:-1])
+    return choosing(place, {kinds: needed}, by="$1")
+
+
+def choosing(place: Path, needed: Mapping[str, Sequence[str]], by: str = "$*") -> Path:
+    """A `python` that chooses by the pattern that its words match, and runs what matches none as it always does."""
+    cases = [f'{kind}) exec {shlex.join(command(sys.executable, "", needed[kind])[:-1])} "$@";;' for kind in needed]
     file = place / "python"
-    _write_script(file, f'case "$1" in {kinds}) exec {warm} "$@";; *) exec {sys.executable} "$@";; esac')
+    _write_script(file, f'case "{by}" in {" ".join(cases)} *) exec {sys.executable} "$@";; esac')
     return file
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.plugin import Suite
+from tests.support.plugin import ASYNCIO, Suite
 
 NO_EFFECT = "the marker mcp_tape has no effect: this test uses no tape, so what it talks to is live"
 OWN = "@pytest.mark.mcp_tape(server=['server'])\n"
@@ -38,7 +38,7 @@ def test_one_that_could_have_asked_for_a_tape_and_did_not_fails(suite: Suite) ->
         f"{OWN}@pytest.mark.skip\ndef test_five(): pass\n"
         f"{OWN}def test_six(request): pytest.skip()\n"
     )
-    result = suite.run()
+    result = suite.run(*ASYNCIO)
     result.assert_outcomes(failed=2, errors=2, skipped=2)
     assert result.stdout.str().count(NO_EFFECT) == 3
 
@@ -60,7 +60,7 @@ def test_a_tape_may_be_asked_for_in_any_way(taped: Suite) -> None:
         "class TestAuto:\n    @pytest.fixture(autouse=True)\n    def all(self, mcp_tape): pass\n"
         "    @own\n    def test_it(self): pass\n"
     )
-    assert taped.passes(passed=8).ret == pytest.ExitCode.OK
+    assert taped.passes(*ASYNCIO, passed=8).ret == pytest.ExitCode.OK
 
 
 MIXED = """

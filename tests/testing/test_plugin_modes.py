@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.plugin import Suite
+from tests.support.plugin import ASYNCIO, Suite
 from tests.support.running import MCP_TAPE, WAIT, is_one_file, receive_line, run, sessions, started
 
 WRITING = ["once", "new_episodes", "all", "rewrite"]
@@ -123,10 +123,10 @@ def test_a_url_is_recorded_and_replayed_too(suite: Suite) -> None:
         suite.write("test_it.py", URL.format(url))
         import mcp  # noqa: F401 - before a run within this process, which forgets what it has loaded
 
-        suite.passes("--mcp-record=once")
+        suite.passes("--mcp-record=once", *ASYNCIO)
         live.send_signal(signal.SIGTERM)
         live.wait(WAIT)
-    suite.passes()
+    suite.passes(*ASYNCIO)
 
 
 URL = """

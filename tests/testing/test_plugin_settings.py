@@ -29,7 +29,7 @@ def test_the_first_who_says_something_counts(suite: Suite, firsts: list[int]) ->
     if firsts != [5]:
         suite.add("pytest.ini", "".join(f"{ini} = {values[4]}\n" for _, ini, values in OPTIONS.values()))
     given = [f"{option}={values[0]}" for option, _, values in OPTIONS.values()]
-    config = suite.pytester.parseconfigure(*(given if firsts == [0] else []))
+    config = suite.config(*(given if firsts == [0] else []))
     for first in firsts:
         for name, (_, _, values) in OPTIONS.items():
             layers: list[dict[str, Any]] = [{name: value} if first <= n else {} for n, value in enumerate(values)]
@@ -200,7 +200,8 @@ def test_pytest_recording_and_plugins_for_async_tests_work_beside_it(suite: Suit
     make_cassette(suite.path / "cassettes" / "tape.db", [item for pair in said for item in pair])
     suite.test(BESIDE)
     before = suite.cassettes()
-    run_of_all = suite.pytester.runpytest_subprocess("--record-mode=none", "--mcp-record=once", timeout=WAIT)
+    options = ["--record-mode=none", "--mcp-record=once", "-oasyncio_default_fixture_loop_scope=function"]
+    run_of_all = suite.pytester.runpytest_subprocess(*options, timeout=WAIT)
     run_of_all.assert_outcomes(passed=3)
     assert suite.cassettes() == before
 

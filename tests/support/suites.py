@@ -1,0 +1,43 @@
+"""Quick ways for the suites of users: which plugins they have, and from where their processes are forked."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from _pytest.config import default_plugins
+
+from tests.support import forked, warm
+
+# All that a suite has of plugins, and what they load when they run: to look for others takes longer than most tests.
+PLUGINS = ("mcp_tape.pytest_plugin", "xdist.plugin")
+NEEDED = (
+    *(f"_pytest.{name}" for name in default_plugins),
+    *PLUGINS,
+    *("mcp_tape.testing.plugin", "mcp_tape.testing.playing", "mcp_tape.testing.recording", "mcp_tape.testing.shared"),
+    *("mcp_tape.testing.summary", "mcp_tape.testing.use", "mcp_tape.testing.servers.group", "mcp_tape.cassette.writer"),
+    *("xdist.dsession", "xdist.looponfail", "xdist.remote", "xdist.scheduler", "execnet.gateway", "execnet.gateway_io"),
+)
+
+
+@contextlib.contextmanager
+def quick() -> Iterator[pytest.MonkeyPatch]:
+    """The environment of a run that does not look for plugins."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        patch.setenv("PYTEST_PLUGINS", ",".join(PLUGINS))
+        yield patch
+
+
+@functools.cache
+def python() -> str:
+    """A Python that forks mcp-tape, servers written in place and workers of xdist from what has loaded them."""
+    place = tempfile.TemporaryDirectory(prefix="warm-")
+    atexit.register(place.cleanup)
+    kinds = {"-c*' --listen '*": forked.loaded(), "-c*": forked.loaded_for_stdio(), "-u*": NEEDED}
+    return str(warm.choosing(Path(place.name), kinds))
