@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import mcp_tape
+from mcp_tape import api
 from tests.support import warm
 
 MCP_TAPE = [sys.executable, "-m", "mcp_tape"]
@@ -64,7 +65,7 @@ def can_fork(command: Sequence[str], env: Mapping[str, str] | None = None, **opt
     environ = os.environ if env is None else env
     return (
         sys.platform == "linux"
-        and list(command[: len(MCP_TAPE)]) == MCP_TAPE
+        and list(command[: len(MCP_TAPE)]) in (MCP_TAPE, api.mcp_tape())
         and all(isinstance(word, str) for word in command)
         and options.keys() <= _HANDED_OVER
         and _read_at_start(environ) == _read_at_start(os.environ)
