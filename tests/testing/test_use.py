@@ -22,7 +22,7 @@ import pytest
 import mcp_tape
 from mcp_tape import CassetteError, TapeError, use_cassette
 from mcp_tape.replay import faults, finder
-from tests.support import provision
+from tests.support import provision, warm
 from tests.support.decks import make_cassette
 from tests.support.docs import example
 from tests.support.live import INITIALIZE, Client, modern, old_client, posted
@@ -101,8 +101,9 @@ def test_every_public_name_and_option_is_documented() -> None:
 
 @pytest.mark.slow
 def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
-    def shown(*words: str) -> str:
-        done = run([sys.executable, *words], cwd=tmp_path, env=provision.environment())
+    def shown(kind: str, *words: str) -> str:
+        command = [*warm.command(sys.executable, kind, provision.SDK), *words]
+        done = run(command, cwd=tmp_path, env=provision.environment())
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout.decode()
 

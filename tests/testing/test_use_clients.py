@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mcp_tape import UsedCassette, use_cassette
-from tests.support import provision
+from tests.support import provision, warm
 from tests.support.running import WAIT, python, run
 from tests.support.sdk import PROGRESSING, heard
 from tests.support.using import names
@@ -134,7 +134,7 @@ async def main():
 REFUSED = {{"subprocess.Popen", "os.fork", "os.exec", "os.posix_spawn", "socket.connect", "socket.bind"}}
 asyncio.run(main())
 """
-    done = run(python(source))
+    done = run([*warm.command(sys.executable, "-c", provision.SDK), source])
     assert (done.stdout, done.stderr) == (b"2 1\n", b"")
 
 
@@ -305,9 +305,9 @@ def test_every_client_sees_the_same_however_it_connects_and_records(client: str,
     environment = provision.environment() | {
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests" / "clients")])
     }
-    interpreters = {"mcp1": provision.sdk_1, "fastmcp4": provision.fastmcp}
-    interpreter = interpreters[client]() if client in interpreters else sys.executable
-    command = [interpreter, "-c", PROGRAM.format(**PROGRAMS[client])]
+    interpreters = {"mcp1": (provision.sdk_1, provision.SDK_1), "fastmcp4": (provision.fastmcp, provision.FASTMCP_SDK)}
+    interpreter, needed = interpreters.get(client, (lambda: sys.executable, provision.SDK))
+    command = [*warm.command(interpreter(), "-c", needed), PROGRAM.format(**PROGRAMS[client])]
     more = [str(CASSETTES / "everything.db"), str(tmp_path / "new.db"), json.dumps(python(COUNTER))]
     done = run([*command, *more], env=environment)
     assert done.returncode == 0, done.stderr.decode()
@@ -333,7 +333,8 @@ def test_the_transport_needs_only_what_every_fastmcp_from_2_on_has(tmp_path: Pat
         "with mcp_tape.use_cassette(sys.argv[1], 'none') as tape: print(type(tape.transport).__name__)"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
-    done = run([sys.executable, "-c", program, str(CASSETTES / "demo.db")], env=environment)
+    command = warm.command(sys.executable, "-c", provision.SDK)
+    done = run([*command, program, str(CASSETTES / "demo.db")], env=environment)
     assert done.stdout == b"TapeTransport\n", done.stderr.decode()
 
 
