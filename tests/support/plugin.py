@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -11,19 +12,23 @@ from typing import Any
 import httpcore2  # noqa: F401
 import pytest
 
+from mcp_tape import pytest_plugin
 from tests.support import warm
 from tests.support.decks import Said, make_cassette
 from tests.support.running import WAIT
-from tests.support.suites import NEEDED, python, quick
+from tests.support.suites import NEEDED, PLUGINS, python, quick
+
+for _name in NEEDED:
+    importlib.import_module(_name)  # once, too
 
 # Each start is a line in a file, and answers name that line: a live answer differs from a recorded one.
 SERVER = """
-import json, pathlib, sys
+import json, sys
 
-log = pathlib.Path(__file__).with_name("starts.log")
-with log.open("a") as file:
-    file.write("started\\n")
-start = len(log.read_text().splitlines())
+with open(__file__.replace("server.py", "starts.log"), "a+") as log:
+    log.write("started\\n")
+    log.seek(0)
+    start = len(log.readlines())
 for line in sys.stdin:
     message = json.loads(line)
     if "id" in message:
@@ -99,6 +104,7 @@ class Suite:
 
     def config(self, *options: str) -> pytest.Config:
         with quick():
+            self.pytester.plugins.append(pytest_plugin)
             return self.pytester.parseconfigure(*options)
 
     def run(self, *options: str, cwd: str = ".") -> pytest.RunResult:
@@ -106,12 +112,13 @@ class Suite:
         with quick() as patch:
             patch.chdir(self.path / cwd)
             patch.setattr(sys, "executable", python())
-            return self.pytester.runpytest_inprocess(*options)
+            return self.pytester.runpytest_inprocess(*options, plugins=[pytest_plugin])
 
     def run_apart(self, *options: str) -> pytest.RunResult:
         """In a process of its own."""
         command = [*warm.command(sys.executable, "-m", NEEDED), "pytest"]
         with quick() as patch:
+            patch.setenv("PYTEST_PLUGINS", ",".join(PLUGINS))
             patch.setenv("WARM_PYTHON", python())
             return self.pytester.run(*command, *options, timeout=WAIT)
 

@@ -19,9 +19,13 @@ PLUGINS = ("mcp_tape.pytest_plugin", "xdist.plugin")
 NEEDED = (
     *(f"_pytest.{name}" for name in default_plugins),
     *PLUGINS,
-    *("mcp_tape.testing.plugin", "mcp_tape.testing.playing", "mcp_tape.testing.recording", "mcp_tape.testing.shared"),
-    *("mcp_tape.testing.summary", "mcp_tape.testing.use", "mcp_tape.testing.servers.group", "mcp_tape.cassette.writer"),
-    *("xdist.dsession", "xdist.looponfail", "xdist.remote", "xdist.scheduler", "execnet.gateway", "execnet.gateway_io"),
+    *("mcp_tape.testing.plugin", "mcp_tape.testing.failures", "mcp_tape.testing.idle_marks", "mcp_tape.testing.shared"),
+    *("mcp_tape.testing.playing", "mcp_tape.testing.recording", "mcp_tape.testing.summary", "mcp_tape.testing.use"),
+    *("mcp_tape.testing.servers.group", "mcp_tape.cassette.pages", "mcp_tape.cassette.writer", "mcp_tape.modes"),
+    *("mcp_tape.redaction.environment", "mcp_tape.replay.faults", "mcp_tape.replay.misses"),
+    *("mcp_tape.transports.handover", "mcp_tape.transports.local", "mcp_tape.transports.stdio.bridge"),
+    *("mcp_tape.transports.stdio.serve", "xdist.dsession", "xdist.looponfail", "xdist.remote", "xdist.scheduler"),
+    *("execnet.gateway", "execnet.gateway_io"),
 )
 
 
@@ -30,7 +34,6 @@ def quick() -> Iterator[pytest.MonkeyPatch]:
     """The environment of a run that does not look for plugins."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-        patch.setenv("PYTEST_PLUGINS", ",".join(PLUGINS))
         yield patch
 
 

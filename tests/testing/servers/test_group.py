@@ -19,11 +19,12 @@ from tests.support.using import HELLO
 
 # Says its name, how often it was started, and what it was asked.
 SERVER = """
-import json, os, pathlib, sys
-name, log = sys.argv[1], pathlib.Path(sys.argv[2])
-with log.open("a") as file:
-    file.write(name + "\\n")
-start = log.read_text().split().count(name)
+import json, os, sys
+name = sys.argv[1]
+with open(sys.argv[2], "a+") as log:
+    log.write(name + "\\n")
+    log.seek(0)
+    start = log.read().split().count(name)
 for line in sys.stdin:
     message = json.loads(line)
     if "id" in message:
