@@ -17,15 +17,16 @@ from tests.support import forked, warm
 # All that a suite has of plugins, and what they load when they run: to look for others takes longer than most tests.
 PLUGINS = ("mcp_tape.pytest_plugin", "xdist.plugin")
 NEEDED = (
-    *(f"_pytest.{name}" for name in default_plugins),
-    *PLUGINS,
+    *(f"_pytest.{name}" for name in (*default_plugins, "_argcomplete")),
+    *(*PLUGINS, "xdist.dsession", "xdist.looponfail", "xdist.newhooks", "xdist.remote", "xdist.scheduler"),
+    *("execnet.gateway", "execnet.gateway_io", "email.parser", "faulthandler", "getpass", "pdb"),
     *("mcp_tape.testing.plugin", "mcp_tape.testing.failures", "mcp_tape.testing.idle_marks", "mcp_tape.testing.shared"),
     *("mcp_tape.testing.playing", "mcp_tape.testing.recording", "mcp_tape.testing.summary", "mcp_tape.testing.use"),
-    *("mcp_tape.testing.servers.group", "mcp_tape.cassette.pages", "mcp_tape.cassette.writer", "mcp_tape.modes"),
-    *("mcp_tape.redaction.environment", "mcp_tape.replay.faults", "mcp_tape.replay.misses"),
-    *("mcp_tape.transports.handover", "mcp_tape.transports.local", "mcp_tape.transports.stdio.bridge"),
-    *("mcp_tape.transports.stdio.serve", "xdist.dsession", "xdist.looponfail", "xdist.remote", "xdist.scheduler"),
-    *("execnet.gateway", "execnet.gateway_io"),
+    *("mcp_tape.testing.servers.group", "mcp_tape.cassette.pages", "mcp_tape.cassette.query.exchanges"),
+    *("mcp_tape.cassette.writer", "mcp_tape.modes", "mcp_tape.record.recorder", "mcp_tape.redaction.command_lines"),
+    *("mcp_tape.redaction.environment", "mcp_tape.redaction.redactor", "mcp_tape.replay.faults"),
+    *("mcp_tape.replay.misses", "mcp_tape.transports.handover", "mcp_tape.transports.local"),
+    *("mcp_tape.transports.process", "mcp_tape.transports.stdio.bridge", "mcp_tape.transports.stdio.serve"),
 )
 
 
