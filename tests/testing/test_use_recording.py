@@ -75,6 +75,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     if request.param == "command":
         yield Place(tmp_path, {"command": [*python(SERVER), str(tmp_path / "log")]}, by_command)
         return
+    request.getfixturevalue("forked_recorders")
     with serving() as live:
         yield Place(tmp_path, {"url": live.url}, by_url)
 
@@ -233,6 +234,7 @@ def test_rewinding_forgets_but_what_was_recorded_stays(place: Place) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_recorders")
 def test_a_modern_server_is_recorded_and_played(tmp_path: Path) -> None:
     with serving() as live:
         for _ in range(2):
@@ -244,6 +246,7 @@ def test_a_modern_server_is_recorded_and_played(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_recorders")
 def test_an_old_server_is_recorded_and_played_over_its_own_transport(tmp_path: Path) -> None:
     modes: list[Mode] = ["once", "new_episodes", "none"]
     with serving(old=True) as live:
@@ -257,6 +260,7 @@ def test_an_old_server_is_recorded_and_played_over_its_own_transport(tmp_path: P
                 assert next(heard)["result"]["value"] == ["old", 1]
 
 
+@pytest.mark.usefixtures("forked_recorders")
 def test_headers_go_to_the_live_server_and_not_onto_the_tape(tmp_path: Path) -> None:
     with serving() as live:
         with use_cassette(tmp_path / "tape.db", url=live.url, headers={"Authorization": f"Bearer {SECRET}"}) as tape:
@@ -265,6 +269,7 @@ def test_headers_go_to_the_live_server_and_not_onto_the_tape(tmp_path: Path) -> 
     assert SECRET.encode() not in (tmp_path / "tape.db").read_bytes()
 
 
+@pytest.mark.usefixtures("forked_recorders")
 def test_a_server_that_cannot_be_reached_leaves_no_cassette(tmp_path: Path) -> None:
     with (
         hanging_up() as url,

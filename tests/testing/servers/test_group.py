@@ -289,6 +289,7 @@ HEADERS = {"Authorization": "Bearer t0ken-of-the-web", "X-Input": "${input:what}
 
 @pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("mode", ["all", "new_episodes"])
+@pytest.mark.usefixtures("forked_recorders")
 def test_a_command_and_a_url_are_recorded_together(place: Place, mode: Any) -> None:
     with serving() as live:
         servers = {"git": place.server("git"), "web": {"url": live.url, "headers": HEADERS, "type": "http"}}
@@ -307,6 +308,7 @@ def test_a_command_and_a_url_are_recorded_together(place: Place, mode: Any) -> N
         assert tape.all_played
 
 
+@pytest.mark.usefixtures("forked_recorders")
 def test_a_url_that_cannot_be_reached_leaves_no_cassette(place: Place) -> None:
     with hanging_up() as url:
         tape = use_cassette(place.tape, servers={"git": place.server("git"), "web": url})
