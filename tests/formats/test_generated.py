@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from mcp_tape.formats.generated import Tape
 from mcp_tape.formats.generated import pytest as made
 from mcp_tape.formats.generated import vitest as made_for_node
 from mcp_tape.wire.frames import Exchange
-from tests.support import provision
+from tests.support import forked, provision
 from tests.support.running import MCP_TAPE, WAIT, run
 
 # Golden recordings, each with the calls in it that can be made by themselves.
@@ -108,13 +107,9 @@ def test_tests_for_vitest_pass_as_they_come(tmp_path: Path) -> None:
     for name in CALLS:
         assert_left_out(export(name, "vitest", tmp_path, f"{name}.test.mjs"), name)
     (tmp_path / "node_modules").symlink_to(provision.node_modules())
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "mcp-tape").symlink_to(Path(sys.executable).with_name("mcp-tape"))
-    env = os.environ | {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "NO_COLOR": "1"}
-    done = subprocess.run(
-        ["node", "node_modules/vitest/vitest.mjs", "run", "--root", "."],
-        cwd=tmp_path, env=env, capture_output=True, timeout=WAIT, check=False,
-    )  # fmt: skip
+    env = os.environ | {"PATH": f"{forked.scripts()}:{os.environ['PATH']}", "NO_COLOR": "1"}
+    command = ["node", "node_modules/vitest/vitest.mjs", "run", "--root", ".", "--no-isolate"]  # the SDK is loaded once
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, timeout=WAIT, check=False)
     said = done.stdout.decode() + done.stderr.decode()
     assert done.returncode == 0 and re.search(rf"Tests\s+{sum(CALLS.values())} passed", said), said
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape import pytest_plugin
+from tests.support import forked
 from tests.support.docs import ROOT, example, pytest_run
 from tests.support.running import run
 
@@ -44,7 +45,7 @@ def block(page: str, mark: str) -> list[str]:
 
 
 def tried(command: Sequence[str], directory: Path, mode: str = "none") -> subprocess.CompletedProcess[bytes]:
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    path = os.pathsep.join([forked.scripts(), str(Path(sys.executable).parent), os.environ["PATH"]])
     return run(command, cwd=directory, env=os.environ | {"PATH": path, "TAPE_MODE": mode})
 
 
