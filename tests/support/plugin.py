@@ -72,7 +72,9 @@ WITHOUT_OTHERS = [f"-pno:{name}" for name in OTHERS]
 INI = """
 [pytest]
 addopts = -p no:cacheprovider
-filterwarnings = default
+filterwarnings =
+    default
+    ignore:Module already imported so cannot be rewritten
 """
 
 
