@@ -70,7 +70,7 @@ class Http:
         self.made_up: dict[str, str] = {}
         self._client = httpx2.AsyncClient(
             headers=list(headers),
-            verify=trust(cacert),
+            verify=trust(url, cacert),
             timeout=httpx2.Timeout(None, connect=_CONNECT),
             trust_env=not is_loopback(urlsplit(url).hostname or ""),
         )

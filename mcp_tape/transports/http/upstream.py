@@ -36,7 +36,7 @@ class Upstream:
         self.shown = str(self.url.copy_with(userinfo=b"", query=None))  # without what may be secret
         self._given = [(name.lower().encode(), value.encode()) for name, value in headers]
         self._client = httpx2.AsyncClient(
-            verify=trust(cacert),
+            verify=trust(url, cacert),
             timeout=httpx2.Timeout(None, connect=_CONNECT),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=_IDLE),
             trust_env=True,
@@ -199,10 +199,11 @@ def why(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def trust(cacert: str | None) -> ssl.SSLContext | bool:
-    """The certificates to trust: the system's, or those in a file."""
+def trust(url: str, cacert: str | None) -> ssl.SSLContext | bool:
+    """The certificates to trust: the system's, or those in a file. Without TLS there are none, as requests stay with
+    the server of the URL: to load the system's takes longer than a whole session."""
     if cacert is None:
-        return True
+        return urlsplit(url).scheme != "http" or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # which trusts nobody
     try:
         return ssl.create_default_context(cafile=cacert)
     except (OSError, ssl.SSLError) as error:

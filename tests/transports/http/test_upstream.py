@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import ssl
 
 import pytest
 
-from mcp_tape.transports.http.upstream import Heard, Incoming, Mark, path_and_query, within
+from mcp_tape.transports.http.upstream import Heard, Incoming, Mark, path_and_query, trust, within
 from tests.support.messages import result
 
 BODY = result(1, "é").encode()
@@ -79,3 +80,9 @@ def test_a_stream_that_is_resumed_goes_on_where_it_was() -> None:
 def test_a_url_within_a_server(url: str, base: str, path: str | None) -> None:
     found = within("http://h/mcp", url, base)
     assert (found and path_and_query(found)) == path
+
+
+def test_where_no_tls_is_used_nobody_is_trusted_and_elsewhere_whom_the_system_trusts() -> None:
+    nobody = trust("HTTP://h/mcp", None)
+    assert isinstance(nobody, ssl.SSLContext) and nobody.verify_mode == ssl.CERT_REQUIRED and not nobody.get_ca_certs()
+    assert trust("https://h/mcp", None) is trust("HTTPS://h/mcp", None) is True
