@@ -22,8 +22,8 @@ MODES = ("auto", "legacy")
 
 
 def server(*places: object) -> list[str]:
-    """The command of `mcp-tape mcp`, forked from a process that has loaded the SDK."""
-    return [*warm.command(sys.executable, "-m", provision.SDK), "mcp_tape", "mcp", *map(str, places)]
+    """The command of `mcp-tape mcp`, forked from a process that has loaded it."""
+    return [*warm.command(sys.executable, "-m", provision.AGENT), "mcp_tape", "mcp", *map(str, places)]
 
 
 def answer(tool: str, *places: object, **arguments: Any) -> Answer:

@@ -40,10 +40,13 @@ SERVERS = {
 }
 # Those that are reached by a URL, and its path: `/sse` is the old HTTP+SSE, `/mcp` Streamable HTTP.
 HTTP_SERVERS = {"everything-http": "/mcp", "everything-sse": "/sse", "fast": "/mcp", "odd-http": "/mcp"}
-# What the programs of an interpreter load, in whichever order.
-SDK = ("httpx2", "mcp", "mcp.client.sse", "mcp.client.streamable_http", "mcp_server_git", "mcp_server_time", "pytest")
-SDK_1 = ("httpx", "mcp", "mcp.client.sse", "mcp.client.streamable_http")
-FASTMCP_SDK = ("httpx2", "fastmcp", "fastmcp.client.transports")
+# What the programs of an interpreter load, in whichever order: at once, or when they first use it.
+ANY_SDK = ("anyio._backends._asyncio", "h11", "jsonschema", "mcp", "mcp.client.sse", "mcp.client.streamable_http")
+SERVERS_OF_SDK = ("_strptime", "mcp_server_git", "mcp_server_time", "tzdata", "uvicorn")
+SDK = (*ANY_SDK, *SERVERS_OF_SDK, "httpcore2", "httpx2", "pkgutil", "pytest")
+SDK_1 = (*ANY_SDK, "httpcore", "httpx", "pkgutil")
+FASTMCP_SDK = (*ANY_SDK, "httpcore2", "httpx2", "fastmcp", "fastmcp.client.transports", "rich.console")
+AGENT = ("anyio._backends._asyncio", "jsonschema", "mcp_tape.agent.server", "mcp_tape.cli.commands.mcp", "sqlite_utils")
 
 
 def chromium() -> str | None:
@@ -214,9 +217,16 @@ def bundled(name: str) -> Path:
 
 def git_repository(parent: Path) -> Path:
     """A small repository, the same down to its hashes wherever it is made: two commits and a change."""
-    repo = parent / "repo"
-    repo.mkdir(parents=True)
-    _git(repo, "init", "-q", "-b", "main")
+    return Path(shutil.copytree(_git_repository(), parent / "repo"))
+
+
+@functools.cache
+def _git_repository() -> Path:
+    """The first of them, which all others are copies of."""
+    place = tempfile.TemporaryDirectory(prefix="git-")
+    atexit.register(place.cleanup)
+    repo = Path(place.name)
+    _git(repo, "init", "-q", "-b", "main", "--template=")
     for number, line in enumerate(["Roses are red\n", "Violets are blue\n"], 1):
         with (repo / "poem.txt").open("a") as poem:
             poem.write(line)
