@@ -2,10 +2,11 @@
 
     python -m tests.support.conformance [--requirements REVISION]... [--mode server|client]... [--json]
 
-In server mode the suite is the client, of `tests/servers/conformance.py`. In client mode it is the server, and
-starts `tests/clients/conformance.py` once for every scenario. No suite can count the checks of a server that is
-replayed, so there the last column holds the same checks as the one before, if the client printed the same and ended
-well, and none otherwise. The exit code is 1 when a single check differs between columns, or replay misses anything.
+In server mode the suite is the client, of `tests/servers/conformance.py`. In client mode it is the server, and starts
+`tests/clients/conformance.py` once for every scenario, all at the same time. No suite can count the checks of a server
+that is replayed, so there the last column holds the same checks as the one before, if the client printed the same and
+ended well, and none otherwise. The exit code is 1 when a single check differs between columns, or replay misses
+anything.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.suite.listening import Listening, listening
-from tests.suite.official import Checks, check_client, check_server, client_scenarios, command
+from tests.suite.official import Checks, check_client, check_server, command
 from tests.support import forked, provision, warm
 from tests.support.running import MCP_TAPE, run
 
@@ -33,7 +34,6 @@ MODES = ("server", "client")
 TRIES = 3  # of a recording that depends on who is faster
 COLUMNS = ("direct", "recorded", "replayed")
 ROOT = Path(__file__).resolve().parents[2]
-SERVER = [sys.executable, "-m", "tests.servers.conformance"]
 
 
 @dataclass
@@ -100,6 +100,10 @@ class Comparison:
         }
 
 
+def server() -> list[str]:
+    return [*warm.command(sys.executable, "-m", provision.SDK), "tests.servers.conformance"]
+
+
 def client() -> list[str]:
     return warm.command(sys.executable, ROOT / "tests" / "clients" / "conformance.py", provision.SDK)
 
@@ -128,9 +132,9 @@ def compare_server(revision: str, place: Path) -> Comparison:
 def recorded_server(revision: str, place: Path) -> tuple[Comparison, Listening]:
     done = Comparison("server", revision)
     cassette = place / "cassette.db"
-    with listening(SERVER, ROOT) as server:
-        done.columns["direct"] = check_server(server.url, revision, place / "direct")
-        with listening([*MCP_TAPE, "record", "--url", server.url, "-o", str(cassette)]) as proxy:
+    with listening(server(), ROOT) as live:
+        done.columns["direct"] = check_server(live.url, revision, place / "direct")
+        with listening([*MCP_TAPE, "record", "--url", live.url, "-o", str(cassette)]) as proxy:
             done.columns["recorded"] = check_server(proxy.url, revision, place / "recorded")
     with listening(replay(cassette)) as player:
         done.columns["replayed"] = check_server(player.url, revision, place / "replayed")
@@ -141,32 +145,30 @@ def recorded_server(revision: str, place: Path) -> tuple[Comparison, Listening]:
 
 
 def compare_client(revision: str, place: Path) -> Comparison:
-    """The suite as the server, scenario by scenario; the last time the suite is gone."""
+    """The suite as the server; the last time it is gone."""
     done = Comparison("client", revision)
-    scenarios = client_scenarios(revision)
+    through = f'{shlex.join([*client(), "--record"])} "{place}/$MCP_CONFORMANCE_SCENARIO.db"'
+    direct = check_client(shlex.join(client()), revision, place / "direct")
+    recorded = check_client(through, revision, place / "recorded")
+    done.columns["direct"] = {scenario: checks for scenario, (checks, _) in direct.items()}
     with ThreadPoolExecutor(3) as pool:  # they wait more than they work
-        rows = pool.map(lambda scenario: play_client(scenario, revision, place), scenarios)
-        for scenario, (direct, recorded, difference, player) in zip(scenarios, rows, strict=True):
-            replayed: Checks = Counter() if difference else recorded
-            for column, checks in zip(COLUMNS, (direct, recorded, replayed), strict=True):
-                done.columns[column][scenario] = checks
+        again = pool.map(lambda one: play_client(one[0], revision, place, one[1][1]), recorded.items())
+        for (scenario, (checks, _)), (difference, player) in zip(recorded.items(), again, strict=True):
+            done.columns["recorded"][scenario] = checks
+            done.columns["replayed"][scenario] = Counter() if difference else checks
             done.judge(scenario, player)
             done.faults += [f"{scenario}: {difference}"] if difference else []
     return done
 
 
-def play_client(scenario: str, revision: str, place: Path) -> tuple[Checks, Checks, str, Listening]:
-    """What the suite found direct and recorded, how the replay differs from that, and the player."""
-    cassette = place / f"{scenario}.db"
-    through = shlex.join([*client(), "--record", str(cassette)])
-    direct, _ = check_client(shlex.join(client()), scenario, revision, place / "direct")
-    recorded, printed = check_client(through, scenario, revision, place / "recorded")
-    with listening(replay(cassette)) as player:
+def play_client(scenario: str, revision: str, place: Path, printed: str) -> tuple[str, Listening]:
+    """How the replay differs from what the client printed when it was recorded, and the player."""
+    with listening(replay(place / f"{scenario}.db")) as player:
         again = run([*client(), player.url], env=suite_environment(scenario, revision, printed))
     if again.returncode == 0 and again.stdout.decode() == printed:
-        return direct, recorded, "", player
+        return "", player
     told = f"recorded\n{printed}\nreplayed with exit code {again.returncode}\n"
-    return direct, recorded, told + (again.stdout + again.stderr).decode(), player
+    return told + (again.stdout + again.stderr).decode(), player
 
 
 def suite_environment(scenario: str, revision: str, printed: str) -> dict[str, str]:
