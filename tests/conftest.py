@@ -109,6 +109,7 @@ def node() -> Callable[[], Path]:
 
     def modules() -> Path:
         if provision.has_node():
+            provision.everything()
             return provision.node_modules()
         if os.environ.get("CI"):
             pytest.fail("node and npm are not installed, and CI must have them")

@@ -105,9 +105,8 @@ def http_server(name: str) -> list[str]:
         return warm.command(fastmcp(), TESTS / "servers" / "fast.py", FASTMCP_SDK)
     if name == "odd-http":
         return [sys.executable, str(TESTS / "servers" / "odd_http.py")]
-    program = node_modules() / ".bin" / "mcp-server-everything"
     transport = "sse" if name == "everything-sse" else "streamableHttp"
-    return [_node(), "--import", str(NODE / "loopback.mjs"), str(program), transport]
+    return [_node(), "--import", str(NODE / "loopback.mjs"), str(everything()), transport]
 
 
 def pytest_command() -> list[str]:
@@ -122,8 +121,13 @@ def alone(codes: Path) -> list[str]:
 
 def environment() -> dict[str, str]:
     """The environment in which all of them are found by their bare names."""
-    scripts, path = sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)
-    return os.environ | {"PATH": os.pathsep.join([_warm_servers(), scripts, str(NODE / "node_modules" / ".bin"), path])}
+    places = [
+        _warm_servers(),
+        sysconfig.get_path("scripts"),
+        str(_everything() / "bin"),
+        str(NODE / "node_modules" / ".bin"),
+    ]
+    return os.environ | {"PATH": os.pathsep.join([*places, os.environ.get("PATH", os.defpath)])}
 
 
 @functools.cache
@@ -201,18 +205,37 @@ def _npm_install(directory: Path, *packages: str) -> None:
 
 
 def bundled(name: str) -> Path:
-    """A client program with all that it loads in one file: Node begins with one in half the time that many take."""
+    """A client program with all that it loads in one file."""
     sources = [NODE / file for file in (f"{name}.mjs", "session.mjs", "../clients/sessions.json", "package.json")]
     place = CACHE / f"{name}-{digest(*(source.read_text() for source in sources))}.mjs"
+    return once(place, lambda directory: _bundle(sources[0], directory / place.name))
+
+
+def everything() -> Path:
+    """The same for the reference server, in a directory for PATH under the name that it has, beside what it reads."""
 
     def bundle(directory: Path) -> Path:
-        esbuild = [str(node_modules() / ".bin" / "esbuild"), "--bundle", "--platform=node", "--format=esm"]
-        # What was written for CommonJS asks for modules of Node by this name.
-        require = 'import { createRequire } from "module"; const require = createRequire(import.meta.url);'
-        run_to_end([*esbuild, f"--banner:js={require}", f"--outfile={directory / place.name}", str(sources[0])])
-        return directory / place.name
+        package = node_modules() / "@modelcontextprotocol" / "server-everything" / "dist"
+        shutil.copytree(package / "docs", directory / "everything" / "docs")
+        program = _bundle(package / "index.js", directory / "everything" / "bin" / "index.mjs")
+        program.with_name("mcp-server-everything").symlink_to(program.name)
+        program.chmod(0o755)
+        return directory / "everything"
 
-    return once(place, bundle)
+    return once(_everything(), bundle) / "bin" / "mcp-server-everything"
+
+
+def _everything() -> Path:
+    return CACHE / f"everything-{digest((NODE / 'package.json').read_text())}"
+
+
+def _bundle(source: Path, file: Path) -> Path:
+    """One file of a program and all that it loads: Node begins with one in half the time that many take."""
+    esbuild = [str(node_modules() / ".bin" / "esbuild"), "--bundle", "--platform=node", "--format=esm"]
+    # What was written for CommonJS asks for modules of Node by this name.
+    require = 'import { createRequire } from "module"; const require = createRequire(import.meta.url);'
+    run_to_end([*esbuild, f"--banner:js={require}", f"--outfile={file}", str(source)])
+    return file
 
 
 def git_repository(parent: Path) -> Path:

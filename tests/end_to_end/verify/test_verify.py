@@ -50,7 +50,7 @@ def test_a_golden_cassette_is_played_at_the_server_that_made_it(
     if name.startswith("everything"):
         if not provision.has_node():
             pytest.skip("needs Node")
-        provision.node_modules()
+        provision.everything()
     provision.git_repository(tmp_path)
     monkeypatch.setenv("PATH", provision.environment()["PATH"])
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
