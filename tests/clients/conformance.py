@@ -18,7 +18,7 @@ from typing import Any
 
 import httpx2
 import mcp_types as types
-from http_session import Stream
+from http_session import NO_TLS, Stream
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
@@ -89,7 +89,7 @@ async def run(url: str) -> dict[str, Any]:
         async with Client(url, mode="auto", read_timeout_seconds=TIMEOUT, **callbacks) as client:
             return await use(client)
     stream = Stream(url)
-    http = httpx2.AsyncClient(timeout=TIMEOUT, event_hooks=stream.hooks)
+    http = httpx2.AsyncClient(verify=NO_TLS, timeout=TIMEOUT, event_hooks=stream.hooks)
     server = streamable_http_client(url, http_client=http)
     async with Client(server, mode="legacy", read_timeout_seconds=TIMEOUT, **callbacks) as client:
         with contextlib.suppress(asyncio.TimeoutError):  # a server without sessions has no such stream

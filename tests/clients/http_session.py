@@ -6,12 +6,14 @@ Knows no SDK. A URL that ends in `/sse` is the old HTTP+SSE, every other one Str
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from scripted_session import WITHOUT, Do, Seen, Step
 
 TIMEOUT = 60.0
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # to load the certificates of others takes as long as some sessions
 
 
 def is_url(target: str) -> bool:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import httpx
-from http_session import TIMEOUT, Heard, Stream, is_old, is_url
+from http_session import NO_TLS, TIMEOUT, Heard, Stream, is_old, is_url
 from mcp import ClientSession, StdioServerParameters, stdio_client, types
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
@@ -86,7 +86,7 @@ async def connected(stream: Stream, target: str, *args: str) -> AsyncIterator[tu
             yield both
     else:
         async with (
-            httpx.AsyncClient(timeout=TIMEOUT, event_hooks=stream.hooks) as http,
+            httpx.AsyncClient(verify=NO_TLS, timeout=TIMEOUT, event_hooks=stream.hooks) as http,
             streamable_http_client(target, http_client=http) as (reader, writer, _),
         ):
             yield reader, writer

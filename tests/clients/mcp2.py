@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 import mcp_types as types
-from http_session import TIMEOUT, Heard, Stream, is_old, is_url
+from http_session import NO_TLS, TIMEOUT, Heard, Stream, is_old, is_url
 from mcp import Client, StdioServerParameters
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
@@ -83,7 +83,8 @@ def server(stream: Stream, target: str, *args: str) -> Any:
         return StdioServerParameters(command=target, args=list(args))
     if is_old(target):
         return sse_client(target, timeout=TIMEOUT)
-    return streamable_http_client(target, http_client=httpx2.AsyncClient(timeout=TIMEOUT, event_hooks=stream.hooks))
+    http = httpx2.AsyncClient(verify=NO_TLS, timeout=TIMEOUT, event_hooks=stream.hooks)
+    return streamable_http_client(target, http_client=http)
 
 
 async def main(mode: str, *target: str) -> None:
