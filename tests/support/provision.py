@@ -275,15 +275,15 @@ def _git(repo: Path, *arguments: str) -> None:
 def once(place: Path, build: Callable[[Path], Path]) -> Path:
     """What is built by whoever needs it first, in a directory that goes, and then moved to its place."""
     if not place.exists():
-        with _alone(place.name), aside() as directory:
+        with _alone(place.name), aside(place.parent) as directory:
             if not place.exists():  # else it was built while we waited
                 build(directory).rename(place)
     return place
 
 
 @contextlib.contextmanager
-def aside() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(dir=CACHE, prefix="building-", ignore_cleanup_errors=True) as directory:
+def aside(where: Path = CACHE) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=where, prefix="building-", ignore_cleanup_errors=True) as directory:
         yield Path(directory)
 
 

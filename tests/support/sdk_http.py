@@ -9,11 +9,17 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.support import provision
 from tests.support.http_steps import scripted
 from tests.support.running import MCP_TAPE, WAIT, receive, receive_line, run, started, until
+
+
+class Recording(NamedTuple):
+    tape: Path
+    output: bytes  # what the client printed of it
+    direct: bytes = b""  # and without a recorder, where that was tried
 
 
 @contextlib.contextmanager

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -16,11 +14,10 @@ from mcp_tape.cassette.reader import Cassette
 from tests.support import provision
 from tests.support.http_steps import check_heard, scripted
 from tests.support.sdk import BLOB, CLOCK, METHODS, alone, methods, protocol, steps
-from tests.support.sdk_http import both, live_environment, printed, recorder, replayed, served
+from tests.support.sdk_http import Recording, both, replayed
 
 SdkClient = Callable[[str, str], list[str]]
 Document = dict[str, Any]
-Serving = Callable[[str], str]
 
 PAIRS = [
     *[(client, server) for server in ("everything-http", "fast") for client in provision.ALL_CLIENTS],
@@ -28,48 +25,15 @@ PAIRS = [
 ]
 
 
-class Recording(NamedTuple):
-    tape: Path
-    direct: bytes  # what the client printed without a recorder
-    output: bytes  # and with it
-
-
 Recorded = Callable[[str, str], Recording]
-
-
-@pytest.fixture(scope="module")
-def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """The URL of a server by its name, started on first use."""
-    with contextlib.ExitStack() as running:
-
-        @functools.cache
-        def url(name: str) -> str:
-            return running.enter_context(served(name, tmp_path_factory.mktemp(name)))
-
-        yield url
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory, sdk_client: SdkClient, serving: Serving) -> Recorded:
-    """A client's session with a live server, by their names; made on first use."""
-
-    @functools.cache
-    def recording(client: str, server: str) -> Recording:
-        program, tape = sdk_client(client, server), tmp_path_factory.mktemp(f"{client}-{server}") / "tape.db"
-        upstream, environment = serving(server), live_environment(server)
-        with recorder(tape, upstream) as url:
-            direct, output = both(
-                lambda: printed([*program, upstream], environment), lambda: printed([*program, url], environment)
-            )
-        return Recording(tape, direct, output)
-
-    return recording
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("client", "server"), PAIRS)
-def test_a_client_sees_the_same_through_record_as_without_it(client: str, server: str, recorded: Recorded) -> None:
-    recording = recorded(client, server)
+def test_a_client_sees_the_same_through_record_as_without_it(
+    client: str, server: str, recorded_over_http: Recorded
+) -> None:
+    recording = recorded_over_http(client, server)
     document = json.loads(recording.output)
     assert settled(recording.output, server) == settled(recording.direct, server)
     check_heard(document)
@@ -80,9 +44,13 @@ def test_a_client_sees_the_same_through_record_as_without_it(client: str, server
 @pytest.mark.slow
 @pytest.mark.parametrize(("client", "server"), PAIRS)
 def test_a_client_sees_on_replay_what_it_saw_live(
-    client: str, server: str, recorded: Recorded, tmp_path: Path, sdk_client: SdkClient
+    client: str, server: str, recorded_over_http: Recorded, tmp_path: Path, sdk_client: SdkClient
 ) -> None:
-    recording, program, path = recorded(client, server), sdk_client(client, server), provision.HTTP_SERVERS[server]
+    recording, program, path = (
+        recorded_over_http(client, server),
+        sdk_client(client, server),
+        provision.HTTP_SERVERS[server],
+    )
     over_http, over_stdio = both(
         lambda: replayed(program, recording.tape, tmp_path / "http", path, **scripted(server)),
         lambda: replayed_over_stdio(program, recording.tape, tmp_path / "stdio", **scripted(server)),

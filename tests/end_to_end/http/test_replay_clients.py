@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -15,41 +13,28 @@ from tests.support import provision
 from tests.support.http_steps import check_heard, scripted
 from tests.support.running import MCP_TAPE, record
 from tests.support.sdk import PROGRESSING, TOGETHER, heard, live, outcomes, protocol
-from tests.support.sdk_http import both, listening, live_environment, printed, recorder, replayed, replaying, served
+from tests.support.sdk_http import Recording, both, listening, printed, replayed, replaying
 
 SdkClient = Callable[[str, str], list[str]]
 OVER = {"everything-http": "/sse", "everything-sse": "/mcp"}  # the other one
-
-
-class Recording(NamedTuple):
-    tape: Path
-    output: bytes  # what the client printed of it
 
 
 Recorded = Callable[[str, str], Recording]
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory, sdk_client: SdkClient) -> Iterator[Recorded]:
+def recorded(tmp_path_factory: pytest.TempPathFactory, sdk_client: SdkClient, recorded_over_http: Recorded) -> Recorded:
     """A client's session with a live server, by their names, over HTTP or over stdio; made on first use."""
-    with contextlib.ExitStack() as running:
 
-        @functools.cache
-        def serving(name: str) -> str:
-            return running.enter_context(served(name, tmp_path_factory.mktemp(name)))
+    @functools.cache
+    def recording(client: str, server: str) -> Recording:
+        if server in provision.HTTP_SERVERS:
+            return recorded_over_http(client, server)
+        program, place = sdk_client(client, server), tmp_path_factory.mktemp(f"{client}-{server}")
+        tape = place / "tape.db"
+        return Recording(tape, live(program, record(tape, provision.SERVERS[server]), place, **steps_for(server)))
 
-        @functools.cache
-        def recording(client: str, server: str) -> Recording:
-            program, place = sdk_client(client, server), tmp_path_factory.mktemp(f"{client}-{server}")
-            tape = place / "tape.db"
-            if server in provision.SERVERS:
-                output = live(program, record(tape, provision.SERVERS[server]), place, **steps_for(server))
-            else:
-                with recorder(tape, serving(server)) as url:
-                    output = printed([*program, url], live_environment(server))
-            return Recording(tape, output)
-
-        yield recording
+    return recording
 
 
 def steps_for(server: str) -> dict[str, str]:
