@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import subprocess
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -25,24 +26,44 @@ NAMES = {"mcp1": "mcp", "mcp2-auto": "mcp", "mcp2-legacy": "mcp", "ts1": "ts1", 
 SERVER_NAMES = {"time": "mcp-time", "git": "mcp-git", "everything": "mcp-servers/everything"}
 
 
+class Recording(NamedTuple):
+    tape: Path
+    document: Document  # what the client saw
+
+
+Recorded = Callable[[str, str], Recording]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory, sdk_client: SdkClient) -> Recorded:
+    """A client's session with a server, by their names; made on first use."""
+
+    @functools.cache
+    def recording(client: str, server: str) -> Recording:
+        place = tmp_path_factory.mktemp(f"{client}-{server}")
+        tape = place / "tape.db"
+        command = record(tape, provision.SERVERS[server])
+        return Recording(tape, play(sdk_client(client, server), command, place / "recorded"))
+
+    return recording
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("client", provision.CLIENTS)
 @pytest.mark.parametrize("server", provision.SERVERS)
 def test_a_client_sees_the_same_through_record_as_without_it(
-    client: str, server: str, tmp_path: Path, sdk_client: SdkClient
+    client: str, server: str, tmp_path: Path, sdk_client: SdkClient, recorded: Recorded
 ) -> None:
-    program, command, tape = sdk_client(client, server), provision.SERVERS[server], tmp_path / "tape.db"
-    direct = play(program, command, tmp_path / "direct")
-    recorded = play(program, record(tape, command), tmp_path / "recorded")
-    assert settled(recorded, client) == settled(direct, client)
-    check_sessions(sessions(tape), client, server, recorded)
-    check_traffic(tape, recorded)
+    direct = play(sdk_client(client, server), provision.SERVERS[server], tmp_path / "direct")
+    tape, document = recorded(client, server)
+    assert settled(document, client) == settled(direct, client)
+    check_sessions(sessions(tape), client, server, document)
+    check_traffic(tape, document)
 
 
 @pytest.mark.slow
-def test_a_command_that_is_started_twice_leaves_two_sessions(tmp_path: Path, sdk_client: SdkClient) -> None:
-    tape = tmp_path / "tape.db"
-    play(sdk_client("ts2-auto", "time"), record(tape, provision.SERVERS["time"]), tmp_path / "run")
+def test_a_command_that_is_started_twice_leaves_two_sessions(recorded: Recorded) -> None:
+    tape = recorded("ts2-auto", "time").tape
     probe, session = (methods(frames(tape, each.id), "client") for each in sessions(tape))
     assert probe == {"server/discover": 1}
     # The verdict of the probe is enough: the second process gets no handshake at all.
@@ -50,31 +71,27 @@ def test_a_command_that_is_started_twice_leaves_two_sessions(tmp_path: Path, sdk
 
 
 @pytest.mark.slow
-def test_a_legacy_server_is_probed_in_a_session_of_its_own(tmp_path: Path, sdk_client: SdkClient) -> None:
-    tape = tmp_path / "tape.db"
-    play(sdk_client("ts2-auto", "everything"), record(tape, provision.SERVERS["everything"]), tmp_path / "run")
+def test_a_legacy_server_is_probed_in_a_session_of_its_own(recorded: Recorded) -> None:
+    tape = recorded("ts2-auto", "everything").tape
     probe, session = (methods(frames(tape, each.id), "client") for each in sessions(tape))
     assert probe == {"server/discover": 1}
     assert session["initialize"] == 1 and "server/discover" not in session
 
 
-def test_a_probe_and_its_fallback_share_a_session(tmp_path: Path, sdk_client: SdkClient) -> None:
-    tape = tmp_path / "tape.db"
-    play(sdk_client("mcp2-auto", "everything"), record(tape, provision.SERVERS["everything"]), tmp_path / "run")
+def test_a_probe_and_its_fallback_share_a_session(recorded: Recorded) -> None:
+    tape = recorded("mcp2-auto", "everything").tape
     seen = methods(frames(tape), "client")
     assert len(sessions(tape)) == 1 and seen["server/discover"] == seen["initialize"] == 1
 
 
 @pytest.mark.slow
-def test_schemas_on_the_tape_are_the_bytes_that_the_server_sends(tmp_path: Path, sdk_client: SdkClient) -> None:
-    program, command, tape = sdk_client("mcp2-legacy", "everything"), provision.SERVERS["everything"], tmp_path / "t.db"
-    play(program, record(tape, command), tmp_path / "run")
-    recorded = frames(tape)
-    sent = {m: f for f in recorded for m in methods([f], "client")}
+def test_schemas_on_the_tape_are_the_bytes_that_the_server_sends(recorded: Recorded) -> None:
+    kept_frames = frames(recorded("mcp2-legacy", "everything").tape)
+    sent = {m: f for f in kept_frames for m in methods([f], "client")}
     # The ping makes sure that the server has handled the notification before it lists its tools.
     opening = [sent[m] for m in ("initialize", "notifications/initialized", "ping", "tools/list")]
-    kept = [f for f in recorded if f.sender == "server" and b'"inputSchema"' in f.text][-1]
-    assert kept.text + kept.eol == last_answer(command, opening)
+    kept = [f for f in kept_frames if f.sender == "server" and b'"inputSchema"' in f.text][-1]
+    assert kept.text + kept.eol == last_answer(provision.SERVERS["everything"], opening)
 
 
 def play(program: Sequence[str], command: Sequence[str], cwd: Path) -> Document:
