@@ -25,6 +25,7 @@ def pages(
     key: Mapping[str, int],
     make: Callable[[Values], T],
     *,
+    within: tuple[int, int] | None = None,
     after: Sequence[int] = (),
     most: int = _PAGE_ROWS,
     first: int | None = None,
@@ -33,17 +34,19 @@ def pages(
     """The rows of a query, some at a time, each page by a query of its own that is over when the page is given out.
 
     `sql` ends with its WHERE condition. `key`: the columns of whole numbers that order its rows, and their places in a
-    row; NULL is before all. `after`: the key to go on behind. A page has at most `most` rows (the first one `first`),
-    and with `text`, the place of a column or of several, ends when their values have some megabytes. Rows that are
-    written meanwhile are read, too, if they come behind. Refuses a file whose rows do not go on: reading it would
-    never end.
+    row; NULL is before all. `within`: the least and the greatest value of the first of them, such as the ids of a
+    session. `after`: the key to go on behind. A page has at most `most` rows (the first one `first`), and with `text`,
+    the place of a column or of several, ends when their values have some megabytes. Rows that are written meanwhile are
+    read, too, if they come behind. Refuses a file whose rows do not go on: reading it would never end.
     """
     last = tuple(after) or (BEFORE_ALL,) * len(key)
-    sql = f"{sql} AND {_behind(tuple(key))} ORDER BY {', '.join(key)} LIMIT ?"
+    least, *greatest = within or (BEFORE_ALL,)
+    until = f"AND {next(iter(key))} <= ?" if within else ""
+    sql = f"{sql} {until} AND {_behind(tuple(key))} ORDER BY {', '.join(key)} LIMIT ?"
     size = first or most
     texts = (text,) if isinstance(text, int) else tuple(text)
     while True:
-        cursor = db.execute(sql, (*values, *_behind_values(last), size))
+        cursor = db.execute(sql, (*values, *greatest, *_behind_values(last, least), size))
         page, last = _page(cursor, make, tuple(key.values()), last, texts)
         if not page:
             return
@@ -79,10 +82,11 @@ def _page(
 def _behind(key: tuple[str, ...]) -> str:
     """The condition of rows behind a key."""
     # Not as a row value, for which SQLite uses an index only within a table: https://www.sqlite.org/rowvalue.html
+    # What is searched for by an index comes first: of several lower bounds, SQLite takes that, and walks to the others.
     column, *more = key
-    return f"{column} >= ? AND ({column} > ? OR {_behind(tuple(more))})" if more else f"{column} > ?"
+    return f"{column} >= ? AND ({column} > ? OR {_behind(tuple(more)) if more else 0})"
 
 
-def _behind_values(key: tuple[int, ...]) -> tuple[int, ...]:
+def _behind_values(key: tuple[int, ...], least: int = BEFORE_ALL) -> tuple[int, ...]:
     value, *more = key
-    return (value, value, *_behind_values(tuple(more))) if more else key
+    return (max(value, least), value, *(_behind_values(tuple(more)) if more else ()))

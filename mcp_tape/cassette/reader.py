@@ -124,7 +124,7 @@ def _bytes(value: str | bytes) -> bytes:
 
 
 OF_SESSION = "id BETWEEN ? AND ?"  # the values are `schema.row_ids`
-_FRAMES = f"SELECT {FRAME_COLUMNS}, id FROM frames WHERE {OF_SESSION}"
+_FRAMES = f"SELECT {FRAME_COLUMNS}, id FROM frames WHERE "
 _SESSIONS = f"SELECT {columns(Session._fields)} FROM sessions WHERE "
 _session = row_maker(Session, "sessions")
 
@@ -224,12 +224,12 @@ class Cassette:
     def frames(self, session: int) -> Iterator[Frame]:
         """Every frame of a session, in order, verbatim."""
         text, key = Frame._fields.index("text"), {"id": len(Frame._fields)}
-        return chain.from_iterable(self.pages(_FRAMES, schema.row_ids(session), key, frame_of, text=text))
+        bounds = {"within": schema.row_ids(session), "text": text}
+        return chain.from_iterable(self.pages(f"{_FRAMES} 1", (), key, frame_of, **bounds))
 
     def frame(self, session: int, seq: int) -> Frame | None:
         """One frame of a session; None where it has no such frame."""
-        row = schema.row_id(session, seq)
-        return next(iter(self.rows(_FRAMES, (row, row), frame_of)), None)
+        return next(iter(self.rows(f"{_FRAMES} id = ?", (schema.row_id(session, seq),), frame_of)), None)
 
     def pages(
         self, sql: str, values: Sequence[Any], key: Mapping[str, int], make: Callable[[Values], T], **bounds: Any
@@ -343,7 +343,7 @@ class Cassette:
 
 
 def _stored(db: sqlite3.Connection, session: int) -> Iterator[Frame]:
-    return map(frame_of, db.execute(f"{_FRAMES} ORDER BY id", schema.row_ids(session)))
+    return map(frame_of, db.execute(f"{_FRAMES} {OF_SESSION} ORDER BY id", schema.row_ids(session)))
 
 
 def _check_readable(path: str, name: str) -> None:

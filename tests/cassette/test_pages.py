@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from mcp_tape.cassette import pages as paging
+from mcp_tape.cassette.lookup.messages import Messages
 from mcp_tape.cassette.pages import BEFORE_ALL, pages
+from mcp_tape.cassette.query import calls, stats, texts
+from mcp_tape.cassette.query.filters import parse, seqs
+from mcp_tape.cassette.query.rows import session_rows
 from mcp_tape.cassette.reader import Cassette, row_maker
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.errors import CassetteError
@@ -44,6 +50,14 @@ def test_pages_have_at_most_so_many_rows(db: sqlite3.Connection) -> None:
     assert numbers(db, most=3, first=1) == [[0], [1, 2, 3], [4, 5, 6]]
     assert numbers(db, most=3, after=(4,)) == [[5, 6]]
     assert [len(page) for page in numbers(db)] == [7]
+
+
+def test_pages_are_within_bounds_wherever_they_go_on(db: sqlite3.Connection) -> None:
+    fill(db, *((n,) for n in range(9)))
+    assert numbers(db, most=3, within=(2, 6)) == [[2, 3, 4], [5, 6]]
+    assert numbers(db, most=3, within=(2, 6), after=(0,)) == [[2, 3, 4], [5, 6]]
+    assert numbers(db, most=3, within=(2, 6), after=(4,)) == [[5, 6]]
+    assert numbers(db, most=3, within=(2, 6), after=(6,)) == []
 
 
 def test_no_rows_are_no_page(db: sqlite3.Connection) -> None:
@@ -140,3 +154,41 @@ def test_errors_of_pages_are_those_of_the_cassette(tmp_path: Path) -> None:
             list(cassette.pages("SELECT 'x' FROM frames WHERE 1", (), {"seq": 0}, tuple))
         with pytest.raises(CassetteError, match="no such table"):
             list(cassette.pages("SELECT n FROM numbers WHERE 1", (), {"n": 0}, tuple))
+
+
+READERS: dict[str, Callable[[Cassette], Iterable[Any]]] = {
+    "frames": lambda cassette: cassette.frames(1),
+    "rows": lambda cassette: session_rows(cassette, 1),
+    "some frames": lambda cassette: seqs(cassette, 1, parse("tool:x")),
+    "requests": lambda cassette: calls.requests(cassette, 1),
+    "exchanges": lambda cassette: cassette.exchanges(1),
+    "texts": lambda cassette: texts.messages(cassette, 1),
+    "texts of calls": lambda cassette: texts.calls(cassette, 1),
+    "figures": lambda cassette: stats.tallies(cassette, [1]),
+    "what replay keys": lambda cassette: Messages(cassette).of_session(1),
+}
+
+
+@pytest.fixture(scope="module")
+def growing(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A cassette, and one of twice the length."""
+    talk = Frames()
+    for number in range(400):
+        talk.client(call(number, "x")).server(said(number, "y"))
+    place = tmp_path_factory.mktemp("growing")
+    return [make(place / f"{length}.db", talk[:length]) for length in (400, 800)]
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_twice_as_much_takes_twice_the_steps(growing: list[Path], reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page begins where the last one ended: to go there from the beginning would take four times as many."""
+    monkeypatch.setitem(pages.__kwdefaults__, "most", 20)
+    monkeypatch.setattr(stats, "_PAGE", 20)
+    steps = []
+    for path in growing:
+        with Cassette(path) as cassette:
+            taken = count()
+            cassette.connection.set_progress_handler(lambda taken=taken: next(taken) < 0, 20)  # type: ignore[misc]
+            deque(READERS[reader](cassette), 0)
+            steps.append(next(taken))
+    assert steps[1] < 2.2 * steps[0]

@@ -90,8 +90,8 @@ def blocks(db: sqlite3.Connection, progress: Progress, done: int = 0, rounds: in
         for (session,) in db.execute("SELECT id FROM sessions ORDER BY id").fetchall():
             first, last = schema.row_ids(session)
             (end,) = db.execute(f"SELECT max(id) FROM facts WHERE {OF_SESSION}", (first, last)).fetchone()
-            after, bounds = (read.get(session, first - 1),), {"most": _BLOCK, "text": _TEXT}
-            for block in pages(db, f"{_STORED} id <= ?", (end,), {"id": 0}, _stored, after=after, **bounds):
+            sql, after = f"{_STORED} id <= ?", (read.get(session, first - 1),)
+            for block in pages(db, sql, (end,), {"id": 0}, _stored, after=after, most=_BLOCK, text=_TEXT):
                 yield block
                 done += len(block)
                 progress(done)

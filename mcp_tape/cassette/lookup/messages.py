@@ -240,8 +240,9 @@ class Messages:
 
     def of_session(self, session: int) -> Iterator[Recorded]:
         """Every request of the client, a page at a time."""
-        sql, key = f"{_MESSAGES} {_ASKED} AND +key IS NOT NULL", {"m.frame": 12, "m.part": 2}
-        return chain.from_iterable(self._cassette.pages(sql, schema.row_ids(session), key, _recorded))
+        sql = f"SELECT {_COLUMNS}, m.id FROM messages m WHERE {_ASKED} AND +key IS NOT NULL"
+        key, within = {"m.id": len(_TYPES)}, schema.row_ids(session)
+        return chain.from_iterable(self._cassette.pages(sql, (), key, lambda row: _recorded(row[:-1]), within=within))
 
     def has_key(self, session: int, key: bytes) -> bool:
         return bool(self.select(session, f"{of_key('key')} AND sender = 'client' LIMIT 1", key, key))

@@ -19,10 +19,10 @@ from ..reader import OF_SESSION, TEXT, Cassette, row_maker
 
 # A + before a column keeps SQLite from choosing the index that starts with it: https://www.sqlite.org/optoverview.html
 _REQUESTS = f"""SELECT q.session, q.seq, q.part, q.method, q.name, q.key, q.frame,
-    a.seq, a.frame, a.part, a.status, af.elapsed - qf.elapsed
+    a.seq, a.frame, a.part, a.status, af.elapsed - qf.elapsed, q.id
     FROM messages q CROSS JOIN facts qf ON qf.id = q.frame
     {answer_of("q")} LEFT JOIN facts af ON af.id = a.frame
-    WHERE q.{OF_SESSION} AND q.sender = 'client' AND q.kind = 'request' AND +q.key IS NOT NULL"""
+    WHERE q.sender = 'client' AND q.kind = 'request' AND +q.key IS NOT NULL"""
 _TRIED = f"""SELECT session, seq, part, method, name, x'', frame, NULL, NULL, NULL, NULL, NULL
     FROM messages WHERE {OF_SESSION} AND kind = 'request' AND status = 'retry' ORDER BY id"""
 _ANSWERS = "SELECT answer.status FROM messages answer WHERE answer.sender = 'server' AND answer.kind = 'response'"
@@ -106,10 +106,10 @@ def requests(cassette: Cassette, session: int) -> Iterator[Asked]:
     words: dict[str, str] = {}
 
     def make(row: Values) -> Asked:
-        return _asked([words.setdefault(value, value) if isinstance(value, str) else value for value in row])
+        return _asked([words.setdefault(value, value) if isinstance(value, str) else value for value in row[:-1]])
 
-    key = {"qf.id": 6, "q.part": 2}
-    return chain.from_iterable(cassette.pages(_REQUESTS, schema.row_ids(session), key, make))
+    key = {"q.id": len(Asked._fields)}
+    return chain.from_iterable(cassette.pages(_REQUESTS, (), key, make, within=schema.row_ids(session)))
 
 
 def unreached(cassette: Cassette, session: int) -> list[Asked]:

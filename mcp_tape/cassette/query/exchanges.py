@@ -20,7 +20,7 @@ _SQL = f"""SELECT q.session, q.seq, q.sender, q.method, q.name, q.rpc_id,
     af.elapsed - qf.elapsed, {text_of("qf", "q.part")}, q.part, {text_of("af", "a.part")}, a.part,
     q.id FROM messages q JOIN facts qf ON qf.id = q.frame
     {answer_of("q")} LEFT JOIN facts af ON af.id = a.frame
-    WHERE q.id BETWEEN ? AND ? AND q.kind = 'request'"""
+    WHERE q.kind = 'request'"""
 _NONE = type(None)
 _TYPES = (
     *((int,), (int,), (str,), (str, _NONE), (str, _NONE), (str, _NONE), (int, _NONE)),
@@ -53,7 +53,7 @@ class Counts(NamedTuple):
 def exchanges(cassette: Cassette, session: int) -> Iterator[Exchange]:
     """Every request of a session, of either side, with its answer; some megabytes at a time."""
     answer, key = len(_TYPES) - 3, {"q.id": len(_TYPES) - 1}
-    for page in cassette.pages(_SQL, schema.row_ids(session), key, tuple, text=answer):
+    for page in cassette.pages(_SQL, (), key, tuple, within=schema.row_ids(session), text=answer):
         yield from map(_exchange, cassette.expected(page, _TYPES))
 
 

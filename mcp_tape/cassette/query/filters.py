@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +18,6 @@ from ...wire import jsontext, protocol
 from .. import schema
 from ..file import storable
 from ..functions import EXAMINED, answer_of, messages_of, question_of, text_of
-from ..reader import OF_SESSION
 from .exchanges import FAILED
 
 if TYPE_CHECKING:
@@ -159,8 +158,9 @@ def frames(cassette: Cassette, session: int, kept: Filter = EVERYTHING) -> Itera
 def seqs(cassette: Cassette, session: int, kept: Filter) -> Iterator[int]:
     """The numbers of those frames."""
     where, values = kept.sql()
-    sql = f"SELECT DISTINCT f.id, f.seq FROM {ROWS} WHERE f.{OF_SESSION} AND {where}"
-    return chain.from_iterable(cassette.pages(sql, (*schema.row_ids(session), *values), {"f.id": 0}, itemgetter(1)))
+    sql, key = f"SELECT f.id, m.part, f.seq FROM {ROWS} WHERE {where}", {"f.id": 0, "m.part": 1}
+    pages = cassette.pages(sql, values, key, itemgetter(2), within=schema.row_ids(session))
+    return (seq for seq, _ in groupby(chain.from_iterable(pages)))
 
 
 def _skip(text: str, at: int) -> int:

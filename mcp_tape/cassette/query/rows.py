@@ -87,9 +87,10 @@ def session_rows(
 ) -> Iterator[Row]:
     """The rows of a session that the filter keeps, in order, from behind a frame on, or behind a part of it."""
     where, values = kept.sql()
-    sql = f"{_SELECT} f.{OF_SESSION} AND {where}"
-    bounds = {"after": (schema.row_id(session, after), part), "first": _FIRST, "text": _EXCERPT}
-    return chain.from_iterable(cassette.pages(sql, (*schema.row_ids(session), *values), _PLACE, _row, **bounds))
+    behind = {"within": schema.row_ids(session), "after": (schema.row_id(session, after), part)}
+    return chain.from_iterable(
+        cassette.pages(_SELECT + where, values, _PLACE, _row, **behind, first=_FIRST, text=_EXCERPT)
+    )
 
 
 def exchange_rows(cassette: Cassette, session: int, root: int) -> Iterator[Row]:

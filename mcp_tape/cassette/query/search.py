@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from ...errors import CassetteError, TapeError
 from .. import schema
 from ..functions import readable
-from ..reader import OF_SESSION, TEXT, Cassette
+from ..reader import TEXT, Cassette
 from .rows import Row, frame_rows, whole_text
 
 _TERM = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
@@ -113,8 +113,8 @@ def has_fts5(db: sqlite3.Connection) -> bool:
 def _spans(cassette: Cassette, session: int, behind: int) -> Iterator[tuple[int, int, int]]:
     """Spans of frames, each short enough for a quick query: from behind an id, up to one, and the number of frames."""
     first, end = schema.row_id(session, behind), schema.row_ids(session)[1]
-    sql = f"SELECT id FROM facts WHERE {OF_SESSION}"
-    for ids in cassette.pages(sql, (first, end), {"id": 0}, itemgetter(0), most=_SPAN):
+    sql = "SELECT id FROM facts WHERE 1"
+    for ids in cassette.pages(sql, (), {"id": 0}, itemgetter(0), within=(first, end), most=_SPAN):
         yield first, ids[-1], len(ids)
         first = ids[-1]
 

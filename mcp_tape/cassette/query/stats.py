@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ...wire import protocol
 from .. import schema
 from ..functions import text_of
-from ..reader import OF_SESSION, Cassette, row_maker
+from ..reader import Cassette, row_maker
 from . import filters
 from .exchanges import FAILED
 from .filters import EVERYTHING, Filter
@@ -31,7 +31,7 @@ _OTHERS: Group = ("client", "(others)", None)
 # A request that was made again has lost its key, and does not count.
 _CALLS = f"""SELECT m.id, m.sender, m.method, m.name, a.status, {filters.MICROSECONDS},
     {filters.SIZE}, coalesce(length(CAST({text_of("af", "a.part")} AS BLOB)), 0)
-    FROM {filters.ROWS_OF_MESSAGES} WHERE m.{OF_SESSION} AND m.kind = 'request' AND +m.key IS NOT NULL AND """
+    FROM {filters.ROWS_OF_MESSAGES} WHERE m.kind = 'request' AND +m.key IS NOT NULL AND """
 
 
 class _Call(NamedTuple):
@@ -101,8 +101,8 @@ def tallies(cassette: Cassette, sessions: Iterable[int], kept: Filter = EVERYTHI
 
 def _calls(cassette: Cassette, session: int, kept: Filter) -> Iterator[_Call]:
     where, values = kept.sql()
-    span = schema.row_ids(session)
-    return chain.from_iterable(cassette.pages(_CALLS + where, (*span, *values), {"m.id": 0}, _call, most=_PAGE))
+    bounds = {"within": schema.row_ids(session), "most": _PAGE}
+    return chain.from_iterable(cassette.pages(_CALLS + where, values, {"m.id": 0}, _call, **bounds))
 
 
 def figures(found: dict[Group, Tally]) -> list[Figures]:

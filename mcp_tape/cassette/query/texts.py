@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from .. import schema
 from ..functions import messages_of, text_of
-from ..reader import OF_SESSION, Cassette, row_maker
+from ..reader import Cassette, row_maker
 from . import filters
 
 
@@ -54,10 +54,10 @@ class WholeCall(NamedTuple):
 
 _MESSAGES = f"""SELECT f.seq, m.part, f.elapsed, f.sender, f.channel, f.kind, m.kind, m.method, m.name, m.rpc_id,
     m.status, m.answers, m.exchange, f.redactions, {filters.TEXT}, f.id
-    FROM frames f {messages_of("f")} WHERE f.{OF_SESSION}"""
+    FROM frames f {messages_of("f")} WHERE 1"""
 _CALLS = f"""SELECT m.seq, m.part, f.elapsed, m.sender, f.channel, m.method, m.name, m.rpc_id, m.key,
     {filters.STATUS}, a.seq, {filters.MICROSECONDS}, {filters.TEXT}, {text_of("af", "a.part")}, m.id
-    FROM {filters.ROWS_OF_MESSAGES} WHERE m.{OF_SESSION} AND m.kind = 'request'"""
+    FROM {filters.ROWS_OF_MESSAGES} WHERE m.kind = 'request'"""
 _message, _call = row_maker(WholeMessage), row_maker(WholeCall)
 
 
@@ -65,11 +65,11 @@ def messages(cassette: Cassette, session: int) -> Iterator[list[WholeMessage]]:
     """Every message of a session, and every frame without one, in order, page by page."""
     places = WholeMessage._fields.index
     key = {"f.id": places("frame"), "m.part": places("part")}
-    return cassette.pages(_MESSAGES, schema.row_ids(session), key, _message, text=places("text"))
+    return cassette.pages(_MESSAGES, (), key, _message, within=schema.row_ids(session), text=places("text"))
 
 
 def calls(cassette: Cassette, session: int) -> Iterator[list[WholeCall]]:
     """Every request of a session with its answer, in order, page by page."""
     places = WholeCall._fields.index
     texts = (places("request"), places("answer"))
-    return cassette.pages(_CALLS, schema.row_ids(session), {"m.id": places("id")}, _call, text=texts)
+    return cassette.pages(_CALLS, (), {"m.id": places("id")}, _call, within=schema.row_ids(session), text=texts)
