@@ -79,39 +79,41 @@ def lines_of(page: Page, tape: Path, directory: Path) -> list[str]:
 
 TABS = {"messages": "#details article", "tools": "#other tbody", "surface": "#other .offer",
         "sessions": "#other tbody", "findings": "#other .finding", "compare": "#compare article"}  # fmt: skip
+VIEWS = {  # of a recording, of one with findings, and of two compared: between them they show everything
+    "everything": ("messages", "tools", "surface", "sessions"),
+    "cancelled": ("messages", "tools", "sessions", "findings"),
+    "compared": ("messages", "tools", "surface", "sessions", "compare"),
+}
+TURN = "address => (document.getElementById('other').replaceChildren(), location.hash = address)"
 GITS = [EVERYTHING.parents[1] / "docs" / "examples" / "pairs" / f"git-{side}.db" for side in ("old", "new")]
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """A recording, one with findings, and two compared: between them they show everything."""
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The addresses of the pages with these views."""
     place = tmp_path_factory.mktemp("pages")
-    tapes = {"everything": EVERYTHING, "cancelled": EVERYTHING.with_name("cancelled.db")}
-    for name, tape in tapes.items():
-        exported(tape, place / f"{name}.html")
-    compared = place / "compared.html"
-    compared.write_text(invoke("diff", *GITS, "--format", "html").stdout, "utf-8")
-    return [file.as_uri() for file in (*(place / f"{name}.html" for name in tapes), compared)]
+    files = {name: place / f"{name}.html" for name in VIEWS}
+    for name in ("everything", "cancelled"):
+        exported(EVERYTHING.with_name(f"{name}.db"), files[name])
+    files["compared"].write_text(invoke("diff", *GITS, "--format", "html").stdout, "utf-8")
+    return {name: file.as_uri() for name, file in files.items()}
 
 
-def each_view(page: Page, pages: list[str]) -> Iterator[str]:
-    """Show every view that a page has, one after the other."""
-    seen = set()
-    for address in pages:
-        for tab, there in TABS.items():
-            page.goto("about:blank")
-            page.goto(f"{address}#{urlencode({'tab': tab, 'at': '1.4'})}")
-            page.wait_for_selector(READY)
-            if page.locator(there).count():
-                page.locator(there).first.wait_for()
-                seen.add(tab)
-                yield f"{address} {tab}"
-    assert seen == set(TABS)
+def each_view(page: Page, pages: dict[str, str]) -> Iterator[str]:
+    """Show every view that a page has, one after the other, without loading it anew for each."""
+    for name, tabs in VIEWS.items():
+        page.goto(f"{pages[name]}#at=1.4")
+        page.wait_for_selector(READY)
+        for tab in tabs:
+            page.evaluate(TURN, urlencode({"tab": tab, "at": "1.4"}))
+            page.locator(f"#tab-{tab}[aria-selected=true]").wait_for()
+            page.locator(TABS[tab]).first.wait_for()
+            yield f"{name} {tab}"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [360, 1280, 2560])
-def test_it_fits_the_width_of_the_window(page: Page, pages: list[str], width: int) -> None:
+def test_it_fits_the_width_of_the_window(page: Page, pages: dict[str, str], width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     for view in each_view(page, pages):
         assert page.evaluate(WIDER) <= 0, view
@@ -119,7 +121,7 @@ def test_it_fits_the_width_of_the_window(page: Page, pages: list[str], width: in
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_can_be_read(page: Page, pages: list[str], scheme: str) -> None:
+def test_every_text_can_be_read(page: Page, pages: dict[str, str], scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     for view in each_view(page, pages):
         ratio, where = page.evaluate(CONTRAST)
@@ -127,7 +129,7 @@ def test_every_text_can_be_read(page: Page, pages: list[str], scheme: str) -> No
 
 
 @pytest.mark.slow
-def test_what_is_shown_has_a_role_and_a_name(page: Page, pages: list[str]) -> None:
+def test_what_is_shown_has_a_role_and_a_name(page: Page, pages: dict[str, str]) -> None:
     for view in each_view(page, pages):
         selected = page.get_by_role("tab", selected=True)
         panel = page.get_by_role("tabpanel")  # the only one that is not hidden
@@ -137,7 +139,7 @@ def test_what_is_shown_has_a_role_and_a_name(page: Page, pages: list[str]) -> No
                 "e => e.ariaLabel || e.textContent.trim() || e.closest('label')?.textContent.trim()"
             )
             assert name, (view, control.evaluate("e => e.outerHTML"))
-    page.goto(f"{pages[0]}#at=1.4")
+    page.goto(f"{pages['everything']}#at=1.4")
     chosen = page.locator("#list").get_by_role("option", selected=True)
     chosen.wait_for()
     assert page.get_by_role("listbox", name="Messages").get_attribute("aria-activedescendant") == chosen.get_attribute(
@@ -149,14 +151,14 @@ def test_what_is_shown_has_a_role_and_a_name(page: Page, pages: list[str]) -> No
 
 
 @pytest.mark.slow
-def test_on_paper_there_is_what_was_chosen_and_no_button(page: Page, pages: list[str]) -> None:
+def test_on_paper_there_is_what_was_chosen_and_no_button(page: Page, pages: dict[str, str]) -> None:
     page.emulate_media(media="print")
-    page.goto(f"{pages[0]}#at=1.4")
+    page.goto(f"{pages['everything']}#at=1.4")
     page.locator("#details article").first.wait_for()
     assert page.locator("#rows .row").first.is_visible()
     for hidden in ("nav", "#filter", ".copy", ".close", "#help-button"):
         assert not page.locator(hidden).first.is_visible(), hidden
-    page.goto(pages[2])
+    page.goto(pages["compared"])
     page.locator("#compare article").wait_for()
     shown = page.locator("#report details.info .pair").evaluate_all("all => all.map(one => one.checkVisibility())")
     assert shown and all(shown)
