@@ -19,7 +19,7 @@ from tests.support import forked, provision, suites, warm
 if TYPE_CHECKING:
     from tests.support.plugin import Suite
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "tests.support.browser"]
 
 # All that these tests start, they start from one process, but it is no run: tests of runs say which.
 os.environ["MCP_TAPE_RUN"] = ""

@@ -11,14 +11,11 @@ import pytest
 from mcp_tape.cassette.query.filters import EVERYTHING, parse
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.formats import har
-from tests.support.browser import browser
 from tests.support.provision import ROOT
 from tests.support.running import WAIT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-
-__all__ = ["browser"]  # a fixture
 
 MITM = ROOT / "tests/formats/others/recordings/mitmproxy/everything.har"
 

@@ -13,14 +13,12 @@ from mcp_tape.cassette.query.filters import EVERYTHING, parse
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.formats import perfetto
 from tests.support import perfetto as viewer
-from tests.support.browser import browser
 from tests.support.provision import ROOT
 from tests.support.running import WAIT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-__all__ = ["browser"]  # a fixture
 PATH = ROOT / "cassettes" / "everything.db"
 
 

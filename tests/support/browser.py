@@ -1,7 +1,11 @@
-"""A real browser, and pages that nothing may be asked for and that must not complain."""
+"""A real browser, and pages that nothing may be asked for and that must not complain: fixtures of all tests.
+
+To start one takes a second of computing, so a process has one for all of its tests. Each file has pages of its own.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -37,15 +41,39 @@ CONTRAST = """() => {
 WIDER = "() => document.scrollingElement.scrollWidth - innerWidth"
 
 
-@pytest.fixture(scope="module")
-def browser(chromium: Callable[[], str]) -> Iterator[Browser]:
+@pytest.fixture(scope="session")
+def started(chromium: Callable[[], str]) -> Iterator[tuple[Browser, asyncio.AbstractEventLoop]]:
+    """The browser, and the event loop of who drives it."""
     program = chromium()
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=WAIT * 1000)
-        yield started
-        started.close()
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=WAIT * 1000)
+        loop = asyncio.get_running_loop()
+        with counting_as_running(None):
+            yield browser, loop
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def browser(started: tuple[Browser, asyncio.AbstractEventLoop]) -> Iterator[Browser]:
+    """The browser, with nothing in it of what other files have opened."""
+    found, loop = started
+    with counting_as_running(loop):
+        yield found
+        for context in found.contexts:
+            context.close()
+
+
+@contextlib.contextmanager
+def counting_as_running(loop: asyncio.AbstractEventLoop | None) -> Iterator[None]:
+    """Playwright's loop is always within a call, and where it counts as running, tests cannot run one of their own."""
+    before = asyncio._get_running_loop()
+    asyncio._set_running_loop(loop)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(before)
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tests.support import provision
 from tests.support.running import WAIT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 SCRIPT = """async ([url, calls]) => {
     const headers = {"content-type": "application/json", accept: "application/json, text/event-stream"};
@@ -48,18 +50,11 @@ SCRIPT = """async ([url, calls]) => {
 }"""
 
 
-def called(url: str, calls: Sequence[Mapping[str, Any]], har: Path | None = None) -> Any:
+def called(browser: Browser, url: str, calls: Sequence[Mapping[str, Any]], har: Path | None = None) -> Any:
     """What a page of the same origin was answered, the last two calls at once, with an archive of that if asked for."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=provision.chromium(), args=["--no-sandbox"])
-        recorded = {"record_har_path": har, "record_har_content": "embed"} if har else {}
-        context = browser.new_context(bypass_csp=True, **recorded)
+    recorded = {"record_har_path": har, "record_har_content": "embed"} if har else {}
+    with browser.new_context(bypass_csp=True, **recorded) as context:  # type: ignore[arg-type]
         context.set_default_timeout(WAIT * 1000)
         page = context.new_page()
         page.goto(url.replace("/mcp", "/nowhere"))
-        seen = page.evaluate(SCRIPT, [url, calls])
-        context.close()
-        browser.close()
-    return seen
+        return page.evaluate(SCRIPT, [url, calls])

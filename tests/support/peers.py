@@ -165,11 +165,14 @@ def mitmproxy(server: str, place: Path) -> tuple[Path, str]:
 
 def chromium(server: str, place: Path) -> tuple[Path, str]:
     """A page that calls a server by itself, among requests that are not MCP, in a browser."""
+    from playwright.sync_api import sync_playwright
+
     from tests.support.page import called
 
     out = place / "tape.har"
-    with served(f"{server}-http", place) as url:
-        seen = called(url, PAGE_CALLS[server], out)
+    with served(f"{server}-http", place) as url, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=provision.chromium(), args=["--no-sandbox"])
+        seen = called(browser, url, PAGE_CALLS[server], out)
     return out, json.dumps(seen)
 
 

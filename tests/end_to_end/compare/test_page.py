@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.compare.report.test_report import ALL, made
-from tests.support.browser import CONTRAST, WIDER, browser, page, shared_page
+from tests.support.browser import CONTRAST, WIDER
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
-
-__all__ = ["browser", "page", "shared_page"]  # fixtures
 
 
 def show(page: Page, tmp_path: Path, name: str = "rich", **media: Any) -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.browser import browser  # noqa: F401
 from tests.support.docs import DOCS, ROOT
 from tests.support.running import WAIT, in_background, run
 
@@ -99,7 +98,7 @@ def served(place: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_search_finds_a_page_and_nothing_is_loaded_from_elsewhere(site: str, browser: Browser) -> None:  # noqa: F811
+def test_search_finds_a_page_and_nothing_is_loaded_from_elsewhere(site: str, browser: Browser) -> None:
     page = browser.new_page()
     page.set_default_timeout(WAIT * 1000)
     asked: list[str] = []

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_tape.cassette.query.filters import FilterError, parse
-from tests.support.browser import browser, page, shared_page
 from tests.support.filtering import KEEPS, REFUSES, TALK
 from tests.support.reading import Frames, make, message
 from tests.support.viewing import numbers, show
@@ -16,7 +15,6 @@ from tests.support.viewing import numbers, show
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-__all__ = ["browser", "page", "shared_page"]  # fixtures
 # Set at once, not typed: each filter is one change of the state.
 FILTER = """(text) => {
   document.getElementById("count").textContent = "";

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.browser import WIDER, browser, page, shared_page
+from tests.support.browser import WIDER
 from tests.support.reading import Frames, call, make, message, said
 from tests.support.viewing import numbers, show
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-__all__ = ["browser", "page", "shared_page"]  # fixtures
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)><style>*{display:none}</style>\"'&lt;{{data}}"
 UNSEEN = "\x1b[31mred\u202eesrever\u200b\u2066\0"
 DEEP = 20_000

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_tape.cassette.reader import Cassette
-from tests.support.browser import as_new, browser, shared_page
+from tests.support import forked
+from tests.support.browser import as_new
 from tests.support.filtering import TALK
+from tests.support.forked import MCP_TAPE
 from tests.support.reading import Frames, Recording, call, make, message, said
 from tests.support.running import WAIT, until
 from tests.support.viewing import READY, numbers
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
-
-__all__ = ["browser", "shared_page"]  # fixtures
 
 
 @pytest.fixture
@@ -34,13 +34,13 @@ def tape(tmp_path: Path) -> Path:
 @pytest.fixture
 def url(tape: Path) -> Iterator[str]:
     """The address of a cassette that is viewed; ended with Ctrl-C."""
-    command = [sys.executable, "-m", "mcp_tape", "view", str(tape), "--no-open"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = [*MCP_TAPE, "view", str(tape), "--no-open"]
+    with forked.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout
-        yield process.stdout.readline().strip()
+        yield process.stdout.readline().decode().strip()
         process.send_signal(signal.SIGINT)
         _, said_last = process.communicate(timeout=WAIT)
-    assert (process.returncode, "Traceback" in said_last) == (0, False), said_last
+    assert (process.returncode, b"Traceback" in said_last) == (0, False), said_last
 
 
 @pytest.fixture
@@ -83,11 +83,12 @@ def test_it_follows_a_recording(page: Page, tape: Path) -> None:
 @pytest.mark.slow
 def test_it_follows_several_recorders(page: Page, tape: Path) -> None:
     server = [sys.executable, "-m", "mcp_tape.demo.server"]
-    command = [sys.executable, "-m", "mcp_tape", "record", "-o", str(tape), "--", *server]
+    command = [*MCP_TAPE, "record", "-o", str(tape), "--", *server]
     with ExitStack() as running:
         for number in (2, 3):
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-            process = running.enter_context(subprocess.Popen(command, **pipes))  # type: ignore[call-overload]
+            process = running.enter_context(forked.start(command, **pipes))
+            assert process.stdin
             process.stdin.write(message(id=1, method="ping") + b"\n")
             process.stdin.flush()
             page.wait_for_selector(f"[data-place='{number}.2']")

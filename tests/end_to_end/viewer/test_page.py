@@ -17,7 +17,7 @@ from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import harmless
 from mcp_tape.formats.lines import line_of
 from mcp_tape.viewer.pack import LONGEST_LINE
-from tests.support.browser import CONTRAST, WIDER, browser, page, shared_page
+from tests.support.browser import CONTRAST, WIDER
 from tests.support.filtering import TALK
 from tests.support.reading import GOLDEN, Frames, call, invoke, lines, make, message, said
 from tests.support.viewing import READY, exported, numbers, show
@@ -25,7 +25,6 @@ from tests.support.viewing import READY, exported, numbers, show
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-__all__ = ["browser", "page", "shared_page"]  # fixtures
 MANY = 100_000  # messages
 EVERYTHING = next(path for path in GOLDEN if path.stem == "everything")
 

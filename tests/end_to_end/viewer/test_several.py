@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import provision
-from tests.support.browser import browser, page, shared_page
 from tests.support.reading import GOLDEN, Frames, call, make, message, said
 from tests.support.running import WAIT
 from tests.support.viewing import READY, exported, numbers, show
@@ -17,7 +16,6 @@ from tests.support.viewing import READY, exported, numbers, show
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-__all__ = ["browser", "page", "shared_page"]  # fixtures
 TAPES = {path.stem: path for path in GOLDEN}
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +16,9 @@ from tests.support import page, provision, sdk
 from tests.support.peers import PAGE_CALLS, RECORDINGS
 from tests.support.running import MCP_TAPE, run
 from tests.support.sdk_http import replaying
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 TEXT = "text re-serialised"
 TOKENS = "progress tokens hidden, and guessed"
@@ -258,14 +260,13 @@ def test_an_archive_of_a_browser_has_all_that_was_said_as_it_was(browser: str) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("server", ["everything", "odd"])
-@pytest.mark.parametrize("browser", BROWSERS)
+@pytest.mark.parametrize("maker", BROWSERS)
 def test_an_archive_of_a_browser_plays_to_the_page_that_made_it(
-    browser: str, server: str, chromium: Callable[[], str], tmp_path: Path
+    maker: str, server: str, browser: Browser, tmp_path: Path
 ) -> None:
     """That of Firefox to the same page in Chromium; `tests/support/peers.py` has played it to Firefox."""
-    chromium()
-    with replaying(RECORDINGS / browser / f"{server}.har", tmp_path) as url:
-        assert page.called(f"{url}/mcp", PAGE_CALLS[server]) == page_saw(browser, server)
+    with replaying(RECORDINGS / maker / f"{server}.har", tmp_path) as url:
+        assert page.called(browser, f"{url}/mcp", PAGE_CALLS[server]) == page_saw(maker, server)
 
 
 def as_doubles(value: Any) -> Any:
