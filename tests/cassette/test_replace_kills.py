@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from mcp_tape.redaction.redactor import Redactor
 from mcp_tape.wire.frames import Frame
 from mcp_tape.wire.ledger import Ledger
 from tests.support.decks import FACTS, OneSession, make_cassette
-from tests.support.kills import Act, fork_with, until_it_lives
+from tests.support.kills import FORKS, WAIT, Act, fork_with, until_it_lives
 from tests.support.messages import call, result
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9" * 2
@@ -80,36 +81,29 @@ def texts(path: str) -> list[list[bytes]]:
 @contextmanager
 def recorded(path: str) -> Iterator[None]:
     """Somebody records a third session meanwhile, to its end."""
-    begun, end = os.pipe(), os.pipe()
-
-    def record() -> None:
-        session, ledger = OneSession(path, {"started_at": "2026-01-02T00:00:00Z"} | FACTS), Ledger()
-        for seq, (side, text) in enumerate(talk("meanwhile"), 1):
-            frame = Frame(seq, seq, side, "stdio", "message", text.encode(), b"\n")
-            session.append([(frame, ledger.derive(frame))], {})
-            if seq == 1:
-                os.write(begun[1], b".")
-                os.read(end[0], 1)
-        session.finish({"ended_at": "2026-01-02T00:00:01Z"})
-        session.close()
-
-    pid = os.fork()
-    if pid == 0:
-        code = 1
+    ours, theirs = FORKS.Pipe()
+    process = FORKS.Process(target=record, args=(path, theirs))
+    process.start()
+    with ours:
+        assert ours.poll(WAIT) and ours.recv_bytes() == b"begun"
         try:
-            record()
-            code = 0
+            yield
         finally:
-            os._exit(code)
-    try:
-        os.read(begun[0], 1)
-        yield
-    finally:
-        os.write(end[1], b".")
-        _, status = os.waitpid(pid, 0)
-        for descriptor in (*begun, *end):
-            os.close(descriptor)
-    assert status == 0
+            ours.send_bytes(b"end")
+            process.join(WAIT)
+    assert process.exitcode == 0
+
+
+def record(path: str, asked: Connection) -> None:
+    session, ledger = OneSession(path, {"started_at": "2026-01-02T00:00:00Z"} | FACTS), Ledger()
+    for seq, (side, text) in enumerate(talk("meanwhile"), 1):
+        frame = Frame(seq, seq, side, "stdio", "message", text.encode(), b"\n")
+        session.append([(frame, ledger.derive(frame))], {})
+        if seq == 1:
+            asked.send_bytes(b"begun")
+            asked.recv_bytes()
+    session.finish({"ended_at": "2026-01-02T00:00:01Z"})
+    session.close()
 
 
 # What is left -------------------------------------------------------------------------------------------

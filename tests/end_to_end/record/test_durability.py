@@ -214,14 +214,15 @@ def test_when_the_writer_is_stuck_the_conversation_goes_on_and_the_session_says_
     assert stream(cassette, "server").startswith(PING % 1)
 
 
-# Runs the relay's end of recording against a writer that first computes, and then takes everything.
+# Runs the relay's end of recording against a writer that first computes, now and then, and then takes everything.
 COMPUTING = """
-import os, sys, time
+import os, select, sys, time
 from mcp_tape.record import recorder
 recorder._STUCK_AFTER = 2
 recorder._TOO_LONG = float(sys.argv[1])
 def write(reader, status):
-    while time.process_time() < 3: pass
+    until = time.monotonic() + 3
+    while time.monotonic() < until: select.select((), (), (), 0.01)
     while os.read(reader, 65536): pass
     os.write(status, b"done 1 2 3 4 \\n")
 recording = recorder.Recorder("unused", write, lambda text: print("warning:", text))

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.record.test_durability import STORM, Storm, linux_only
+from tests.support import forked
 from tests.support.derived import rebuild_cassette
 from tests.support.running import (
     MCP_TAPE,
@@ -62,7 +63,8 @@ def killed_in_a_storm(cassette: Path, heard: Path, moment: int) -> None:
 def test_two_who_open_it_at_once_find_every_message_of_its_frames(tmp_path: Path, seed: int) -> None:
     cassette = tmp_path / "tape.db"
     killed_in_a_storm(cassette, tmp_path / "heard", random.Random(seed).choice([30_000, 300_000, 1_500_000]))
-    checks = [subprocess.Popen([*MCP_TAPE, "check", str(cassette), "--json"], stdout=subprocess.PIPE) for _ in range(2)]
+    command = [*MCP_TAPE, "check", str(cassette), "--json"]
+    checks = [forked.start(command, stdout=subprocess.PIPE) for _ in range(2)]
     found = [json.loads(line) for check in checks for line in check.communicate(timeout=WAIT)[0].splitlines()]
     odd = [one["message"] for one in found if one["what"] != "session"]
     assert odd == []  # it says that it was never closed, and nothing else
