@@ -46,6 +46,7 @@ function setup(thread) thread:set("number", threads); threads = threads + 1 end
 function init() mine = every[number %% #every + 1] end
 function request() at = at + 1; return mine[at %% #mine + 1] end
 """
+_PAUSE = "function delay() return %d end\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class Size:
     seconds: int  # of each load
     workers: Sequence[int]
     connections: int
+    pause: int = 0  # milliseconds before each request of a connection
 
     @property
     def names(self) -> list[str]:
@@ -62,7 +64,7 @@ class Size:
 
 FULL = Size(3, 5, (1, 2, 4), 32)
 QUICK = Size(1, 3, (1, 2, 4), 32)
-SMOKE = Size(1, 1, (1, 2), 4)
+SMOKE = Size(1, 1, (1, 2), 4, pause=2)
 
 
 class Bench:
@@ -121,7 +123,8 @@ class Bench:
         if name == _SHARED:
             each = [[requests[number] for number in range(len(asked)) for requests in each]]
         path = self._place / "wrk.lua"
-        path.write_text(_SCRIPT % ",".join(f"{{{','.join(map(_lua, requests))}}}" for requests in each))
+        script = _SCRIPT % ",".join(f"{{{','.join(map(_lua, requests))}}}" for requests in each)
+        path.write_text(script + (_PAUSE % self._size.pause if self._size.pause else ""))
         return path
 
     def _loaded(self, url: str, script: Path) -> Loaded:

@@ -13,7 +13,7 @@ from shutil import which
 
 import pytest
 
-from tests.support import provision, warm
+from tests.support import forked, provision, warm
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 WAIT = 600  # seconds: nothing hurries, and the machine may have other work
@@ -39,8 +39,9 @@ def run(script: str, samples: Path, python: str = sys.executable, **environment:
 
 
 def run_warm(script: str, samples: Path) -> str:
-    """The same where its programs begin with the SDK loaded, which takes longer than all else."""
+    """The same where programs begin with the SDK or mcp-tape loaded, which takes longer than all else."""
     python = str(warm.python(samples.parent, provision.SDK, kinds="*.py | -m"))
+    warm.script(samples.parent, sys.executable, Path(*forked.SCRIPT), forked.loaded())
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     return run(script, samples, python, WARM_PYTHON=python, PATH=path)
 
@@ -256,7 +257,7 @@ def test_the_benchmark_of_workers_loads_each_number_of_them(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_the_benchmark_of_a_fleet_goes_to_a_bucket_and_back_and_to_a_lake(tmp_path: Path) -> None:
-    report = run("fleet.py", tmp_path / "fleet.json")
+    report = run_warm("fleet.py", tmp_path / "fleet.json")
     assert "failed" not in report.lower() and "absent" not in report
     for who in (
         "push: mcp-tape",
@@ -308,7 +309,7 @@ def diff_samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def diff_report(diff_samples: Path) -> str:
-    return run("diff.py", diff_samples)
+    return run_warm("diff.py", diff_samples)
 
 
 @pytest.mark.slow
@@ -338,7 +339,7 @@ def reading_samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def reading_report(reading_samples: Path) -> str:
-    return run("reading.py", reading_samples)
+    return run_warm("reading.py", reading_samples)
 
 
 @pytest.mark.slow
