@@ -405,7 +405,7 @@ def test_depth_takes_no_more_than_linear_time() -> None:
 LARGE = """
 import base64, os
 from mcp_tape.redaction.redactor import Redactor
-data = base64.b64encode(os.urandom(75_000_000))
+data = base64.b64encode(os.urandom(750_000) * 100)
 for name, count in ((b"size", 0), (b"token", 1)):
     text = b'{"jsonrpc":"2.0","id":1,"result":{"type":"image","data":"' + data + b'","' + name + b'":"x"}}'
     redacted = Redactor({"X_TOKEN": "kJ8mN2pQ4"}).redact(text)
