@@ -83,6 +83,8 @@ VIEWS = {  # of a recording, of one with findings, and of two compared: between 
     "cancelled": ("messages", "tools", "sessions", "findings"),
     "compared": ("messages", "tools", "surface", "sessions", "compare"),
 }
+NAMELESS = """all => all.filter(e => !(e.ariaLabel || e.textContent.trim() || e.closest('label')?.textContent.trim()))
+    .map(e => e.outerHTML)"""
 TURN = "address => (document.getElementById('other').replaceChildren(), location.hash = address)"
 GITS = [EVERYTHING.parents[1] / "docs" / "examples" / "pairs" / f"git-{side}.db" for side in ("old", "new")]
 
@@ -133,11 +135,8 @@ def test_what_is_shown_has_a_role_and_a_name(page: Page, pages: dict[str, str]) 
         selected = page.get_by_role("tab", selected=True)
         panel = page.get_by_role("tabpanel")  # the only one that is not hidden
         assert panel.get_attribute("aria-labelledby") == selected.get_attribute("id"), view
-        for control in page.locator("button:visible, select:visible, input:visible").all():
-            name = control.evaluate(
-                "e => e.ariaLabel || e.textContent.trim() || e.closest('label')?.textContent.trim()"
-            )
-            assert name, (view, control.evaluate("e => e.outerHTML"))
+        controls = page.locator("button:visible, select:visible, input:visible")
+        assert controls.evaluate_all(NAMELESS) == [], view
     page.goto(f"{pages['everything']}#at=1.4")
     chosen = page.locator("#list").get_by_role("option", selected=True)
     chosen.wait_for()
