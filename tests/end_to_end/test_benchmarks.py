@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from shutil import which
 
@@ -38,9 +38,9 @@ def run(script: str, samples: Path, python: str = sys.executable, **environment:
     return done.stdout.decode()
 
 
-def run_warm(script: str, samples: Path) -> str:
+def run_warm(script: str, samples: Path, needed: Sequence[str] = provision.SDK) -> str:
     """The same where programs begin with the SDK or mcp-tape loaded, which takes longer than all else."""
-    python = str(warm.python(samples.parent, provision.SDK, kinds="*.py | -m"))
+    python = str(warm.python(samples.parent, needed, kinds="*.py | -m"))
     warm.script(samples.parent, sys.executable, Path(*forked.SCRIPT), forked.loaded())
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     return run(script, samples, python, WARM_PYTHON=python, PATH=path)
@@ -309,7 +309,7 @@ def diff_samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def diff_report(diff_samples: Path) -> str:
-    return run_warm("diff.py", diff_samples)
+    return run_warm("diff.py", diff_samples, ["deepdiff", "mcp_tape.compare.versions"])
 
 
 @pytest.mark.slow
