@@ -7,6 +7,7 @@ import functools
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -34,30 +35,52 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-@functools.cache
-def tree_of(name: str) -> ast.AST:
-    """A module's syntax; on demand, as whoever collects tests need not run these."""
-    return ast.parse(MODULES[name].read_text("utf-8"))
+class Facts(NamedTuple):
+    """What is asked here about a module: all of its syntax is too much to be kept, or to be walked once for each."""
+
+    imports: set[str]  # modules of this package, at once or later
+    strings: list[str]  # except docstrings; those within f-strings too
+    calls_of_os: list[str]  # the names that it takes from `os`, and the modules that it imports, at once or later
 
 
 @functools.cache
-def imports(name: str) -> set[str]:
-    return set(imported(name)) - {name, ""}
+def facts(name: str) -> Facts:
+    """Read a module; on demand, as whoever collects tests need not run these."""
+    found, alone = Facts(set(), [], []), set()
+    for node in ast.walk(ast.parse(MODULES[name].read_text("utf-8"))):  # from the outside to the inside
+        if isinstance(node, ast.Expr):
+            alone.add(id(node.value))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
+            found.strings.append(node.value)
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            found.imports.update(imported(name, node))
+        else:
+            found.calls_of_os.extend(calls_of_os(node))
+    return found
 
 
-def imported(name: str) -> Iterator[str]:
-    """The modules of this package that a module imports, at once or later."""
-    path = MODULES[name]
+def imported(name: str, node: ast.ImportFrom) -> Iterator[str]:
+    """The modules of this package that a statement of a module imports."""
     package = [part for part in name.split(".") if part]
-    if path.name != "__init__.py":
+    if MODULES[name].name != "__init__.py":
         package.pop()
-    for node in ast.walk(tree_of(name)):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            base = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
-            place = ".".join(filter(None, base))
-            for alias in node.names:
-                below = f"{place}.{alias.name}".strip(".")
-                yield below if below in MODULES else place
+    place = ".".join(filter(None, [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]))
+    for alias in node.names:
+        below = f"{place}.{alias.name}".strip(".")
+        yield below if below in MODULES else place
+
+
+def calls_of_os(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
+        yield f"os.{node.attr}"
+    elif isinstance(node, ast.ImportFrom) and node.module == "os":
+        yield from (f"os.{alias.name}" for alias in node.names)
+    elif isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+
+
+def imports(name: str) -> set[str]:
+    return facts(name).imports - {name, ""}
 
 
 def room(name: str) -> int:
@@ -96,25 +119,6 @@ def test_the_commands_are_the_files_of_their_folder() -> None:
 # One home for each fact ---------------------------------------------------------------------------------
 
 
-def strings(tree: ast.AST) -> Iterator[str]:
-    """Yield the strings of a module except docstrings, those within f-strings too."""
-    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
-            yield node.value
-
-
-def calls_of_os(tree: ast.AST) -> Iterator[str]:
-    """Yield the names that a module takes from `os`, and the modules that it imports, at once or later."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
-            yield f"os.{node.attr}"
-        elif isinstance(node, ast.ImportFrom) and node.module == "os":
-            yield from (f"os.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-
-
 WORDS = {value for name, value in vars(protocol).items() if name.isupper() and isinstance(value, str)}
 CHANNELS = re.compile(r"\A(?:stdio|post-|get-)\Z|'(?:stdio|(?:post|get)-%?)'")
 SQL = re.compile(
@@ -128,23 +132,23 @@ POSIX = {"fcntl", "termios", "resource", "pwd", "grp", "pty", "tty"} | {
 }
 
 
-def strangers(knows: Callable[[ast.AST], bool], *homes: str) -> set[str]:
+def strangers(knows: Callable[[Facts], bool], *homes: str) -> set[str]:
     """Return the modules that know a fact, outside of its homes."""
     inside = tuple(f"{home}." for home in homes)
-    return {name for name in MODULES if not f"{name}.".startswith(inside) and knows(tree_of(name))}
+    return {name for name in MODULES if not f"{name}.".startswith(inside) and knows(facts(name))}
 
 
 def strangers_with(pattern: re.Pattern[str], *homes: str) -> set[str]:
     """Return the modules with a string that a pattern finds, outside of its homes."""
-    return strangers(lambda tree: any(map(pattern.search, strings(tree))), *homes)
+    return strangers(lambda module: any(map(pattern.search, module.strings)), *homes)
 
 
 def test_words_of_mcp_stand_in_the_protocol_alone() -> None:
     assert len(WORDS) >= 50
     versions = (*protocol.LEGACY_VERSIONS, protocol.MODERN_VERSION)
 
-    def knows(tree: ast.AST) -> bool:
-        return any(text in WORDS or any(version in text for version in versions) for text in strings(tree))
+    def knows(module: Facts) -> bool:
+        return any(text in WORDS or any(version in text for version in versions) for text in module.strings)
 
     assert strangers(knows, "wire.protocol", "demo") == set()
 
@@ -167,11 +171,11 @@ def test_a_response_of_our_own_is_written_in_one_way() -> None:
 
 def test_what_only_posix_has_is_called_where_processes_and_files_are_handled() -> None:
     homes = ("transports", "record", "cassette.replace")
-    assert strangers(lambda tree: not POSIX.isdisjoint(calls_of_os(tree)), *homes) == set()
+    assert strangers(lambda module: not POSIX.isdisjoint(module.calls_of_os), *homes) == set()
 
 
 def test_a_file_is_put_in_the_place_of_another_in_one_way() -> None:
-    calls = [name for name in MODULES for call in calls_of_os(tree_of(name)) if call in ("os.replace", "os.rename")]
+    calls = [name for name in MODULES for call in facts(name).calls_of_os if call in ("os.replace", "os.rename")]
     assert set(calls) == {"cassette.replace"}
     assert len(calls) == 1
 
