@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 
 from mcp_tape.errors import CassetteError
 from mcp_tape.fleet import cache, remote
@@ -79,6 +78,8 @@ def test_a_prefix_is_one_of_whole_names(bucket: Bucket) -> None:
 
 @pytest.mark.slow
 def test_https_is_read_if_its_certificate_is_trusted(bucket: Bucket, tmp_path: Path) -> None:
+    import trustme  # which loads much
+
     authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("localhost").configure_cert(context)
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))

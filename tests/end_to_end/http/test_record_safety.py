@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import trustme
 
 from tests.support.http import JSON, LAST, Client, Message, Upstream, Wire, answer, ask, begin, chunk
 from tests.support.http_running import (
@@ -237,6 +236,8 @@ def test_a_secret_in_the_path_of_a_server_that_is_down_is_not_kept(tmp_path: Pat
 
 
 def test_a_certificate_is_trusted_when_its_authority_is_named(tmp_path: Path) -> None:
+    import trustme  # which loads much
+
     authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     cacert = tmp_path / "ca.pem"

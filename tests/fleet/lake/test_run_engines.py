@@ -12,7 +12,6 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from tests.support.bucket import Bucket
 from tests.support.docs import DOCS
@@ -132,6 +131,8 @@ def test_clickhouse_gives_these_answers(dest: Path) -> None:
 @pytest.fixture
 def s3(monkeypatch: pytest.MonkeyPatch, bucket: Bucket) -> Iterator[str]:
     """Host and port of an S3 server with the bucket `team`; this process is set up to use it."""
+    from moto.server import ThreadedMotoServer  # slow to load, and each process of a run collects this file
+
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     try:

@@ -6,7 +6,6 @@ import os
 import shutil
 from pathlib import Path
 
-import pyarrow
 import pytest
 
 from mcp_tape.fleet.lake.run import lake_one
@@ -14,7 +13,7 @@ from tests.support.kills import fork_with, until_it_lives
 from tests.support.lakes import everything, files, lake, leftovers, of_two_days, statuses
 
 fork_with(__name__)
-pyarrow.array([0], pyarrow.timestamp("us", "UTC"))  # what it loads at the first use is then loaded where it is forked
+fork_with("pandas")  # which pyarrow loads at its first use, where there is one
 
 
 def run_lake(place: str) -> None:
