@@ -90,8 +90,10 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_finish() -> None:
     """Keep the tests, which live to the end, out of each search for garbage: a run within a test makes five. What
-    garbage there is stays with them: it is little, and to find it takes as long as dozens of tests."""
+    garbage there is stays with them: it is little, and to find it takes as long as dozens of tests. Later searches are
+    rarer than Python's, as each goes through the reports of all tests before."""
     gc.freeze()
+    gc.set_threshold(5_000)
 
 
 @pytest.hookimpl(wrapper=True)
