@@ -14,7 +14,7 @@ from mcp_tape.cassette.writer import Writer
 from mcp_tape.cli import cli
 from mcp_tape.wire.frames import Frame, Numbers, parse
 from mcp_tape.wire.ledger import Ledger
-from tests.support.decks import FACTS
+from tests.support.decks import FACTS, make_empty
 
 GOLDEN = sorted((Path(__file__).parents[2] / "cassettes").glob("*.db"))
 
@@ -89,6 +89,7 @@ class Recording:
 
 def make(path: Path, *sessions: Iterable[Frame], **facts: Any) -> Path:
     """A cassette with these sessions."""
+    make_empty(path)
     for frames in sessions:
         recording = Recording(path, **facts)
         recording.write(frames)
