@@ -63,8 +63,10 @@ def count(number: int, thing: str) -> str:
 
 def harmless(text: str, stand_in: Callable[[str], str] = lambda character: "·") -> str:
     """Replace characters that a terminal acts on or does not show: the text may be a stranger's."""
-    is_plain = text.isascii() and text.isprintable()
-    return text if is_plain else "".join(c if _is_seen(c) else stand_in(c) for c in text)
+    if text.isascii() and text.isprintable():
+        return text
+    unseen = {ord(character): stand_in(character) for character in set(text) if not _is_seen(character)}
+    return text.translate(unseen) if unseen else text
 
 
 def _is_seen(character: str) -> bool:

@@ -18,7 +18,7 @@ _MOST_BYTES = 1 << 30  # per value: a cassette may come from a stranger
 _TRIES = 20
 _QUIET = 1.0  # seconds without a new frame: whoever records and has messages to derive adds frames all the time
 _PATIENCE = 5000  # milliseconds that SQLite itself waits for others
-_VIEWS = ("CREATE VIEW frames", "CREATE VIEW messages")
+_VIEWS = {one for one in schema.STATEMENTS if one.startswith(("CREATE VIEW frames", "CREATE VIEW messages"))}
 _PLAIN = frozenset(b"/._-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
@@ -244,9 +244,8 @@ def check(db: sqlite3.Connection, path: str) -> None:
         from . import foreign_schema  # only where it is not ours word for word
 
         foreign_schema.check(db, path, found, version)
-    reading = {one for one in schema.STATEMENTS if one.startswith(_VIEWS)}
-    if version == schema.VERSION and not statements.issuperset(reading):
-        for view in reading:  # those of the file are not used: a stranger's may be endless
+    if version == schema.VERSION and not statements.issuperset(_VIEWS):
+        for view in _VIEWS:  # those of the file are not used: a stranger's may be endless
             db.execute(view.replace("CREATE VIEW", "CREATE TEMP VIEW IF NOT EXISTS", 1))
 
 

@@ -6,7 +6,7 @@ Arguments come as they stand in a table: bytes where they are not UTF-8, anythin
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 
 from ..light import NamedTuple, pattern, sqlite3
 from ..wire import frames, jsontext, protocol
@@ -106,7 +106,6 @@ class Batches:
         self._db = db
         self._version: int | None = None
         self._batches: dict[int, _Batch] = {}  # the newest is the last
-        self._cancels = lru_cache(_KEPT)(partial(_cancels, db))
 
     def part_of(self, frame: Any, part: Any) -> Any:
         """One message of a batch, verbatim; the whole text where it has no such part."""
@@ -119,13 +118,17 @@ class Batches:
         self._refresh()
         return bool(self._cancels(number - part, sender).get(rpc_id, 0) > number)
 
+    @cached_property
+    def _cancels(self) -> Any:
+        return lru_cache(_KEPT)(partial(_cancels, self._db))
+
     def _refresh(self) -> None:
         # The same throughout a query: https://www.sqlite.org/pragma.html#pragma_data_version
         ((version,),) = self._db.execute("PRAGMA data_version")
         if version != self._version:
             self._version = version
             self._batches.clear()
-            self._cancels.cache_clear()
+            self.__dict__.pop("_cancels", None)
 
     def _read(self, frame: int) -> _Batch:
         rows = self._db.execute("SELECT coalesce(text, data) FROM facts WHERE id = ?", (frame,))

@@ -52,8 +52,8 @@ def is_hot(path: str) -> bool:
 
 
 def super_journal(path: str) -> str | None:
-    """The name at the end of a file's journal, valid or not."""
-    journal = f"{os.path.realpath(path)}-journal"
+    """The name at the end of the journal of a file, which is given by its real path; valid or not."""
+    journal = f"{path}-journal"
     tail = _read(journal, -_TAIL, _TAIL)
     if len(tail) < _TAIL or tail[8:] != _MAGIC:
         return None
