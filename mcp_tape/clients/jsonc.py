@@ -26,11 +26,18 @@ def quote(text: str) -> str:
 def parse(text: str) -> Any:
     """Parse a text by the standard library; UnreadableError says why it is none."""
     try:
-        return json.loads(plain(text), object_pairs_hook=Pairs, parse_constant=_refuse)
+        try:
+            return _strict(text)  # as most files are
+        except ValueError:
+            return _strict(plain(text))
     except RecursionError:
         raise UnreadableError("it is nested too deep") from None
     except ValueError as error:
         raise UnreadableError(str(error)) from None
+
+
+def _strict(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=Pairs, parse_constant=_refuse)
 
 
 def _refuse(word: str) -> Any:
