@@ -24,12 +24,13 @@ _TIMES = (
     rf"{_MONTH} \d\d?(?:,? \d{{4}})?",
     rf"\d\d? {_MONTH} \d{{4}}",
 )
-_TIME = re.compile(rf"(?<![\w-])(?:{'|'.join(_TIMES)})(?![\w-])")
+_TIME = re.compile(rf"(?<![\w-])(?=[\dA-Z])(?:{'|'.join(_TIMES)})(?![\w-])")  # not each of them tried at each letter
 _RUN = re.compile(r"[0-9A-Za-z_+/=-]{7,}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HEX = re.compile(r"[0-9a-f]{7,}|[0-9A-F]{16,}")
+_PLACES = ("/tmp/", "/T/", "\\Temp\\")
 _TEMPORARY = re.compile(
-    r"(?:(?<=/tmp/)|(?<=/T/)|(?<=\\Temp\\))"
+    rf"(?:{'|'.join(f'(?<={re.escape(place)})' for place in _PLACES)})"
     r"(?:tmp[a-z0-9_]{8}|tmp\.[0-9A-Za-z]{10}|(?=[a-z]*\d)[A-Za-z]?[0-9a-f]{6})(?![^/\\\s'\",;)])"
 )
 _MARKS = re.compile(r"[_+/=-]+")
@@ -57,11 +58,12 @@ class Made(NamedTuple):
 def made_up(text: str) -> list[Made]:
     """Find the times and ids in a text, in order. Times first: no id has the marks of one around it."""
     found, at = list[Made](), 0
+    ids = _ids if any(place in text for place in _PLACES) else _ids_in_runs
     for time in _TIME.finditer(text):
-        found += _ids(text, at, time.start())
+        found += ids(text, at, time.start())
         found.append(Made(*time.span(), "time", time[0]))
         at = time.end()
-    return [*found, *_ids(text, at, len(text))]
+    return [*found, *ids(text, at, len(text))]
 
 
 def masked(text: str, made: list[Made], signs: tuple[str, str]) -> str:
