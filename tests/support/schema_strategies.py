@@ -29,6 +29,12 @@ def fits(schema: Schema, value: Any) -> bool:
     return bool(_validator(json.dumps(schema)).is_valid(value))
 
 
+@lru_cache(maxsize=4096)
+def _fitting(text: str) -> tuple[Any, ...]:
+    """The values to choose from for a schema."""
+    return tuple(filter(_validator(text).is_valid, POOL)) or POOL
+
+
 # Schemas
 
 
@@ -92,6 +98,7 @@ def nullable(schema: Schema) -> Schema:
 
 SCHEMAS: st.SearchStrategy[Schema] = st.recursive(LEAVES, _wrapped, max_leaves=5)
 ROOTS: st.SearchStrategy[Schema] = objects(SCHEMAS)
+FLAT: st.SearchStrategy[Schema] = objects(LEAVES)
 
 
 # The same, written differently
@@ -232,8 +239,7 @@ def instances(draw: st.DrawFn, schema: Schema) -> Any:
     if kinds == "array":
         few = st.lists(instances(schema.get("items", {})), min_size=schema.get("minItems", 0), max_size=3)
         return draw(few)
-    fitting = [value for value in POOL if fits(schema, value)]
-    return draw(st.sampled_from(fitting or POOL))
+    return draw(st.sampled_from(_fitting(json.dumps(schema))))
 
 
 @st.composite
@@ -376,7 +382,7 @@ def placed(draw: st.DrawFn, family: Family) -> tuple[Schema, Schema]:
     for _ in range(draw(st.integers(0, 2))):
         around = draw(st.sampled_from([_as_item, _as_member, _as_definition]))
         wide, narrow = around(wide), around(narrow)
-    root = {key: value for key, value in draw(objects(LEAVES)).items() if key != "patternProperties"}
+    root = {key: value for key, value in draw(FLAT).items() if key != "patternProperties"}
     return tuple({**root, "properties": {**root["properties"], "it": one}, "required": [*root["required"], "it"]}
                  for one in (wide, narrow))  # type: ignore[return-value]  # fmt: skip
 
