@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,8 @@ sys.dont_write_bytecode = False
 tempfile.tempdir = provision.memory()
 
 # nohup and background jobs start us with signals ignored, and what we start would inherit that.
-for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+for _number in SIGNALS:
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
@@ -107,14 +108,16 @@ def pytest_report_from_serializable(data: dict[str, Any]) -> None:
     data.update(pickle.loads(data.pop("report")))
 
 
-@pytest.fixture(autouse=True)
-def signals() -> Iterator[None]:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
     """Commands that run in this process may change what signals do; what the next test starts must not inherit that."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)}
-    yield
-    for number, handler in before.items():
-        if signal.getsignal(number) is not handler:
-            signal.signal(number, handler)
+    before = [(number, signal.getsignal(number)) for number in SIGNALS]
+    try:
+        return (yield)
+    finally:
+        for number, handler in before:
+            if signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")
