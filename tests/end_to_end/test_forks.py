@@ -56,6 +56,7 @@ def test_a_signal_ends_it_and_the_server_that_it_started(tmp_path: Path, program
 @pytest.mark.parametrize("name", ["PYTHONUTF8", "PYTHONHASHSEED", "LC_ALL", "TZ"])
 def test_where_python_or_the_system_reads_a_variable_when_it_starts_nothing_is_forked(name: str) -> None:
     assert can_fork([*MCP_TAPE, "ls"])
+    assert can_fork([*MCP_TAPE, "ls"], env=os.environ | {"PYTHONPATH": "0"})
     assert not can_fork([*MCP_TAPE, "ls"], env=os.environ | {name: "0"})
     assert not can_fork([*MCP_TAPE, "ls"], preexec_fn=None)
     assert not can_fork([*SCRIPT, "ls"])

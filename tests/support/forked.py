@@ -75,7 +75,8 @@ def can_fork(command: Sequence[str], env: Mapping[str, str] | None = None, **opt
 
 
 def _read_at_start(environ: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environ.items() if name.startswith(_AT_START)}
+    """What a fork cannot be given any more; where modules are found, it can."""
+    return {name: value for name, value in environ.items() if name.startswith(_AT_START) and name != "PYTHONPATH"}
 
 
 def kept() -> dict[str, str]:

@@ -24,6 +24,7 @@ from mcp_tape.compare import project
 from mcp_tape.compare.judging import parse_ignores
 from mcp_tape.compare.rules import RULES
 from mcp_tape.demo import client
+from tests.support import forked
 from tests.support.docs import BLOCK, DOCS, ROOT, under
 from tests.support.running import record, run
 
@@ -88,7 +89,7 @@ def server(directory: Path, *required: str) -> Path:
 
 def tried(recipe: str, desk: Desk, programs: Path, **more: str) -> subprocess.CompletedProcess[bytes]:
     """A recipe as the runners of GitHub run it."""
-    path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
+    path = os.pathsep.join([str(programs), forked.scripts(), str(Path(sys.executable).parent), os.environ["PATH"]])
     known = {"PATH": path, "CI": "true", "GITHUB_BASE_REF": "main", "GITHUB_STEP_SUMMARY": str(desk.clone / "summary")}
     return run(["bash", "-e", "-o", "pipefail", "-c", recipe], cwd=desk.clone, env=os.environ | known | more)
 
