@@ -157,7 +157,6 @@ def test_sessions_are_resources(tmp_path: Path, mode: str) -> None:
     with_client(work, mode=mode, cwd=project(tmp_path))
 
 
-@pytest.mark.slow
 def test_without_places_outside_of_a_project_it_reads_what_record_keeps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

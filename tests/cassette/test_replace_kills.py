@@ -84,6 +84,7 @@ def recorded(path: str) -> Iterator[None]:
     ours, theirs = FORKS.Pipe()
     process = FORKS.Process(target=record, args=(path, theirs))
     process.start()
+    theirs.close()  # else a recorder that dies would be waited for
     with ours:
         assert ours.poll(WAIT) and ours.recv_bytes() == b"begun"
         try:

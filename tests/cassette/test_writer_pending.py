@@ -210,7 +210,6 @@ def test_a_key_that_its_frame_no_longer_gives_is_stored_with_the_frame(tmp_path:
     assert derived(tmp_path / "later.db") == derived(tmp_path / "now.db")
 
 
-@pytest.mark.slow
 def test_whenever_a_recorder_is_killed_what_it_stored_is_derived_as_if_it_had_not_been(tmp_path: Path) -> None:
     chance = Random(7)
     for case in range(20):

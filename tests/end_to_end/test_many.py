@@ -240,7 +240,6 @@ def test_several_that_are_verified_one_after_the_other_are_as_patient(tmp_path: 
     ]
 
 
-@pytest.mark.slow
 def test_what_is_missing_for_one_starts_nothing_unless_each_is_asked_alone(tmp_path: Path) -> None:
     shutil.copyfile(path_of("demo"), tmp_path / "writes.db")
     shutil.copyfile(path_of("time"), tmp_path / "time.db")

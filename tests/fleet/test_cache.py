@@ -221,7 +221,6 @@ def test_many_who_want_it_at_once_fetch_it_once(demo: Bucket) -> None:
     assert sorted("if-none-match" in request.headers for request in demo.requests) == [False, True, True, True]
 
 
-@pytest.mark.slow
 def test_whoever_is_killed_while_it_is_fetched_leaves_nothing_in_the_way(demo: Bucket, tmp_path: Path) -> None:
     """The answer stops in its middle until the reader is gone."""
     stuck, go_on = threading.Event(), threading.Event()

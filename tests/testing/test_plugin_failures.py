@@ -84,7 +84,6 @@ def test_a_server_that_is_not_there_is_named_before_the_miss(taped: Suite, wante
     assert taped.cassettes() == before
 
 
-@pytest.mark.slow
 def test_a_recording_without_its_server_fails_the_test_even_if_nobody_minds(suite: Suite) -> None:
     suite.test(f"{UNINSTALLED}\n    with pytest.raises(Exception): ask(mcp_tape, 'a')\n")
     result = suite.run_apart("--mcp-record=once")

@@ -164,7 +164,6 @@ def test_the_old_cassette_survives_a_test_that_does_not_pass(recorded: Suite, mo
     assert recorded.cassettes() == {}
 
 
-@pytest.mark.slow
 def test_the_old_cassette_survives_an_interrupted_run(recorded: Suite) -> None:
     before = recorded.cassettes()
     recorded.test(one("b", more="raise KeyboardInterrupt"))

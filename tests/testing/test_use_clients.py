@@ -119,7 +119,6 @@ def test_streams_are_for_a_client_session_too() -> None:
         assert "Kathmandu" in asyncio.run(talk(tape))
 
 
-@pytest.mark.slow
 def test_streams_need_no_process_no_socket_and_no_thread() -> None:
     source = f"""
 import asyncio, sys, threading
@@ -324,7 +323,6 @@ def test_every_client_sees_the_same_however_it_connects_and_records(client: str,
 TRANSPORTS = "class ClientTransport: pass\n"
 
 
-@pytest.mark.slow
 def test_the_transport_needs_only_what_every_fastmcp_from_2_on_has(tmp_path: Path) -> None:
     (tmp_path / "fastmcp" / "client").mkdir(parents=True)
     (tmp_path / "fastmcp" / "client" / "transports.py").write_text(TRANSPORTS)

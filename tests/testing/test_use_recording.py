@@ -245,7 +245,6 @@ def test_a_modern_server_is_recorded_and_played(tmp_path: Path) -> None:
         assert names(tape.calls()) == ["a", "b"]
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("forked_recorders")
 def test_an_old_server_is_recorded_and_played_over_its_own_transport(tmp_path: Path) -> None:
     modes: list[Mode] = ["once", "new_episodes", "none"]

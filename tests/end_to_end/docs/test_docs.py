@@ -95,7 +95,6 @@ def without_pids(text: str) -> str:
     return re.sub(r'"pid":\d+', '"pid":0', text)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("text", blocks("sql"))
 def test_a_query_runs_in_python_and_in_the_shell(desk: Path, text: str) -> None:
     with contextlib.closing(sqlite3.connect(desk / "tape.db")) as db:

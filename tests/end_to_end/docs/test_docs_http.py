@@ -131,7 +131,6 @@ def test_the_headers_that_are_kept_are_listed() -> None:
     assert set(re.findall(r"`([a-z][a-z-]*)`", said)) - {"mcp-"} == protocol._KEPT_HEADERS
 
 
-@pytest.mark.slow
 def test_every_event_of_a_recording_is_documented(desk: Path) -> None:
     rows = re.findall(r"^\| `([a-z]+)` \| ([^|]*)\|", under("cassette-format.md", "Control frames"), flags=re.M)
     documented = {event: set(re.findall(r"`(\w+)`", members)) for event, members in rows}
@@ -141,7 +140,6 @@ def test_every_event_of_a_recording_is_documented(desk: Path) -> None:
         assert all(set(fact) == {"event"} | documented[fact["event"]] for fact in facts)
 
 
-@pytest.mark.slow
 def test_the_exit_codes_are_as_documented(desk: Path, tmp_path: Path, server: str) -> None:
     tape, new = str(desk / "tape.db"), str(tmp_path / "new.db")
     with told("record", "--url", server, "-o", new):

@@ -107,7 +107,6 @@ def test_no_tunnel_is_made_and_no_request_is_echoed(verb: str, target: str, guar
     assert len(upstream.requests) == before
 
 
-@pytest.mark.slow
 def test_we_listen_for_others_only_when_told_so(tmp_path: Path) -> None:
     tape, common = tmp_path / "tape.db", ["--url", "http://127.0.0.1:9/mcp", "--listen"]
     for host in ("0.0.0.0", "[::]", socket.gethostname() + ".test", "192.0.2.1"):
@@ -255,7 +254,6 @@ def test_a_certificate_is_trusted_when_its_authority_is_named(tmp_path: Path) ->
     assert texts(all_frames(tmp_path / "yes.db"), "server") == [result(5)]
 
 
-@pytest.mark.slow
 def test_the_proxy_of_the_environment_is_used(tmp_path: Path) -> None:
     def forward(request: Message, wire: Wire) -> None:
         target = request.target.removeprefix("http://127.0.0.1:" + str(upstream.port))

@@ -242,7 +242,6 @@ def test_the_recorded_order_is_kept(tmp_path: Path) -> None:
         assert "gave way" not in replay.said
 
 
-@pytest.mark.slow
 def test_a_replay_in_time_waits_as_long_as_the_server_did(tmp_path: Path) -> None:
     tape = concurrent_tape(tmp_path / "tape.db")
     # A minute on the tape: nothing that anybody waits for, unless it is sped up.

@@ -211,7 +211,6 @@ def test_a_live_server_that_dies_leaves_no_call_unanswered(vcr: Vcr) -> None:
     assert b"the live server ended without an answer to 1 of its calls" in done.stderr
 
 
-@pytest.mark.slow
 def test_a_call_that_the_live_server_died_of_is_asked_again_once_that_is_mended(vcr: Vcr) -> None:
     vcr.run("once", HELLO)
     vcr.run("new_episodes", HELLO + lines(call(2, "die")))

@@ -141,7 +141,6 @@ def test_replay_prefix_makes_the_live_server_the_calls_before_the_miss(vcr: Vcr)
     assert vcr.run("none", *asked, options=["--strict"]) == heard and vcr.code == 0
 
 
-@pytest.mark.slow
 def test_new_episodes_are_on_the_tape_the_next_time(vcr: Vcr) -> None:
     cassette(vcr.tape, taped(call(1, "a")))
     live = vcr.run("new_episodes", call(1, "a"), call(2, "b"))

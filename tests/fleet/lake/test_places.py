@@ -71,7 +71,6 @@ def test_a_file_is_no_lake(tmp_path: Path) -> None:
         opened(str(tmp_path / "file"), True)
 
 
-@pytest.mark.slow
 def test_what_a_killed_run_left_goes_and_what_one_that_lives_makes_stays(tmp_path: Path) -> None:
     dest = tmp_path / "lake"
     with started([*python(MAKING), str(dest)]) as killed, started([*python(MAKING), str(dest)]) as alive:

@@ -47,7 +47,6 @@ def test_the_settings_of_a_project_hold_where_it_is_named(tmp_path: Path) -> Non
     assert diff_one(OLD, NEW, project=tmp_path).status == "refused"
 
 
-@pytest.mark.slow
 def test_a_live_server_is_asked() -> None:
     result = diff_one(path_of("demo"), command=DEMO)
     assert result.status == "passed" and result.comparisons[0].compared["tools"] == 1

@@ -143,7 +143,6 @@ def test_it_plays_to_the_client_that_made_it(name: str, tmp_path: Path) -> None:
     assert seen == live
 
 
-@pytest.mark.slow
 def test_a_client_hears_what_it_did_not_wait_for(tmp_path: Path) -> None:
     """Over HTTP it had left when its answer came; the proxy had not."""
     live = live_of("mitmproxy/odd.har")
@@ -170,7 +169,6 @@ def test_an_export_of_the_inspector_plays_to_another_client(export: str, tmp_pat
     assert seen == live
 
 
-@pytest.mark.slow
 def test_numbers_that_a_tool_has_rounded_are_played_as_it_has_them(tmp_path: Path) -> None:
     live = live_of("mcp-flight-recorder/odd.json")
     seen = replayed("mcp-flight-recorder/odd.json", live, tmp_path)
@@ -178,7 +176,6 @@ def test_numbers_that_a_tool_has_rounded_are_played_as_it_has_them(tmp_path: Pat
     assert seen == live
 
 
-@pytest.mark.slow
 def test_of_tool_calls_alone_only_those_are_played(tmp_path: Path) -> None:
     name = "mcp-time-travel/odd/recording.jsonl"
     live = live_of(name)

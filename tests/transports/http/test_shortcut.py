@@ -111,7 +111,6 @@ def test_both_ways_say_the_same(era: str, tmp_path: Path) -> None:
     assert all(answer.startswith(b"HTTP/1.1 ") for answer in both[0])
 
 
-@pytest.mark.slow
 def test_a_web_page_is_refused_on_the_quick_way_too(tmp_path: Path) -> None:
     with replaying(legacy_tape(tmp_path / "tape.db")) as replay, Client(replay.url) as client:
         client.ask(INITIALIZE)
