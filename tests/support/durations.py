@@ -2,8 +2,8 @@
 
 `pytest -q --junit-xml=JUNIT.XML` writes that file. A case that takes longer than SLOW is to be marked with
 `pytest.mark.slow`; a function whose cases are all marked, but take less than FAST together, needs no mark.
-What has no mark is the quick loop: at least SHARE of the functions, within QUICK seconds on two cores. PROCESSES at a time
-run the tests there, so that each of them takes longer than it would alone.
+What has no mark is the quick loop: at least SHARE of the functions, within QUICK seconds on two cores. As PROCESSES run
+the tests there, each test takes longer than it would alone.
 """
 
 from __future__ import annotations
