@@ -22,8 +22,10 @@ process = int.from_bytes(connection.recv(4), "big")
 for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
     if signal.getsignal(number) != signal.SIG_IGN:
         signal.signal(number, lambda number, _: os.kill(process, number))
-code = int.from_bytes(connection.recv(4), "big", signed=True)
+answer = connection.recv(4)
+code = int.from_bytes(answer, "big", signed=True) if answer else -signal.SIGKILL  # as its nursery is gone
 if code < 0:
-    signal.signal(-code, signal.SIG_DFL)
+    if code != -signal.SIGKILL:  # which nobody can handle
+        signal.signal(-code, signal.SIG_DFL)
     os.kill(os.getpid(), -code)
 os._exit(code)

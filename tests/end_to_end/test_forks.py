@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.forked import SCRIPT, Forked, can_fork
+from tests.support import warm
+from tests.support.forked import SCRIPT, Forked, can_fork, loaded_for_stdio
 from tests.support.running import ECHO, MCP_TAPE, WAIT, children, python, receive_line, run, send, started
 
 SEEN = python("import json, os, sys; print(json.dumps([os.getcwd(), dict(os.environ), sys.stdin.read()]))")
@@ -50,6 +51,15 @@ def test_a_signal_ends_it_and_the_server_that_it_started(tmp_path: Path, program
         assert process.wait(WAIT) in {-number, 128 + number, 0}
         assert process.stdout.read() == b""  # nobody has it any more
     assert not children(process.pid)
+
+
+@linux_only
+@pytest.mark.parametrize(("end", "code"), [("sys.exit(7)", 7), *((f"os.kill(os.getpid(), {n})", -n) for n in (9, 15))])
+def test_what_others_ask_for_ends_as_it_would_without_a_fork(end: str, code: int) -> None:
+    asking = [*warm.command(sys.executable, "-c", loaded_for_stdio()), f"import os, sys; {end}"]
+    for command in (asking, python(f"import os, sys; {end}")):
+        done = run(command)
+        assert (done.returncode, done.stderr) == (code, b"")
 
 
 @linux_only
