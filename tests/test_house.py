@@ -180,16 +180,7 @@ def test_a_file_is_put_in_the_place_of_another_in_one_way() -> None:
     assert len(calls) == 1
 
 
-# Sizes and names ----------------------------------------------------------------------------------------
-
-
-def test_no_file_is_longer_than_a_person_reads_at_once() -> None:
-    assert {name for name, path in MODULES.items() if len(path.read_text("utf-8").splitlines()) > 400} == set()
-
-
-def test_no_folder_holds_more_files_than_a_person_keeps_in_mind() -> None:
-    folders = {path.parent for path in MODULES.values()} - {PACKAGE / "cli" / "commands"}
-    assert {folder.name for folder in folders if len([*folder.glob("[!_]*.py")]) > 12} == set()
+# Names of tests ---------------------------------------------------------------------------------------
 
 
 def is_named(path: Path) -> bool:
