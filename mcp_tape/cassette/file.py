@@ -14,6 +14,11 @@ from ..errors import CassetteError, pasted
 from ..light import closing, sqlite3, suppress
 from . import journals, schema
 
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from tempfile import TemporaryDirectory
+
 _MOST_BYTES = 1 << 30  # per value: a cassette may come from a stranger
 _TRIES = 20
 _QUIET = 1.0  # seconds without a new frame: whoever records and has messages to derive adds frames all the time
@@ -33,12 +38,6 @@ class OddRowError(sqlite3.DatabaseError):
 def version_of(db: sqlite3.Connection) -> int:
     """The schema version of an open file."""
     return int(db.execute("PRAGMA user_version").fetchone()[0])
-
-
-def is_old(path: str) -> bool:
-    """Return whether a cassette has an older schema, which is read through a copy."""
-    version = schema.version_of(path)
-    return version is not None and schema.OLDEST <= version < schema.VERSION
 
 
 def sessions_of(label: str) -> str:
@@ -173,6 +172,19 @@ def settle(db: sqlite3.Connection) -> None:
         db.execute(f"PRAGMA synchronous = {level}")
 
 
+def in_a_directory(make: Callable[[str], None]) -> TemporaryDirectory[str]:
+    """Make a file to read: `cassette.db` in a directory of its own."""
+    from tempfile import TemporaryDirectory  # start-up does without it
+
+    place = TemporaryDirectory(prefix="mcp-tape-")
+    try:
+        make(os.path.join(place.name, "cassette.db"))
+    except BaseException:
+        place.cleanup()
+        raise
+    return place
+
+
 def copy_with_journals(path: str, copy: str) -> None:
     """Make a consistent copy, put in order, also while somebody writes."""
     import shutil
@@ -230,11 +242,9 @@ def check(db: sqlite3.Connection, path: str) -> None:
     """Refuse a file that is no cassette, or one that a stranger has tampered with."""
     if db.execute("PRAGMA application_id").fetchone()[0] != schema.APPLICATION_ID:
         raise CassetteError(f"{path} is a SQLite database, but not a cassette")
-    version = version_of(db)
-    schema.check_version(path, version)
+    schema.check_version(path, version_of(db))
     found = objects(db)
-    wanted = schema.TABLES if version == schema.VERSION else schema.OLDER_TABLES
-    missing = wanted - {name for kind, name, _ in found if kind == "table"}
+    missing = schema.TABLES - {name for kind, name, _ in found if kind == "table"}
     if missing:
         raise CassetteError(f"{path} is not a whole cassette: it has no table {', '.join(sorted(missing))}")
     if any(kind == "trigger" for kind, _, _ in found):
@@ -243,8 +253,8 @@ def check(db: sqlite3.Connection, path: str) -> None:
     if not schema.STATEMENTS.issuperset(statements):
         from . import foreign_schema  # only where it is not ours word for word
 
-        foreign_schema.check(db, path, found, version)
-    if version == schema.VERSION and not statements.issuperset(_VIEWS):
+        foreign_schema.check(db, path, found)
+    if not statements.issuperset(_VIEWS):
         for view in _VIEWS:  # those of the file are not used: a stranger's may be endless
             db.execute(view.replace("CREATE VIEW", "CREATE TEMP VIEW IF NOT EXISTS", 1))
 

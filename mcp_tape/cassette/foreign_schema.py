@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 
 from ..errors import CassetteError, pasted
-from .schema import OLDER_TABLES, SCHEMA, STATEMENTS, TABLES, VERSION
+from .schema import SCHEMA, STATEMENTS, TABLES
 
 # Names in quotation marks, words, and all else, mark by mark: https://www.sqlite.org/lang_keywords.html
 _TOKEN = re.compile(r'"((?:[^"]|"")*)"|\[([^\]]*)\]|`([^`]*)`|([^\W\d]\w*)|(\S)')
@@ -23,26 +23,12 @@ _OF_TABLES = _WORDS | set("table integer int text blob primary key references fo
 _OF_INDICES = _WORDS | set("index on desc where is and".split())
 _ACTS = set("as check collate conflict default generated on using virtual".split())  # though somebody may be called so
 
-# Of schema 1.
-_OLDER = """
-CREATE TABLE sessions (id INTEGER PRIMARY KEY, started_at TEXT NOT NULL, ended_at TEXT, transport TEXT NOT NULL,
-    target TEXT NOT NULL, protocol_version TEXT, client_name TEXT, client_version TEXT, server_name TEXT,
-    server_version TEXT, exit_code INTEGER, recorder TEXT NOT NULL, note TEXT, extends INTEGER REFERENCES sessions(id),
-    run TEXT, incomplete TEXT, key_version INTEGER NOT NULL);
-CREATE TABLE frames (id INTEGER PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions(id), seq INTEGER NOT NULL,
-    at INTEGER NOT NULL, sender TEXT NOT NULL, channel TEXT NOT NULL, kind TEXT NOT NULL, head BLOB, eol TEXT NOT NULL,
-    redactions INTEGER NOT NULL, text, UNIQUE (session, seq));
-CREATE TABLE messages (frame INTEGER NOT NULL REFERENCES frames(id), part INTEGER NOT NULL, session INTEGER NOT NULL,
-    seq INTEGER NOT NULL, sender TEXT NOT NULL, kind TEXT NOT NULL, method TEXT, rpc_id TEXT, name TEXT, status TEXT,
-    answers INTEGER, key BLOB, exchange INTEGER, cue INTEGER, PRIMARY KEY (frame, part)) WITHOUT ROWID;
-"""
-
 Made = tuple[str, str, str | None]  # type, name and SQL, as SQLite keeps them
 
 
-def check(db: sqlite3.Connection, path: str, made: Iterable[Made], version: int = VERSION) -> None:
+def check(db: sqlite3.Connection, path: str, made: Iterable[Made]) -> None:
     """Refuse a schema with anything but a cassette's tables under their names."""
-    for kind, name in _odd(db, list(made), SCHEMA if version == VERSION else _OLDER):
+    for kind, name in _odd(db, list(made)):
         raise CassetteError(
             f"{path} was left alone: its {kind} {name} is not as a cassette has it; to see it: "
             f"sqlite3 {pasted(path)} .schema"
@@ -51,22 +37,21 @@ def check(db: sqlite3.Connection, path: str, made: Iterable[Made], version: int 
 
 def expect_no_tables(db: sqlite3.Connection, path: str) -> None:
     """Refuse tables that are neither a cassette's nor SQLite's own."""
-    own = TABLES | OLDER_TABLES if db.execute("PRAGMA user_version").fetchone()[0] < VERSION else TABLES
     for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-        if name not in own and not name.startswith("sqlite_"):
+        if name not in TABLES and not name.startswith("sqlite_"):
             raise CassetteError(
                 f"{path} stays as it was: its table {name} is none of a cassette's, and may hold what is to go; "
                 f"if you do not need it: sqlite-utils drop-table {path} {name}"
             )
 
 
-def _odd(db: sqlite3.Connection, made: list[Made], wanted: str) -> Iterator[tuple[str, str]]:
+def _odd(db: sqlite3.Connection, made: list[Made]) -> Iterator[tuple[str, str]]:
     for kind, name, sql in made:
         what = _MADE.match(str(sql))
         if sql is not None and (what is None or what[1].lower() != kind):
             yield str(kind), str(name)  # SQLite goes by the statement, whatever its type column has
     statements = {(kind, name): str(sql) for kind, name, sql in made}
-    own = _own_columns(wanted)
+    own = _own_columns()
     for table, columns in own.items():
         found = _columns(db, table)
         names = {*found, *own, "id"}  # what it refers to
@@ -78,9 +63,9 @@ def _odd(db: sqlite3.Connection, made: list[Made], wanted: str) -> Iterator[tupl
                 yield "index", index
 
 
-def _own_columns(wanted: str) -> dict[str, set[str]]:
+def _own_columns() -> dict[str, set[str]]:
     with closing(sqlite3.connect(":memory:")) as db:
-        db.executescript(wanted)
+        db.executescript(SCHEMA)
         tables = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         return {table: _columns(db, table) for (table,) in tables}
 

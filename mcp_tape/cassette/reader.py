@@ -136,7 +136,6 @@ class Cassette:
         self.path = self.local = os.fspath(path)  # of a remote one, `local` is a copy
         self.label = label
         self._copy: TemporaryDirectory[str] | None = None
-        self.is_older = False  # and read as one of today, in a copy
         self.lost: tuple[str, ...] = ()  # of what it says, as its form has no place for it
         if self.path.startswith(schema.REMOTE):
             from .text import opening
@@ -270,8 +269,6 @@ class Cassette:
             # Journals that were left behind are applied; in a copy where we may not write.
             file.recover(self.local) if self._may_write() else self._read_a_copy()
             _check_readable(self.source, self.path)  # it is empty if the first recorder was killed at its start
-        if schema.version_of(self.source) != schema.VERSION:
-            self._convert()
         # Not while it is open: closing the file after a look at it would give up the locks that SQLite has on it.
         # https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_
         may_be_recorded = file.header_says_wal(self.source)
@@ -324,18 +321,7 @@ class Cassette:
         return self.local == self.path and file.may_write(self.path)
 
     def _read_a_copy(self) -> None:
-        from . import older
-
-        self._copy = older.in_a_directory(lambda to: file.copy_with_journals(self.local, to))
-
-    def _convert(self) -> None:
-        """Read an older cassette as one of today, in a copy."""
-        from . import older
-
-        self.is_older = True
-        converted = older.copied(self.source, self.path)
-        self._drop_copy()
-        self._copy = converted
+        self._copy = file.in_a_directory(lambda to: file.copy_with_journals(self.local, to))
 
     def _drop_copy(self) -> None:
         if self._copy:

@@ -12,13 +12,11 @@ import stat
 from ..errors import CassetteError
 
 APPLICATION_ID = 0x4D435054  # "MCPT"
-VERSION = 2
-OLDEST = 1  # that is read: see `older`
+VERSION = 1
 TEXT = ".jsonl"  # ends the name of a cassette that is text
 REMOTE = ("s3://", "gs://", "az://", "https://", "http://")  # begin what is read through a copy: see `fleet`
 LEFT = ".db"  # ends, behind that, the name of what is recorded and not in the text yet: see `text.working`
 TABLES = frozenset(("sessions", "facts", "derived"))
-OLDER_TABLES = frozenset(("sessions", "frames", "messages"))
 MAGIC = b"SQLite format 3\0"
 _TRY = "A cassette is made by: mcp-tape record -o FILE -- CMD"
 
@@ -151,9 +149,7 @@ CREATE VIEW stderr AS
 SELECT session, seq, elapsed, text, data FROM frames WHERE kind = 'stderr';
 """
 
-# As the first cassettes of this schema have it; it serves as well.
-EARLIER = "CREATE INDEX derived_key ON derived (key) WHERE key IS NOT NULL"
-STATEMENTS = frozenset((EARLIER, *map(str.strip, SCHEMA.split(";\n"))))  # word for word, as SQLite keeps them
+STATEMENTS = frozenset(map(str.strip, SCHEMA.split(";\n")))  # word for word, as SQLite keeps them
 PAGE_SIZE = 1024  # bytes: most cassettes are small, and a suite keeps thousands
 
 
@@ -222,9 +218,9 @@ def first_bytes(path: str) -> bytes:
 
 
 def check_version(path: str, version: int) -> None:
-    """Refuse a schema that is newer than this version knows, or that there never was."""
-    if version < OLDEST:
-        raise CassetteError(f"{path} has schema {version}, which no mcp-tape has made; it was left alone")
+    """Refuse every schema but today's."""
+    if version < VERSION:
+        raise CassetteError(f"{path} has schema {version}, which no version of mcp-tape writes; it was left alone")
     if version > VERSION:
         raise CassetteError(
             f"{path} was made by a newer mcp-tape (schema {version}, this one knows {VERSION}); "

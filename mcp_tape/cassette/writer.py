@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 
-from ..errors import CassetteError, pasted
 from ..light import sqlite3
 from ..wire import jsontext, match
 from ..wire.frames import LEFT_OUT, Frame
@@ -208,10 +207,6 @@ class Writer:
         db = self._db
         file.make_schema(db)
         file.check(db, path)
-        if file.version_of(db) != schema.VERSION:
-            raise CassetteError(
-                f"{path} has an older schema; bring it up to date first: mcp-tape migrate {pasted(path)}"
-            )
         db.execute(f"PRAGMA cache_size = -{_CACHE}")
         if file.switch_to_wal(db):  # from now on, nobody can make it anew under us
             db.execute("PRAGMA synchronous = NORMAL")

@@ -69,7 +69,6 @@ _SECTIONS = {
         "redact": "Hide secrets on an existing cassette.",
         "rm": "Remove sessions from a cassette.",
         "merge": "Combine the sessions of several cassettes.",
-        "migrate": "Bring an older cassette up to date.",
     },
     "With a team": {
         "push": "Put cassettes into a bucket: s3://, gs://, az://.",

@@ -17,7 +17,7 @@ import orjson
 
 from .. import __version__
 from ..cassette.batch import Batch
-from ..cassette.file import is_locked, is_old
+from ..cassette.file import is_locked
 from ..cassette.text.names import is_text
 from ..cassette.writer import RemovedError, ReplacedError, Writer
 from ..errors import CassetteError
@@ -123,14 +123,7 @@ class Recording:
             self._say(f"warning {self._writer.warning}")
 
     def _opened(self, path: str) -> Writer:
-        def opened() -> Writer:
-            if is_old(path):
-                from ..cassette.change.connect import bring_up_to_date  # once in the life of a cassette
-
-                bring_up_to_date(path)
-            return Writer(path)
-
-        return patiently(opened, self._wait)
+        return patiently(lambda: Writer(path), self._wait)
 
     def _wait(self, times: int) -> None:
         """Somebody else holds the cassette."""

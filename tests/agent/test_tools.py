@@ -25,7 +25,6 @@ from tests.support.agents import answer, next_of, pages, text_of
 from tests.support.golden import CASSETTES, GOLDEN, path_of
 from tests.support.reading import Frames, Recording, call, invoke, lines, make, objects, said
 
-OLD = sorted((CASSETTES / "schemas" / "1").glob("*.db"))
 MANY = 3_000
 
 
@@ -64,7 +63,7 @@ def huge(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow(quick=5)
-@pytest.mark.parametrize("path", GOLDEN + OLD, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_sessions_and_messages_are_those_of_ls_and_show(path: Path) -> None:
     listed = objects("ls", path)
     sessions = all_values("list_sessions", "sessions", path)
@@ -296,15 +295,6 @@ def test_broken_cassettes_are_listed_with_why(tmp_path: Path) -> None:
     assert "broken.db" in broken["problem"] and broken["sessions"] == 0
     assert (whole["problem"], whole["sessions"]) == (None, 1)
     assert "demo-weather 1.0" in whole["newest"]
-
-
-def test_an_old_cassette_is_read_and_stays_as_it_is(tmp_path: Path) -> None:
-    tape = shutil.copy(CASSETTES / "schemas" / "1" / "demo.db", tmp_path)
-    before = Path(tape).read_bytes()
-    new = all_values("show_session", "messages", path_of("demo"))
-    assert all_values("show_session", "messages", tape) == new
-    assert all_values("query", "rows", tape, sql="SELECT tool FROM tool_calls")
-    assert Path(tape).read_bytes() == before
 
 
 def test_a_session_that_is_being_recorded_is_read_as_far_as_it_is(tmp_path: Path) -> None:

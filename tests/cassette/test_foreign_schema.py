@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from mcp_tape.cassette.change.migrate import migrate
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.schema import APPLICATION_ID, SCHEMA, VERSION
 from mcp_tape.errors import CassetteError
@@ -33,10 +32,7 @@ def opened(path: Path) -> Any:
 
 
 def demo(place: Path) -> Path:
-    """A cassette of today."""
-    path = Path(shutil.copy(DEMO, place / "tape.db"))
-    migrate(str(path))
-    return path
+    return Path(shutil.copy(DEMO, place / "tape.db"))
 
 
 def in_other_words(path: Path, old: str, new: str) -> Path:
@@ -163,8 +159,3 @@ def test_what_was_recovered_is_a_cassette_again(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / "tape.db")) as db:
         db.executescript(done.stdout.decode())
     assert invoke("show", tmp_path / "tape.db").stdout == invoke("show", DEMO).stdout
-
-
-def test_an_older_cassette_is_read(tmp_path: Path) -> None:
-    path = shutil.copy(DEMO.parent / "schemas" / "1.db", tmp_path / "tape.db")
-    assert invoke("show", path).exit_code == 0

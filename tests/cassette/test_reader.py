@@ -85,6 +85,10 @@ def newer(tape: Path) -> None:
     changed(tape, "PRAGMA user_version = 99")
 
 
+def of_no_version(tape: Path) -> None:
+    changed(tape, "PRAGMA user_version = 0")
+
+
 def with_a_trigger(tape: Path) -> None:
     changed(tape, "CREATE TRIGGER t AFTER INSERT ON facts BEGIN DELETE FROM facts; END")
 
@@ -109,6 +113,7 @@ HINTS: dict[Callable[[Path], None], str] = {
     cut_after_a_page: "malformed",
     cut_in_the_header: "is not a cassette",
     newer: "newer mcp-tape",
+    of_no_version: "schema 0, which no version of mcp-tape writes",
     with_a_trigger: "triggers",
     view_for_a_table: "it has no table facts",
 }

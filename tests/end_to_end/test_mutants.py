@@ -49,7 +49,7 @@ READING = """
     show FILE --filter status:error | show FILE --filter tool:* | stats FILE | stats FILE --json
     search FILE server | search FILE e* --json | check FILE | check FILE --json | redact FILE --dry-run
     export FILE | export FILE --format md | export FILE --format raw --side client | export FILE --session all
-    dump FILE | dump FILE --times --json | migrate FILE | review FILE --accept-all
+    dump FILE | dump FILE --times --json | review FILE --accept-all
     query FILE SELECT*FROM(tool_calls) | query FILE SELECT*FROM(exchanges) --csv | query FILE SELECT*FROM(messages) --nl
     diff ORIGINAL FILE | diff FILE ORIGINAL --json | diff FILE FILE --format md | breaking FILE ORIGINAL
     replay FILE | replay FILE --strict --report OUT | replay FILE --session all --ignore $..x --repeats cycle

@@ -32,7 +32,6 @@ COMMANDS = {
     "redact": "FILE --dry-run",
     "rm": "FILE --session 7",
     "merge": "FILE -o OUT",
-    "migrate": "FILE",
     "replay": "FILE",
 }
 LEFT_OUT = ("--listen",)

@@ -46,7 +46,6 @@ CHANGING: dict[str, tuple[list[str], int]] = {
     "convert": (["convert", "demo.db", "converted.jsonl"], 0),
     "merge": (["merge", "demo.db", "time.db", "-o", "merged.db"], 0),
     "rm": (["rm", "merged.db", "--session", "1"], 0),
-    "migrate": (["migrate", "demo.db"], 0),
     "edit": (["edit", "loaded.db", "--editor", "python edit.py"], 0),
     "edit unchanged": (["edit", "loaded.db", "--editor", "true"], 0),
     "git-setup": (["git-setup"], 0),

@@ -62,7 +62,7 @@ def desk(tmp_path: Path) -> Desk:
 
 # Exit codes ---------------------------------------------------------------------------------------------
 
-READERS = ["show", "why", "stats", "export", "dump", "check", "migrate", "replay", "redact"]
+READERS = ["show", "why", "stats", "export", "dump", "check", "replay", "redact"]
 COMMANDS: list[list[str]] = [
     # Clean.
     ["ls", "demo.db"],
@@ -81,7 +81,6 @@ COMMANDS: list[list[str]] = [
     ["check", "demo.db", "--jobs", "1"],
     ["redact", "demo.db", "--dry-run"],
     ["redact", "demo.db", "time.db", "--dry-run", "--jobs", "1"],
-    ["migrate", "demo.db"],
     ["merge", "demo.db", "time.db", "-o", "merged.db"],
     ["rm", "merged.db", "--session", "1"],
     ["edit", "merged.db", "--editor", "true"],

@@ -302,9 +302,3 @@ def test_errors_of_a_copy_name_the_url(demo: Bucket) -> None:
     with pytest.raises(CassetteError, match=r"s3://team/odd\.db is not a cassette") as caught:
         Cassette("s3://team/odd.db")
     assert "cache" not in str(caught.value)
-
-
-def test_an_older_cassette_is_read(demo: Bucket) -> None:
-    demo.objects["team/old.db"] = path_of("schemas/1").read_bytes()
-    with Cassette("s3://team/old.db") as cassette:
-        assert cassette.is_older and cassette.sessions()

@@ -82,7 +82,7 @@ def test_a_prefix_is_listed_as_a_directory_is(bucket: Bucket, place: Path) -> No
 @pytest.mark.parametrize(
     "words",
     [
-        ["edit", "URL"], ["rm", "URL", "--session", "1"], ["migrate", "URL"], ["redact", "URL"],
+        ["edit", "URL"], ["rm", "URL", "--session", "1"], ["redact", "URL"],
         ["record", "-o", "URL", "--", "cat"], ["record", "-o", "URL", "--rotate", "1M", "--", "cat"],
         ["record", "-o", "URL", "--url", "http://127.0.0.1:1/mcp"],
         ["use", "URL", "--mode", "all", "--", "cat"], ["use", "URL", "--mode", "rewrite", "--", "cat"],

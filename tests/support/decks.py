@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mcp_tape.cassette.change.connect import bring_up_to_date
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.record.tape import Tape
@@ -35,7 +34,6 @@ class OneSession:
     """A cassette being written with one session."""
 
     def __init__(self, path: Path | str, facts: dict[str, Any]) -> None:
-        bring_up_to_date(str(path))
         self._writer = Writer(str(path))
         self.warning = self._writer.warning
         self.is_in_place = self._writer.is_in_place

@@ -9,7 +9,6 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from mcp_tape.cassette.change.connect import bring_up_to_date
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.cli import cli
 from mcp_tape.wire.frames import Frame, Numbers, parse
@@ -73,7 +72,6 @@ class Recording:
     """A cassette that is being written."""
 
     def __init__(self, path: Path, **facts: Any) -> None:
-        bring_up_to_date(str(path))
         self._writer = Writer(str(path))
         self._ledger = Ledger()
         self.session = self._writer.begin({"started_at": "2026-01-01T00:00:00Z"} | FACTS | facts)

@@ -9,7 +9,6 @@ nor formats other than the cassette's own.
     same      whether two recordings say the same
     merge     the sessions of several cassettes on one
     remove    sessions removed
-    migrate   older schemas brought up to date
     derive    messages derived from frames again
     redact    secrets hidden after the fact
     secrets   where secrets stand, and their frames without them

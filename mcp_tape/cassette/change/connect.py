@@ -3,8 +3,7 @@
 `changed` makes such a file of a cassette that nobody uses: a copy, changed, and written anew from what is left in it,
 so that no page holds what was taken out. While it is made, nobody can record into the cassette. Where somebody records
 or reads, a new file would part them from theirs: then the cassette is changed in its place, in transactions, and all
-of its pages are written anew. `opened` changes some rows in their place, without writing the rest anew. A cassette of
-an older schema is one of today's afterwards.
+of its pages are written anew. `opened` changes some rows in their place, without writing the rest anew.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from time import monotonic, sleep
 
 from ...errors import CassetteError, pasted
-from .. import file, foreign_schema, older, schema
+from .. import file, foreign_schema, schema
 from ..replace import beside, copy, drop_journal
 from ..text import working
 from ..text.names import is_text
@@ -63,23 +62,6 @@ def changed(path: str, check: Check = only_ours, *, also_in_use: bool = True) ->
         yield db
 
 
-def bring_up_to_date(path: str) -> None:
-    """Make a cassette of an older schema anew as one of today, unless somebody else does so meanwhile."""
-
-    def is_done() -> bool:
-        try:
-            if file.is_old(path):
-                with changed(path, also_in_use=False):
-                    pass
-        except CassetteError as error:
-            if file.is_old(path) and not isinstance(error, InUseError):
-                raise
-        return not file.is_old(path)
-
-    if file.is_old(path) and not _is_done(is_done):
-        raise InUseError(path)
-
-
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
     """Wait for others who write. What goes wrong in it closes the connection, and with that nothing of it counts."""
@@ -102,7 +84,6 @@ def opened(path: str) -> Iterator[sqlite3.Connection]:
         with _of_text(os.path.realpath(path)) as db:
             yield db
         return
-    bring_up_to_date(path)
     try:
         with closing(file.connect(path)) as db:
             file.guard(db)
@@ -156,10 +137,8 @@ def _in_a_copy(path: str, check: Check) -> Iterator[sqlite3.Connection]:
         if os.path.exists(f"{path}-journal"):
             with suppress(sqlite3.Error):  # somebody writes
                 drop_journal(path)
-        with connected(path, check, hold) as held_open, beside(path) as part:
-            # By the connection: closing the file after a look at it would give up what it holds.
-            make = older.convert if file.version_of(held_open) < schema.VERSION else copy
-            make(path, part.file)  # not by the connection that holds the cassette, for which SQLite would wait
+        with connected(path, check, hold), beside(path) as part:
+            copy(path, part.file)  # not by the connection that holds the cassette, for which SQLite would wait
             held = file.identity(path)
             with private(part.file) as db:
                 yield db

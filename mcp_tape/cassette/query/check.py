@@ -71,8 +71,6 @@ def check(cassette: Cassette, redactor: Redactor, progress: Progress = lambda do
 
 def _file(cassette: Cassette) -> Iterator[Finding]:
     """Report what SQLite finds wrong with it, and whether it was cut off."""
-    if cassette.is_older:
-        yield from _older_file(cassette.local)
     size, pages = (cassette.rows(f"PRAGMA {name}")[0][0] for name in ("page_size", "page_count"))
     there = os.path.getsize(cassette.source)
     if there < size * pages and not file.may_be_recorded(cassette.connection):  # else the newest pages are beside it
@@ -80,17 +78,6 @@ def _file(cassette: Cassette) -> Iterator[Finding]:
     for (said,) in cassette.rows("PRAGMA integrity_check(20)"):
         if said != "ok":
             yield Finding("file", " ".join(str(said).split()))
-
-
-def _older_file(path: str) -> Iterator[Finding]:
-    """Report what SQLite finds wrong with a file that is read through a copy."""
-    try:
-        with closing(file.connect_to_read(path)) as db:
-            file.guard(db)
-            said = db.execute("PRAGMA integrity_check(20)").fetchall()
-    except sqlite3.Error as error:
-        raise CassetteError(file.unreadable(path, error)) from None
-    yield from (Finding("file", " ".join(str(line).split())) for (line,) in said if line != "ok")
 
 
 def _schema(cassette: Cassette) -> Iterator[Finding]:
@@ -103,7 +90,7 @@ def _schema(cassette: Cassette) -> Iterator[Finding]:
             yield Finding("schema", f"the {kind} {name} is not there")
         elif (kind, name) not in wanted:
             yield Finding("schema", f"the {kind} {name} is none of a cassette's")
-        elif found[kind, name] not in (wanted[kind, name], schema.EARLIER):
+        elif found[kind, name] != wanted[kind, name]:
             yield Finding("schema", f"the {kind} {name} is not as it should be")
 
 

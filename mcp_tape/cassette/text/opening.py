@@ -97,13 +97,12 @@ def _read(path: str, left: str | None, open_left: Open, otherwise: CassetteError
 
 def copied(db: sqlite3.Connection) -> TemporaryDirectory[str]:
     """Make a file of a database in memory, for those who need one."""
-    from ..older import in_a_directory
 
     def make(to: str) -> None:
         with closing(file.connect(to)) as copy:
             db.backup(copy)
 
-    return in_a_directory(make)
+    return file.in_a_directory(make)
 
 
 def load(path: str, builder: Builder, otherwise: CassetteError) -> Sequence[str]:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from mcp_tape.cassette.change.migrate import migrate
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.errors import CassetteError
 from mcp_tape.wire.ledger import Ledger
@@ -37,7 +36,6 @@ def test_what_is_made_anew_is_what_was_recorded(tmp_path: Path, make: Callable[[
 def test_golden_cassettes_are_made_anew_from_nothing(tmp_path: Path, golden: Path) -> None:
     path = tmp_path / "tape.db"
     path.write_bytes(golden.read_bytes())
-    migrate(str(path))
     before = everything(path)
     execute(path, "DELETE FROM derived")
     execute(path, "UPDATE sessions SET key_version = 0, server_name = server_name || '?'")

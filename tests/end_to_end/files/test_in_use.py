@@ -356,7 +356,6 @@ READING = {
     "search": ["search", "FILE", "weather"],
     "check": ["check", "FILE"],
     "merge": ["merge", "FILE", "-o", "OUT"],
-    "migrate": ["migrate", "FILE"],
     "edit": ["edit", "FILE", "--editor", "true"],
     "diff": ["diff", "FILE", "FILE"],
 }

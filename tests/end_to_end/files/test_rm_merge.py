@@ -308,7 +308,9 @@ def test_times_of_other_zones_are_in_order(tmp_path: Path) -> None:
     assert [Path(row["file"]).stem for row in told] == ["2", "3", "1", "0"]
 
 
-@pytest.mark.parametrize(("version", "hint"), [(99, "newer mcp-tape (schema 99"), (0, "which no mcp-tape has made")])
+@pytest.mark.parametrize(
+    ("version", "hint"), [(99, "newer mcp-tape (schema 99"), (0, "which no version of mcp-tape writes")]
+)
 def test_a_cassette_of_another_schema_is_called_what_it_is(
     pair: tuple[Path, Path], tmp_path: Path, version: int, hint: str
 ) -> None:
