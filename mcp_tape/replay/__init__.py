@@ -9,7 +9,7 @@ transport.
     opening     a deck chosen by how a client begins
     deck        the playing rule, with its theory of operation
     state       all that changes while a tape plays, and the calls in it
-    finder      the recorded request that a live one is, by its bytes or its key
+    finder      the recorded request that a live one is, by its key
     matching    the rungs of matching below the exact one, loaded where they are asked for
     cues        the message on the tape that one of the client is, what waits for it, and when that goes out
     sends       actions for transports; recorded messages with live ids and tokens

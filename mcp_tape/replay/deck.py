@@ -8,9 +8,8 @@ order of a client's can block another exchange, and what is never cued stays unp
 a cue, also one that meant nothing to the server; each that arrives is matched with the tape, and heard there once:
 
 - A request is the next one with its key (`finder.py`; ids:
-  https://modelcontextprotocol.io/specification/2025-11-25/basic). Most cue their answer and nothing else. Such a
-  *plain* one is answered at once: by its bytes without parsing it, or by the one look-up of its key. All others become
-  calls, which own what plays in their exchange.
+  https://modelcontextprotocol.io/specification/2025-11-25/basic). Most cue their answer and nothing else, which
+  then comes of the same look-up. It becomes a call, which owns what plays in its exchange.
 - A response is that to the server's request that went out under its id; one to nothing that was asked, the next such
   response on the tape with its id.
 - A cancel is the next one on the tape of the same request, open then or answered already: who cancels does not know
@@ -36,9 +35,9 @@ message is and cues, and when that goes out) and `sends.py` (what is made of it)
 
 from __future__ import annotations
 
-from ..cassette.lookup.messages import Plain, Recorded
+from ..cassette.lookup.messages import Recorded
 from ..redaction.diagnostics import Discreet
-from ..wire import channels, frames, protocol, rewrite
+from ..wire import frames, protocol, rewrite
 from ..wire.frames import Message
 from .cues import Cues, Hearing, Schedule
 from .finder import Finder
@@ -63,7 +62,6 @@ class Deck:
         speed: float = 0.0,
         in_recorded_order: bool = False,
         repeat_whole: bool = False,
-        shortcuts: bool = True,
         report: Callable[[Fact], None] = lambda fact: None,
         report_played: bool = True,
         pass_on: Callable[[Call], bool] = lambda call: False,
@@ -75,8 +73,6 @@ class Deck:
         self.state = state = finder.state
         self._playback = Playback(selection, state.asked, state.taken_back, state.withdrawn)
         self._schedule = Schedule(selection, state, self.note, speed, in_recorded_order)
-        self._may_be_plain = not speed and not in_recorded_order and not report_played and not stand_in
-        self._at_once = self._may_be_plain and shortcuts
         self._repeat_whole = repeat_whole
         self._report = report
         self._report_played = report_played
@@ -86,31 +82,25 @@ class Deck:
         self._calls = Calls(selection, state)
         self._cues = Cues(selection, state, self._calls)
         self._hearing = Hearing(selection, state)
-        self._tried = b""  # by `quick`, and not found
-        self._found: tuple[Message, Found] | None = None  # by `plain`, and not plain
         finder.listen(self._schedule.has_come, self.note)
         self._cue(selection.sessions[0], 0, None, 0.0)
 
     def receive(self, text: bytes, channel: str, now: float, parsed: frames.Parsed | None = None) -> None:
         """Take in a frame of the client; `parsed`, if somebody has parsed it."""
-        answer, self._tried = None if text == self._tried else self.quick(text, channel), b""
-        if answer is not None:
-            self.state.replies.append(Send(answer, channel))
-            return
-        if self._found is None:
-            self._discreet.hear(text)
-        calls: list[tuple[Call, bool]] = []
+        self._discreet.hear(text)
+        calls: list[tuple[Call, Found]] = []
         kind, messages = parsed or frames.parse(text)
         parts = rewrite.elements(text) if kind == "batch" else None
         # The messages of a batch share what they cue: all its requests are known before anything plays.
         for part, message in enumerate(messages):
             if message.kind == "request":
                 calls += self._request(message, text, part, parts, channel)
-        for call, again in calls:
-            if (again and self._plays_whole(call)) or (call.recorded and call.recorded.place in self.state.given_back):
+        for call, found in calls:
+            was_given_back = call.recorded is not None and call.recorded.place in self.state.given_back
+            if was_given_back or (found.again and self._plays_whole(call)):
                 self._cues.forget(call)
-        for call, again in calls:
-            self._play(call, again, now)
+        for call, found in calls:
+            self._play(call, found, now)
         for message in messages:
             if message.kind == "response":
                 self._response(message, now)
@@ -118,47 +108,6 @@ class Deck:
                 self._cancel(message, channel, now)
             elif message.kind != "request":
                 self._hear(self._hearing.notification(message), now)
-
-    def quick(self, text: bytes, channel: str = channels.STDIO) -> bytes | None:
-        """Answer a request that is on the tape byte for byte, where nothing else comes with it.
-
-        Most are: then there is nothing to parse, to rewrite or to keep track of.
-        """
-        found = self.finder.plain(text) if self._at_once else None
-        if found is None:
-            self._tried = text
-            return None
-        return self._plain_answer(found[1], found[0], text, channel)
-
-    def plain(self, text: bytes, message: Message | None = None) -> tuple[bytes, bytes | None] | None:
-        """Answer a request that only its answer comes with: that, and what preceded it on the wire.
-
-        For transports that take the shortcuts themselves. Found by its bytes or, once it was parsed, by its key: then
-        it has had its turn, and `receive` goes on with what was found.
-        """
-        if not self._may_be_plain:
-            return None
-        if message is None:
-            same = self.finder.plain(text)
-            return None if same is None else (self._plain_answer(same[1], same[0], text), same[1][4])
-        if rewrite.may_be_noteworthy(message):
-            return None
-        self._discreet.hear(text)
-        found = self.finder.find(message, text, 0, plainly=True)
-        if found.plain is None:
-            self._found = message, found
-            return None
-        return self._plain_answer(found.plain, _id_of(message), text), found.plain[4]
-
-    def _plain_answer(self, plain: Plain, rpc_id: bytes, text: bytes, channel: str = "") -> bytes:
-        place, _, recorded, answer, _ = plain
-        state = self.state
-        state.played += 1
-        state.plain.append((place, rpc_id, channel, text))
-        if state.live:  # a client may use an id again
-            state.live.pop((channel, rpc_id.decode()), None)
-        answer = answer if rpc_id == recorded else rewrite.plain_answer(answer, recorded, rpc_id)
-        return answer if state.put_back is None else state.put_back(answer, text)
 
     def due(self, now: float) -> Sequence[Action]:
         """Return what is to be sent now. Ask after every frame: answers then never depend on how frames arrived."""
@@ -233,18 +182,12 @@ class Deck:
 
     def _request(
         self, message: Message, text: bytes, part: int, parts: list[bytes] | None, channel: str
-    ) -> list[tuple[Call, bool]]:
+    ) -> list[tuple[Call, Found]]:
         own = text if parts is None else parts[part]
         if self._stand_in is not None and self._stood_in(Call(message.rpc_id, channel, None, own, message)):
             return []
-        plainly = self._at_once and parts is None and not rewrite.may_be_noteworthy(message)
-        before, self._found = self._found, None
-        found = before[1] if before and before[0] is message else self.finder.find(message, text, part, plainly=plainly)
+        found = self.finder.find(message, text, part)
         recorded = found.recorded
-        if plainly and found.plain is not None:
-            answer = self._plain_answer(found.plain, _id_of(message), text, channel)
-            self.state.replies.append(Send(answer, channel))
-            return []
         call = Call(message.rpc_id, channel, recorded, own, message)
         if recorded is None or (self.state.is_older and self._selection.modern_result(recorded) is not None):
             self._miss(call)
@@ -258,7 +201,7 @@ class Deck:
 
             self._report(inexact.fact(self._selection, call, found.bent, self._discreet))
         self._calls.begin(call, recorded)
-        return [(call, found.again)]
+        return [(call, found)]
 
     def _stood_in(self, call: Call) -> bool:
         answer = self._stand_in(call) if self._stand_in else None
@@ -275,10 +218,13 @@ class Deck:
             if difference:
                 self.note(difference)
 
-    def _play(self, call: Call, again: bool, now: float) -> None:
+    def _play(self, call: Call, found: Found, now: float) -> None:
         recorded = call.recorded
         assert recorded is not None
-        if again and not self._plays_whole(call):
+        if found.answer is not None:
+            call.answers.add(found.answer.place)
+            self._schedule.put(Pending(found.answer, call), now, recorded)
+        elif found.again and not self._plays_whole(call):
             self._answer_only(call, recorded, now)
         elif not self._cue(recorded.session, recorded.seq, recorded, now, call):
             self._without_answer(call, recorded.seq, now)
@@ -332,7 +278,6 @@ class Deck:
         method, replies = call.message.method or "", self.state.replies
         if method == protocol.INITIALIZE and self._selection.is_modern(self._selection.sessions[0]):
             self.state.is_older = True  # the tape plays as far as the client's revision has words for it
-            self._may_be_plain = self._at_once = False  # so each answer has to be looked at
         if method == protocol.PING:
             replies.append(said(call, "result", "{}"))
         elif method == protocol.DISCOVER:
@@ -394,7 +339,3 @@ class Deck:
             self._without_answer(call, END, now)
         else:
             self._schedule.put(Pending(self._selection.facts(answer), call), now, recorded)
-
-
-def _id_of(message: Message) -> bytes:
-    return (message.rpc_id or "null").encode()

@@ -97,9 +97,6 @@ class Faulty:
 
         return heard
 
-    def quick(self, text: bytes) -> bytes | None:
-        return None  # each call counts
-
     def receive(self, text: bytes, channel: str, now: float, parsed: frames.Parsed | None = None) -> None:
         self._deck.receive(text, channel, now, parsed)
 

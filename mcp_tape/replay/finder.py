@@ -1,14 +1,11 @@
 """Finding the recorded request that a live one is, each in its turn.
 
-A request is found by its key, with one look-up. What lies around it on the tape is then read at once, and found by its
-bytes from there on, in whatever order it is asked for.
+A request is found by its key, with one look-up.
 """
 
 from __future__ import annotations
 
-from itertools import islice
-
-from ..cassette.lookup.messages import START, Plain, Position, Recorded
+from ..cassette.lookup.messages import START, Position, Recorded
 from ..wire import match, protocol, rewrite
 from ..wire.frames import Message
 from .selection import Selection
@@ -19,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any, Literal
 
-    from ..cassette.lookup.blocks import Reader
     from .matching.ladder import Ladder, Plan
 
     Repeats = Literal["error", "last", "cycle"]
@@ -39,88 +35,58 @@ class Finder:
         selection: Selection,
         repeats: Repeats = "error",
         rules: Sequence[Compare] = (),
-        blocks: Blocks | None = None,
         ladder: Callable[[State], Ladder] | None = None,
     ) -> None:
-        """`blocks`: what others have read of the same session, as clients may share it. `ladder`: for what may bend."""
+        """`ladder`: for what may bend."""
         self._selection = selection
         self.state = State()
         self._repeats = repeats
         self._rules = rules
         self._ladder = ladder(self.state) if ladder else None
         self._keys_are_made_anew = selection.stale or bool(rules)
-        self._blocks = blocks or Blocks(selection)
         self._has_come: Callable[[Recorded], bool] = lambda row: True
         self._note: Callable[[str], None] = lambda text: None
         self._indexes: dict[str, dict[bytes, _Turns]] = {}  # by method, where stored keys do not serve
         self._hidden: dict[str, list[Recorded]] = {}  # by method, the recorded requests with redactions
-        self._ends: dict[bytes, Position] = {}  # by key, the last request of those that have started over
 
     def listen(self, has_come: Callable[[Recorded], bool], note: Callable[[str], None]) -> None:
         """Learn who knows whether a message of the server has come to the client, and who takes notes."""
         self._has_come, self._note = has_come, note
 
-    def find(self, message: Message, text: bytes, part: int, *, plainly: bool = False) -> Found:
-        """Find the recorded request and take its turn. `plainly`: an answer that is plain is enough."""
+    def find(self, message: Message, text: bytes, part: int) -> Found:
+        """Find the recorded request and take its turn."""
         method, state = message.method or "", self.state
         state.turn = None
         params = match.exact_params(message, text, part)
         key = match.request_key(method, params)
-        found = self._by_rules(message, key) if self._rules else self._by_key(key, method, params, plainly)
-        if self._ladder is not None and found.recorded is None and found.plain is None:
+        found = self._by_rules(message, key) if self._rules else self._by_key(key, method, params)
+        if self._ladder is not None and found.recorded is None:
             found = self._ladder.find(message, params, self._choose) or found
         if found.bent and found.recorded and not found.again:
             state.bent.add(found.recorded.place)
         return found
 
-    def _by_key(self, key: bytes, method: str, params: object, plainly: bool) -> Found:
+    def _by_key(self, key: bytes, method: str, params: object) -> Found:
         """Find a request that is exactly the same, but for what was hidden in it."""
         state = self.state
-        if plainly and (ahead := self._ahead(key)) is not None:
-            return Found(None, plain=ahead)
         last = state.last.get(key)
-        found, plain = self._next(key, method, last)
+        found, answer = self._next(key, method, last)
         while found is not None and found.place in state.bent:  # another request has had its answer
             last = found.place
-            found, plain = self._next(key, method, last)
+            found, answer = self._next(key, method, last)
         found = found or self._redacted(method, params)
         if found is not None and last is not None and self._is_early(method, last, found):
             return Found(self._selection.at(last), True)
         if found is None and last is not None and self._repeats == "cycle":
-            self._ends[key] = last
-            found, plain = self._next(key, method, None)
+            found, answer = self._next(key, method, None)
         if found is not None:
             again = self._take(key, found.place)
-            return Found(found, again, None if again else plain)
+            return Found(found, again, None if again else answer)
         if last is not None and (self._repeats == "last" or protocol.is_housekeeping(method)):
             return Found(self._selection.at(last), True)
         if last is None and method in (protocol.INITIALIZE, protocol.DISCOVER):
             return Found(self._greeting(method), True)
         return Found(None)
-
-    def plain(self, text: bytes) -> tuple[bytes, Plain] | None:
-        """Find a request by its bytes alone, without parsing: the live id, and the answer. None means nothing."""
-        blocks = self._blocks
-        if blocks.wanted is not None:  # also where the text is known: the next of its key may lie there
-            blocks.read(blocks.wanted, self.state)
-        rest, rpc_id = rewrite.without_names(text) or (b"", b"")
-        key = blocks.keys.get(rest) if rewrite.is_usual_id(rpc_id) else None
-        if key is None:
-            key, rpc_id = blocks.texts.get(text, (b"", b""))
-        found = self._ahead(key) if key else None
-        return None if found is None else (rpc_id, found)
-
-    def _ahead(self, key: bytes) -> Plain | None:
-        """The next request of a key, if it was read already and is plain. It is its turn, and nobody gives it back."""
-        state = self.state
-        last, end = state.last.get(key), self._ends.get(key)
-        found = self._blocks.turns.get(key if last is None or last == end else last)
-        # The one before may have been found though its key is another, as secrets are hidden in it.
-        if found is None or found[1] != key or (found[0] in (state.taken if end is None else state.bent)):
-            return None
-        state.last[key] = place = found[0]
-        state.taken.add(place)
-        return found
 
     def _is_early(self, method: str, last: Position, found: Recorded) -> bool:
         """Return whether a request was made again only because the server had said that the answer changed.
@@ -220,15 +186,11 @@ class Finder:
             return Found(like[rounds % len(like)], True)
         return Found(like[-1], True) if self._repeats == "last" or protocol.is_housekeeping(method) else Found(None)
 
-    def _next(self, key: bytes, method: str, last: Position | None) -> tuple[Recorded | None, Plain | None]:
+    def _next(self, key: bytes, method: str, last: Position | None) -> tuple[Recorded | None, Recorded | None]:
         if self._keys_are_made_anew:
             same = self._index(method).get(key, {})
             return same[last] if last in same else same.get(None), None
-        found = self._selection.next_request(key, last or START)
-        if found is None:
-            return None, None
-        self._blocks.wanted = found[0]
-        return found
+        return self._selection.next_request(key, last or START) or (None, None)
 
     def _index(self, method: str) -> dict[bytes, _Turns]:
         """Keys made anew from the messages of one method."""
@@ -254,34 +216,3 @@ class Finder:
 
     def _params(self, row: Recorded) -> object:
         return match.exact_params(self._selection.message(row), self._selection.text(row), row.part)
-
-
-class Blocks:
-    """Stretches of the first session around what was looked up: its plain requests, by their texts and their keys.
-
-    Clients mostly ask byte for byte as recorded, but for ids and progress tokens, and for what lies near what they have
-    asked for. Then there is nothing to look up, to parse or to key. Whatever is not here is looked up one by one.
-    What is here are facts of the tape: whose turn it is, the state says.
-
-    Who leaves out what lies between, and regularly, as every other call, is not made to wait for that: then only what
-    lies as far from each other is read, until something else is asked for.
-    """
-
-    def __init__(self, selection: Selection) -> None:
-        self._selection = selection
-        self.wanted: Recorded | None = None  # looked up: what lies around it is read once its answer is out
-        self.keys: dict[bytes, bytes] = {}  # by text without names
-        self.texts: dict[bytes, tuple[bytes, bytes]] = {}  # keys and ids, by a text whose names are not to be cut out
-        self.turns: dict[bytes | Position, Plain] = {}  # by the place of the one before of a key; the first by that key
-        self._reader: Reader | None = None
-
-    def read(self, found: Recorded, state: State) -> None:
-        """Read around a request that was looked up, as far as that is worth it to a client in this state."""
-        from ..cassette.lookup.blocks import LATELY, Reader
-
-        self.wanted = None
-        if self._reader is None:
-            session = self._selection.sessions[0]
-            self._reader = Reader(self._selection, session, self.keys, self.texts, self.turns)
-        lately = [call[0][1] for call in islice(reversed(state.plain), LATELY)]
-        self._reader.read_around(found, state.played, lately)

@@ -47,7 +47,6 @@ class Opening:
         self._is_counted = False
         self._player: Player | None = None
         self._deck: Deck | None = None
-        self.quick: Callable[[bytes], bytes | None] = lambda text: None
 
     def receive(self, text: bytes, channel: str, now: float, parsed: frames.Parsed | None = None) -> None:
         if not self._is_counted:
@@ -90,8 +89,6 @@ class Opening:
         if self._chosen != (legacy, nth):
             self._open(legacy, nth)
         self._is_counted = not is_probe
-        if self._is_counted and self._player is not None:
-            self.quick = self._player.quick
 
     def _open(self, legacy: bool | None, nth: int | None) -> None:
         before, self._chosen = self._deck, (legacy, nth)

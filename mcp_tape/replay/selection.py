@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..cassette.lookup import sessions
-from ..cassette.lookup.messages import START, Messages, Plain, Position, Recorded
+from ..cassette.lookup.messages import START, Messages, Position, Recorded
 from ..cassette.reader import Cassette, Session
 from ..errors import CassetteError, pasted
 from ..wire import channels, protocol
@@ -27,7 +27,7 @@ class Selection(Messages):
 
     # -- across the sessions
 
-    def next_request(self, key: bytes, after: Position = START) -> tuple[Recorded, Plain | None] | None:
+    def next_request(self, key: bytes, after: Position = START) -> tuple[Recorded, Recorded | None] | None:
         """The next request of the client with a key, and its answer where nothing else is cued."""
         for session in self._from(after):
             found = self.next_of_key(session, key, after)

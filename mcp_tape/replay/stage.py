@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..cassette.reader import Cassette
     from .deck import Deck
     from .faults import Chooser, Faulty
-    from .finder import Blocks, Compare, Repeats
+    from .finder import Compare, Repeats
     from .matching.ladder import Ladder
     from .opening import Clients, Opening
     from .report import Fact
@@ -101,7 +101,6 @@ class Stage:
         self._inexact: dict[str, int] = {}  # answers that were not exact, by the rung that found them
         self._before: int | None = None  # how many requests were played when a live call may have changed something
         self._decks: list[Deck] = []
-        self._blocks: dict[int, Blocks] = {}  # what was read of each session that comes first
         self._until = sessions.newest(cassette)
         self._chosen = selection.select(cassette, options.session, until=self._until)
         first = self._chosen.sessions[0]
@@ -115,7 +114,6 @@ class Stage:
         *,
         repeats: Repeats = "error",
         legacy: bool | None = None,
-        shortcuts: bool = True,
         nth: int | None = None,
     ) -> tuple[Player, Deck]:
         """Return a player for a client, and the deck in it. `repeats` is for when nothing else was asked for."""
@@ -133,8 +131,7 @@ class Stage:
         chosen = selection.Selection(self._cassette, plays, self._until)
         chosen.path = options.in_place_of or chosen.path
         repeats = options.repeats or repeats
-        blocks = self._blocks.setdefault(chosen.sessions[0], finding.Blocks(chosen))
-        finder = finding.Finder(chosen, repeats, options.rules, blocks, _ladder(chosen, options))
+        finder = finding.Finder(chosen, repeats, options.rules, _ladder(chosen, options))
         faulty = _faulty(options)
         report = faulty.listen(self._report) if faulty else self._report
         deck = Deck(
@@ -143,7 +140,6 @@ class Stage:
             speed=options.speed,
             in_recorded_order=options.in_recorded_order,
             repeat_whole=repeats != "error",
-            shortcuts=shortcuts,
             report=report,
             report_played=bool(options.report or faulty or self._listener),
             pass_on=lambda call: pass_on(call) and self._went_live(call),

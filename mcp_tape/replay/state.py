@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from ..cassette.lookup.messages import Plain, Position, Recorded
+from ..cassette.lookup.messages import Position, Recorded
 from ..light import NamedTuple
 from ..wire import frames, protocol
 from .sends import Call, Pending, Send
@@ -38,17 +38,16 @@ class Bent(NamedTuple):
 class Found(NamedTuple):
     """The recorded request that a live one is; `again` if it was found before and is only repeated.
 
-    `plain` where its answer is all that plays. Then the request itself may not have been read.
+    `answer`: where that is all that plays.
     """
 
     recorded: Recorded | None
     again: bool = False
-    plain: Plain | None = None
+    answer: Recorded | None = None
     bent: Bent | None = None  # by which rung, where it is not exact
 
 
 _Calls = dict[Call, None]  # in the order of their coming
-PlainCall = tuple[Position, bytes, str, bytes]  # the place of the request that it is, its id, channel and text
 ByName = dict[str | None, deque[Recorded]]  # by the id or the token that each names
 
 
@@ -74,7 +73,6 @@ class State:
         self.recorded: dict[tuple[int, int], Together] = {}  # of a batch, several share a seq
         # Answered, but one may still be cancelled, or something may come for it.
         self.past: dict[Position, Call] = {}  # by recorded place, the newest last
-        self.plain: deque[PlainCall] = deque(maxlen=_REMEMBERED)  # those after it that were answered plainly
         # The client's other messages: each on the tape is heard once. None: not read from the tape yet.
         self.heard: dict[str, Position] = {}  # per method, the last notification
         self.progress: ByName | None = None  # not heard yet
@@ -161,26 +159,11 @@ class Calls:
                 self._state.recorded.pop(place, None)
 
     def _remember(self, place: Position, call: Call) -> None:
-        past = self._past()
+        past = self._state.past
         past.pop(place, None)
         past[place] = call
-        while len(past) > 2 * _REMEMBERED:
+        while len(past) > _REMEMBERED:
             del past[next(iter(past))]
-
-    def _past(self) -> dict[Position, Call]:
-        """The calls that were answered. Those that were answered plainly become calls like the others here."""
-        past = self._state.past
-        for place, rpc_id, channel, text in self._state.plain:
-            past.pop(place, None)
-            past[place] = Call(rpc_id.decode(), channel, None, text)
-        self._state.plain.clear()
-        return past
-
-    def _known(self, place: Position, call: Call | None) -> Call | None:
-        """A call that was answered, with the recorded request that it is."""
-        if call is not None and call.recorded is None:
-            call.recorded = self._selection.at(place)
-        return call
 
     def close_all(self, channel: str) -> None:
         """Close those of a channel that the client has left: nothing comes for them any more."""
@@ -201,8 +184,7 @@ class Calls:
 
     def answered(self, rpc_id: str | None) -> Call | None:
         """The newest call with an id that was answered already."""
-        past = reversed(self._past().items())
-        return next((self._known(place, call) for place, call in past if call.rpc_id == rpc_id), None)
+        return next((call for call in reversed(self._state.past.values()) if call.rpc_id == rpc_id), None)
 
     def owner(self, row: Recorded) -> Call | None:
         """The call whose exchange a recorded message belongs to."""
@@ -220,8 +202,7 @@ class Calls:
     def of_request(self, request: Recorded) -> Call | None:
         """The call that a recorded request was made with, answered or not."""
         together = self._state.recorded.get((request.session, request.seq))
-        answered = self._past().get(request.place)
-        return (together and together.with_id(request.rpc_id)) or self._known(request.place, answered)
+        return (together and together.with_id(request.rpc_id)) or self._state.past.get(request.place)
 
     def mates(self, row: Recorded) -> list[Call]:
         """All calls whose exchange a recorded message may belong to: those of a batch share it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import chain, count
 
 from ..light import pattern
@@ -18,11 +17,8 @@ if TYPE_CHECKING:
 
 # In most messages the id directly follows the version: found without scanning the rest.
 _LEADING_ID = pattern(rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*("[^"\\]*"|-?\d+)(?=\s*[,}])')
-_START, _LAST_ID = '{"jsonrpc":"2.0","id":', ',"id":'
-_HEAD, _TAIL = _START.encode(), _LAST_ID.encode()
-_META, _TOKEN, _LAST_MEMBER, _MEMBER_BEFORE_VERSION = b'"_meta":', b'"progressToken":', b"}}", b'},"jsonrpc":"2.0"'
-_ZERO, _QUOTE, _QUOTES = ord("0"), ord('"'), b'""'
-_UNESCAPED = bytes(code for code in range(128) if chr(code).isalnum()) + b"-_.:/"  # some that no one writes otherwise
+_START = '{"jsonrpc":"2.0","id":'
+_HEAD = _START.encode()
 _SHOWN = 1_000  # characters of a body that is no message
 _SUBSCRIPTION = ("_meta", protocol.META_SUBSCRIPTION)
 
@@ -49,80 +45,12 @@ def with_id(text: bytes, recorded: str | None, live: str) -> bytes:
     return with_values(text, {("id",): live})
 
 
-def is_usual_id(token: bytes) -> bool:
-    """Return whether a JSON text is an integer or a string that can be written in one way only."""
-    if token.isdigit():
-        return token[0] != _ZERO or len(token) == 1
-    is_quoted = token.translate(None, _UNESCAPED) == _QUOTES and token[0] == token[-1] == _QUOTE
-    return is_quoted and token != _QUOTES
-
-
-def without_names(text: bytes) -> tuple[bytes, bytes] | None:
-    """Return the text of a request without its id and progress token, and that id, where it stands first or last.
-
-    There it mostly stands. Texts of which the rest is the same are the same request under two ids, if the rest of a
-    recorded one `may_have_other_id`, and the live one `is_usual_id`.
-    """
-    if text.startswith(_HEAD):
-        end = text.find(b",", len(_HEAD))
-        own, rest = text[len(_HEAD) : end], text[end:]
-    else:
-        at = text.rfind(_TAIL)
-        if at < 0 or not text.endswith(b"}"):
-            return None
-        own, rest = text[at + len(_TAIL) : -1], text[:at]
-    at = rest.rfind(_TOKEN)
-    return (rest if at < 0 else _without_token(rest, at)), own
-
-
-def may_have_other_id(rest: bytes) -> bool:
-    """Return whether an id in the place of that of a valid request, given without names, would be that of the request.
-
-    Parsers take the last of duplicate ids: there must be none behind the first, whose name may be escaped.
-    """
-    if not rest.startswith(b",") or (rest.rfind(b'"id"') < 0 and rest.rfind(b"\\u") < 0):
-        return True
-    return [message.rpc_id for message in frames.parse(_HEAD + b"0" + rest)[1]] == ["0"]
-
-
-def _without_token(rest: bytes, at: int) -> bytes:
-    """Return the text of a request, without its id, also without the progress token at a place, if that ends `_meta`.
-
-    A `_meta` of nothing else goes with it. It stands last in a member of the request, mostly `params`: neither there
-    nor in other members of a request does it count what requests are found by; within the arguments of a call it would.
-    """
-    end = _LAST_MEMBER if rest.startswith(b",") else _MEMBER_BEFORE_VERSION
-    meta = rest.rfind(_META, 0, at)
-    if meta < 0 or not rest.endswith(b"}" + end) or not is_usual_id(rest[at + len(_TOKEN) : -len(end) - 1]):
-        return rest
-    before, others = rest[meta - 2 : meta], rest[meta + len(_META) : at]
-    if others == b"{":
-        return rest[: meta - 1] + end if before.endswith(b",") and before != b"{," else rest
-    return rest[: at - 1] + b"}" + end if before.endswith((b",", b"{")) and _are_members(others) else rest
-
-
-@lru_cache(maxsize=16)  # a client mostly sends the same `_meta` with each request
-def _are_members(text: bytes) -> bool:
-    """Return whether a text is an object of some members that lacks the last one."""
-    return text.endswith(b",") and bool(frames.facts(text[:-1] + b"}"))
-
-
 def answer(text: bytes, recorded: str | None, live: str) -> bytes:
     """Fit a response to a live request; that to a listen names it as its subscription, too."""
     if recorded == live:
         return text
     text = with_id(text, recorded, live)
     return with_values(text, {("result", *_SUBSCRIPTION): live}) if text.find(b"subscriptionId") >= 0 else text
-
-
-def plain_answer(text: bytes, recorded: bytes, live: bytes) -> bytes:
-    """Do the same for a response like most: its id follows the version, and nothing else in it is a name."""
-    own = _HEAD + recorded + b","
-    rest = text[len(own) - 1 :]
-    is_only = rest.rfind(b'"id"') < 0 and rest.rfind(b"\\u006") < 0 and rest.rfind(b"subscriptionId") < 0
-    if is_only and text.startswith(own):
-        return _HEAD + live + rest
-    return answer(text, recorded.decode(), live.decode())
 
 
 def refusal(text: bytes, live: str) -> bytes:

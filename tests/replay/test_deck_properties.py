@@ -6,7 +6,6 @@ import json
 import tempfile
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from mcp_tape.record.tape import Tape
 from mcp_tape.wire.ledger import Ledger
-from tests.support.decks import Player, Said, back_to_back, make_cassette
+from tests.support.decks import Said, back_to_back, make_cassette
 
 STEPS = ["call", "call", "progress", "ask", "answer_ask", "answer", "answer", "log", "tell", "noise", "cancel"]
 
@@ -104,54 +103,3 @@ def test_two_replays_give_the_same_bytes(said: list[Said]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = make_cassette(Path(directory) / "tape.db", said)
         assert back_to_back(path)[:2] == back_to_back(path)[:2]
-
-
-NAMED: dict[str, Any] = {  # by the names that a request has: its id, where that stands, and its progress token
-    "as recorded": lambda n, own: request(n, own),
-    "number": lambda n, own: request(n + 1000, own),
-    "text": lambda n, own: request(f'"t{n}"', own),
-    "last": lambda n, own: f'{{"method":"tools/call","params":{{{own}}},"jsonrpc":"2.0","id":{n}}}',
-    "token": lambda n, own: request(n, f'{own},"_meta":{{"progressToken":{n}}}'),
-    "token, last": lambda n, own: NAMED["last"](n + 7, f'{own},"_meta":{{"progressToken":"t{n}"}}'),
-    "a look-alike": lambda n, own: request(n, f'{own},"a":{{"b":1,"_meta":{{"progressToken":{n}}}}}'),
-}
-
-
-def request(rpc_id: int | str, params: str) -> str:
-    return f'{{"jsonrpc":"2.0","id":{rpc_id},"method":"tools/call","params":{{{params}}}}}'
-
-
-@pytest.mark.slow
-@settings(max_examples=100, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 3), st.sampled_from([True, True, False]), st.sampled_from(sorted(NAMED))),
-        min_size=12,
-        max_size=40,
-    ),
-    st.lists(st.tuples(st.integers(0, 4), st.sampled_from(sorted(NAMED))), min_size=12),
-    st.sampled_from(["error", "last", "cycle"]),
-    st.sampled_from([0, 5_000, 1 << 20]),
-    st.sampled_from([0, 1 << 20]),
-)
-def test_the_short_way_gives_what_the_long_way_gives(
-    recorded: list[tuple[int, bool, str]], asked: list[tuple[int, str]], repeats: Any, kept: int, free: int
-) -> None:
-    """Whatever is skipped, repeated or asked with other names, in many small blocks, and however little is kept."""
-    said: list[Said] = []
-    for n, (key, plain, names) in enumerate(recorded):
-        said.append(("client", NAMED[names](n, f'"k":{key}')))
-        if not plain:
-            said.append(
-                ("server", json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"n": n}}))
-            )
-        rpc_id = json.loads(said[-1 if plain else -2][1])["id"]
-        said.append(("server", json.dumps({"jsonrpc": "2.0", "id": rpc_id, "result": {"n": n}})))
-    sizes = {"_BLOCK": 4, "_KEPT": kept, "_FREE": free}
-    with tempfile.TemporaryDirectory() as directory, mock.patch.multiple("mcp_tape.cassette.lookup.blocks", **sizes):
-        path = make_cassette(Path(directory) / "tape.db", said)
-        short, long = (Player(path, repeats=repeats, report_played=told) for told in (False, True))
-        for n, (key, names) in enumerate(asked):
-            text = NAMED[names](n, f'"k":{key}')
-            assert short.say(text) == long.say(text)
-        assert short.unplayed() == long.unplayed()

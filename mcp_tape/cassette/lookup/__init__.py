@@ -4,7 +4,6 @@ Owns the SQL of replay and verify, and the row type of a recorded message. Knows
 played.
 
     messages   recorded messages, by key, method, place, cue and exchange, and the text of their frames
-    blocks     stretches of a session, read at once
     sessions   sessions that can be played, their runs and their eras
     controls   HTTP statuses, session ids and resumed streams, from control frames
 """

@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import chain
 
 from ...light import NamedTuple
-from ...wire import channels, frames, protocol, rewrite
+from ...wire import frames, rewrite
 from ...wire.frames import FrameKind, Message, MessageKind, Side
 from .. import file, schema
 from ..functions import MEMBERS, answer_of, members_of, of_key, of_method
@@ -24,9 +24,6 @@ _KEPT = 8  # things in a cache
 
 Position = tuple[int, int, int]  # session, seq, part
 START: Position = (0, 0, 0)
-# A request of which only its answer is cued: its place, key and id, that answer with its line end, and what preceded
-# the answer on the wire. A mere tuple, as thousands are made at once.
-Plain = tuple[Position, bytes, bytes, bytes, bytes | None]
 
 
 class Recorded(NamedTuple):
@@ -73,8 +70,9 @@ _OF_FRAME = "f.elapsed, coalesce(f.kind, 'message'), f.eol, f.channel, CAST(f.he
 _TYPES = tuple(MESSAGE_TYPES[name] for name in Recorded._fields[:13])
 _DATA: Types = (bytes, type(None))
 _FRAME_TYPES: tuple[Types, ...] = (int,), (str,), (str,), (str,), _DATA
-_NEXT_TYPES = (*_TYPES, _DATA, _DATA)
+_ANSWER_TYPES: tuple[Types, ...] = (int,), (int,), (str,), *_FRAME_TYPES, _DATA
 _NOT_READ = (None,) * 6
+_OWN = len(_TYPES)
 _ALL = (0, schema.MOST)
 _MESSAGES = f"SELECT {_COLUMNS} FROM messages m WHERE m.{OF_SESSION} AND "
 _MEMBERS = f"SELECT {_COLUMNS} FROM messages m WHERE m.id IN ({MEMBERS}) "
@@ -82,37 +80,16 @@ _WITH_TEXTS = f"""SELECT {_COLUMNS}, {_OF_FRAME},
     CASE WHEN f.kind IS NOT 'batch' AND length(f.text) <= {_SMALL} THEN CAST(f.text AS BLOB) END
     FROM messages m CROSS JOIN facts f ON f.id = m.frame
     WHERE m.id IN (SELECT id FROM derived WHERE cue = ? AND id BETWEEN ? AND ?) ORDER BY m.id"""
-_CHANGES, _ASKED_AGAIN = (
-    ", ".join(f"'{method}'" for method in sorted(methods)) for methods in (protocol.CHANGES, protocol.CHANGED_BY)
-)
 _NEXT_NOTIFICATION = "AND rpc_id IS NULL AND cue IS NULL AND id BETWEEN ? AND ? ORDER BY id LIMIT 1"
-# The answer to a request, where it may be sent as it is but for its id. Line breaks within depend on the transport.
-_IS_PLAIN = f"""af.kind IS NULL AND af.channel = f.channel
-    AND a.status NOT IN ('refused', 'error') AND length(af.text) <= {_SMALL}
-    AND (af.channel = '{channels.STDIO}' OR (instr(af.text, char(10)) = 0 AND instr(af.text, char(13)) = 0))"""
-_LINE = "CAST(af.text || CASE af.eol WHEN '' THEN char(10) ELSE af.eol END AS BLOB)"
-# `a`: what waits for a request that came alone, and answers it.
-_ANSWERS = "a.answers IS NULL AND a.exchange IS NULL AND a.method IS NULL AND a.rpc_id = m.rpc_id"
+# A request, and its answer where nothing else is cued by it: then one look-up gives all that there is to play.
 _OWN_CUE = f"cue = m.id & {schema.MOST} AND {{0}}.id BETWEEN m.id AND m.id | {schema.MOST}"
 _IS_ALONE = f"(SELECT 1 FROM derived c WHERE c.{_OWN_CUE.format('c')} LIMIT 1 OFFSET 1) IS NULL"
-_NEXT_REQUEST = f"""SELECT {_COLUMNS}, CASE WHEN {_IS_PLAIN} AND {_IS_ALONE} THEN {_LINE} END,
-    CAST(af.head AS BLOB) FROM messages m LEFT JOIN facts f ON f.id = m.id - m.part
-    LEFT JOIN derived a ON f.kind IS NULL AND a.{_OWN_CUE.format("a")} AND {_ANSWERS}
+_NEXT_REQUEST = f"""SELECT {_COLUMNS}, a.id, a.part, a.status, {_OF_FRAME.replace("f.", "af.")},
+    CASE WHEN af.kind IS NULL AND length(af.text) <= {_SMALL} THEN CAST(af.text AS BLOB) END
+    FROM messages m LEFT JOIN derived a ON a.{_OWN_CUE.format("a")} AND {_IS_ALONE} AND a.answers IS NULL
+    AND a.exchange IS NULL AND a.method IS NULL AND a.rpc_id = m.rpc_id AND a.status IS NOT NULL
     LEFT JOIN facts af ON af.id = a.id - a.part
     WHERE {of_key("m.key")} AND m.sender = 'client' AND m.id BETWEEN ? AND ? ORDER BY m.id LIMIT 1"""
-# Led by the answers, whose rows are read one after the other. Requests of a batch are never plain, and would each have
-# all of its text. Casts make sure of the types.
-_BLOCK = f"""SELECT m.id & {schema.MOST}, CAST(m.key AS BLOB), CAST(m.rpc_id AS BLOB), CAST(f.text AS BLOB), {_LINE},
-    CAST(af.head AS BLOB),
-    (SELECT b.id & {schema.MOST} FROM derived b WHERE {of_key("b.key", "m.key")} AND b.id >= ? AND b.id < m.id
-        AND b.cue IS NULL ORDER BY b.id DESC LIMIT 1)
-    FROM derived a CROSS JOIN derived m ON m.id = a.id - (a.id & {schema.MOST}) + a.cue
-    CROSS JOIN facts f ON f.id = m.id CROSS JOIN facts af ON af.id = a.id - a.part
-    WHERE a.{OF_SESSION} AND a.cue > 0 AND (a.cue - ?) % ? = 0 AND {_ANSWERS}
-    AND m.cue IS NULL AND +m.key IS NOT NULL AND f.kind IS NULL AND length(f.text) <= {_SMALL}
-    AND NOT (m.id & {schema.MOST} > ? AND m.method IN ({_ASKED_AGAIN})) AND {_IS_ALONE} AND {_IS_PLAIN}"""
-_CHANGED = f"""SELECT min(id) FROM derived WHERE cue IS NOT NULL AND method <> '{protocol.CALL}' AND {OF_SESSION}
-    AND method IN ({_CHANGES})"""
 _ANSWER = f"SELECT {_COLUMNS.replace('m.', 'a.')} FROM messages q {answer_of('q')} WHERE q.id = ? AND a.id IS NOT NULL"
 _ASKED = "m.sender = 'client' AND m.kind = 'request'"
 _WENT_ON = """SELECT 1 FROM facts gone JOIN facts more ON more.id BETWEEN gone.id AND ?
@@ -189,14 +166,10 @@ class Messages:
 
     # -- requests and notifications of the client
 
-    def next_of_key(self, session: int, key: bytes, after: Position) -> tuple[Recorded, Plain | None] | None:
+    def next_of_key(self, session: int, key: bytes, after: Position) -> tuple[Recorded, Recorded | None] | None:
         """The next request with a key behind a place of its session; with its answer where nothing else is cued."""
-        rows = self._cassette.rows(_NEXT_REQUEST, (key, key, *_behind(session, after)))
-        if not self._cassette.expected(rows, _NEXT_TYPES):
-            return None
-        *row, answer, head = rows[0]
-        found = Recorded._make((*row, *_NOT_READ))
-        return found, None if answer is None else (found.place, key, (found.rpc_id or "").encode(), answer, head)
+        values = key, key, *_behind(session, after)
+        return next(iter(self._cassette.rows(_NEXT_REQUEST, values, _with_answer)), None)
 
     def next_of_method(self, session: int, method: str, after: Position) -> Recorded | None:
         """The next notification with a method behind a place of its session."""
@@ -210,22 +183,6 @@ class Messages:
         for row in self._cassette.rows(f"SELECT {_COLUMNS} FROM messages m WHERE m.id = ?", (number,), _recorded):
             return row
         raise self._cassette.odd()
-
-    def block(
-        self, session: int, start: int, size: int, changed: int, one: int, step: int
-    ) -> list[tuple[int, bytes, bytes, bytes, bytes, bytes | None, int | None]]:
-        """The plain requests answered in some frames: seq, key, id, text, answer, head, seq of the one before of a key.
-
-        They lie `step` frames from each other, and from `one`. Not among them is what may have been asked for again
-        because it had `changed`, in frames behind that place: who asks earlier is not to get it.
-        """
-        first = schema.row_id(session, start)
-        return self._cassette.rows(_BLOCK, (schema.row_id(session, 0), first, first + size - 1, one, step, changed))
-
-    def first_change(self, session: int) -> int | None:
-        """Where the server first said that something had changed."""
-        ((number,),) = self._cassette.rows(_CHANGED, schema.row_ids(session))
-        return None if number is None else int(number) & schema.MOST
 
     def of_method(self, session: int, method: str, *, redacted: bool = False) -> list[Recorded]:
         """The requests with a method; perhaps only those that something was hidden in."""
@@ -388,3 +345,15 @@ def _recorded(row: Sequence[Any]) -> Recorded:
     if not all(map(isinstance, row, _TYPES)):
         raise file.OddRowError("messages")
     return Recorded._make((*row, *_NOT_READ))
+
+
+def _with_answer(row: Sequence[Any]) -> tuple[Recorded, Recorded | None]:
+    own, (number, part, status, *frame) = row[:_OWN], row[_OWN:]
+    found = _recorded(own)
+    if number is None:
+        return found, None
+    if not all(map(isinstance, row[_OWN:], _ANSWER_TYPES)):
+        raise file.OddRowError("messages")
+    place = found.session, number - part & schema.MOST, part
+    links = found.number, None, found.seq, found.seq, number - part
+    return found, Recorded._make((*place, "response", None, found.rpc_id, None, status, *links, *frame))

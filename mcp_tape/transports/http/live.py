@@ -44,7 +44,6 @@ class LiveServer(Server):
         max_body: int | None = None,
     ) -> None:
         super().__init__(stage, stop, aliases, max_body or MAX_BODY)
-        self._is_alone = False
         self._proxy = proxy
         self._path = path
         self._links: dict[Conversation, _Link] = {}

@@ -136,16 +136,6 @@ class Response:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
 
-def plainly(conversation: Conversation, text: bytes, head: bytes | None) -> bytes:
-    """Return the whole response for an exchange that is just a request and its answer."""
-    eol = b"\r\n" if text.endswith(b"\r\n") else b"\n"
-    text = text.rstrip(b"\r\n")
-    if head is not None:
-        return shortcut.chunked(event_headers(conversation), [framing.encode(head, text, eol)])
-    headers = [(b"content-type", JSON), (b"content-length", b"%d" % len(text)), *session_header(conversation)]
-    return shortcut.whole(200, headers, text)
-
-
 def at_once(conversation: Conversation, stream: Stream) -> bytes | None:
     """Return the whole response of a stream, if nothing more will come."""
     sends = stream.finish()

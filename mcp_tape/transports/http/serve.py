@@ -20,7 +20,7 @@ from ...wire.protocol import PATH, SSE_PATH
 from . import shortcut
 from .asgi import App, Headers, Receive, Scope, answer, header
 from .asgi import Send as Reply
-from .response import JSON, Response, at_once, plainly, session_header
+from .response import JSON, Response, at_once, session_header
 from .streams import Conversation, Stream
 
 if TYPE_CHECKING:
@@ -105,7 +105,6 @@ class Server:
         self._ids = {} if ids is None else {ids.recorded: ids}  # by what they are made of
         self._aliases = aliases or {}
         self._max_body = max_body
-        self._is_alone = True  # no live server is beside the tape
         self._stage = stage
         self._stop = stop
         self._numbers = count(1)
@@ -166,18 +165,10 @@ class Server:
         return found if isinstance(found, bytes) else partial(self._run, found)
 
     def _at_once(self, conversation: Conversation, headers: Headers, body: bytes, number: str | None) -> bytes | App:
-        version = header(headers, _VERSION)
-        is_known = number is not None or protocol.is_modern({}, version)  # its conversation is, from the headers alone
-        plain = conversation.deck.plain(body) if self._is_alone and is_known else None
-        if plain is not None:
-            return plainly(conversation, *plain)
         parsed = frames.parse(body)
         request = _plain_request(parsed)
-        if request is None or not (number or protocol.is_modern(request.body, version)):
+        if request is None or not (number or protocol.is_modern(request.body, header(headers, _VERSION))):
             return partial(self._posted, body, parsed)
-        plain = conversation.deck.plain(body, request) if self._is_alone else None
-        if plain is not None:
-            return plainly(conversation, *plain)
         stream = self._open(conversation, headers, body, parsed)
         return at_once(conversation, stream) or partial(self._respond, conversation, stream)
 
@@ -232,13 +223,13 @@ class Server:
         version = header(headers, _VERSION)
         if any(protocol.is_modern(message.body, version) for message in messages):
             if self._modern is None:
-                decks = self._stage.deck(self._pass_on, repeats="cycle", legacy=False, shortcuts=False)
+                decks = self._stage.deck(self._pass_on, repeats="cycle", legacy=False)
                 self._modern = Conversation(*decks, "")
             return self._modern
         return _SESSION_WANTED
 
     def _begin(self) -> Conversation:
-        player, deck = self._stage.deck(self._pass_on, legacy=True, shortcuts=False)
+        player, deck = self._stage.deck(self._pass_on, legacy=True)
         number = self._ids_of(deck).take(self._conversations)
         self._conversations[number] = Conversation(player, deck, number)
         return self._conversations[number]

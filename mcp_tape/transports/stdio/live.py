@@ -73,9 +73,6 @@ class Live:
 
     # -- what serve plays to
 
-    def quick(self, text: bytes) -> bytes | None:
-        return None  # who gets a message has to be decided first
-
     def receive(self, text: bytes, channel: str, now: float, parsed: frames.Parsed | None = None) -> None:
         parsed = parsed or frames.parse(text)
         left = self.episodes.hear(text, parsed=parsed)

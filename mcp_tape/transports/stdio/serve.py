@@ -62,42 +62,12 @@ class _Session:
 
     def run(self) -> int | None:
         self._send(self._player.due(monotonic()))
-        self._answer_plainly()
         while not self._ended or self._arrived or self._also or self._unsent or self._player.next_at() is not None:
             self._wait()
             code = self._send(self._play(monotonic()))
             if code is not None:
                 return code
-            self._answer_plainly()
         return None
-
-    def _answer_plainly(self) -> None:
-        """Take the short way, as long as whole lines come and nothing but an answer belongs to each of them."""
-        is_waited_for = self._also or self._unsent or self._player.next_at() is not None
-        if is_waited_for or self._arrived or self._lines.pending or self._ended:
-            return
-        quick = self._player.quick
-        while not self._arrived:
-            data = self._receive()
-            if data.find(b"\n") + 1 == len(data) > 0:  # one line, as clients mostly send
-                answer = quick(data[:-1])
-                if answer is None:
-                    self._take(data)
-                else:
-                    self._write(answer if self._open is None else self._line_end() + answer)
-                continue
-            texts = data.split(b"\n")
-            answers = []
-            for text in texts[:-1]:
-                answer = quick(text)
-                if answer is None:
-                    break
-                answers.append(answer)
-            if not answers or texts[-1] or len(answers) < len(texts) - 1:
-                # For the long way, and before we write: meanwhile more may arrive, and stands behind it.
-                self._take(b"\n".join(texts[len(answers) :]))
-            if answers:
-                self._write(self._line_end() + b"".join(answers))
 
     def _play(self, now: float) -> Sequence[Action]:
         actions: list[Action] = [] if self._arrived else [*self._player.due(now)]

@@ -29,7 +29,7 @@ def test_half_a_request_stays_before_those_that_come_while_the_client_does_not_r
     with ThreadPoolExecutor(2) as pool, open(to, "wb", buffering=0) as client, open(back, "rb") as answers:
         served = pool.submit(_serve, path, source, target)
         read = b""
-        for line in first.splitlines(keepends=True):  # until requests are known by their bytes
+        for line in first.splitlines(keepends=True):
             client.write(line)
             read += answers.readline()
         client.write(asked[len(first) : half])
