@@ -105,13 +105,16 @@ class Builder:
 
     def _ended_at(self) -> str:
         """When the last frame came; most texts say it themselves."""
-        from datetime import datetime, timedelta
+        from datetime import timedelta
+
+        from ..wire.times import read_time
 
         try:
-            started = datetime.fromisoformat(self._row["started_at"].replace("Z", "+00:00"))
-            return (started + timedelta(microseconds=self._last)).isoformat().replace("+00:00", "Z")
-        except (ValueError, OverflowError):
-            return str(self._row["started_at"])
+            if started := read_time(self._row["started_at"]):
+                return (started + timedelta(microseconds=self._last)).isoformat().replace("+00:00", "Z")
+        except OverflowError:
+            pass
+        return str(self._row["started_at"])
 
 
 @contextmanager

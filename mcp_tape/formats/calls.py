@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from ..cassette.query import filters
@@ -13,6 +12,7 @@ from ..cassette.query.filters import EVERYTHING, Filter
 from ..cassette.reader import Cassette, Session
 from ..wire import frames, jsontext, protocol
 from ..wire.frames import Exchange
+from ..wire.times import read_time
 
 
 class Call(NamedTuple):
@@ -52,11 +52,8 @@ def started(session: Session) -> int:
 
 def moment(text: str | None) -> int | None:
     """Microseconds since 1970 of a time as text; None where it is none."""
-    try:
-        found = datetime.fromisoformat((text or "").replace("Z", "+00:00"))
-        return max(int(found.timestamp() * 1_000_000), 0)
-    except (ValueError, OverflowError):
-        return None
+    found = read_time(text)
+    return None if found is None else max(int(found.timestamp() * 1_000_000), 0)
 
 
 def server_url(session: Session) -> str | None:

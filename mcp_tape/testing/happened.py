@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from ..cassette.lookup.sessions import finished, sent_at
@@ -12,6 +11,7 @@ from ..replay.misses import Advice, Difference
 from ..replay.selection import Selection, select
 from ..wire import jsontext, protocol
 from ..wire.frames import Exchange
+from ..wire.times import read_time
 from .used import Inexact, When, unplayed
 
 Row = dict[str, Any]  # of a report
@@ -149,7 +149,8 @@ def _calls(cassette: Cassette, source: Source, played: list[Row]) -> list[tuple[
 
 def _timed(cassette: Cassette, session: Session, label: str | None) -> list[tuple[When, Exchange]]:
     """The client's requests of a session, with the time of each."""
-    began = datetime.fromisoformat(session.started_at.replace("Z", "+00:00")).timestamp()
+    started = read_time(session.started_at)
+    began = started.timestamp() if started else 0.0
     sent = sent_at(cassette, session.id)
     asked = [e._replace(server=label) for e in cassette.exchanges(session.id) if e.sender == "client"]
     return [((began + sent.get(e.seq or 0, 0) / 1e6, number), e) for number, e in enumerate(asked)]

@@ -13,5 +13,6 @@ Owns what crosses the wire and its meaning. Must not know files, SQL, sockets, c
     ledger         answers, exchanges and cues, from the order of messages
     match          match keys, and differences between two requests
     rewrite        live ids and tokens spliced into recorded text
+    times          times as text, to values
     secret_names   names and values that look secret, and the placeholder for one
 """

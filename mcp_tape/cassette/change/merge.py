@@ -11,11 +11,11 @@ import sqlite3
 from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
-from datetime import datetime, timezone
 from itertools import groupby
 from typing import NamedTuple
 
 from ...errors import CassetteError, TapeError
+from ...wire.times import read_time
 from .. import file as database
 from .. import journals, replace, schema
 from ..reader import Cassette, Session
@@ -113,11 +113,8 @@ def _make(output: str, tapes: Sequence[Cassette], instead_of: str | None) -> lis
 
 def _moment(text: str) -> tuple[float, str]:
     """Where a time comes among others, whatever its zone; what is no time comes first."""
-    try:
-        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
-        return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp(), ""
-    except (ValueError, OverflowError):
-        return 0.0, text
+    found = read_time(text)
+    return (0.0, text) if found is None else (found.timestamp(), "")
 
 
 def _check_place(paths: Sequence[str], output: str, overwrite: bool) -> None:

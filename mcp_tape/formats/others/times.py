@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timezone
 from typing import Any
+
+from ...wire.times import read_time
 
 _LATEST = 1 << 52  # times beyond are nonsense
 
@@ -42,14 +43,8 @@ class Clock:
 def moment(value: Any) -> float | None:
     """Seconds since 1970 of a time in either form."""
     if isinstance(value, str):
-        text = value.strip().replace(" ", "T", 1)
-        text = re.sub(r"(\.\d{6})\d+", r"\1", text[:-1] + "+00:00" if text.endswith("Z") else text)
-        text = re.sub(r"\.(\d{1,5})(?=[+-]|$)", lambda found: f".{found[1]:0<6}", text)  # what Python 3.10 can read
-        try:
-            found = datetime.fromisoformat(text)
-        except ValueError:
-            return None
-        return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp()
+        found = read_time(value)
+        return None if found is None else found.timestamp()
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e14:
         return None
     return value / 1000 if value > 1e11 else float(value)  # milliseconds, as JavaScript counts
