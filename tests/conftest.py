@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support import forked, provision, suites, warm
+pytest.register_assert_rewrite("tests.support")  # their asserts fail with both values, as those of tests do
+
+from tests.support import forked, provision, suites, warm  # noqa: E402 (after what says how they are loaded)
 
 if TYPE_CHECKING:
     from tests.support.plugin import Suite

@@ -21,13 +21,28 @@ from typing import Any, get_args
 import pytest
 
 import mcp_tape
+from tests.support import promises
 from tests.support.plugin import Suite
-from tests.support.promises import CASSETTES, GOLDEN, Desk, frozen, frozen_json
+from tests.support.promises import CASSETTES, FREEZE, GOLDEN, Desk, frozen, frozen_json
 from tests.support.running import python, receive, receive_line, run, send, started
 
 # What has a public name only for other modules, as docs/api.md does not have it.
 UNDOCUMENTED = set("connection counts_of each_session expected frame odd pages rows session_blocks source".split())
 UNDOCUMENTED |= {"put", "rewound", "words"}
+
+
+def test_a_broken_promise_shows_what_changed_and_how_to_accept_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FREEZE", raising=False)
+    monkeypatch.setattr(promises, "GOLDEN", tmp_path)
+    (tmp_path / "lines.txt").write_text("one\ntwo\n")
+    with pytest.raises(AssertionError) as caught:
+        frozen("lines.txt", "one\nthree\n")
+    said = str(caught.value)
+    assert "lines.txt is no longer true" in said and "FREEZE=1 pytest" in said
+    assert "- two" in said and "+ three" in said
+
 
 # The public names ---------------------------------------------------------------------------------------
 
@@ -240,10 +255,10 @@ def test_nothing_else_is_loaded_before_the_first_reply(tmp_path: Path, name: str
         needed = [module for module in there if not any(module in brought(other, tmp_path) for other in there)]
         frozen_json(golden.name, {"own lines of code": -(-lines // 50) * 50, "own": sorted(own), "others": needed})
     allowed = json.loads(golden.read_text("utf-8"))
-    assert own - set(allowed["own"]) == set()
-    assert lines <= allowed["own lines of code"]
+    assert own - set(allowed["own"]) == set(), FREEZE
+    assert lines <= allowed["own lines of code"], FREEZE
     # What these load themselves is a matter of each Python, and of its site.
-    assert public(found) - public(loaded_by(f"import {', '.join(allowed['others'])}", tmp_path)) == set()
+    assert public(found) - public(loaded_by(f"import {', '.join(allowed['others'])}", tmp_path)) == set(), FREEZE
 
 
 def brought(module: str, place: Path) -> set[str]:

@@ -28,6 +28,7 @@ SERVER = ["python", "-m", "mcp_tape.demo.server"]
 STARTING = ("record", "replay", "use", "verify", "edit", "mcp")  # they start others, or talk on stdin
 _SCALARS = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 _ANYTHING = ("before", "after")  # members that quote what a server said
+FREEZE = "If users are meant to see this change: FREEZE=1 pytest -n 0 tests/end_to_end/test_promises*.py"
 
 
 def frozen(name: str, found: str) -> None:
@@ -36,7 +37,7 @@ def frozen(name: str, found: str) -> None:
     if os.environ.get("FREEZE"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(found, "utf-8")
-    assert found == path.read_text("utf-8")
+    assert found == path.read_text("utf-8"), f"{path.name} is no longer true. {FREEZE}"
 
 
 def frozen_json(name: str, found: Any) -> None:
