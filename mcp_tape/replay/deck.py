@@ -43,12 +43,14 @@ from .cues import Cues, Hearing, Schedule
 from .finder import Finder
 from .report import Fact
 from .selection import Selection
-from .sends import END, LAST, MISS, Action, Call, Pending, Playback, Send, said
+from .sends import END, LAST, MISS, NO_HEADERS, Action, Call, Pending, Playback, Send, said
 from .state import Calls, Found
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from .sends import Headers
 
 
 class Deck:
@@ -85,8 +87,15 @@ class Deck:
         finder.listen(self._schedule.has_come, self.note)
         self._cue(selection.sessions[0], 0, None, 0.0)
 
-    def receive(self, text: bytes, channel: str, now: float, parsed: frames.Parsed | None = None) -> None:
-        """Take in a frame of the client; `parsed`, if somebody has parsed it."""
+    def receive(
+        self,
+        text: bytes,
+        channel: str,
+        now: float,
+        parsed: frames.Parsed | None = None,
+        headers: Headers = NO_HEADERS,
+    ) -> None:
+        """Take in a frame of the client; `parsed`, if somebody has parsed it. `headers`: of MCP, over HTTP."""
         self._discreet.hear(text)
         calls: list[tuple[Call, Found]] = []
         kind, messages = parsed or frames.parse(text)
@@ -94,10 +103,9 @@ class Deck:
         # The messages of a batch share what they cue: all its requests are known before anything plays.
         for part, message in enumerate(messages):
             if message.kind == "request":
-                calls += self._request(message, text, part, parts, channel)
+                calls += self._request(message, text, part, parts, channel, headers)
         for call, found in calls:
-            was_given_back = call.recorded is not None and call.recorded.place in self.state.given_back
-            if was_given_back or (found.again and self._plays_whole(call)):
+            if found.plays_anew or (found.again and self._plays_whole(call)):
                 self._cues.forget(call)
         for call, found in calls:
             self._play(call, found, now)
@@ -181,12 +189,12 @@ class Deck:
     # -- what arrives
 
     def _request(
-        self, message: Message, text: bytes, part: int, parts: list[bytes] | None, channel: str
+        self, message: Message, text: bytes, part: int, parts: list[bytes] | None, channel: str, headers: Headers
     ) -> list[tuple[Call, Found]]:
         own = text if parts is None else parts[part]
         if self._stand_in is not None and self._stood_in(Call(message.rpc_id, channel, None, own, message)):
             return []
-        found = self.finder.find(message, text, part)
+        found = self.finder.find(message, text, part, headers)
         recorded = found.recorded
         call = Call(message.rpc_id, channel, recorded, own, message)
         if recorded is None or (self.state.is_older and self._selection.modern_result(recorded) is not None):

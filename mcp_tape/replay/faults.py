@@ -10,14 +10,17 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from itertools import count
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import TapeError
 from ..wire import frames, jsontext, protocol, rewrite
 from .deck import Deck
 from .matching.targets import TARGET
 from .report import Fact
-from .sends import Action, Call, Hangup, Refuse, Reset, Send, said
+from .sends import NO_HEADERS, Action, Call, Hangup, Refuse, Reset, Send, said
+
+if TYPE_CHECKING:
+    from .sends import Headers
 
 _NOISE = b"this line is noise, not JSON-RPC\n"
 # What each kind takes behind its colon: a number, a text, nothing.
@@ -97,8 +100,15 @@ class Faulty:
 
         return heard
 
-    def receive(self, text: bytes, channel: str, now: float, parsed: frames.Parsed | None = None) -> None:
-        self._deck.receive(text, channel, now, parsed)
+    def receive(
+        self,
+        text: bytes,
+        channel: str,
+        now: float,
+        parsed: frames.Parsed | None = None,
+        headers: Headers = NO_HEADERS,
+    ) -> None:
+        self._deck.receive(text, channel, now, parsed, headers)
 
     def due(self, now: float) -> list[Action]:
         out: list[Action] = []

@@ -5,18 +5,22 @@ A request is found by its key, with one look-up.
 
 from __future__ import annotations
 
-from ..cassette.lookup.messages import START, Position, Recorded
+from ..cassette.lookup.messages import START, Next, Position, Recorded
+from ..light import NamedTuple
 from ..wire import match, protocol, rewrite
 from ..wire.frames import Message
 from .selection import Selection
+from .sends import NO_HEADERS
 from .state import Bent, Found, State, Turn
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, Literal
 
     from .matching.ladder import Ladder, Plan
+    from .sends import Headers
+    from .state import TurnName
 
     Repeats = Literal["error", "last", "cycle"]
     Compare = Callable[[Any, Any], str | None]  # of a recorded and a live message: how they differ, None if not
@@ -24,7 +28,17 @@ else:
     Repeats, Compare = str, object  # only type checkers ask
 
 
-_Turns = dict[Position | None, Recorded | None]  # the requests of a key: behind each place, and before all, the next
+_Turns = dict[Position | None, Recorded]  # equal requests: before all of them, and behind the place of each, the next
+
+
+class _Asked(NamedTuple):
+    """A live request: its key, what it states besides; the recorded ones that rules take for it, if there are rules."""
+
+    key: bytes
+    method: str
+    params: object
+    stated: match.Stated | None
+    accepted: list[Recorded] | None
 
 
 class Finder:
@@ -43,50 +57,83 @@ class Finder:
         self._repeats = repeats
         self._rules = rules
         self._ladder = ladder(self.state) if ladder else None
-        self._keys_are_made_anew = selection.stale or bool(rules)
         self._has_come: Callable[[Recorded], bool] = lambda row: True
         self._note: Callable[[str], None] = lambda text: None
         self._indexes: dict[str, dict[bytes, _Turns]] = {}  # by method, where stored keys do not serve
         self._hidden: dict[str, list[Recorded]] = {}  # by method, the recorded requests with redactions
+        self._stated: dict[tuple[bytes, match.Stated | None], _Turns] = {}  # equal requests that were asked for alike
 
     def listen(self, has_come: Callable[[Recorded], bool], note: Callable[[str], None]) -> None:
         """Learn who knows whether a message of the server has come to the client, and who takes notes."""
         self._has_come, self._note = has_come, note
 
-    def find(self, message: Message, text: bytes, part: int) -> Found:
-        """Find the recorded request and take its turn."""
+    def find(self, message: Message, text: bytes, part: int, headers: Headers = NO_HEADERS) -> Found:
+        """Find the recorded request and take its turn.
+
+        One that is exactly the same comes first, whether or not a looser rung made use of it before. Of several, it is
+        one that was asked for with the same protocol version and headers.
+        """
         method, state = message.method or "", self.state
         state.turn = None
         params = match.exact_params(message, text, part)
         key = match.request_key(method, params)
-        found = self._by_rules(message, key) if self._rules else self._by_key(key, method, params)
-        if self._ladder is not None and found.recorded is None:
+        accepted = self._accepted(message) if self._rules else None
+        asked = _Asked(key, method, params, match.stated(message, headers), accepted)
+        found = self._exact(asked)
+        if found.recorded is None and accepted:
+            found = self._choose(method, accepted)._replace(bent=Bent("match_on"))
+        if found.recorded is None and self._ladder is not None:
             found = self._ladder.find(message, params, self._choose) or found
         if found.bent and found.recorded and not found.again:
             state.bent.add(found.recorded.place)
         return found
 
-    def _by_key(self, key: bytes, method: str, params: object) -> Found:
+    def _exact(self, asked: _Asked) -> Found:
         """Find a request that is exactly the same, but for what was hidden in it."""
-        state = self.state
-        last = state.last.get(key)
-        found, answer = self._next(key, method, last)
-        while found is not None and found.place in state.bent:  # another request has had its answer
-            last = found.place
-            found, answer = self._next(key, method, last)
-        found = found or self._redacted(method, params)
-        if found is not None and last is not None and self._is_early(method, last, found):
+        method = asked.method
+        turn, last, found = self._next(asked)
+        if found is None and asked.accepted is None and (hidden := self._redacted(method, asked.params)):
+            found = Next(hidden)
+        if found is not None and last is not None and self._is_early(method, last, found.recorded):
             return Found(self._selection.at(last), True)
         if found is None and last is not None and self._repeats == "cycle":
-            found, answer = self._next(key, method, None)
+            _, _, found = self._next(asked, again=True)
         if found is not None:
-            again = self._take(key, found.place)
-            return Found(found, again, None if again else answer)
+            return self._take(turn, found)
         if last is not None and (self._repeats == "last" or protocol.is_housekeeping(method)):
             return Found(self._selection.at(last), True)
-        if last is None and method in (protocol.INITIALIZE, protocol.DISCOVER):
+        if last is None and asked.accepted is None and method in (protocol.INITIALIZE, protocol.DISCOVER):
             return Found(self._greeting(method), True)
         return Found(None)
+
+    def _next(self, asked: _Asked, *, again: bool = False) -> tuple[TurnName, Position | None, Next | None]:
+        """Whose turn it is: its name, how far it was played, and the next request; `again`: from the start."""
+        turn: TurnName = asked.key
+        last, turns = self.state.last.get(turn), self._turns(asked)
+        if turns is None:
+            found = self._selection.next_request(asked.key, START if again or last is None else last)
+        else:
+            found = _behind(turns, None if again else last)
+        if asked.stated is not None and (found is None or found.is_one_of_several):
+            alike = self._alike(asked, turns)
+            if alike:
+                turn = asked.key, asked.stated
+                last = self.state.last.get(turn)
+                found = _behind(alike, None if again else last)
+        return turn, last, found
+
+    def _alike(self, asked: _Asked, turns: _Turns | None) -> _Turns:
+        """Those of equal requests that were asked for as the live one is; none where that tells nothing apart."""
+        known = self._stated.get((asked.key, asked.stated))
+        if known is not None and asked.accepted is None:
+            return known
+        rows = self._selection.all_of_key(asked.key) if turns is None else [*turns.values()]
+        stated = [self._selection.stated(row) for row in rows]
+        fitting = [_fitness(one, asked.stated) for one in stated]
+        best = max(fitting, default=0)
+        alike = [row for row, fits in zip(rows, fitting, strict=True) if fits == best]
+        found = self._stated[asked.key, asked.stated] = _in_turn(alike if len(alike) < len(rows) else ())
+        return found
 
     def _is_early(self, method: str, last: Position, found: Recorded) -> bool:
         """Return whether a request was made again only because the server had said that the answer changed.
@@ -120,14 +167,16 @@ class Finder:
         answer = self._selection.answer(found)
         return found if answer is not None and answer.status in ("error", "refused") else None
 
-    def _take(self, key: bytes, place: Position) -> bool:
-        """Take the turn of a request; True if it was played before."""
-        state = self.state
-        again = place in state.taken
-        state.turn = Turn(place, not again, key, state.last.get(key))
+    def _take(self, turn: TurnName, found: Next) -> Found:
+        """Take the turn of a request that is exactly the same."""
+        state, place = self.state, found.recorded.place
+        was_bent = place in state.bent
+        again = place in state.taken and not was_bent
+        state.turn = Turn(place, place not in state.taken, turn, state.last.get(turn), was_bent)
         state.taken.add(place)
-        state.last[key] = place
-        return again
+        state.bent.discard(place)
+        state.last[turn] = place
+        return Found(found.recorded, again, found.answer, plays_anew=was_bent or place in state.given_back)
 
     def different_answer(self, asked: Recorded, live: Message, recorded: Recorded) -> str | None:
         """Describe how the client's answer to a request of the server differs from the recorded one."""
@@ -147,10 +196,12 @@ class Finder:
         if turn.is_new:
             state.taken.discard(turn.place)
             state.bent.discard(turn.place)
-        if turn.key is not None and turn.last is not None:
-            state.last[turn.key] = turn.last
-        elif turn.key is not None:
-            del state.last[turn.key]
+        elif turn.was_bent:
+            state.bent.add(turn.place)
+        if turn.name is not None and turn.last is not None:
+            state.last[turn.name] = turn.last
+        elif turn.name is not None:
+            del state.last[turn.name]
 
     def unplayed(self) -> Iterator[Recorded]:
         """The recorded requests that nobody made. Of a session that extends another, the handshake is none."""
@@ -160,13 +211,10 @@ class Finder:
             if not asked and (row.session == first or row.method not in handshake):
                 yield row
 
-    def _by_rules(self, message: Message, key: bytes) -> Found:
-        selection, method, live = self._selection, message.method or "", message.body
-        rows = ((row, selection.message(row).body) for row in selection.requests(method))
-        found = self._choose(method, [row for row, body in rows if not any(rule(body, live) for rule in self._rules)])
-        recorded = found.recorded
-        is_exact = recorded is None or match.request_key(method, self._params(recorded)) == key
-        return found if is_exact else found._replace(bent=Bent("match_on"))
+    def _accepted(self, message: Message) -> list[Recorded]:
+        """The requests that the rules take for a live one."""
+        rows = ((row, self._selection.message(row).body) for row in self._selection.requests(message.method or ""))
+        return [row for row, body in rows if not any(rule(body, message.body) for rule in self._rules)]
 
     def _choose(self, method: str, like: list[Recorded]) -> Found:
         """Take the turn of the first of equal requests that was not played, or repeat one that was."""
@@ -180,27 +228,28 @@ class Finder:
         if found is not None:
             state.turn = Turn(found.place, True, None, None)
             state.taken.add(found.place)
-            return Found(found)
+            return Found(found, plays_anew=found.place in state.given_back)
         if self._repeats == "cycle":
             rounds = state.rounds[like[0].place] = state.rounds.get(like[0].place, -1) + 1
             return Found(like[rounds % len(like)], True)
         return Found(like[-1], True) if self._repeats == "last" or protocol.is_housekeeping(method) else Found(None)
 
-    def _next(self, key: bytes, method: str, last: Position | None) -> tuple[Recorded | None, Recorded | None]:
-        if self._keys_are_made_anew:
-            same = self._index(method).get(key, {})
-            return same[last] if last in same else same.get(None), None
-        return self._selection.next_request(key, last or START) or (None, None)
+    def _turns(self, asked: _Asked) -> _Turns | None:
+        """The equal requests in their order, where it takes more than a look at the stored keys to know them."""
+        key, method = asked.key, asked.method
+        if asked.accepted is not None:
+            return _in_turn(row for row in asked.accepted if match.request_key(method, self._params(row)) == key)
+        return self._index(method).get(key, {}) if self._selection.stale else None
 
     def _index(self, method: str) -> dict[bytes, _Turns]:
         """Keys made anew from the messages of one method."""
         index = self._indexes.get(method)
         if index is None:
-            index = self._indexes[method] = {}
+            rows: dict[bytes, list[Recorded]] = {}
             for row in self._selection.requests(method):
-                turns = index.setdefault(match.request_key(method, self._params(row)), {})
-                turns[next(reversed(turns), None)] = row._replace(text=None)
-                turns[row.place] = None
+                key = match.request_key(method, self._params(row))
+                rows.setdefault(key, []).append(row._replace(text=None))
+            index = self._indexes[method] = {key: _in_turn(same) for key, same in rows.items()}
         return index
 
     def _redacted(self, method: str, live: object) -> Recorded | None:
@@ -209,10 +258,31 @@ class Finder:
             self._hidden[method] = self._selection.requests(method, redacted=True)
         asked = protocol.identifying(method, live)
         for row in self._hidden[method]:
-            is_free = row.place not in self.state.taken
+            is_free = row.place not in self.state.taken or row.place in self.state.bent
             if is_free and match.fits_redacted(protocol.identifying(method, self._params(row)), asked):
                 return row
         return None
 
     def _params(self, row: Recorded) -> object:
         return match.exact_params(self._selection.message(row), self._selection.text(row), row.part)
+
+
+def _in_turn(rows: Iterable[Recorded]) -> _Turns:
+    turns: _Turns = {}
+    last = None
+    for row in rows:
+        turns[last] = row
+        last = row.place
+    return turns
+
+
+def _behind(turns: _Turns, last: Position | None) -> Next | None:
+    found = turns.get(last)
+    return None if found is None else Next(found, None, len(turns) > 1)
+
+
+def _fitness(recorded: match.Stated | None, live: match.Stated | None) -> int:
+    """How much of what a client states is the same: above all its protocol version."""
+    if recorded is None or live is None:
+        return 0
+    return 2 * (recorded[0] == live[0]) + (recorded[1] == live[1])

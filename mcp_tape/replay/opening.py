@@ -6,6 +6,7 @@ Does no I/O: who counts the clients of a run is an argument.
 from __future__ import annotations
 
 from ..wire import frames, protocol
+from .sends import NO_HEADERS
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from .deck import Deck
-    from .sends import Action, Player
+    from .sends import Action, Headers, Player
 
     class Clients(Protocol):
         """Numbers the clients of a run, which may be the recorded one; None where nobody can."""
@@ -42,24 +43,31 @@ class Opening:
         self._era = era
         self._clients = clients
         self._forget = forget
-        self._held: list[tuple[bytes, str, frames.Parsed | None]] = []  # what came before the first request
+        self._held: list[tuple[bytes, str, frames.Parsed | None, Headers]] = []  # what came before the first request
         self._chosen: tuple[bool | None, int | None] | None = None
         self._is_counted = False
         self._player: Player | None = None
         self._deck: Deck | None = None
 
-    def receive(self, text: bytes, channel: str, now: float, parsed: frames.Parsed | None = None) -> None:
+    def receive(
+        self,
+        text: bytes,
+        channel: str,
+        now: float,
+        parsed: frames.Parsed | None = None,
+        headers: Headers = NO_HEADERS,
+    ) -> None:
         if not self._is_counted:
             parsed = parsed or frames.parse(text)
-        self._held.append((text, channel, parsed))
+        self._held.append((text, channel, parsed, headers))
         if not self._is_counted and parsed is not None:
             requests = [message for message in parsed[1] if message.kind == "request"]
             if requests:
                 self._choose(next((one for one in requests if one.method not in protocol.PROBES), requests[0]))
         if self._player is not None:
             held, self._held = self._held, []
-            for before, of, read in held:
-                self._player.receive(before, of, now, read)
+            for before, of, read, stated in held:
+                self._player.receive(before, of, now, read, stated)
 
     def due(self, now: float) -> Sequence[Action]:
         return self._player.due(now) if self._player else []

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..cassette.lookup import sessions
-from ..cassette.lookup.messages import START, Messages, Position, Recorded
+from ..cassette.lookup.messages import START, Messages, Next, Position, Recorded
 from ..cassette.reader import Cassette, Session
 from ..errors import CassetteError, pasted
-from ..wire import channels, protocol
+from ..wire import channels, match, protocol
 
 _Numbered = Sequence[tuple[int, int | None]]  # sessions, and those that they extend
 
@@ -27,15 +27,24 @@ class Selection(Messages):
 
     # -- across the sessions
 
-    def next_request(self, key: bytes, after: Position = START) -> tuple[Recorded, Recorded | None] | None:
-        """The next request of the client with a key, and its answer where nothing else is cued."""
+    def next_request(self, key: bytes, after: Position = START) -> Next | None:
+        """The next request of the client with a key."""
         for session in self._from(after):
             found = self.next_of_key(session, key, after)
-            while found is not None and not self.counts(found[0]):
-                found = self.next_of_key(session, key, found[0].place)
+            while found is not None and not self.counts(found.recorded):
+                found = self.next_of_key(session, key, found.recorded.place)
             if found is not None:
                 return found
         return None
+
+    def all_of_key(self, key: bytes) -> list[Recorded]:
+        return [row for session in self.sessions for row in self.of_key(session, key) if self.counts(row)]
+
+    def stated(self, request: Recorded) -> match.Stated | None:
+        """What the client stated besides a request: its protocol version, and headers of MCP."""
+        channel = self.facts(request).channel or ""
+        headers = self.controls.request_headers(request.session, channel) if channels.is_http(channel) else {}
+        return match.stated(self.message(request), headers)
 
     def next_notification(self, method: str, after: Position = START) -> Recorded | None:
         """The next notification of the client with a method."""

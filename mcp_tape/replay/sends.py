@@ -13,6 +13,7 @@ MISS = -32010  # the code of our own error
 END = 1 << 62  # behind everything recorded
 LAST: Position = (END, 0, 0)
 UNANSWERED = "the recording ends before the answer"
+NO_HEADERS: Headers = {}
 
 
 class Call:
@@ -98,13 +99,17 @@ Action = Send | Hangup | Refuse | Reset
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:  # start-up is the feature: a Protocol alone costs a millisecond
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Protocol
+
+    Headers = Mapping[str, str]  # names in lower case
 
     class Player(Protocol):
         """A deck, with or without faults and a live server behind it, as transports use it."""
 
-        def receive(self, text: bytes, channel: str, now: float, parsed: frames.Parsed | None = ...) -> None: ...
+        def receive(
+            self, text: bytes, channel: str, now: float, parsed: frames.Parsed | None = ..., headers: Headers = ...
+        ) -> None: ...
 
         def due(self, now: float) -> Sequence[Action]: ...
 

@@ -13,19 +13,28 @@ TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..wire.match import Stated
     from .selection import Selection
 
 _REMEMBERED = 256  # calls that were answered; what comes for one later comes soon
 _SOON = 10_000  # frames
 
 
+if TYPE_CHECKING:
+    TurnName = bytes | tuple[bytes, Stated]  # equal requests; those of them that were asked for alike
+
+
 class Turn(NamedTuple):
-    """A request that was found: its place, True if for the first time, its key, and how far that was played before."""
+    """A request that was found: its place, True if for the first time, whose turn it was, and how far that was played.
+
+    `was_bent`: before, a looser rung had made use of it.
+    """
 
     place: Position
     is_new: bool
-    key: bytes | None
+    name: TurnName | None
     last: Position | None
+    was_bent: bool = False
 
 
 class Bent(NamedTuple):
@@ -38,13 +47,14 @@ class Bent(NamedTuple):
 class Found(NamedTuple):
     """The recorded request that a live one is; `again` if it was found before and is only repeated.
 
-    `answer`: where that is all that plays.
+    `answer`: where that is all that plays. `plays_anew`: its exchange was played before, but not for it.
     """
 
     recorded: Recorded | None
     again: bool = False
     answer: Recorded | None = None
     bent: Bent | None = None  # by which rung, where it is not exact
+    plays_anew: bool = False
 
 
 _Calls = dict[Call, None]  # in the order of their coming
@@ -60,12 +70,12 @@ class State:
         self.is_older = False  # the client, than the tape: it was greeted as of the legacy era
         # Recorded requests, as the client's are found among them.
         self.taken: set[Position] = set()  # those that were played
-        self.last: dict[bytes, Position] = {}  # per key, how far it was played
+        self.last: dict[TurnName, Position] = {}  # how far equal requests were played
         self.turn: Turn | None = None  # the one that was found last
         self.given_back: set[Position] = set()  # asked for, but their answers stay on the tape
         self.early: set[Position] = set()  # those asked for before their time
         self.rounds: dict[Position, int] = {}  # of what is repeated in turn, by the first of it
-        self.bent: set[Position] = set()  # those whose answers went to requests that are not exactly theirs
+        self.bent: set[Position] = set()  # those that so far only looser rungs have made use of
         # Puts live values in place of those recorded, where they stand for them.
         self.put_back: Callable[[bytes, bytes], bytes] | None = None
         # Calls, found by channel and id, as the client names them, and by the recorded request, as the tape does.

@@ -12,7 +12,7 @@ from .secret_names import MARK, PLACEHOLDER
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from .jsonpath import JsonPath
@@ -31,6 +31,7 @@ _PLACE = MARK + "path:"
 _ABSENT = object()
 
 Rule = Callable[[Path], bool]  # whether the value at a path counts
+Stated = tuple[object, frozenset[tuple[str, str]]]  # beside the params: a protocol version, and headers of MCP
 
 
 def request_key(method: str, params: Any) -> bytes:
@@ -42,6 +43,15 @@ def asked(method: str, params: Any) -> Any:
     """Return what identifies a request, with secrets made equal: what keys are made of."""
     what = protocol.identifying(method, params)
     return what if _is_plain(what) else _without_secrets(what)
+
+
+def stated(message: Message, headers: Mapping[str, str]) -> Stated | None:
+    """Return what a client states besides its request, by which equal requests are told apart; None for nothing."""
+    own = frozenset(
+        (name, value) for name, value in headers.items() if name.startswith("mcp-") and name != protocol.SESSION_HEADER
+    )
+    version = protocol.stated_version(message.body) or headers.get(protocol.VERSION_HEADER)
+    return (version, own) if own or version is not None else None
 
 
 def message_key(message: Message, text: bytes, part: int = 0) -> bytes:

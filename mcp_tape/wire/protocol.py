@@ -221,6 +221,13 @@ def kept_header(name: str) -> bool:
     return name in _KEPT_HEADERS or name.startswith("mcp-")
 
 
+def stated_version(body: dict[str, Any]) -> Any:
+    """The protocol version that a request states: in `_meta`, or as the offer of `initialize`."""
+    params = body.get("params")
+    stated = member(member(params, "_meta"), META_VERSION)
+    return member(params, "protocolVersion") if stated is None and body.get("method") == INITIALIZE else stated
+
+
 def is_modern(body: dict[str, Any], version: str | None = None) -> bool:
     """Return whether a request without a session is of the modern era: it carries its protocol version, or its header
     names one without sessions."""

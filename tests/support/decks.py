@@ -107,7 +107,7 @@ class Player:
         self.facts: list[Fact] = []
         asked = Asked(**{name: tuple(options.pop(name)) for name in Asked._fields if name in options})
         ladder = (lambda state: Ladder(self.selection, state, asked)) if any(asked) else None
-        self.finder = Finder(self.selection, repeats, ladder=ladder)
+        self.finder = Finder(self.selection, repeats, options.pop("rules", ()), ladder)
         whole = repeats != "error"
         options = {"report_played": False} | options
         self.deck = Deck(self.selection, self.finder, report=self.facts.append, repeat_whole=whole, **options)

@@ -37,6 +37,13 @@ class Controls:
                 return status, content if _is_header(content) else ""
         return 200, ""
 
+    def request_headers(self, session: int, channel: str) -> dict[str, str]:
+        """The headers of the request that opened a channel."""
+        where = "channel = ? AND sender = 'client' ORDER BY id LIMIT 1"
+        headers = next((facts.get("headers") for facts in self._facts(where, session, channel)), None)
+        items = headers.items() if isinstance(headers, dict) else ()
+        return {name: value for name, value in items if isinstance(value, str)}
+
     def was_left(self, session: int, channel: str, since: int) -> bool:
         """Return whether the client left a channel before it was answered."""
         where = "channel = ? AND sender = 'client' AND id > ? ORDER BY id LIMIT 1"

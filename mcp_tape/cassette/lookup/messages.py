@@ -63,6 +63,14 @@ class Recorded(NamedTuple):
         return "client" if self.cue is None else "server"  # only what the server sent waits for a cue
 
 
+class Next(NamedTuple):
+    """The next request with a key; its answer, where that is all that waits for it; True if others have the key."""
+
+    recorded: Recorded
+    answer: Recorded | None = None
+    is_one_of_several: bool = False
+
+
 # A + before a column keeps SQLite from choosing the index that starts with it: without statistics it takes the one
 # that gives the order, and reads the whole session. https://www.sqlite.org/optoverview.html#uplus
 _COLUMNS = ", ".join(f"m.{name}" for name in Recorded._fields[:13])
@@ -85,7 +93,8 @@ _NEXT_NOTIFICATION = "AND rpc_id IS NULL AND cue IS NULL AND id BETWEEN ? AND ? 
 _OWN_CUE = f"cue = m.id & {schema.MOST} AND {{0}}.id BETWEEN m.id AND m.id | {schema.MOST}"
 _IS_ALONE = f"(SELECT 1 FROM derived c WHERE c.{_OWN_CUE.format('c')} LIMIT 1 OFFSET 1) IS NULL"
 _NEXT_REQUEST = f"""SELECT {_COLUMNS}, a.id, a.part, a.status, {_OF_FRAME.replace("f.", "af.")},
-    CASE WHEN af.kind IS NULL AND length(af.text) <= {_SMALL} THEN CAST(af.text AS BLOB) END
+    CASE WHEN af.kind IS NULL AND length(af.text) <= {_SMALL} THEN CAST(af.text AS BLOB) END,
+    EXISTS (SELECT 1 FROM derived o WHERE {of_key("o.key", "m.key")} AND o.id <> m.id)
     FROM messages m LEFT JOIN derived a ON a.{_OWN_CUE.format("a")} AND {_IS_ALONE} AND a.answers IS NULL
     AND a.exchange IS NULL AND a.method IS NULL AND a.rpc_id = m.rpc_id AND a.status IS NOT NULL
     LEFT JOIN facts af ON af.id = a.id - a.part
@@ -166,10 +175,14 @@ class Messages:
 
     # -- requests and notifications of the client
 
-    def next_of_key(self, session: int, key: bytes, after: Position) -> tuple[Recorded, Recorded | None] | None:
-        """The next request with a key behind a place of its session; with its answer where nothing else is cued."""
+    def next_of_key(self, session: int, key: bytes, after: Position) -> Next | None:
+        """The next request with a key behind a place of its session."""
         values = key, key, *_behind(session, after)
-        return next(iter(self._cassette.rows(_NEXT_REQUEST, values, _with_answer)), None)
+        return next(iter(self._cassette.rows(_NEXT_REQUEST, values, _next)), None)
+
+    def of_key(self, session: int, key: bytes) -> list[Recorded]:
+        """The requests with a key."""
+        return self.select(session, f"{of_key('key')} AND sender = 'client' ORDER BY id", key, key)
 
     def next_of_method(self, session: int, method: str, after: Position) -> Recorded | None:
         """The next notification with a method behind a place of its session."""
@@ -347,13 +360,14 @@ def _recorded(row: Sequence[Any]) -> Recorded:
     return Recorded._make((*row, *_NOT_READ))
 
 
-def _with_answer(row: Sequence[Any]) -> tuple[Recorded, Recorded | None]:
-    own, (number, part, status, *frame) = row[:_OWN], row[_OWN:]
-    found = _recorded(own)
+def _next(row: Sequence[Any]) -> Next:
+    found, (number, part, status, *frame) = _recorded(row[:_OWN]), row[_OWN:-1]
+    is_one_of_several = bool(row[-1])
     if number is None:
-        return found, None
-    if not all(map(isinstance, row[_OWN:], _ANSWER_TYPES)):
+        return Next(found, None, is_one_of_several)
+    if not all(map(isinstance, row[_OWN:-1], _ANSWER_TYPES)):
         raise file.OddRowError("messages")
     place = found.session, number - part & schema.MOST, part
     links = found.number, None, found.seq, found.seq, number - part
-    return found, Recorded._make((*place, "response", None, found.rpc_id, None, status, *links, *frame))
+    answer = Recorded._make((*place, "response", None, found.rpc_id, None, status, *links, *frame))
+    return Next(found, answer, is_one_of_several)

@@ -335,7 +335,8 @@ class Server:
         self, conversation: Conversation, headers: Headers, body: bytes, parsed: frames.Parsed, channel: str
     ) -> None:
         """Give the deck what a client posted."""
-        conversation.receive(body, channel, parsed)
+        own = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers if name.startswith(b"mcp-"))
+        conversation.receive(body, channel, parsed, dict(own))
 
     def rewind(self) -> None:
         """Rewind the tape for the next client of the modern era; those of the legacy era have decks of their own."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...replay.sends import Action, Hangup, Refuse, Reset, Send
@@ -158,8 +158,8 @@ class Conversation:
         self.flush()
         return stream
 
-    def receive(self, text: bytes, channel: str, parsed: frames.Parsed | None = None) -> None:
-        self._player.receive(text, channel, self._loop.time(), parsed)
+    def receive(self, text: bytes, channel: str, parsed: frames.Parsed, headers: Mapping[str, str]) -> None:
+        self._player.receive(text, channel, self._loop.time(), parsed, headers)
         self.flush()
 
     def flush(self) -> None:

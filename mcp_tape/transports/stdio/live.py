@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import ServerError
 from ...replay.live import Episodes
+from ...replay.sends import NO_HEADERS
 from ...wire import frames
 from ...wire.channels import STDERR, STDIO
 from ...wire.framing import Lines
@@ -20,7 +21,7 @@ from . import relay
 
 if TYPE_CHECKING:
     from ...record.recorder import Recorder
-    from ...replay.sends import Action, Call
+    from ...replay.sends import Action, Call, Headers
     from ...replay.stage import Stage
 
 _PATIENCE = 2.0  # seconds for each step of ending it, as SDK clients have
@@ -73,11 +74,18 @@ class Live:
 
     # -- what serve plays to
 
-    def receive(self, text: bytes, channel: str, now: float, parsed: frames.Parsed | None = None) -> None:
+    def receive(
+        self,
+        text: bytes,
+        channel: str,
+        now: float,
+        parsed: frames.Parsed | None = None,
+        headers: Headers = NO_HEADERS,
+    ) -> None:
         parsed = parsed or frames.parse(text)
         left = self.episodes.hear(text, parsed=parsed)
         if left is not None:
-            self._player.receive(left, channel, now, parsed if left is text else None)
+            self._player.receive(left, channel, now, parsed if left is text else None, headers)
 
     def due(self, now: float) -> list[Action]:
         self._flush()

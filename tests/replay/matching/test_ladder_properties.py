@@ -31,14 +31,18 @@ def root(arguments: dict[str, Any]) -> str | None:
 
 
 class Model:
-    """What a rung finds: of the recordings that are equal for it, the first that was not played; else a repetition."""
+    """What a rung finds: of the recordings that are equal for it, the first that was not played; else a repetition.
+
+    What was played by looser rungs is still there for a request that is exactly the same.
+    """
 
     def __init__(self, tape: list[dict[str, Any]], options: dict[str, Any], repeats: str) -> None:
         self.tape, self.repeats = tape, repeats
         self.ignores, self.names = "ignore" in options, options.get("normalize", ())
         (match,) = options.get("match", ["exact"])
         self.least = None if match == "exact" else float(match.partition(":")[2] or 0.7)
-        self.played: dict[int, str] = {}
+        self.played: set[int] = set()
+        self.exact: set[int] = set()  # played to a request that is exactly theirs
         self.bound: set[tuple[str, str]] = set()
 
     def ask(self, live: dict[str, Any]) -> tuple[int, str] | None:
@@ -46,9 +50,10 @@ class Model:
         for rung in self.rungs():
             found = self.nearest(live) if rung == "nearest" else self.equal(rung, live)
             if found is not None:
-                if rung != "exact" or found not in self.played:
+                if rung != "exact" or found not in self.exact:
                     self.bind(self.tape[found], live)
-                self.played.setdefault(found, rung)
+                self.played.add(found)
+                self.exact |= {found} if rung == "exact" else set()
                 return found, rung
         return None
 
@@ -58,7 +63,7 @@ class Model:
 
     def equal(self, rung: str, live: dict[str, Any]) -> int | None:
         like = [at for at, one in enumerate(self.tape) if self.is_equal(rung, one, live)]
-        left = [at for at in like if at not in self.played]
+        left = [at for at in like if at not in (self.exact if rung == "exact" else self.played)]
         return next(iter(left), like[-1] if like and self.repeats == "last" else None)
 
     def is_equal(self, rung: str, one: dict[str, Any], live: dict[str, Any]) -> bool:
