@@ -12,11 +12,11 @@ from itertools import count
 
 from ..cassette.lookup.messages import START, Recorded
 from ..light import NamedTuple
-from ..wire import frames, protocol
+from ..wire import frames, jsontext, protocol
 from ..wire.frames import Message
 from .selection import Selection
 from .sends import Call, Pending
-from .state import ByName, Calls, State
+from .state import ByName, Calls, State, Words
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -62,7 +62,11 @@ class Cues:
         cued = self._cued(session, cue)
         due = self._own_answers(cued, call) if call is not None and call.is_of(session, cue) else []
         left = []
+        is_malformed = call is not None and call.recorded is not None and call.recorded.kind == "noise"
         for row in cued.left:
+            if is_malformed and row.kind == "response":
+                due.append(Pending(row, call))
+                continue
             if row.method in protocol.CHANGES:
                 self._state.come.add(row.place)  # also where the client did not want to hear of it
             named = row if row.exchange is not None else self._calls.named_late(row)
@@ -192,6 +196,21 @@ class Hearing:
             self._state.strays = _by_name(rows, lambda row: row.rpc_id)
         return _first(self._state.strays.get(message.rpc_id))
 
+    def malformed(self, text: bytes) -> Recorded | None:
+        """The one on the tape that a line without a message is: with the same words but for the id, or no JSON both."""
+        if self._state.malformed is None:
+            sessions = self._selection.sessions
+            rows = (row for session in sessions for row in self._selection.malformed(session))
+            self._state.malformed = [(_words(self._selection.text(row)), row) for row in rows]
+        words, left = _words(text), self._state.malformed
+        found = next((one for one in left if one[0] == words), None)
+        if found is None and words[0] == "text":
+            found = next((one for one in left if one[0][0] == "text"), None)
+        if found is None:
+            return None
+        left.remove(found)
+        return found[1]
+
     def cancel(self, rpc_id: str | None, call: Call | None) -> Recorded | None:
         """The one on the tape that a cancel is: of a call, or of an id that is no call's."""
         cancels = self._state.cancels
@@ -238,6 +257,17 @@ def _may_cancel(row: Recorded, request: Recorded) -> bool:
     if row.exchange is not None:
         return (row.session, row.exchange) == (request.session, request.seq)
     return row.session == request.session and row.seq > request.seq
+
+
+def _words(text: bytes) -> Words:
+    """What a line without a message says: a value of JSON, without its id, or else its text."""
+    try:
+        value = jsontext.loads(text)
+    except (ValueError, RecursionError):
+        return "text", text.strip()
+    if isinstance(value, dict):
+        value.pop("id", None)
+    return "JSON", jsontext.canonical(value)
 
 
 def _by_name(rows: Iterable[Recorded], name: Callable[[Recorded], str | None]) -> ByName:

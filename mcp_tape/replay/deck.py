@@ -99,6 +99,8 @@ class Deck:
         self._discreet.hear(text)
         calls: list[tuple[Call, Found]] = []
         kind, messages = parsed or frames.parse(text)
+        if kind == "noise":
+            self._malformed(text, channel, now)
         parts = rewrite.elements(text) if kind == "batch" else None
         # The messages of a batch share what they cue: all its requests are known before anything plays.
         for part, message in enumerate(messages):
@@ -272,6 +274,17 @@ class Deck:
             self._schedule.drop(stays)
         self._hear(on_tape, now)
 
+    def _malformed(self, text: bytes, channel: str, now: float) -> None:
+        """Take in a line that is no message: only the answer to such a line is for it."""
+        if not text.strip():
+            return
+        recorded = self._hearing.malformed(text)
+        if recorded is None:
+            self.note(f"{_fault_of(text)}; the tape has no such line, and it gets no answer")
+            return
+        call = Call(frames.id_text(frames.facts(text).get("id")), channel, recorded, text)
+        self._cue(recorded.session, recorded.seq, recorded, now, call)
+
     def _hear(self, recorded: Recorded | None, now: float) -> None:
         """Cue with a message of the client that is on the tape, and no request."""
         if recorded is None:
@@ -347,3 +360,11 @@ class Deck:
             self._without_answer(call, END, now)
         else:
             self._schedule.put(Pending(self._selection.facts(answer), call), now, recorded)
+
+
+def _fault_of(text: bytes) -> str:
+    """Say why a line of the client is no message."""
+    body = frames.facts(text)
+    if isinstance(body.get("method"), str):
+        return f"the client sent {body['method']} with an id that is neither a string nor a number, which is no request"
+    return "the client sent a line that is " + ("no JSON-RPC message" if body else "not JSON")

@@ -186,7 +186,8 @@ class Playback:
         if recorded.status == "refused" and call:
             return rewrite.refusal(text, call.rpc_id)
         if recorded.kind == "response":
-            return rewrite.answer(text, recorded.rpc_id, call.rpc_id) if call else text
+            has_id = call is not None and recorded.rpc_id is not None  # else it answers a line that nobody could read
+            return rewrite.answer(text, recorded.rpc_id, call.rpc_id) if call and has_id else text
         if recorded.kind == "request":
             live = self._free_id(recorded.rpc_id or "null")
             self._asked[live] = recorded

@@ -58,6 +58,7 @@ class Found(NamedTuple):
 
 
 _Calls = dict[Call, None]  # in the order of their coming
+Words = tuple[str, bytes]  # of a line without a message: "JSON" or "text", and what it says
 ByName = dict[str | None, deque[Recorded]]  # by the id or the token that each names
 
 
@@ -87,6 +88,7 @@ class State:
         self.heard: dict[str, Position] = {}  # per method, the last notification
         self.progress: ByName | None = None  # not heard yet
         self.strays: ByName | None = None  # answers to nothing, not heard yet
+        self.malformed: list[tuple[Words, Recorded]] | None = None  # lines without a message, not heard yet
         self.cancels: dict[str | None, list[Recorded]] | None = None
         self.late_cancels: dict[Position, str | None] = {}  # of what was not open, and not heard yet
         # The server's messages. A cue may come twice; what is no answer goes out once.

@@ -174,7 +174,8 @@ def _message(body: Any, text: bytes, at: jsontext.Path) -> Message | None:
     if type(inner) is dict and ("_meta" in inner or "requestId" in inner or "progressToken" in inner):
         name_exactly(body, text, at)
     if type(method) is str:
-        # Ids are strings or numbers: nothing could answer null, true or {}.
+        if rpc_id is None and "id" in body:
+            return None  # "the ID MUST NOT be null", and is a string or a number: neither a request nor a notification
         kind: MessageKind = "request" if rpc_id is not None else "notification"
         return new(Message, (kind, method, rpc_id, protocol.call_name(method, params), None, body))
     if "error" in body:

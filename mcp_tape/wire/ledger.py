@@ -27,7 +27,8 @@ progress on, or to the one that it cancels.
 Cues. When the tape is played, each message of the server waits for its cue, the seq of a client message: within an
 exchange the newest client message of that exchange, and nothing outside it, so that no order of a client's requests can
 deadlock a replay; outside of exchanges, and on a listen stream after its first message, the newest client message of
-the session. The second half of this rule, playing, is replay/deck.py.
+the session. A line of the client that is no message is a cue like any other. What answers it, under no id or under that
+line's own, waits for it. The second half of this rule, playing, is replay/deck.py.
 
 HTTP. `_Streams` keeps what control frames state of channels: statuses, which GET resumes which stream by Last-Event-ID,
 and whether HTTP+SSE shares one stream among all. A refusal answers every request on its channel. A request that the
@@ -86,6 +87,7 @@ class Ledger:
         self._asked: dict[str, tuple[int, str | None, _Exchange | None, str | None]] = {}  # open requests of the server
         self._streams = _Streams()
         self._refused: dict[bytes, list[int]] = {}  # by key, refused requests that the client may repeat
+        self._malformed: dict[int, str | None] = {}  # lines of the client that are no message, and the id in each
         self._last_client = self._before = 0
         self._forgotten: dict[int, int] = {}  # failed tries, and the client message before each
         self.exchanges = 0
@@ -125,6 +127,10 @@ class Ledger:
                 return self._body(frame, messages)
             if kind == "noise":
                 return [self._of_server(frame, _NOISE, None)]  # noise is played in its place, too
+        elif kind == "noise" and text.strip():
+            self._before, self._last_client = self._last_client, frame.seq
+            self._malformed[frame.seq] = frames.id_text(frames.facts(text).get("id"))
+            return []
         keyed = messages if matched is text else frames.parse(matched)[1]
         place = self._of_client if sender == "client" else self._of_server
         return [
@@ -276,12 +282,22 @@ class Ledger:
     def _of_server(self, frame: Frame, message: Message, key: bytes | None, part: int = 0) -> Entry:
         exchange = self._exchange_of(frame, message)
         cue = self._cue(exchange)
+        if message.kind == "response" and exchange is None:
+            cue = self._take_malformed(message.rpc_id) or cue
         if message.kind == "response" and exchange is not None:
             self._close(exchange, message.body)
             return new(Entry, (message, exchange.place, key, exchange.seq, cue))
         if message.kind == "request" and message.rpc_id is not None:
             self._asked[message.rpc_id] = (frame.seq + part, message.method, exchange, frames.token_asked(message))
         return new(Entry, (message, None, key, exchange.seq if exchange else None, cue))
+
+    def _take_malformed(self, rpc_id: str | None) -> int | None:
+        """Return the oldest line of the client that is no message, and that an answer with this id may be to."""
+        fitting = (seq for seq, own in self._malformed.items() if rpc_id is None or own == rpc_id)
+        seq = next(fitting, None)
+        if seq is not None:
+            del self._malformed[seq]
+        return seq
 
     def _close(self, exchange: _Exchange, answer: dict[str, Any]) -> None:
         del self._exchanges[exchange.channel, exchange.rpc_id]

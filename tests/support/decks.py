@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from mcp_tape.cassette.query.calls import client_noise
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.record.tape import Tape
@@ -133,7 +134,8 @@ class Player:
 def back_to_back(path: Path, session: str = "latest") -> tuple[list[bytes], list[bytes], Player, ClientDeck]:
     """Play a cassette with both roles until neither has anything to say: what each of them sent."""
     player = Player(path, session)
-    client = ClientDeck(player.selection, player.selection.sessions[0])
+    number = player.selection.sessions[0]
+    client = ClientDeck(player.selection, number, noise=client_noise(player.cassette, number))
     sent: tuple[list[bytes], list[bytes]] = ([], [])
     told = player.deck.due(0.0)
     for _ in range(100_000):

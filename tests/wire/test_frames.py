@@ -92,7 +92,8 @@ def test_an_id_is_kept_as_json_text_by_its_value(id_: str, kept: str) -> None:
 
 @pytest.mark.parametrize("id_", ["null", "true", "false", "{}", "[]", "[1]"])
 def test_what_cannot_be_an_id_is_none(id_: str) -> None:
-    assert one(f'{{"jsonrpc":"2.0","id":{id_},"method":"m"}}').kind == "notification"
+    """A request with such an id is no message: nothing says that it is a notification, and nothing could answer it."""
+    assert parse(f'{{"jsonrpc":"2.0","id":{id_},"method":"m"}}'.encode()) == ("noise", [])
     assert one(f'{{"jsonrpc":"2.0","id":{id_},"result":1}}').rpc_id is None
 
 
@@ -230,7 +231,8 @@ def test_the_shape_decides(body: dict[str, Any]) -> None:
     kind, messages = parse(json.dumps(body).encode())
     is_id = isinstance(body.get("id"), (int, str)) and not isinstance(body.get("id"), bool)
     if isinstance(body.get("method"), str):
-        assert [m.kind for m in messages] == ["request" if is_id else "notification"]
+        kinds = ["request"] if is_id else [] if "id" in body else ["notification"]
+        assert [m.kind for m in messages] == kinds
     elif "result" in body or "error" in body:
         assert [m.kind for m in messages] == ["response"]
     else:

@@ -237,6 +237,18 @@ class Messages:
         """Answers of the client to nothing that it was asked."""
         return self.select(session, "sender = 'client' AND kind = 'response' AND answers IS NULL ORDER BY id")
 
+    def malformed(self, session: int) -> list[Recorded]:
+        """Lines of the client that are no message, each with its text."""
+        sql = f"""SELECT f.id, {_OF_FRAME}, CAST(coalesce(f.text, f.data) AS BLOB) FROM facts f
+            WHERE f.{OF_SESSION} AND f.sender = 'client' AND f.kind = 'noise' ORDER BY f.id"""
+        rows = self._cassette.rows(sql, schema.row_ids(session))
+        self._cassette.expected(rows, ((int,), *_FRAME_TYPES, (bytes,)), "frames")
+        nothing = (None,) * 8
+        return [
+            Recorded._make((session, number & schema.MOST, 0, "noise", *nothing, number, *frame))
+            for number, *frame in rows
+        ]
+
     def of_client(self, session: int) -> list[Recorded]:
         return self.select(session, "sender = 'client' ORDER BY id")
 
