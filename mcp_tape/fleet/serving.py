@@ -69,14 +69,15 @@ class Part(Stage):
 
     def tally(self, code: int) -> dict[str, Any]:
         """What there is to add to that of others."""
-        states = [deck.state for deck in self._decks]
+        totals = self._totals()
         whole = self._options.strict or self._options.report
         return {
-            "played": self._played(),
-            "misses": sum(state.misses for state in states),
+            "played": totals.played,
+            "misses": totals.misses,
+            "refused": self._refused,
             "inexact": self._inexact,
-            "taken": [*set().union(*(state.taken for state in states))] if whole else [],
-            "given_back": [*set().union(*(state.given_back for state in states))] if whole else [],
+            "taken": [*totals.taken] if whole else [],
+            "given_back": [*totals.given_back] if whole else [],
             "legacy": self._eras[0] if self._eras else None,
             "code": code,
             "memory": peak(),
@@ -85,12 +86,13 @@ class Part(Stage):
     def add_up(self, tallies: Sequence[dict[str, Any]]) -> Played:
         """Finish for all workers, as if one had played it all."""
         eras = (each["legacy"] for each in tallies if each["legacy"] is not None)
-        _, deck = self.deck(legacy=next(eras, None))
+        self.deck(legacy=next(eras, None))
         for each in tallies:
-            deck.state.played += each["played"]
-            deck.state.misses += each["misses"]
-            deck.state.taken.update(map(tuple, each["taken"]))
-            deck.state.given_back.update(map(tuple, each["given_back"]))
+            self._ended.played += each["played"]
+            self._ended.misses += each["misses"]
+            self._ended.taken.update(map(tuple, each["taken"]))
+            self._ended.given_back.update(map(tuple, each["given_back"]))
+            self._refused += each["refused"]
         self._inexact = dict(sum((Counter(each["inexact"]) for each in tallies), Counter()))
         return self.finish(max((each["code"] for each in tallies), default=0))
 

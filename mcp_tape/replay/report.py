@@ -36,7 +36,7 @@ class Inexact(NamedTuple):
 class Fact(NamedTuple):
     """Something that happened, for reports."""
 
-    what: Literal["played", "inexact", "miss", "note"]
+    what: Literal["played", "inexact", "miss", "note", "refused"]
     text: str = ""
     call: Call | None = None
     advice: tuple[Advice, ...] = ()  # on a miss
@@ -64,8 +64,8 @@ class Reporter:
         text = fact.text
         if fact.inexact is not None and fact.inexact.rung == "nearest" and not self._quiet:
             self._say(f"note: {text}")
-        if fact.what == "note" or (fact.what == "miss" and not self._quiet):
-            self._say(text if fact.what == "miss" else f"note: {text}")
+        if fact.what in ("note", "refused") or (fact.what == "miss" and not self._quiet):
+            self._say(f"note: {text}" if fact.what == "note" else text)
         call = fact.call
         if call is None:
             self._write({"what": fact.what, "text": text})

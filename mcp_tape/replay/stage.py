@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from ..cassette.lookup.messages import Recorded
+    from ..cassette.lookup.messages import Position, Recorded
     from ..cassette.lookup.sessions import Run
     from ..cassette.reader import Cassette
     from .deck import Deck
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from .selection import Selection
     from .sends import Call, Player, Send
     from .state import State
+
+
+_MOST_REFUSALS = 100  # that are reported one by one
 
 
 class Replay(NamedTuple):
@@ -69,6 +72,23 @@ class Played(NamedTuple):
     grew: int = 0  # calls that went to a live server
     stale: int = 0  # answers of the tape after one that may have changed something
     inexact: tuple[tuple[str, int], ...] = ()  # answers that were not exact, by the rung that found them
+    refused: int = 0  # HTTP requests that got an error of ours
+
+
+class Totals:
+    """Counts over several decks, and the recorded requests that their clients made."""
+
+    def __init__(self) -> None:
+        self.played = 0
+        self.misses = 0
+        self.taken: set[Position] = set()
+        self.given_back: set[Position] = set()
+
+    def add(self, other: State | Totals) -> None:
+        self.played += other.played
+        self.misses += other.misses
+        self.taken |= other.taken
+        self.given_back |= other.given_back
 
 
 class Stage:
@@ -100,7 +120,11 @@ class Stage:
         self._grew = 0
         self._inexact: dict[str, int] = {}  # answers that were not exact, by the rung that found them
         self._before: int | None = None  # how many requests were played when a live call may have changed something
-        self._decks: list[Deck] = []
+        self._decks: dict[Deck, None] = {}  # of clients that are still there, in the order of their coming
+        self._first: Deck | None = None  # of all of them
+        self._ended = Totals()  # of decks whose clients have left
+        self._refused = 0
+        self._refusals: set[str] = set()  # that were reported
         self._until = sessions.newest(cassette)
         self._chosen = selection.select(cassette, options.session, until=self._until)
         first = self._chosen.sessions[0]
@@ -148,7 +172,8 @@ class Stage:
         )
         if faulty:
             faulty.attach(deck)
-        self._decks.append(deck)
+        self._decks[deck] = None
+        self._first = self._first or deck
         return faulty or deck, deck
 
     def _note_if_over(self, nth: int | None) -> None:
@@ -186,7 +211,23 @@ class Stage:
 
     def forget(self, deck: Deck) -> None:
         """Leave out a deck that another has taken the place of."""
-        self._decks.remove(deck)
+        del self._decks[deck]
+        if deck is self._first:
+            self._first = next(iter(self._decks), None)
+
+    def end(self, deck: Deck) -> None:
+        """Keep of a deck whose client has ended its session only what counts."""
+        del self._decks[deck]
+        self._ended.add(deck.state)
+
+    def needs_no_id(self) -> bool:
+        """Return whether a client need not name its session: as recorded, no `Mcp-Session-Id` was given to it."""
+        from . import selection
+
+        nth = self._clients.peek() if self._clients else None
+        plays = selection.choose(self._cassette, self._options.session, True, nth, self._until)
+        chosen = selection.Selection(self._cassette, plays, self._until)
+        return not chosen.is_modern(plays[0]) and chosen.controls.session_id(plays[0]) is None
 
     @property
     def replays_prefix(self) -> bool:
@@ -213,6 +254,16 @@ class Stage:
         """Say something of live traffic."""
         self._say(self._discreet.remark(text))
 
+    def refuse(self, text: str) -> None:
+        """Count a request that a transport refuses, and report it, once for all that are like it."""
+        from .report import Fact
+
+        self._refused += 1
+        text = self._discreet.remark(text)
+        if text not in self._refusals and len(self._refusals) < _MOST_REFUSALS:
+            self._refusals.add(text)
+            self._report(Fact("refused", text))
+
     def _report(self, fact: Fact) -> None:
         self._reporter.report(fact)
         if fact.inexact is not None:
@@ -230,16 +281,25 @@ class Stage:
         options, unplayed = self._options, 0
         if options.strict or options.report:
             unplayed = self._reporter.unplayed(self._unplayed(), loud=options.strict)
-        played, misses = self._played(), sum(deck.state.misses for deck in self._decks)
+        totals = self._totals()
+        played, misses = totals.played, totals.misses
         stale = 0 if self._before is None else played - self._before
         if self._grew:
             self._reporter.grew(self._grew, stale)
         inexact = tuple(sorted(self._inexact.items()))
-        bad = misses or (options.strict and unplayed) or (options.fail_on == "inexact" and inexact)
-        return Played(played, misses, unplayed, code or int(bool(bad)), self._grew, stale, inexact)
+        bad = misses or (options.strict and (unplayed or self._refused)) or (options.fail_on == "inexact" and inexact)
+        return Played(played, misses, unplayed, code or int(bool(bad)), self._grew, stale, inexact, self._refused)
 
     def _played(self) -> int:
-        return sum(deck.state.played for deck in self._decks)
+        return self._ended.played + sum(deck.state.played for deck in self._decks)
+
+    def _totals(self) -> Totals:
+        """Those of all decks that there were."""
+        totals = Totals()
+        totals.add(self._ended)
+        for deck in self._decks:
+            totals.add(deck.state)
+        return totals
 
     def _went_live(self, call: Call) -> bool:
         """Count a call that the live server was asked, and from when on the tape may be behind it."""
@@ -252,18 +312,19 @@ class Stage:
 
     def _unplayed(self) -> Iterator[Recorded]:
         """Recorded requests that no client made."""
-        if not self._decks:
+        if self._first is None:
             self.deck(nth=self._clients.peek() if self._clients else None)
-        first, *others = self._decks
-        of_others = self._of_other_connections()
-        rows = (row for row in first.finder.unplayed() if row.session not in of_others)
-        return (row for row in rows if not any(row.place in other.state.taken for other in others))
+        assert self._first is not None
+        totals, of_others = self._totals(), self._of_other_connections(self._first)
+        asked = totals.taken | totals.given_back
+        rows = (row for row in self._first.finder.unplayed() if row.session not in of_others)
+        return (row for row in rows if row.place not in asked)
 
-    def _of_other_connections(self) -> set[int]:
+    def _of_other_connections(self, first: Deck) -> set[int]:
         """The sessions of a run that other connections are there for, and those that extend them."""
         if self._run is None or self._clients is None:
             return set()
-        others = set(self._run.sessions) - {self._decks[0].selection.sessions[0]}
+        others = set(self._run.sessions) - {first.selection.sessions[0]}
         return others | {session.id for session in self._cassette.sessions() if session.extends in others}
 
 

@@ -55,9 +55,10 @@ def _sessions(numbers: list[int]) -> str:
 
 
 def report_played(played: Played, options: Replay, file: str, quiet: bool) -> None:
-    if played.misses or not quiet or (played.inexact and options.fail_on):
+    if played.misses or played.refused or not quiet or (played.inexact and options.fail_on):
+        refused = f", {played.refused} refused" if played.refused else ""
         unplayed = f", {played.unplayed} unplayed" if options.strict or options.report else ""
-        say(f"{played.played} played, {played.misses} missed{inexact_text(played.inexact)}{unplayed}: {file}")
+        say(f"{played.played} played, {played.misses} missed{inexact_text(played.inexact)}{refused}{unplayed}: {file}")
 
 
 def inexact_text(by_rung: Iterable[tuple[str, int]]) -> str:

@@ -47,12 +47,19 @@ class LiveServer(Server):
         self._proxy = proxy
         self._path = path
         self._links: dict[Conversation, _Link] = {}
+        self._passed_on = 0  # for clients that have left
         self._heard: _Link | None = None  # of the client that is being heard
 
     @property
     def passed_on(self) -> int:
         """The number of calls that the live server was asked."""
-        return sum(link.episodes.passed_on for link in self._links.values())
+        return self._passed_on + sum(link.episodes.passed_on for link in self._links.values())
+
+    def _end(self, number: str) -> Conversation | None:
+        conversation = super()._end(number)
+        link = self._links.pop(conversation, None) if conversation else None
+        self._passed_on += link.episodes.passed_on if link else 0
+        return conversation
 
     def _pass_on(self, call: Call) -> bool:
         return self._heard is not None and self._heard.episodes.pass_on(call)

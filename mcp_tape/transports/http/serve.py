@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qs, quote
 
 from ...errors import CassetteError
@@ -35,12 +34,20 @@ _MOST_SESSIONS = 10**6  # of a worker
 _COUNTED = re.compile("[1-9][0-9]{0,17}")
 _DISCARDING = 5.0  # seconds to read on of a body that is too large
 _SESSION, _VERSION = protocol.SESSION_HEADER.encode(), protocol.VERSION_HEADER.encode()
-_NO_SESSION = rewrite.error(protocol.NO_SESSION, "mcp-tape: there is no such session; begin one with initialize")
-_SESSION_WANTED = rewrite.error(protocol.SERVER_ERROR, "mcp-tape: the header Mcp-Session-Id is missing")
-_NO_EVENT = rewrite.error(
-    protocol.SERVER_ERROR, "mcp-tape: no event with the id in Last-Event-ID was sent to this client"
-)
-_NOT_JSON = rewrite.error(protocol.NOT_JSON, "mcp-tape: the body is no JSON-RPC message")
+
+
+class _Refusal(NamedTuple):
+    """Why a request is refused, as an HTTP status and a JSON-RPC error."""
+
+    status: int
+    reason: str
+    code: int = protocol.SERVER_ERROR
+
+
+_NO_SESSION = _Refusal(404, "there is no such session; begin one with initialize", protocol.NO_SESSION)
+_SESSION_WANTED = _Refusal(400, "the header Mcp-Session-Id is missing")
+_NO_EVENT = _Refusal(400, "no event with the id in Last-Event-ID was sent to this client")
+_NOT_JSON = _Refusal(400, "the body is no JSON-RPC message", protocol.NOT_JSON)
 
 
 class _TooLargeError(Exception):
@@ -50,7 +57,8 @@ class _TooLargeError(Exception):
 class SessionIds:
     """The ids of sessions: the first is the recorded one, others that with a number.
 
-    Of several workers each has numbers of its own, so that an id says whose its session is.
+    None is given twice: a client that has left may come back with its own, and a recorder knows sessions by them. Of
+    several workers each has numbers of its own, so that an id says whose its session is.
     """
 
     def __init__(self, recorded: str | None, worker: int = 0, workers: int = 1, earlier: int = 0) -> None:
@@ -58,21 +66,20 @@ class SessionIds:
         self.recorded = recorded
         self.worker = worker
         self._workers = workers
-        self._unused = count(worker + 1 + workers * earlier * _MOST_SESSIONS, workers)
-        self._freed: list[int] = []  # a heap
+        self._next = worker + 1 + workers * earlier * _MOST_SESSIONS
 
-    def take(self, used: Container[str]) -> str:
-        """The first id that is not in use. `used` are others' as well, whose recorded id may look like one of ours."""
+    def take(self, others: Iterable[SessionIds] = ()) -> str:
+        """The next id, which no session had before. `others` may have given one that looks like one of ours."""
         while True:
-            number = heappop(self._freed) if self._freed else next(self._unused)
+            number, self._next = self._next, self._next + self._workers
             one = self.recorded if self.recorded and number == 1 else f"{self.recorded or _NAME}-{number}"
-            if one not in used:
+            if not any(other is not self and other.has_given(one) for other in others):
                 return one
 
-    def give_back(self, session: str) -> None:
+    def has_given(self, session: str) -> bool:
+        """Return whether a session has this id, or had it."""
         number = self._number(session)
-        if number is not None:
-            heappush(self._freed, number)
+        return number is not None and number < self._next and self.owner(session) == self.worker
 
     def owner(self, session: str) -> int | None:
         """The worker whose session this may be; None if it can be nobody's."""
@@ -110,6 +117,7 @@ class Server:
         self._numbers = count(1)
         self._conversations: dict[str, Conversation] = {}
         self._modern: Conversation | None = None
+        self._nameless: Conversation | None = None  # that plays to clients who name no session
         self.code: int | None = None
         self.failure: CassetteError | None = None  # why the tape could not be played
 
@@ -120,8 +128,8 @@ class Server:
         try:
             await app(scope, receive, send)
         except _TooLargeError:
-            reason = f"mcp-tape: the body is larger than {size_text(self._max_body)}; see --max-body"
-            await _refuse(send, 413, rewrite.error(protocol.SERVER_ERROR, reason), (b"connection", b"close"))
+            too_large = _Refusal(413, f"the body is larger than {size_text(self._max_body)}; see --max-body")
+            await self._refuse(scope, send, too_large, (b"connection", b"close"))
         except CassetteError as failure:
             self._fail(failure)
             raise
@@ -140,9 +148,23 @@ class Server:
         elif route == ("POST", MESSAGES_PATH):
             await self._sse_post(scope, receive, send)
         elif route[1] in (PATH, SSE_PATH, MESSAGES_PATH):
-            await answer(send, 405, "mcp-tape: method not allowed\n")
+            await self._decline(scope, send, 405, "method not allowed")
         else:
-            await answer(send, 404, f"mcp-tape: nothing is served here; see {PATH} and {SSE_PATH}\n")
+            await self._decline(scope, send, 404, f"nothing is served here; see {PATH} and {SSE_PATH}")
+
+    async def _refuse(self, scope: Scope, send: Reply, refusal: _Refusal, *more: tuple[bytes, bytes]) -> None:
+        """Refuse a request with an error that clients can read."""
+        self._report(scope, refusal.status, refusal.reason)
+        error = rewrite.error(refusal.code, f"mcp-tape: {refusal.reason}")
+        await answer(send, refusal.status, rewrite.response(None, "error", error), JSON, *more)
+
+    async def _decline(self, scope: Scope, send: Reply, status: int, reason: str) -> None:
+        """Refuse what is no request of ours."""
+        self._report(scope, status, reason)
+        await answer(send, status, f"mcp-tape: {reason}\n")
+
+    def _report(self, scope: Scope, status: int, reason: str) -> None:
+        self._stage.refuse(f"refused {scope['method']} {scope['path']} with {status}: {reason}")
 
     # -- Streamable HTTP
 
@@ -179,11 +201,11 @@ class Server:
 
     async def _posted(self, body: bytes, parsed: frames.Parsed, scope: Scope, receive: Receive, send: Reply) -> None:
         if not parsed[1]:
-            await _refuse(send, 400, _NOT_JSON)
+            await self._refuse(scope, send, _NOT_JSON)
             return
         conversation = self._whose(scope["headers"], parsed[1])
-        if isinstance(conversation, str):
-            await _refuse(send, 404 if conversation is _NO_SESSION else 400, conversation)
+        if isinstance(conversation, _Refusal):
+            await self._refuse(scope, send, conversation)
         elif any(message.kind == "request" for message in parsed[1]):
             stream = self._open(conversation, scope["headers"], body, parsed)
             await self._respond(conversation, stream, scope, receive, send)
@@ -214,23 +236,32 @@ class Server:
     def _channel(self, verb: str) -> str:
         return http_channel(verb, next(self._numbers))
 
-    def _whose(self, headers: Headers, messages: list[frames.Message]) -> Conversation | str:
+    def _whose(self, headers: Headers, messages: list[frames.Message]) -> Conversation | _Refusal:
         number = header(headers, _SESSION)
         if number is not None:
             return self._conversations.get(number, _NO_SESSION)
         if any(message.method == protocol.INITIALIZE for message in messages):
-            return self._begin()
+            conversation = self._begin()
+            self._nameless = conversation if self._ids_of(conversation.deck).recorded is None else None
+            return conversation
         version = header(headers, _VERSION)
         if any(protocol.is_modern(message.body, version) for message in messages):
             if self._modern is None:
                 decks = self._stage.deck(self._pass_on, repeats="cycle", legacy=False)
                 self._modern = Conversation(*decks, "")
             return self._modern
-        return _SESSION_WANTED
+        return self._unnamed() or _SESSION_WANTED
+
+    def _unnamed(self) -> Conversation | None:
+        """The conversation of clients that name no session; None if the recorded server gave them an id to name."""
+        if self._nameless is None and self._stage.needs_no_id():
+            self._nameless = self._begin()
+        return self._nameless
 
     def _begin(self) -> Conversation:
         player, deck = self._stage.deck(self._pass_on, legacy=True)
-        number = self._ids_of(deck).take(self._conversations)
+        ids = self._ids_of(deck)
+        number = ids.take(self._ids.values())
         self._conversations[number] = Conversation(player, deck, number)
         return self._conversations[number]
 
@@ -239,23 +270,27 @@ class Server:
         return self._ids.setdefault(recorded, SessionIds(recorded))
 
     def _end(self, number: str) -> Conversation | None:
-        """End a session, if there is one with this id, which is free again."""
+        """End a session, if there is one with this id."""
         conversation = self._conversations.pop(number, None)
         if conversation is not None:
-            self._ids_of(conversation.deck).give_back(number)
+            self._stage.end(conversation.deck)
+        if conversation is self._nameless:
+            self._nameless = None
         return conversation
 
     async def _get(self, scope: Scope, receive: Receive, send: Reply) -> None:
         number = header(scope["headers"], _SESSION)
         conversation = self._conversations.get(number or "")
         if number is None:
-            await answer(send, 405, "mcp-tape: without a session there is no GET stream\n")
+            conversation = self._nameless
+        if conversation is None and number is None:
+            await self._decline(scope, send, 405, "without a session there is no GET stream")
         elif conversation is None:
-            await _refuse(send, 404, _NO_SESSION)
+            await self._refuse(scope, send, _NO_SESSION)
         elif event := header(scope["headers"], protocol.RESUME_HEADER.encode()):
             stream = conversation.resume(self._channel("GET"), event.encode("latin-1").decode("utf-8", "replace"))
             if stream is None:
-                await _refuse(send, 400, _NO_EVENT)
+                await self._refuse(scope, send, _NO_EVENT)
             else:
                 await self._respond(conversation, stream, scope, receive, send)
         elif conversation.refuses_listeners:
@@ -267,7 +302,7 @@ class Server:
     async def _delete(self, scope: Scope, send: Reply) -> None:
         conversation = self._end(header(scope["headers"], _SESSION) or "")
         if conversation is None:
-            await _refuse(send, 404, _NO_SESSION)
+            await self._refuse(scope, send, _NO_SESSION)
         else:
             conversation.end()
             await answer(send, 200, b"")
@@ -287,11 +322,11 @@ class Server:
         conversation = self._conversations.get(_named(scope["query_string"].decode("latin-1")) or "")
         body = await self._read(scope, receive)
         if conversation is None or conversation.everything is None:
-            await _refuse(send, 404, _NO_SESSION)
+            await self._refuse(scope, send, _NO_SESSION)
         elif body is not None:
             parsed = frames.parse(body)
             if not parsed[1]:
-                await _refuse(send, 400, _NOT_JSON)
+                await self._refuse(scope, send, _NOT_JSON)
                 return
             await answer(send, 202, "Accepted")
             self._take(conversation, scope["headers"], body, parsed, SSE)
@@ -375,7 +410,3 @@ async def _discard(receive: Receive, more: bool) -> None:
 
     with contextlib.suppress(asyncio.TimeoutError):
         await asyncio.wait_for(rest(), _DISCARDING)
-
-
-async def _refuse(send: Reply, status: int, error: str, *more: tuple[bytes, bytes]) -> None:
-    await answer(send, status, rewrite.response(None, "error", error), JSON, *more)

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.decks import make_cassette
-from tests.support.http import EVENTS, JSON, Client, ask
+from tests.support.http import EVENTS, JSON, Client, Message, Upstream, Wire, answer, ask
 from tests.support.http_running import (
+    HELLO,
     INITIALIZE,
     INITIALIZED,
     Running,
@@ -19,6 +20,7 @@ from tests.support.http_running import (
     event,
     failure,
     modern,
+    recording,
     replaying,
     result,
     said,
@@ -140,18 +142,97 @@ def test_a_stream_that_ended_early_is_resumed_behind_its_last_event(legacy: Runn
         assert client.read(len(expected)) == expected
 
 
-def test_each_session_has_the_whole_tape_and_an_id_of_its_own(legacy: Running) -> None:
-    first, second, third = (begin_session(legacy) for _ in range(3))
-    assert [first, second, third] == [NUMBER, f"{NUMBER}-2", f"{NUMBER}-3"]
-    for number in (third, first, second):
-        assert ask(legacy.url, tool(1, "plain"), mcp_session_id=number).body == result(1, text="plain")
-    assert ask(legacy.url, verb="DELETE", mcp_session_id=second).status == 200
-    for verb, body in (("POST", call(2, "tools/list")), ("GET", None), ("DELETE", None)):
-        gone = ask(legacy.url, body, verb=verb, mcp_session_id=second)
-        assert (gone.status, gone.document["id"], gone.document["error"]["code"]) == (404, None, -32001)
-    assert begin_session(legacy) == second  # it is free again
-    for number in (first, second, third):
-        ask(legacy.url, verb="DELETE", mcp_session_id=number)
+def test_each_session_has_the_whole_tape_and_an_id_of_its_own(tapes: Path) -> None:
+    with replaying(tapes / "legacy.db") as replay:
+        first, second, third = (begin_session(replay) for _ in range(3))
+        assert [first, second, third] == [NUMBER, f"{NUMBER}-2", f"{NUMBER}-3"]
+        for number in (third, first, second):
+            assert ask(replay.url, tool(1, "plain"), mcp_session_id=number).body == result(1, text="plain")
+        for number in (third, second):
+            assert ask(replay.url, verb="DELETE", mcp_session_id=number).status == 200
+        for verb, body in (("POST", call(2, "tools/list")), ("GET", None), ("DELETE", None)):
+            gone = ask(replay.url, body, verb=verb, mcp_session_id=second)
+            assert (gone.status, gone.document["id"], gone.document["error"]["code"]) == (404, None, -32001)
+        assert begin_session(replay) == f"{NUMBER}-4"  # no id is given twice
+
+
+# Without a session id ----------------------------------------------------------------------------------
+
+
+def nameless(request: Message, wire: Wire) -> None:
+    """A server of the legacy era that gives no session id, and streams nothing on its own."""
+    if request.verb == "POST":
+        rpc_id, method = request.document.get("id"), request.document["method"]
+        wire.send(answer(result(rpc_id, **(HELLO if method == "initialize" else {"tools": []}))))
+    else:
+        wire.send(answer(b"", 405))
+
+
+@pytest.fixture(scope="module")
+def without_ids(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tape = tmp_path_factory.mktemp("nameless") / "tape.db"
+    with Upstream(nameless) as upstream, recording(tape, upstream.url) as recorder:
+        assert ask(recorder.url, INITIALIZE).status == 200
+        assert ask(recorder.url, call(1, "tools/list")).status == 200
+        assert ask(recorder.url, verb="GET").status == 405
+    return tape
+
+
+def test_no_session_id_is_wanted_where_none_was_recorded(without_ids: Path) -> None:
+    with replaying(without_ids) as replay:
+        for _ in range(2):  # each client begins anew
+            assert ask(replay.url, INITIALIZE).status == 200
+            assert ask(replay.url, call(7, "tools/list")).document == {
+                "jsonrpc": "2.0",
+                "id": 7,
+                "result": {"tools": []},
+            }
+            assert ask(replay.url, verb="GET").status == 405
+        assert replay.stop() == 0
+        assert "4 played, 0 missed: " in replay.said
+
+
+def test_nor_a_handshake_where_the_client_never_made_one(without_ids: Path) -> None:
+    with replaying(without_ids) as replay:
+        assert ask(replay.url, call(7, "tools/list")).status == 200
+
+
+def test_one_is_wanted_of_the_old_transports_streams_all_the_same(without_ids: Path) -> None:
+    with replaying(without_ids) as replay, Client(replay.origin + "/sse") as stream:
+        stream.ask(verb="GET")
+        stream.answer_head()
+        assert ask(replay.url, call(7, "tools/list"), to="/messages").status == 404
+
+
+# Refusals ----------------------------------------------------------------------------------------------
+
+
+def test_each_refusal_is_reported_and_counted(tapes: Path) -> None:
+    with replaying(tapes / "legacy.db", "--strict", "-q", code=1) as replay:
+        for _ in range(2):
+            assert ask(replay.url, call(1, "tools/list")).status == 400
+        assert ask(replay.url, b"no").status == 400
+        assert ask(replay.url, verb="DELETE", mcp_session_id="never").status == 404
+        assert ask(replay.url, verb="PUT").status == 405
+        assert ask(replay.url, verb="GET", to="/nowhere?token=k7Qz").status == 404
+        assert replay.stop() == 1
+        said = replay.said.replace("mcp-tape: ", "").splitlines()
+        assert [line for line in said if line.startswith("refused")] == [
+            "refused POST /mcp with 400: the header Mcp-Session-Id is missing",
+            "refused POST /mcp with 400: the body is no JSON-RPC message",
+            "refused DELETE /mcp with 404: there is no such session; begin one with initialize",
+            "refused PUT /mcp with 405: method not allowed",
+            "refused GET /nowhere with 404: nothing is served here; see /mcp and /sse",
+        ]
+        assert "0 played, 0 missed, 6 refused, " in said[-1]
+
+
+def test_a_refusal_that_was_recorded_is_none_of_ours(without_ids: Path) -> None:
+    with replaying(without_ids) as replay:
+        ask(replay.url, INITIALIZE)
+        assert ask(replay.url, verb="GET").status == 405
+        assert replay.stop() == 0
+        assert "refused" not in replay.said
 
 
 def test_who_has_no_session_is_told_so(legacy: Running) -> None:
