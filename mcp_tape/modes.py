@@ -66,7 +66,8 @@ class Command(NamedTuple):
         with Cassette(file, replay.label) as cassette:
             stage = Stage(cassette, replay, say, clients=api.counting(file, replay, say))
             live = Live(self.words, self.around or process.AS_WE_ARE, recorder, stage)
-            played = stage.finish(signals.until_stopped(lambda: serve.serve(live, live.watched, live.unsent)))
+            served = signals.until_stopped(lambda: serve.serve(live, live.watched, live.unsent), live.record_signal)
+            played = stage.finish(served)
             live.end()
         if live.episodes.failed is not None:
             raise live.episodes.failed

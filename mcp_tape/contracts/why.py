@@ -7,30 +7,45 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from datetime import datetime
+from signal import Signals
+from time import time
+from typing import Any, Literal, NamedTuple
 
 from ..cassette.query.rows import Row, facts, plain, session_rows
+from ..cassette.query.sessions import is_open
 from ..cassette.reader import Cassette, Session
 from ..errors import count
 from ..wire import frames, jsontext, protocol
-from ..wire.channels import CONTINUED, SSE, STDERR, STDIO, TAPE, is_post
+from ..wire.channels import CONTINUED, SIGNALLED, SSE, STDERR, STDIO, TAPE, is_http, is_post
 
 SLOW = 5_000_000  # microseconds until the first answer; clients begin to give up at ten seconds
 RULES = {
     "unanswered": "a request that was never answered",
     "given-up": "a call that the client cancelled or left, and that was not answered",
-    "late": "an answer that came after the client had cancelled",
-    "died": "the server ended with an error, or before the client left",
+    "late": "an answer that came after the client had cancelled or left",
+    "died": "the server ended before the client left, or with an error",
     "left-first": "the client left while calls were without an answer",
+    "stopped": "a signal stopped the recorder while calls were without an answer",
+    "unknown": "the session ended, and the tape does not show who ended it",
     "noise": "something on the server's stdout that is no message",
     "slow-start": "the first answer took long",
     "unreachable": "the server at a URL could not be reached",
     "incomplete": "the recording itself is not whole",
 }
-_EXPECTED_CODES = (0, 128 + 15)  # clients end servers with SIGTERM
+# Clients end servers that do not end by themselves with SIGTERM.
+_EXPECTED_CODES = (None, 0, 128 + 15)
+# Microseconds. A client that leaves sooner than this did not wait for the answer: a script that pipes its calls closes
+# stdin at once, and reads the answers.
+_WAITED = 100_000
+_LONG_AFTER = 1_000_000  # microseconds between two ends that then are two events
 _LAST_WORDS = 5  # lines of stderr
 _WIDTH = 200  # characters of evidence
 _OPEN_ENDED = (protocol.LISTEN,)  # a request whose answer comes when it ends
+_BREAKS = {  # what ends an HTTP channel, besides the client
+    "abort": "the server broke off its response",
+    "open": "the recorder was stopped",
+}
 
 
 class Reason(NamedTuple):
@@ -43,33 +58,53 @@ class Reason(NamedTuple):
     evidence: tuple[str, ...] = ()
 
 
-def reasons(cassette: Cassette, sessions: Sequence[int], slow: int = SLOW) -> Iterator[Reason]:
-    """Yield what explains a hang in each of these sessions, in the order of its lines."""
+def reasons(
+    cassette: Cassette, sessions: Sequence[int], slow: int = SLOW, now: float | None = None
+) -> Iterator[Reason]:
+    """Yield what explains a hang in each of these sessions, in the order of its lines.
+
+    A session that is still open gets no blame for calls that are younger than `slow` at `now` (seconds since 1970).
+    """
+    now = time() if now is None else now
     for number in sessions:
         session = cassette.session(number)
-        story = _Story(session, slow)
+        story = _Story(session, slow, now)
         for row in session_rows(cassette, number):
             story.see(row)
         yield from sorted(story.told(), key=lambda reason: (reason.seq is None, reason.seq or 0))
 
 
+class _End(NamedTuple):
+    """How a session ended: who did it, since when it shows, and the words for it."""
+
+    by: Literal["client", "server", "signal", "unknown", "open"]
+    row: Row | None
+    words: str
+    then: str = ""  # what followed, much later
+
+
 class _Story:
     """What matters of a session, as it is read."""
 
-    def __init__(self, session: Session, slow: int) -> None:
+    def __init__(self, session: Session, slow: int, now: float) -> None:
         self._session = session
         self._slow = slow
+        self._now = now
         self._last: Row | None = None
         self._first_asked: Row | None = None
         self._is_answered = False
         self._unanswered: list[Row] = []
         self._cancelled: dict[str, Row] = {}  # requests that the client gave up, by id
         self._given_up: dict[str, Row] = {}  # the message that says so, by the same
-        self._aborted: dict[str, Row] = {}  # the end of a connection that says so, by channel
+        self._aborted: dict[str, Row] = {}  # the end of a connection by the client, by channel
+        self._ended: dict[str, tuple[Row, str]] = {}  # its end by another, and the words for that
         self._noise: list[Row] = []
         self._stderr: deque[Row] = deque(maxlen=_LAST_WORDS)
         self._left: Row | None = None  # the client has closed its side
+        self._closed: Row | None = None  # the server has closed its stdout
         self._exit: tuple[Row, int | None] | None = None
+        self._signal: tuple[Row, int] | None = None  # that the recorder was told to stop by
+        self._too_late: list[tuple[Row, int]] = []  # answers after the client left, and how long after
         self._found: list[Reason] = []
 
     def see(self, row: Row) -> None:
@@ -92,10 +127,17 @@ class _Story:
         if event == "exit":
             code = facts.get("code")
             self._exit = row, code if isinstance(code, int) else None
+        elif event == SIGNALLED and row.channel == TAPE:
+            number = facts.get("number")
+            self._signal = self._signal or (row, number if isinstance(number, int) else 0)
         elif row.sender == "client" and self._leaves(row, facts):
-            self._left = row
+            self._left = self._left or row
+        elif event == "close" and row.channel == STDIO:
+            self._closed = row
         elif event == "abort" and row.sender == "client":
             self._aborted[row.channel] = row
+        elif event in _BREAKS and is_http(row.channel):
+            self._ended[row.channel] = row, _BREAKS[event]
         elif event == CONTINUED and row.channel == TAPE:
             self._unanswered = []  # each is on the next cassette, too, and may be answered there
         elif event == "failed":
@@ -132,11 +174,15 @@ class _Story:
             waited = f", {_seconds(row.at - asked.at)} after it was asked" if asked else ""
             late = _seconds(row.at - gave_up.at)
             self._add("late", row, f"{_title(row)} was answered {late} after the client had given up{waited}", gave_up)
+        elif self._left is not None and row.microseconds is not None and row.method not in _OPEN_ENDED:
+            asked_at = row.at - row.microseconds
+            if self._left.at - asked_at >= _WAITED:
+                self._too_late.append((row, row.at - self._left.at))
 
     def told(self) -> Iterator[Reason]:
         """All that was found."""
         yield from self._found
-        if self._session.incomplete:
+        if self._session.incomplete and not is_open(self._session):
             yield Reason(
                 "incomplete", f"the recording is not whole: {self._session.incomplete}", self._session.id, None
             )
@@ -152,7 +198,6 @@ class _Story:
         yield from self._ends()
 
     def _without_answer(self) -> Iterator[Reason]:
-        end = self._end()
         for row in self._unanswered:
             gone = self._aborted.get(row.channel)
             if gone is not None and row.sender == "client":
@@ -160,27 +205,86 @@ class _Story:
                 what = f"the client gave up on {_title(row)} after {waited}: it ended the connection"
                 yield self._made("given-up", row, what, gone)
                 continue
+            end = self._end_of(row)
             whose = "" if row.sender == "client" else " of the server"
-            waited = _seconds((self._last.at if self._last else row.at) - row.at)
-            yield self._made("unanswered", row, f"{_title(row)}{whose} was never answered: {waited} later {end}")
+            if end.by != "open":
+                waited = _seconds((end.row or self._last or row).at - row.at)
+                what = f"{_title(row)}{whose} was never answered: {waited} later {end.words}"
+                yield self._made("unanswered", row, what)
+            elif (waits := self._age(row)) >= self._slow:
+                what = f"{_title(row)}{whose} has no answer {_seconds(waits)} later, and {end.words}"
+                yield self._made("unanswered", row, what)
+
+    def _age(self, row: Row) -> int:
+        """How long ago a line of an open session was recorded, in microseconds."""
+        try:
+            began = datetime.fromisoformat(self._session.started_at.replace("Z", "+00:00")).timestamp()
+        except ValueError:  # a stranger wrote something else
+            return (self._last or row).at - row.at
+        return int((self._now - began) * 1e6) - row.at
 
     def _ends(self) -> Iterator[Reason]:
-        asked = [row for row in self._unanswered if row.sender == "client" and row.channel not in self._aborted]
-        has_left = self._left is not None and (self._exit is None or self._left.seq < self._exit[0].seq)
-        if self._exit is not None:
-            row, code = self._exit
-            if code not in (None, *_EXPECTED_CODES) or (asked and not has_left):
-                yield self._made("died", row, f"the server ended with {_code(code)}", *self._stderr)
-        if asked and has_left and self._left is not None:
-            what = f"the client left first, with {count(len(asked), 'call')} without an answer"
-            yield self._made("left-first", self._left, what)
+        end = self._end()
+        open_calls = [
+            row
+            for row in self._unanswered
+            if row.sender == "client" and row.channel not in self._aborted and row.channel not in self._ended
+        ]
+        without = f"with {count(len(open_calls), 'call')} without an answer"
+        row, code = self._exit or (end.row, None)
+        if end.by == "server" and row is not None:
+            yield self._made("died", row, f"{end.words} before the client left{end.then}", *self._stderr)
+        if end.by == "client" and row is not None and code not in _EXPECTED_CODES:
+            yield self._made("died", row, f"the server ended{_with(code)} after the client had left", *self._stderr)
+        if end.by == "unknown" and end.row is not None:
+            yield self._made("unknown", end.row, end.words, *self._stderr)
+        if open_calls and end.by == "client" and end.row is not None:
+            yield self._made("left-first", end.row, f"the client left first, {without}")
+        if open_calls and end.by == "signal" and end.row is not None:
+            yield self._made("stopped", end.row, f"{end.words}, {without}")
+        if self._too_late:
+            first, late = self._too_late[0]
+            others = len(self._too_late) - 1
+            more = f", and {count(others, 'other call')} later" if others else ""
+            what = f"{_title(first)} was answered {_seconds(late)} after the client had left{more}"
+            yield self._made("late", first, what, *([self._left] if self._left else []))
 
-    def _end(self) -> str:
-        if self._left is not None and (self._exit is None or self._left.seq < self._exit[0].seq):
-            return "the client had left"
-        if self._exit is not None:
-            return f"the server had ended with {_code(self._exit[1])}"
-        return "the recording ended" if self._session.ended_at else "it still has no answer"
+    def _end_of(self, row: Row) -> _End:
+        """What ended the wait for an answer: the end of its own connection, or that of the session."""
+        ended = self._ended.get(row.channel)
+        return self._end() if ended is None else _End("unknown", *ended)
+
+    def _end(self) -> _End:
+        """Who ended the session. What a side does because the other has ended comes after that on the tape.
+
+        The recorder notes the end of each stream before it passes it on.
+        """
+        ends = [row for row in (self._closed, self._exit and self._exit[0]) if row is not None]
+        server = min(ends, key=lambda row: row.seq, default=None)
+        signal, number = self._signal or (None, 0)
+        others = [row.seq for row in (server, signal) if row is not None]
+        if self._left is not None and all(self._left.seq < seq for seq in others):
+            return _End("client", self._left, "the client left")
+        if signal is not None:
+            stopped = f"{_signal_name(number)} stopped the recorder"
+            code = self._exit[1] if self._exit else None
+            if server is None or signal.seq < server.seq or code == 128 + number:
+                return _End("signal", signal, stopped)
+            what = f"{self._server_end(server).words}, and {stopped}: the tape does not show which came first"
+            return _End("unknown", server, what)
+        if server is not None:
+            return self._server_end(server)
+        if is_open(self._session):
+            return _End("open", None, "the session has not ended")
+        return _End("unknown", None, "the recording ends, and does not show why")
+
+    def _server_end(self, first: Row) -> _End:
+        """The end of the server: that of its output, and its own, which may come later."""
+        row, code = self._exit or (first, None)
+        if self._exit is not None and row.at - first.at < _LONG_AFTER:
+            return _End("server", first, f"the server ended{_with(code)}")
+        then = f", and ended{_with(code)} {_seconds(row.at - first.at)} later" if self._exit else ""
+        return _End("server", first, "the server closed its stdout", then)
 
     def _add(self, rule: str, row: Row, what: str, *about: Row) -> None:
         self._found.append(self._made(rule, row, what, *about))
@@ -197,10 +301,17 @@ def _seconds(microseconds: int) -> str:
     return f"{max(0, microseconds) / 1e6:.1f} s"
 
 
-def _code(code: int | None) -> str:
+def _with(code: int | None) -> str:
     if code is None:
-        return "no exit code"
-    return f"exit code {code}" + (f" (signal {code - 128})" if 128 < code < 160 else "")
+        return ""
+    return f" with exit code {code}" + (f" ({_signal_name(code - 128)})" if 128 < code < 160 else "")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _evidence(row: Row) -> str:

@@ -14,7 +14,7 @@ from ..cassette.query import rows
 from ..cassette.query.rows import Row
 from ..cassette.reader import Cassette
 from ..wire import jsontext
-from ..wire.channels import CONTINUED, STDIO, TAPE, is_listen_stream
+from ..wire.channels import CONTINUED, SIGNALLED, STDIO, TAPE, is_listen_stream
 
 _EXPECTED_CODES = (0, 128 + 15)  # clients end servers with SIGTERM
 _MARKED = ("unanswered", "cancelled", "retry")  # what is said of a request itself: it has no answer that could
@@ -106,6 +106,8 @@ def _control(row: Row) -> Line:
     event = facts["event"]
     if event == "exit":
         return Line(row, f"exits {facts.get('code')}", odd=facts.get("code") not in _EXPECTED_CODES)
+    if event == SIGNALLED:
+        return Line(row, f"the recorder gets signal {facts.get('number')}", dim=True)
     if row.channel == TAPE:
         return Line(row, f"{event}{' in' * (event == CONTINUED)} {facts.get('cassette')}", dim=True)
     if row.channel == STDIO:

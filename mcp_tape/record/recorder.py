@@ -13,6 +13,8 @@ import sys
 import threading
 from time import clock_gettime, monotonic, monotonic_ns
 
+from ..wire.channels import SIGNALLED, TAPE
+
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +79,10 @@ class Recorder:
         from ..wire.jsontext import dumps
 
         self._put((side == "server") | CONTROL, channel.encode(), dumps(facts).encode())
+
+    def record_signal(self, number: int) -> None:
+        """Record a signal that told us to stop. To be called before anything that follows from it."""
+        self.control("server", TAPE, event=SIGNALLED, number=int(number))
 
     def close(self) -> Summary:
         """Wait for the writer to store everything, as long as it shows signs of life."""

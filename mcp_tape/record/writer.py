@@ -23,7 +23,7 @@ from ..cassette.writer import RemovedError, ReplacedError, Writer
 from ..errors import CassetteError
 from ..redaction.diagnostics import Rules, redactor
 from ..redaction.redactor import Redactor
-from ..wire.channels import STDIO
+from ..wire.channels import STDIO, TAPE
 from ..wire.frames import KILLED, Entry, Frame, Side, UsualLines
 from .backlog import Backlog
 from .options import Options
@@ -176,7 +176,7 @@ class Recording:
                 break
             channel = data[body - name : body].decode()
             payload = data[body : body + size]
-            if self._limit and size and channel and not (what & CONTROL and channel == STDIO):  # it goes on
+            if self._limit and size and channel and not (what & CONTROL and channel in (STDIO, TAPE)):  # it goes on
                 self._turn(tape)
             self._at = nanoseconds // 1000
             side: Side = "server" if what & SERVER else "client"

@@ -45,7 +45,7 @@ def _relayed(web: Web, recorder: Recorder, was: str | None, warn: Callable[[str]
     code, sse = 0, (was or "").endswith(f",{SSE}") or is_of_old(web.url)
     try:
         with Http(web.url, web.headers, web.cacert, sse=sse, again=True) as server:
-            signals.until_stopped(lambda: relay(server, recorder, warn))
+            signals.until_stopped(lambda: relay(server, recorder, warn), recorder.record_signal)
             for reason in dict.fromkeys(server.made_up.values()):
                 warn(reason)
             code = ServerError.exit_code if server.ended or server.made_up else 0

@@ -23,16 +23,20 @@ class _Stopped(BaseException):
     """Raised wherever the signal finds us; no `except Exception` swallows it."""
 
 
-def until_stopped(serve: Callable[[], _T]) -> _T | None:
-    """Return the result of serving; None if a signal ended it. For the main thread, where Python handles signals."""
+def until_stopped(serve: Callable[[], _T], heard: Callable[[int], object] = int) -> _T | None:
+    """Return the result of serving; None if a signal ended it, which `heard` is then given.
+
+    For the main thread, where Python handles signals.
+    """
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise _Stopped
+        raise _Stopped(number)
 
     _take(stop)
     try:
         return serve()
-    except _Stopped:
+    except _Stopped as stopped:
+        heard(int(stopped.args[0]))
         return None
     finally:
         for number in SIGNALS:

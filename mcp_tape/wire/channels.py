@@ -11,8 +11,9 @@ from __future__ import annotations
 STDIO, HTTP, SSE = "stdio", "http", "sse"  # transports; SSE is HTTP+SSE of 2024-11-05
 STDERR = "stderr"
 PIPES = (STDIO, STDERR)
-# What the recorder notes about the recording itself, and the events of a session that goes on in another cassette.
-TAPE, CONTINUES, CONTINUED = "tape", "continues", "continued"
+# What the recorder notes about the recording itself: that a session goes on in another cassette, and the signal that
+# told the recorder to stop.
+TAPE, CONTINUES, CONTINUED, SIGNALLED = "tape", "continues", "continued", "signal"
 POST, GET = "post-", "get-"  # followed by a number
 
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import signal as signals
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.contracts.why import RULES, Reason, reasons
+from mcp_tape.record.tape import Tape
+from mcp_tape.wire.frames import Entry, Frame
+from tests.support.decks import FACTS, OneSession
 from tests.support.http_facts import Http, cassette
 from tests.support.messages import call, request, result, tell
 from tests.support.reading import GOLDEN, invoke
-from tests.support.running import WAIT, python, receive_line, record, send, started
+from tests.support.running import WAIT, python, receive_line, record, send, started, until
 
 SERVER = python(
     """
@@ -49,9 +55,30 @@ def told(tape: Path, said: Sequence[str], answers: int, *, leave: bool = True) -
     return of(tape)
 
 
-def of(tape: Path, **options: int) -> list[Reason]:
+def of(tape: Path, **options: Any) -> list[Reason]:
     with Cassette(tape) as cassette:
         return list(reasons(cassette, [session.id for session in cassette.sessions()], **options))
+
+
+Control = tuple[str, "str | dict[str, object]", int]  # who, a message or an event, and when
+NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc).timestamp()
+
+
+def made(path: Path, *said: Control, is_open: bool = False) -> Path:
+    """A session over stdio with these lines and events, in this order."""
+    rows: list[tuple[Frame, list[Entry]]] = []
+    kept = Tape(lambda frame, entries: rows.append((frame, entries)), None)
+    for who, what, at in said:
+        if isinstance(what, str):
+            kept.feed("client" if who == "client" else "server", "stdio", what.encode() + b"\n", at)
+        else:
+            kept.control("client" if who == "client" else "server", "tape" if who == "tape" else "stdio", what, at)
+    writer = OneSession(path, FACTS | {"started_at": "2026-01-01T12:00:00Z"})
+    writer.append(rows, kept.ledger.facts)
+    if not is_open:
+        writer.finish({"ended_at": "2026-01-01T12:00:09Z", "incomplete": None})
+    writer.close()
+    return path
 
 
 def rules(found: Sequence[Reason]) -> list[tuple[str, int | None]]:
@@ -76,7 +103,7 @@ def test_a_call_that_was_never_answered_and_a_client_that_left_first(tape: Path)
     found = told(tape, [call(1, "a"), call(2, "silent")], 1)
     assert [rule for rule, _ in rules(found)] == ["unanswered", "left-first"]
     assert found[0].seq == 2 and found[0].what.startswith("tools/call silent was never answered: ")
-    assert found[0].what.endswith("the client had left") and "with 1 call" in found[1].what
+    assert found[0].what.endswith("the client left") and "with 1 call" in found[1].what
 
 
 def test_a_server_that_dies_leaves_its_code_and_last_words(tape: Path) -> None:
@@ -84,12 +111,12 @@ def test_a_server_that_dies_leaves_its_code_and_last_words(tape: Path) -> None:
     assert {rule for rule, _ in rules(found)} == {"unanswered", "died"}
     died = next(reason for reason in found if reason.rule == "died")
     assert "exit code 3" in died.what and died.evidence[-1].endswith("KeyError: 'token'")
-    assert all("the server had ended with exit code 3" in one.what for one in found if one.rule == "unanswered")
+    assert all("the server ended with exit code 3" in one.what for one in found if one.rule == "unanswered")
 
 
 def test_a_signal_is_named(tape: Path) -> None:
     found = told(tape, [call(1, "kill")], 0, leave=False)
-    assert "exit code 137 (signal 9)" in next(reason.what for reason in found if reason.rule == "died")
+    assert "exit code 137 (SIGKILL)" in next(reason.what for reason in found if reason.rule == "died")
 
 
 def test_a_server_that_ends_without_an_error_while_a_call_waits_has_died_too(tape: Path) -> None:
@@ -166,18 +193,114 @@ def test_over_http_who_deletes_its_session_or_leaves_its_only_stream_has_left(tm
     for name, talk, transport in (("a", delete, "http"), ("b", leave, "sse")):
         found = of(cassette(tmp_path / f"{name}.db", talk, transport=transport))
         assert [reason.rule for reason in found] == ["unanswered", "left-first"]
-        assert found[0].what.endswith("the client had left")
+        assert found[0].what.endswith("the client left")
 
 
-def test_a_recording_that_is_not_whole_says_so(tape: Path) -> None:
+ASKED: Control = ("client", call(1, "go"), 0)
+ANSWERED: Control = ("server", result(1), 1_000_000)
+LEFT: Control = ("client", {"event": "close"}, 500_000)
+CLOSED: Control = ("server", {"event": "close"}, 600_000)
+EXITED: Control = ("server", {"event": "exit", "code": 1}, 601_000)
+DONE: Control = ("server", {"event": "exit", "code": 0}, 2_000_000)
+QUIT: Control = ("server", {"event": "exit", "code": 0}, 601_000)
+ENDED_BY_TERM: Control = ("server", {"event": "exit", "code": 143}, 602_000)
+TERM: Control = ("tape", {"event": "signal", "number": 15}, 550_000)
+
+
+@pytest.mark.parametrize(
+    ("ends", "found"),
+    [
+        # The server first: whatever the client then does, it has not left it in the lurch.
+        ((CLOSED, LEFT, EXITED), {"unanswered": "0.6 s later the server ended with exit code 1", "died": "before"}),
+        ((CLOSED, EXITED, LEFT), {"unanswered": "0.6 s later the server ended with exit code 1", "died": "before"}),
+        ((EXITED, LEFT), {"unanswered": "0.6 s later the server ended with exit code 1", "died": "before"}),
+        ((CLOSED, LEFT), {"unanswered": "0.6 s later the server closed its stdout", "died": "closed its stdout"}),
+        (
+            (CLOSED, LEFT, DONE),
+            {
+                "unanswered": "the server closed its stdout",
+                "died": "before the client left, and ended with exit code 0 1.4 s later",
+            },
+        ),
+        # The client first. The time of its call is until then, and not until the last line.
+        ((LEFT, CLOSED, DONE), {"unanswered": "0.5 s later the client left", "left-first": "with 1 call"}),
+        ((LEFT, DONE), {"unanswered": "0.5 s later the client left", "left-first": "with 1 call"}),
+        ((LEFT, TERM, CLOSED, ENDED_BY_TERM), {"unanswered": "0.5 s later the client left", "left-first": "1 call"}),
+        (
+            (LEFT, EXITED),
+            {"unanswered": "the client left", "left-first": "1 call", "died": "after the client had left"},
+        ),
+        ((LEFT, ANSWERED, CLOSED, DONE), {"late": "tools/call go was answered 0.5 s after the client had left"}),
+        # Somebody stops the recorder; its whole group may get the signal, and the server be quicker.
+        ((TERM, CLOSED, EXITED), {"unanswered": "0.6 s later SIGTERM stopped", "stopped": "SIGTERM stopped the rec"}),
+        ((CLOSED, TERM, ENDED_BY_TERM), {"unanswered": "SIGTERM stopped", "stopped": "with 1 call"}),
+        ((CLOSED, ENDED_BY_TERM, TERM), {"unanswered": "SIGTERM stopped", "stopped": "with 1 call"}),
+        ((CLOSED, TERM, EXITED), {"unanswered": "SIGTERM", "unknown": "the tape does not show which came first"}),
+        # With no call open, only a server that ends by itself is a reason.
+        ((ANSWERED, CLOSED, QUIT), {"died": "the server ended with exit code 0 before the client left"}),
+        ((ANSWERED, CLOSED, LEFT, EXITED), {"died": "the server ended with exit code 1 before the client left"}),
+        ((ANSWERED, LEFT, CLOSED, DONE), {}),
+        ((ANSWERED, TERM, CLOSED, ENDED_BY_TERM), {}),
+        ((), {"unanswered": "the recording ends, and does not show why"}),
+    ],
+)
+def test_who_ended_a_session_is_whose_end_is_first_on_the_tape(
+    tape: Path, ends: Sequence[Control], found: dict[str, str]
+) -> None:
+    reasons = {reason.rule: reason.what for reason in of(made(tape, ASKED, *ends))}
+    assert reasons.keys() == found.keys()
+    assert all(words in reasons[rule] for rule, words in found.items()), reasons
+
+
+def test_a_client_that_closes_its_input_at_once_waits_for_no_answer_and_has_none_late(tape: Path) -> None:
+    assert of(made(tape, ASKED, ("client", {"event": "close"}, 1_000), ANSWERED, CLOSED, DONE)) == []
+
+
+def test_a_call_of_a_session_that_goes_on_is_none_until_it_is_slow(tape: Path) -> None:
+    made(tape, ASKED, is_open=True)
+    assert [of(tape, now=at) for at in (NOON + 1, NOON + 4.9)] == [[], []]
+    (found,) = of(tape, now=NOON + 29.5)
+    assert (found.rule, found.seq) == ("unanswered", 1)
+    assert found.what == "tools/call go has no answer 29.5 s later, and the session has not ended"
+    assert [one.rule for one in of(tape, now=NOON + 1, slow=500_000)] == ["unanswered"]
+
+
+@pytest.mark.parametrize("signal", ["SIGTERM", "SIGINT"])
+def test_a_signal_that_stops_the_recorder_is_on_the_tape(tape: Path, signal: str) -> None:
+    with started(record(tape, SERVER, "-q")) as process:
+        assert process.stdin and process.stdout
+        send(process.stdin, call(1, "a").encode() + b"\n" + call(2, "silent").encode() + b"\n")
+        receive_line(process.stdout)
+        process.send_signal(getattr(signals, signal))
+        process.wait(WAIT)
+    found = of(tape)
+    assert [reason.rule for reason in found] == ["unanswered", "stopped"]
+    assert found[1].what == f"{signal} stopped the recorder, with 1 call without an answer"
+
+
+def test_a_healthy_recording_that_goes_on_is_no_finding(tape: Path) -> None:
     with started(record(tape, SERVER, "-q")) as process:
         assert process.stdin and process.stdout
         send(process.stdin, call(1, "a").encode() + b"\n")
         receive_line(process.stdout)
-        live = of(tape) if tape.exists() else []
+        until(lambda: tape.exists() and invoke("show", str(tape)).stdout.count("\n") >= 2, "two lines")
+        for command in ("why", "doctor"):
+            printed = invoke(command, str(tape))
+            assert printed.exit_code == 0 and "session 1 has no end yet" in printed.output
         process.stdin.close()
         process.wait(WAIT)
-    assert {reason.rule for reason in live} <= {"incomplete", "unanswered"} and of(tape) == []
+    assert of(tape) == [] and "has no end yet" not in invoke("why", str(tape)).output
+
+
+def test_a_recording_whose_recorder_was_killed_says_so(tape: Path) -> None:
+    with started(record(tape, SERVER, "-q")) as process:
+        assert process.stdin and process.stdout
+        send(process.stdin, call(1, "a").encode() + b"\n")
+        receive_line(process.stdout)
+        process.kill()
+        process.wait(WAIT)
+        until(lambda: tape.exists() and "no end" not in invoke("why", str(tape)).output, "its end")
+    assert [reason.rule for reason in of(tape)] == ["incomplete"]
 
 
 def test_the_command_prints_lines_and_json_and_exits_with_1(tape: Path) -> None:

@@ -20,7 +20,7 @@ from mcp_tape.wire.channels import HTTP, STDERR, STDIO
 from tests.support.kills import fork_with, until_it_lives
 from tests.support.messages import call, request, result, tell
 from tests.support.promises import CASSETTES
-from tests.support.rows import EXIT, Said, cassettes, parts, record_into, texts
+from tests.support.rows import EXIT, LEAVE, Said, cassettes, parts, record_into, texts
 from tests.support.running import ECHO, MCP_TAPE, frames, is_one_file, receive_line, run, send, started
 
 fork_with(__name__)
@@ -106,7 +106,7 @@ def test_a_session_goes_on_in_the_next_and_loses_nothing(tmp_path: Path) -> None
 
 
 def test_no_exchange_is_split_and_each_part_stands_for_itself(tmp_path: Path) -> None:
-    record_into(row_in(tmp_path), [*INTRODUCTION, *calls(0, 200), EXIT])
+    record_into(row_in(tmp_path), [*INTRODUCTION, *calls(0, 200), LEAVE, EXIT])
     names = [path.name for path in cassettes(tmp_path)]
     for number, path in enumerate(cassettes(tmp_path)):
         with Cassette(path) as cassette:

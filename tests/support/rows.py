@@ -20,6 +20,7 @@ from mcp_tape.wire.channels import CONTINUES, STDIO, TAPE
 from mcp_tape.wire.frames import Frame, facts
 
 Said = tuple[str, str, str | dict[str, Any]]  # side, channel, and a line or the facts of an event
+LEAVE: Said = ("client", STDIO, {"event": "close"})
 EXIT: Said = ("server", STDIO, {"event": "exit", "code": 0})
 
 

@@ -50,6 +50,13 @@ def is_open(session: Session) -> bool:
     return session.ended_at is None and (session.incomplete or "").startswith("never closed")
 
 
+def open_sessions(numbers: list[int]) -> str:
+    """What is known of sessions without an end, in words."""
+    which = f"session{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+    verb = "have" if numbers[1:] else "has"
+    return f"{which} {verb} no end yet: being recorded, or the recorder was killed"
+
+
 def facts(path: str, session: Session, counts: Counts) -> dict[str, Any]:
     """A session of a file, with its size."""
     return {"file": path} | session._asdict() | {"target": target(session)} | counts._asdict()

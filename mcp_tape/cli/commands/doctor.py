@@ -11,6 +11,7 @@ import click
 
 from ...api import check_writable
 from ...cassette.query import check
+from ...cassette.query.sessions import is_open, open_sessions
 from ...cassette.reader import Cassette
 from ...clients.config import Server
 from ...clients.entry import PROGRAM, Tape
@@ -233,8 +234,11 @@ def _of_cassette(path: str) -> Iterator[Seen]:
     try:
         check_writable(os.path.abspath(path))
         with Cassette(path) as cassette:
-            sessions = [session.id for session in cassette.sessions()]
-            yield Seen(path, True, f"has {count(len(sessions), 'session')}")
+            every = cassette.sessions()
+            sessions = [session.id for session in every]
+            still_open = [session.id for session in every if is_open(session)]
+            more = f"; {open_sessions(still_open)}" if still_open else ""
+            yield Seen(path, True, f"has {count(len(sessions), 'session')}{more}")
             found = list(reasons(cassette, sessions))
     except CassetteError as error:
         yield Seen(path, False, str(error).removeprefix(f"{path} "), "mcp-tape check says more")

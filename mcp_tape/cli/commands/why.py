@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ...cassette.query.sessions import is_open, open_sessions
 from ...cassette.reader import Cassette
 from ...contracts.run import sessions_of
 from ...contracts.why import SLOW, Reason, reasons
@@ -32,7 +33,7 @@ def _session(text: str) -> str:
 @click.option("--session", metavar="N|latest|all", default="all", show_default=True, callback=read_by(_session),
               help="Which sessions.")  # fmt: skip
 @click.option("--slow", metavar="TIME", callback=read_by(parse_duration),
-              help="How long the first answer may take: 500ms, 10s.  [default: 5s]")  # fmt: skip
+              help="How long the first answer and open calls may take: 500ms, 10s.  [default: 5s]")  # fmt: skip
 @json_option
 def command(file: str, session: str, slow: int | None, as_json: bool) -> None:
     """Why did it hang? Calls that were never answered, or too late; a server that died, or never came up.
@@ -44,7 +45,9 @@ def command(file: str, session: str, slow: int | None, as_json: bool) -> None:
     """
     found = 0
     with Cassette(file) as cassette:
-        for reason in reasons(cassette, sessions_of(cassette, session), slow or SLOW):
+        numbers = sessions_of(cassette, session)
+        still_open = [number for number in numbers if is_open(cassette.session(number))]
+        for reason in reasons(cassette, numbers, slow or SLOW):
             found += 1
             has_found(1)
             _print(file, reason, as_json)
@@ -52,8 +55,10 @@ def command(file: str, session: str, slow: int | None, as_json: bool) -> None:
         say(
             f"{file}: {count(found, 'finding')}"
             if found
-            else f"{file}: all calls were answered, and nothing else is odd"
+            else f"{file}: all calls were answered{' so far' * bool(still_open)}, and nothing else is odd"
         )
+        if still_open:
+            say(f"{file}: {open_sessions(still_open)}")
     raise SystemExit(1 if found else 0)
 
 

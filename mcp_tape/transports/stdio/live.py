@@ -120,6 +120,7 @@ class Live:
         process, self._left_at = self._process, None
         assert process and process.stdin and self._input
         self._input.forget()
+        self._to_server(b"")  # before the server ends for it: who left first is read off the tape
         process.stdin.close()
         pushes = (process.terminate, process.kill, self._give_up)
         self._pushes = [(now + _PATIENCE * n, push) for n, push in enumerate(pushes, 1)] if self._has_more else []
@@ -132,6 +133,11 @@ class Live:
     def _give_up(self) -> None:
         self._echo.forget()
         self.watched.clear()
+
+    def record_signal(self, number: int) -> None:
+        """Record a signal that stops us, if there is a recording."""
+        if self._process is not None:
+            self._recorder.record_signal(number)
 
     def end(self) -> None:
         """End the server, if it has not ended, and record its exit code."""

@@ -78,6 +78,8 @@ class _Relay:
             if self._code is not None:  # only the writer is still busy, and in the end needs nobody for that
                 sleep(KILL_AFTER)
                 os._exit(self._code)
+            # Before anything that follows from it: who ended a session is read off the tape.
+            self._recorder.record_signal(number)
             self._events.put(number)
 
     def _reap(self) -> None:
