@@ -25,12 +25,14 @@ def dump(version: Version) -> str:
     unknown = {kind.what: found.why for kind in protocol.KINDS if (found := surface.lists[kind.method]).why}
     document = {
         MARK: FORMAT,
-        "server": {"name": surface.name, "version": surface.version},
+        "server": {"name": surface.name, "version": surface.version, **surface.info},
+        "client": {"capabilities": surface.client},
         "protocol": {"asked": surface.offered, "answered": list(surface.versions)},
         "capabilities": surface.capabilities,
         "instructions": surface.instructions,
         **{kind.member: _items(surface.lists[kind.method]) for kind in protocol.KINDS if kind.what not in unknown},
         **({"unknown": unknown} if unknown else {}),
+        **({"unsteady": True} if surface.unsteady else {}),
     }
     return json.dumps(_sorted(document, top=True), indent=2, ensure_ascii=False) + "\n"
 
@@ -66,14 +68,16 @@ def load(path: str) -> Version:
     number = protocol.member(found, MARK)
     if type(number) is not int or number > FORMAT:
         raise CassetteError(f"{path} is a lock of a newer mcp-tape; upgrade with: pip install -U mcp-tape")
-    name, version = (_text(protocol.member(found.get("server"), key)) for key in ("name", "version"))
+    server = _object(found.get("server")) or {}
+    name, version = (_text(server.pop(key, None)) for key in ("name", "version"))
     answered = protocol.member(found.get("protocol"), "answered")
     versions = tuple(filter(_text, answered)) if isinstance(answered, list) else ()
     offered = _text(protocol.member(found.get("protocol"), "asked"))
-    capabilities = found.get("capabilities")
-    capabilities = capabilities if isinstance(capabilities, dict) else None
+    capabilities = _object(found.get("capabilities"))
+    client = _object(protocol.member(found.get("client"), "capabilities"))
     lists = {kind.method: _listed(kind, found) for kind in protocol.KINDS}
-    surface = Surface(name, version, versions, offered, capabilities, _text(found.get("instructions")), lists)
+    said = _text(found.get("instructions")), lists, found.get("unsteady") is True
+    surface = Surface(name, version, versions, offered, capabilities, *said, info=server, client=client)
     return Version(" ".join(filter(None, (name, version))) or path, surface, None, _NO_CALLS)
 
 
@@ -87,7 +91,11 @@ def _listed(kind: protocol.Kind, document: dict[str, Any]) -> Listed:
         if isinstance(key, str):
             items.setdefault(key, []).append(item)
     again = {key: found[1:] for key, found in items.items() if len(found) > 1}
-    return Listed({key: found[0] for key, found in items.items()}, int(bool(items)), again=again)
+    return Listed({key: found[0] for key, found in items.items()}, int(bool(items)), again=again, in_order=False)
+
+
+def _object(value: Any) -> dict[str, Any] | None:
+    return value if isinstance(value, dict) else None
 
 
 def _text(value: Any) -> str | None:

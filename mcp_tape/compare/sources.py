@@ -168,15 +168,17 @@ class Survey:
                 yield from self._pages(kind)
 
     def _greet(self, old: Version) -> Answer:
+        # A server may offer other things to other clients, so this one declares what the recorded one did.
+        capabilities = dict(old.surface.client or {})
         modern = [version for version in old.surface.versions if protocol.is_modern({}, version)]
         if old.surface.offered is None and modern:
-            self._meta = protocol.client_meta(modern[0], _CLIENT)
+            self._meta = protocol.client_meta(modern[0], _CLIENT, capabilities)
             answer = self._ask(protocol.DISCOVER, {})
             if "result" in answer.body:
                 return answer
             self._meta = {}
         version = old.surface.offered or protocol.LAST_LEGACY_VERSION
-        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": _CLIENT}
+        params = {"protocolVersion": version, "capabilities": capabilities, "clientInfo": _CLIENT}
         answer = self._ask(protocol.INITIALIZE, params)
         if "result" not in answer.body:
             raise ServerError(f"the server refused the handshake: {jsontext.compact(answer.body.get('error'))}")
@@ -198,7 +200,7 @@ class Survey:
         hidden = self._discreet.document(body)
         if not isinstance(hidden, dict):
             raise ServerError(f"the answer to {method} cannot be compared: its secrets could not be hidden")
-        return Answer((0, self._asked), method, params, hidden)
+        return Answer((0, self._asked), method, params | self._meta, hidden)
 
 
 def survey(connection: connect.Connection, old: Version, title: str, timeout: float, discreet: Discreet) -> Version:
@@ -216,7 +218,8 @@ def _hidden_as(old: Surface, live: Surface) -> Surface:
     capabilities = _placed(old.capabilities, live.capabilities)
     items = {method: _placed(old.lists[method].items, found.items) for method, found in live.lists.items()}
     lists = {method: found._replace(items=items[method]) for method, found in live.lists.items()}
-    return live._replace(instructions=instructions, capabilities=capabilities, lists=lists)
+    info = _placed(dict(old.info), dict(live.info))
+    return live._replace(instructions=instructions, capabilities=capabilities, lists=lists, info=info)
 
 
 def _placed(old: Any, live: Any) -> Any:

@@ -43,10 +43,12 @@ class Listed(NamedTuple):
     pages: int = 0
     why: str | None = None
     again: Mapping[str, list[Any]] = {}  # items with the key of an earlier one
+    in_order: bool = True  # in the order in which the server lists them
 
 
 class Surface(NamedTuple):
-    """All that a server declares. `offered`: the protocol version that a legacy client asked for."""
+    """All that a server declares. `offered`: the protocol version that a legacy client asked for; `client`: the
+    capabilities of the client that asked, None where they are unknown."""
 
     name: str | None
     version: str | None
@@ -57,6 +59,7 @@ class Surface(NamedTuple):
     lists: dict[str, Listed]  # by the method
     unsteady: bool = False  # the tools changed within a session without a notification
     info: Mapping[str, Any] = {}  # what the server says of itself beside its name and version
+    client: Mapping[str, Any] | None = None
 
     def has_none(self, kind: protocol.Kind) -> bool:
         """Return whether a server surely offered nothing of a kind: it did not declare it, or did not know its list."""
@@ -84,6 +87,7 @@ def read(answers: Iterable[Answer], notified: Callable[[str], Sequence[tuple[int
         {kind.method: _listed(kind, found[kind.method], capabilities) for kind in protocol.KINDS},
         _is_unsteady(found[protocol.TOOLS], notified(protocol.TOOLS_CHANGED)),
         {member: value for member, value in info.items() if member not in ("name", "version")},
+        protocol.client_capabilities(greeting.method, greeting.params) if greeting else None,
     )
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Literal, NamedTuple
 
 from ..cassette.reader import Cassette
 from ..replay.selection import choose
-from ..wire import protocol
+from ..wire import jsontext, protocol
 from .align import Alignment
-from .changes import SERVER, Found, of
+from .changes import ABSENT, SERVER, Difference, Found, of
 from .checks.evidence import Evidence
 from .checks.resources_prompts import compare_prompts, compare_resources, compare_templates
 from .checks.server import compare_server, compare_version_numbers
 from .checks.skills import compare_skills
-from .checks.tools import compare_tools
+from .checks.tools import compare_order, compare_tools
 from .checks.wording import compare_instructions, compare_sizes, compare_wording
 from .judging import Comparison, Settings, Unknown, judged
 from .recording import Recording, newest_handshake
@@ -23,6 +24,11 @@ from .surface import SURFACE, Answer, Surface, read
 Part = Literal["surface", "calls"]
 PARTS: tuple[Part, ...] = ("surface", "calls")
 DEFAULT = Settings()
+# What a server no longer has at all.
+_GONE = frozenset(
+    """tool-removed resource-removed resource-template-removed prompt-removed skill-removed capability-removed
+    capability-list-changed-removed capability-subscribe-removed extension-removed""".split()
+)
 _BY_KIND = {
     "tool": compare_tools,
     "resource": compare_resources,
@@ -76,8 +82,13 @@ def compare(
     found, unknown, compared, alignment = list(more), list[Unknown](), dict[str, int](), None
     evidence = Evidence(old.recording)
     if "surface" in parts:
-        found += evidence.on_surface(_surface(old, new))
+        surface = list(evidence.on_surface(_surface(old, new)))
         unknown += _unknown(old, new)
+        if lacks := _other_client(old.surface, new.surface):
+            doubtful = [one for one in surface if _may_depend_on_client(one[1])]
+            surface = [one for one in surface if not _may_depend_on_client(one[1])]
+            unknown += _not_offered(doubtful, lacks, settings)
+        found += surface
         compared |= {kind.what: len(old.surface.lists[kind.method].items) for kind in _known(old, new)}
     if "calls" in parts:
         calls, number, alignment = _calls(old, new, settings, evidence)
@@ -98,11 +109,39 @@ def _surface(old: Version, new: Version) -> Iterator[Found]:
     yield from of(SERVER, compare_server(old.surface, new.surface))
     yield from of(SERVER, compare_instructions(old.surface, new.surface))
     for kind in _known(old, new):
-        before, after = (version.surface.lists[kind.method].items for version in (old, new))
+        lists = [version.surface.lists[kind.method] for version in (old, new)]
+        before, after = (listed.items for listed in lists)
         yield from _BY_KIND[kind.subject](before, after)
         yield from compare_wording(kind.subject, before, after)
         if kind.method == protocol.TOOLS:
             yield from compare_sizes(before, after)
+            if all(listed.in_order for listed in lists):
+                yield from compare_order(before, after)
+
+
+def _other_client(old: Surface, new: Surface) -> str:
+    """How the clients differ that asked the two sides; empty where they do not, or nobody knows."""
+    before, after = old.client, new.client
+    if before is None or after is None or jsontext.canonical(before) == jsontext.canonical(after):
+        return ""
+    names = [name for name in dict.fromkeys([*before, *after]) if before.get(name) != after.get(name)]
+    return f"its client declares other capabilities than that of OLD ({', '.join(names)})"
+
+
+def _may_depend_on_client(found: Difference) -> bool:
+    """True for what is gone as a whole: a server may offer it only to clients with certain capabilities."""
+    return found.rule in _GONE and found.after is ABSENT
+
+
+def _not_offered(gone: Sequence[Found], why: str, settings: Settings) -> Iterator[Unknown]:
+    """Report what is gone as unknown, unless the settings leave it out."""
+    changes, _ = judged(gone, settings)
+    for kind, group in groupby(changes, key=lambda change: change.subject.kind):
+        several = list(group)
+        what = next((known.what for known in protocol.KINDS if known.subject == kind), "capabilities")
+        names = ", ".join(change.subject.name or change.path for change in several)
+        said = f"NEW: {names} not there, and {why}; record NEW with the client of OLD"
+        yield Unknown(what, said, any(one.level == "error" for one in several))
 
 
 def _known(old: Version, new: Version) -> list[protocol.Kind]:

@@ -56,7 +56,7 @@ def probe_url(url: str, headers: Sequence[tuple[str, str]], timeout: float, *, s
 def _greeted(server: Connection, begun: float, end: float) -> Probe:
     noise: list[str] = []
     params = {"protocolVersion": protocol.LAST_LEGACY_VERSION, "capabilities": {}, "clientInfo": _CLIENT}
-    modern = protocol.client_meta(protocol.MODERN_VERSION, _CLIENT)
+    modern = protocol.client_meta(protocol.MODERN_VERSION, _CLIENT, {})
     why = ""
     for number, (method, asked) in enumerate(((protocol.INITIALIZE, params), (protocol.DISCOVER, modern)), 1):
         text = jsontext.dumps({"jsonrpc": "2.0", "method": method, "params": asked, "id": number})

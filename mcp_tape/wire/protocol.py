@@ -46,6 +46,7 @@ LAST_LEGACY_VERSION, MODERN_VERSION = LEGACY_VERSIONS[-1], "2026-07-28"
 META = "io.modelcontextprotocol/"
 META_VERSION, META_SUBSCRIPTION, META_TASK = META + "protocolVersion", META + "subscriptionId", META + "related-task"
 META_CLIENT, META_SERVER = META + "clientInfo", META + "serverInfo"
+META_CAPABILITIES = META + "clientCapabilities"
 SKILLS_EXTENSION = META + "skills"  # below `extensions` of the capabilities
 
 # Error codes of JSON-RPC (https://www.jsonrpc.org/specification#error_object), then those of MCP and its SDKs.
@@ -262,10 +263,16 @@ def declares(capabilities: Any, kind: Kind) -> bool:
     )
 
 
-def client_meta(version: str, info: dict[str, Any]) -> dict[str, Any]:
+def client_meta(version: str, info: dict[str, Any], capabilities: dict[str, Any]) -> dict[str, Any]:
     """The `_meta` by which every request of the modern era describes its client."""
-    facts = {"protocolVersion": version, "clientInfo": info, "clientCapabilities": {}}
-    return {"_meta": {META + name: value for name, value in facts.items()}}
+    return {"_meta": {META_VERSION: version, META_CLIENT: info, META_CAPABILITIES: capabilities}}
+
+
+def client_capabilities(method: str, params: Any) -> dict[str, Any] | None:
+    """The capabilities that a client declares in a greeting; None if the greeting does not say."""
+    holder, name = (params, "capabilities") if method == INITIALIZE else (member(params, "_meta"), META_CAPABILITIES)
+    given = member(holder, name)
+    return given if isinstance(given, dict) else None
 
 
 def session_facts(method: str | None, body: dict[str, Any]) -> dict[str, str]:

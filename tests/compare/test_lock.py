@@ -8,10 +8,19 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.compare import lock
+from mcp_tape.compare.rules import CATEGORIES
 from mcp_tape.errors import CassetteError
+from tests.support.diffs import Talk, hello, listing, taped, tool
 from tests.support.provision import ROOT
 from tests.support.running import MCP_TAPE, run
 
+INFO = {"name": "s", "version": "1.0", "title": "S", "description": "Does.", "websiteUrl": "https://s.example",
+        "icons": [{"src": "https://s.example/i.png"}]}  # fmt: skip
+FULL: Talk = [
+    hello(client={"sampling": {}}, serverInfo=INFO, instructions="Be kind."),
+    listing("tools/list", tool("b"), tool("a")),
+]
+TALKATIVE: Talk = [*FULL, listing("tools/list", tool("c"))]
 TIME, EVERYTHING = ROOT / "cassettes" / "time.db", ROOT / "cassettes" / "everything.db"
 
 
@@ -34,6 +43,26 @@ def test_a_server_that_stays_the_same_passes(cassette: Path, tmp_path: Path) -> 
     assert code == 0 and "It breaks no client" in said
     assert "a lock holds what a server offers, and no calls" in said
     assert lock.dump(lock.load(str(path))) == path.read_text("utf-8")
+
+
+@pytest.mark.parametrize("category", CATEGORIES)
+@pytest.mark.parametrize("talk", [FULL, TALKATIVE], ids=["full", "unsteady"])
+def test_nothing_has_changed_against_the_own_lock(talk: Talk, category: str, tmp_path: Path) -> None:
+    tape, path = taped(tmp_path / "tape.db", talk), tmp_path / "mcp.lock"
+    path.write_text(locked(tape), "utf-8")
+    words = [*MCP_TAPE, "diff", str(path), str(tape), "--surface", "--category", category, "--fail-on", "info"]
+    done = run(words)
+    assert (done.returncode, done.stdout.decode().partition(" ")[0]) == (0, "no"), done.stdout.decode()
+
+
+@pytest.mark.parametrize("member", ["title", "description", "websiteUrl", "icons"])
+def test_two_locks_show_that_a_server_presents_itself_otherwise(member: str, tmp_path: Path) -> None:
+    for name, value in (("old", "a"), ("new", "b")):
+        tape = taped(tmp_path / f"{name}.db", [hello(serverInfo={"name": "s", "version": "1.0", member: value})])
+        (tmp_path / f"{name}.lock").write_text(locked(tape), "utf-8")
+    done = run([*MCP_TAPE, "diff", str(tmp_path / "old.lock"), str(tmp_path / "new.lock"), "--json"])
+    (change,) = json.loads(done.stdout)["changes"]
+    assert (change["path"], change["before"], change["after"]) == (f"$.serverInfo.{member}", "a", "b")
 
 
 def test_what_breaks_clients_is_found(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_tape.compare.judging import Settings, parse_ignores
 from tests.support.diffs import (
     Step,
     Talk,
@@ -48,6 +49,47 @@ def test_what_was_not_listed_is_unknown_and_never_unchanged(talk: Talk, why: str
     assert [entry for entry in found.unknown if entry.what == "tools"] == [("tools", f"{side}: {why}", True)]
     assert not [change for change in found.changes if change.subject.kind == "tool"]
     assert "tools" not in found.compared
+
+
+SAMPLING: Talk = [
+    hello(client={"sampling": {}}, capabilities={"tools": {}, "prompts": {}}),
+    listing("tools/list", tool("a"), tool("b"), tool("c")),
+    listing("prompts/list", {"name": "p"}),
+]
+PLAIN: Talk = [hello(), listing("tools/list", tool("a", description="A."))]
+
+
+def test_what_is_gone_is_unknown_where_the_clients_declared_other_capabilities() -> None:
+    found = compared(SAMPLING, PLAIN)
+    assert [change.rule for change in found.changes] == ["tool-description-changed"]
+    why = "not there, and its client declares other capabilities than that of OLD (sampling)"
+    hint = "; record NEW with the client of OLD"
+    assert [entry for entry in found.unknown if "client" in entry.why] == [
+        ("capabilities", f"NEW: $.capabilities.prompts {why}{hint}", True),
+        ("tools", f"NEW: b, c {why}{hint}", True),
+        ("prompts", f"NEW: p {why}{hint}", True),
+    ]
+
+
+def test_what_is_gone_is_removed_where_a_client_declared_the_same_or_nobody_knows() -> None:
+    same = [hello(client={"sampling": {}}), PLAIN[1]]
+    assert "tool-removed" in rules(SAMPLING, same) and "tool-removed" in rules(SAMPLING, PLAIN[1:])
+
+
+def test_what_was_accepted_is_not_unknown_either() -> None:
+    ignored = parse_ignores("tool-removed *\nprompt-removed *\ncapability-removed *", "")
+    found = compared(SAMPLING, PLAIN, Settings(ignores=ignored))
+    assert [entry for entry in found.unknown if entry.grave] == []
+
+
+def test_a_modern_client_declares_its_capabilities_with_each_request() -> None:
+    result = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+    many, few = (
+        exchange("server/discover", {"_meta": {"io.modelcontextprotocol/clientCapabilities": client}}, result)
+        for client in ({"sampling": {}}, {})
+    )
+    old, new = [many, listing("tools/list", tool("a"), tool("b"))], [few, listing("tools/list", tool("a"))]
+    assert "tool-removed" not in rules(old, new) and "tool-removed" in rules(old, [old[0], new[1]])
 
 
 def test_a_list_that_both_sides_lack_is_unknown_for_tools_only() -> None:

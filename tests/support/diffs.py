@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -69,10 +69,10 @@ def exchange(
     return step
 
 
-def hello(offered: str = "2025-11-25", **result: Any) -> Step:
-    """The handshake of the legacy era."""
+def hello(offered: str = "2025-11-25", client: Mapping[str, Any] = {}, **result: Any) -> Step:
+    """The handshake of the legacy era. `client`: the capabilities of the client."""
     known = {"protocolVersion": offered, "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1.0"}}
-    return exchange("initialize", {"protocolVersion": offered, "capabilities": {}}, known | result)
+    return exchange("initialize", {"protocolVersion": offered, "capabilities": client}, known | result)
 
 
 def discovered(**result: Any) -> Step:

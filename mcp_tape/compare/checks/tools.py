@@ -55,6 +55,10 @@ def _each(old: Tools, new: Tools) -> Iterator[Found]:
     for name in new:
         if name not in old and name not in renamed.values():
             yield Subject("tool", name), Difference("tool-added", (), ABSENT, stated(new[name]))
+
+
+def compare_order(old: Tools, new: Tools) -> Iterator[Found]:
+    """Compare the order of the tools that both lists have."""
     before, after = ([name for name in tools if name in old and name in new] for tools in (old, new))
     if before != after:
         yield SERVER, Difference("tool-order-changed", ("tools",), before, after)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,43 @@ def test_never_means_never_unless_nothing_was_compared(tmp_path: Path, old: str)
     never = ("verify", old, "--allow-writes", "--fail-on", "never")
     assert "tool-removed" in mcp_tape(tmp_path, *never, *server(tmp_path, broken))
     mcp_tape(tmp_path, "verify", old, "--skip-writes", "--fail-on", "never", *server(tmp_path, FEW), code=1)
+
+
+WARY = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    params = asked["params"]
+    if asked["method"] == "server/discover" and "modern" not in sys.argv:
+        answer = {"error": {"code": -32601, "message": "no"}}
+    else:
+        client = params.get("capabilities") or params.get("_meta", {}).get("io.modelcontextprotocol/clientCapabilities")
+        known = globals().setdefault("first", client)
+        answer = {"result": {
+            "protocolVersion": "2025-11-25", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+            "tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ["add", *known]],
+        }}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"]} | answer), flush=True)
+"""
+CLIENT = {"sampling": {}, "elicitation": {"form": {}}}
+ERAS = {
+    "legacy": [("initialize", {"protocolVersion": "2025-11-25", "capabilities": CLIENT})],
+    "modern": [("server/discover", {"_meta": {"io.modelcontextprotocol/clientCapabilities": CLIENT}})],
+}
+
+
+@pytest.mark.parametrize("form", ["db", "lock"])
+@pytest.mark.parametrize("era", ERAS)
+def test_a_live_server_is_asked_as_the_recorded_client_asked(tmp_path: Path, era: str, form: str) -> None:
+    server = [sys.executable, "-c", WARY, era]
+    requests = [*ERAS[era], ("tools/list", ERAS[era][0][1])]
+    lines = [json.dumps({"jsonrpc": "2.0", "id": n, "method": m, "params": p}) for n, (m, p) in enumerate(requests)]
+    run([*MCP_TAPE, "record", "-q", "-o", str(tmp_path / "tape.db"), "--", *server], "\n".join(lines).encode() + b"\n")
+    mcp_tape(tmp_path, "export", "tape.db", "-o", "tape.lock")
+    said = mcp_tape(tmp_path, "breaking", f"tape.{form}", "--", *server)
+    assert "compared: 3 tools" in said and said.endswith("It breaks no client\n")
 
 
 # What is shown ------------------------------------------------------------------------------------------
