@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..errors import SettingsError
-from ..model.texts import subschemas, texts
+from ..model.texts import is_prose, strings, subschemas, texts
 from ..wire.jsonpath import JsonPath, read_path
 from ..wire.jsontext import Path
 from .align import Alignment
@@ -174,13 +174,14 @@ def _is_suspicious(difference: Difference) -> bool:
 
 
 def _has_text(value: Any) -> bool:
-    """Return whether a schema, or a value that a schema has, says something to who reads it."""
+    """Return whether a schema, or a value that a schema has, says something to its reader."""
     if isinstance(value, list):
         return any(map(_has_text, value))
     if not isinstance(value, dict):
         return isinstance(value, str)
     values = (one[keyword] for _, one in subschemas(value) for keyword in _VALUES if keyword in one)
-    return any(texts(value)) or any(map(_has_text, values))
+    prose = any(is_prose(text) for _, text in strings(value))
+    return prose or any(texts(value)) or any(map(_has_text, values))
 
 
 def _rank(one: Change) -> tuple[Any, ...]:

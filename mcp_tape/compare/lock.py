@@ -30,6 +30,7 @@ def dump(version: Version) -> str:
         "protocol": {"asked": surface.offered, "answered": list(surface.versions)},
         "capabilities": surface.capabilities,
         "instructions": surface.instructions,
+        **({"_meta": surface.meta} if surface.meta else {}),
         **{kind.member: _items(surface.lists[kind.method]) for kind in protocol.KINDS if kind.what not in unknown},
         **({"unknown": unknown} if unknown else {}),
         **({"unsteady": True} if surface.unsteady else {}),
@@ -68,16 +69,22 @@ def load(path: str) -> Version:
     number = protocol.member(found, MARK)
     if type(number) is not int or number > FORMAT:
         raise CassetteError(f"{path} is a lock of a newer mcp-tape; upgrade with: pip install -U mcp-tape")
-    server = _object(found.get("server")) or {}
-    name, version = (_text(server.pop(key, None)) for key in ("name", "version"))
+    server, capabilities, meta = (_object(found.get(member)) for member in ("server", "capabilities", "_meta"))
+    name, version = (_text(protocol.member(server, key)) for key in ("name", "version"))
     answered = protocol.member(found.get("protocol"), "answered")
-    versions = tuple(filter(_text, answered)) if isinstance(answered, list) else ()
-    offered = _text(protocol.member(found.get("protocol"), "asked"))
-    capabilities = _object(found.get("capabilities"))
-    client = _object(protocol.member(found.get("client"), "capabilities"))
-    lists = {kind.method: _listed(kind, found) for kind in protocol.KINDS}
-    said = _text(found.get("instructions")), lists, found.get("unsteady") is True
-    surface = Surface(name, version, versions, offered, capabilities, *said, info=server, client=client)
+    surface = Surface(
+        name,
+        version,
+        tuple(filter(_text, answered)) if isinstance(answered, list) else (),
+        _text(protocol.member(found.get("protocol"), "asked")),
+        capabilities,
+        _text(found.get("instructions")),
+        {kind.method: _listed(kind, found) for kind in protocol.KINDS},
+        found.get("unsteady") is True,
+        {member: value for member, value in (server or {}).items() if member not in ("name", "version")},
+        meta or {},
+        _object(protocol.member(found.get("client"), "capabilities")),
+    )
     return Version(" ".join(filter(None, (name, version))) or path, surface, None, _NO_CALLS)
 
 

@@ -150,6 +150,8 @@ _OTHERS = (
     Rule("template-variable-added", "error", "call", "A resource template needs another variable.",
          otherwise="info", when="for one of a query, which may be left out"),
     Rule("resource-mime-type-changed", "warn", "call", "A resource is of another media type."),
+    Rule("resource-text-changed", "info", "model", "A resource, read in the same way, says something else.", True,
+         otherwise="error", when="where it is JSON without a member that a later call used"),
     Rule("resource-description-changed", "info", "model", "What is told about a resource differs.", True),
     Rule("prompt-removed", "error", "call", "A prompt is gone."),
     Rule("prompt-added", "info", "call", "There is a new prompt."),
@@ -203,6 +205,8 @@ _CALLS = (
     Rule("call-structured-value-changed", "info", "model", "A result has another value.", True),
     Rule("call-text-changed", "info", "model", "A result has another text.", True,
          otherwise="error", when="where it is JSON without a member that a later call used"),
+    Rule("call-meta-changed", "info", "model",
+         "What a result says beside its content differs: for whom each part is, and `_meta`.", True),
     Rule("call-content-type-changed", "warn", "call", "A result has content of another kind."),
     Rule("call-answer-malformed", "error", "wire", "An answer is not as the protocol says, but was: clients refuse."),
     Rule("server-answer-unasked", "warn", "wire", "The server answers what nobody asked, or answers twice."),
@@ -247,15 +251,17 @@ RULES: dict[str, Rule] = {
 # What may turn a model, or those who trust a tool, against its user: all that counts in category `security`.
 SUSPICIONS = frozenset(
     """text-steers-model text-has-hidden-characters name-looks-like-another text-carries-data-out skill-became-dynamic
-    tool-became-destructive tool-lost-read-only tool-lost-idempotent tool-became-open-world""".split()
+    tool-became-destructive tool-lost-read-only tool-lost-idempotent tool-became-open-world tool-hint-relaxed""".split()
 )
 NEW_TEXTS = frozenset(
-    """instructions-changed server-info-changed
+    """instructions-changed server-info-changed server-name-changed
     tool-added tool-renamed tool-description-changed tool-title-changed tool-meta-changed
     tool-icons-changed input-required-property-added input-optional-property-added input-property-description-changed
     input-enum-value-added input-default-changed input-type-widened
     output-schema-added output-property-added schema-text-changed
-    resource-added resource-template-added resource-description-changed prompt-added prompt-argument-required-added
+    resource-added resource-template-added resource-template-removed template-variable-added
+    resource-mime-type-changed resource-text-changed resource-description-changed prompt-added
+    prompt-argument-required-added
     prompt-argument-relaxed prompt-description-changed prompt-messages-changed skill-added skill-description-changed
     skill-frontmatter-changed skill-file-changed skill-file-added""".split()
 )
@@ -265,7 +271,8 @@ MAY_BRING_TEXT = frozenset(
     input-if-then-added input-any-of-removed input-one-of-removed input-schema-changed
     input-additional-properties-forbidden input-additional-properties-allowed output-enum-value-added
     output-any-of-added output-one-of-added output-constraint-tightened output-constraint-loosened
-    output-schema-changed""".split()
+    output-schema-changed capability-added extension-added extension-settings-changed call-meta-changed
+    server-request-changed""".split()
 )
 IN_SECURITY = SUSPICIONS | NEW_TEXTS | MAY_BRING_TEXT
 

@@ -218,8 +218,8 @@ def _hidden_as(old: Surface, live: Surface) -> Surface:
     capabilities = _placed(old.capabilities, live.capabilities)
     items = {method: _placed(old.lists[method].items, found.items) for method, found in live.lists.items()}
     lists = {method: found._replace(items=items[method]) for method, found in live.lists.items()}
-    info = _placed(dict(old.info), dict(live.info))
-    return live._replace(instructions=instructions, capabilities=capabilities, lists=lists, info=info)
+    info, meta = (_placed(dict(then), dict(now)) for then, now in ((old.info, live.info), (old.meta, live.meta)))
+    return live._replace(instructions=instructions, capabilities=capabilities, lists=lists, info=info, meta=meta)
 
 
 def _placed(old: Any, live: Any) -> Any:

@@ -59,7 +59,15 @@ class Surface(NamedTuple):
     lists: dict[str, Listed]  # by the method
     unsteady: bool = False  # the tools changed within a session without a notification
     info: Mapping[str, Any] = {}  # what the server says of itself beside its name and version
+    meta: Mapping[str, Any] = {}  # what it says beside the protocol
     client: Mapping[str, Any] | None = None
+
+    @property
+    def greeting(self) -> dict[str, Any]:
+        """What the server says of itself as a whole, and not of a thing that it lists."""
+        info = {"name": self.name, "version": self.version, **self.info}
+        said = {"serverInfo": info, "instructions": self.instructions, "capabilities": self.capabilities}
+        return said | {"supportedVersions": list(self.versions), "_meta": dict(self.meta)}
 
     def has_none(self, kind: protocol.Kind) -> bool:
         """Return whether a server surely offered nothing of a kind: it did not declare it, or did not know its list."""
@@ -87,6 +95,7 @@ def read(answers: Iterable[Answer], notified: Callable[[str], Sequence[tuple[int
         {kind.method: _listed(kind, found[kind.method], capabilities) for kind in protocol.KINDS},
         _is_unsteady(found[protocol.TOOLS], notified(protocol.TOOLS_CHANGED)),
         {member: value for member, value in info.items() if member not in ("name", "version")},
+        protocol.own_meta(result),
         protocol.client_capabilities(greeting.method, greeting.params) if greeting else None,
     )
 

@@ -16,7 +16,7 @@ from .checks.resources_prompts import compare_prompts, compare_resources, compar
 from .checks.server import compare_server, compare_version_numbers
 from .checks.skills import compare_skills
 from .checks.tools import compare_order, compare_tools
-from .checks.wording import compare_instructions, compare_sizes, compare_wording
+from .checks.wording import compare_greetings, compare_sizes, compare_wording
 from .judging import Comparison, Settings, Unknown, judged
 from .recording import Recording, newest_handshake
 from .surface import SURFACE, Answer, Surface, read
@@ -107,7 +107,7 @@ def compare(
 
 def _surface(old: Version, new: Version) -> Iterator[Found]:
     yield from of(SERVER, compare_server(old.surface, new.surface))
-    yield from of(SERVER, compare_instructions(old.surface, new.surface))
+    yield from of(SERVER, compare_greetings(old.surface, new.surface))
     for kind in _known(old, new):
         lists = [version.surface.lists[kind.method] for version in (old, new)]
         before, after = (listed.items for listed in lists)

@@ -16,11 +16,12 @@ from ..wire import protocol
 from ..wire.jsontext import Path
 from .characters import hidden, visible
 from .lookalikes import alike, disguised
+from .texts import walk
 
 ORDERS, HIDDEN, DISGUISED, LEAKS = (
     "text-steers-model", "text-has-hidden-characters", "name-looks-like-another", "text-carries-data-out",
 )  # fmt: skip
-_NOT_READ = {"_meta", "icons", "data", "blob", "mimeType", "digest", "type", "$ref", "$schema"}
+_NAME = re.compile(r"[\w$]*", re.ASCII)  # in which no pattern can be
 _MOST_SHOWN = 80
 _NOT = r"(?:do\s+not|don[’']t|must\s+not|never|without|avoid|refrain\s+from)"
 _OLD = r"(?:previous|prior|above|earlier|preceding|former|existing|original|system|safety)"
@@ -33,6 +34,8 @@ _OWN = (
     r"|(?:your|the)\s+system\s+prompt|(?:all|any|the\s+user[’']?s)\s+(?:secrets|credentials|passwords|(?:api|private)\s+keys))"
 )
 _PASS_ON = r"(?:send|include|pass|attach|append|copy|paste|upload|forward|exfiltrate|leak)"
+# "Never tell a user a message was sent": said of what may be untrue, this hides nothing.
+_CLAIM = r"\s+(?:that\s+)?(?:an?|the|their|your|its)\s+(?:[\w’'-]+\s+){1,3}?(?:was|were|is|are|has|have|had|will)\b"
 # What an order says, lower-case words of which each such order has one, so that most texts are spared the pattern, and
 # the pattern.
 _ORDERS = tuple(
@@ -49,7 +52,8 @@ _ORDERS = tuple(
             "tells a model to keep something from its user",
             "user human",
             rf"\b{_NOT}\s+(?:ever\s+)?(?:tell|inform|mention|reveal|disclos|let)(?:e|ing|ting)?\s+(?:[\w’']+\s+){{0,4}}?"
-            r"(?:to\s+)?(?:the\s+|your\s+)?(?:user|human)s?\b",
+            rf"(?:to\s+)?(?:an?\s+(?:user|human)\b(?!{_CLAIM})"
+            rf"|(?:the\s+|your\s+)?(?<!\ba\s)(?<!\ban\s)(?:user|human)s?\b(?!{_CLAIM}[^.\n]{{0,200}}?\bunless\b))",
             re.I,
         ),
         (
@@ -132,20 +136,17 @@ def in_result(result: Any, path: Path = ("result",)) -> Iterator[Suspicion]:
 
 
 def _in_value(value: Any, path: Path, *, strict: bool) -> Iterator[Suspicion]:
-    """Look at every string, and in definitions at every name; without recursion, as a stranger may nest deeply."""
-    waiting = [(path, value)]
-    while waiting:
-        at, value = waiting.pop()
-        if isinstance(value, str):
-            yield from _in_text(value, at, strict)
-            if strict and at[-1:] == ("name",) and (why := disguised(value)):
-                yield Suspicion(DISGUISED, at, f"{value!a} {why}")
-        elif isinstance(value, list):
-            waiting += [((*at, number), inner) for number, inner in reversed([*enumerate(value)])]
-        elif isinstance(value, dict):
-            if strict and at[-1:] == ("properties",):
-                yield from (Suspicion(DISGUISED, (*at, name), f"{name!a} {why}") for name, why in _of_names(value))
-            waiting += [((*at, name), inner) for name, inner in reversed(value.items()) if name not in _NOT_READ]
+    """Look at every key and every string; in definitions, `strict`, also at what names look like."""
+    for at, one in walk(value, path):
+        if isinstance(one, str):
+            yield from _in_text(one, at, strict)
+            if strict and at[-1:] == ("name",) and (why := disguised(one)):
+                yield Suspicion(DISGUISED, at, f"{one!a} {why}")
+        elif isinstance(one, dict):
+            for name in one:
+                yield from _in_text(name, (*at, name), strict)
+            for name, why in _of_names(one) if strict else ():
+                yield Suspicion(DISGUISED, (*at, name), f"{name!a} {why}")
 
 
 def _of_names(names: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -155,6 +156,8 @@ def _of_names(names: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _in_text(text: str, path: Path, strict: bool) -> Iterator[Suspicion]:
+    if _NAME.fullmatch(text):
+        return  # most keys
     yield from (Suspicion(HIDDEN, path, why) for why in hidden(text, strict=strict))
     plain = visible(text)
     lowered = plain.lower()

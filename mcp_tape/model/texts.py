@@ -1,10 +1,12 @@
-"""Texts of a JSON Schema: all that no validator looks at, and a model reads nonetheless.
+"""Texts that a client may hand to a model: every key and every string of a definition or a result, wherever it stands.
 
-Titles, descriptions, examples, comments, defaults, keywords that nobody knows; also in definitions that nothing uses.
+Of a JSON Schema, also the keywords that no validator looks at: titles, descriptions, examples, comments, defaults,
+keywords that nobody knows; also in definitions that nothing uses.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +26,36 @@ _ASSERTIONS = {
     "$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$ref", "$dynamicRef", "$recursiveRef",
     "$vocabulary", *_BY_NAME, *_LISTS, *_SINGLE,
 }  # fmt: skip
+
+
+# Names, types, numbers, patterns and addresses: one word in ASCII.
+_WORD = re.compile(r"[!-~]*")
+
+
+def walk(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """A value and all within it, each with its path; without recursion, as a stranger may nest deeply."""
+    waiting: list[tuple[Path, Any]] = [(path, value)]
+    while waiting:
+        at, one = waiting.pop()
+        yield at, one
+        if isinstance(one, list):
+            waiting += reversed([((*at, number), inner) for number, inner in enumerate(one)])
+        elif isinstance(one, dict):
+            waiting += reversed([((*at, name), inner) for name, inner in one.items()])
+
+
+def strings(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Every key and every string of a value; the path of a key is that of its value."""
+    for at, one in walk(value, path):
+        if isinstance(one, str):
+            yield at, one
+        elif isinstance(one, dict):
+            yield from (((*at, name), name) for name in one)
+
+
+def is_prose(text: str) -> bool:
+    """Return whether a text can say something, and is no single word of a program."""
+    return _WORD.fullmatch(text) is None
 
 
 def texts(schema: Any) -> Iterator[tuple[Path, Any]]:

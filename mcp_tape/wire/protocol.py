@@ -275,6 +275,12 @@ def client_capabilities(method: str, params: Any) -> dict[str, Any] | None:
     return given if isinstance(given, dict) else None
 
 
+def own_meta(result: Any) -> dict[str, Any]:
+    """The `_meta` of a result without what the protocol itself puts there."""
+    meta = member(result, "_meta")
+    return {name: value for name, value in meta.items() if not name.startswith(META)} if isinstance(meta, dict) else {}
+
+
 def session_facts(method: str | None, body: dict[str, Any]) -> dict[str, str]:
     """Versions and names of both sides, as far as a message states them.
 

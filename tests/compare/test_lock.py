@@ -17,7 +17,7 @@ from tests.support.running import MCP_TAPE, run
 INFO = {"name": "s", "version": "1.0", "title": "S", "description": "Does.", "websiteUrl": "https://s.example",
         "icons": [{"src": "https://s.example/i.png"}]}  # fmt: skip
 FULL: Talk = [
-    hello(client={"sampling": {}}, serverInfo=INFO, instructions="Be kind."),
+    hello(client={"sampling": {}}, serverInfo=INFO, instructions="Be kind.", _meta={"a": "b"}),
     listing("tools/list", tool("b"), tool("a")),
 ]
 TALKATIVE: Talk = [*FULL, listing("tools/list", tool("c"))]

@@ -70,7 +70,7 @@ warn  wire  call-error-code-changed
 info  model call-error-message-changed†
 error wire  call-result-type-changed
 error call  call-structured-shape-changed
-info  model call-structured-value-changed† call-text-changed†
+info  model call-structured-value-changed† call-text-changed† resource-text-changed† call-meta-changed†
 warn  call  call-content-type-changed
 error call  call-violates-output-schema
 error wire  server-request-added

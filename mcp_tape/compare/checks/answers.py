@@ -13,9 +13,11 @@ from ..changes import ABSENT, Difference, Found, Subject, of
 from ..minted.binding import general, without_made_up
 from ..minted.uses import same_inputs
 from ..rules import Level
-from .json_values import Same, compare_shapes, compare_values, kind_of, under_old_names
+from .json_values import Same, compare_meta, compare_shapes, compare_values, kind_of, under_old_names
 from .skills import compare_skill
+from .tools import differing
 
+_BESIDE = "call-meta-changed"
 _MADE_UP = ("string", "number")
 _NOT_FOUND = (protocol.RESOURCE_NOT_FOUND, protocol.INVALID_PARAMS)  # a resource, in both eras
 _RENUMBERED = [_NOT_FOUND, _NOT_FOUND[::-1]]
@@ -37,15 +39,20 @@ def compare_answers(method: str, name: str | None, old: Any, new: Any, same: Sam
     yield from of(call, compare_caching(old, new))
     wrong = list(_malformed(method, before, after))
     yield from of(call, wrong or _content(before, after, same))
+    yield from of(call, _beside(before, after, same))
     if method == protocol.GET_PROMPT:
         messages = before.get("messages"), after.get("messages")
         found = compare_values(*messages, ("result", "messages"), same, "prompt-messages-changed")
         yield from of(Subject("prompt", name or ""), found)
+        described = differing("prompt-description-changed", before, after, "description", ("result",))
+        yield from of(Subject("prompt", name or ""), described)
+        yield from of(call, _others(before, after, same, frozenset({"messages", "description"})))
     elif method == protocol.SKILL:
         entries = (entry if isinstance(entry := result.get("skill"), dict) else {} for result in (before, after))
         yield from of(Subject("skill", name or ""), compare_skill(*entries))
     elif method == protocol.READ:
         yield from _read(call, Subject("resource", name or ""), before, after, same)
+        yield from of(call, _others(before, after, same, frozenset({"contents"})))
     else:
         yield from of(call, _structured(before, after, same))
         yield from of(call, _others(before, after, same))
@@ -148,6 +155,28 @@ def compare_caching(old: Any, new: Any) -> Iterator[Difference]:
         yield Difference("cache-ttl-changed", ("result", "ttlMs"), before["ttlMs"], after["ttlMs"])
 
 
+def _beside(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Difference]:
+    """Compare what is said beside the content of a result: for whom each part is, and `_meta`."""
+    before, after = (protocol.own_meta(result) for result in (old, new))
+    yield from compare_meta(_BESIDE, before, after, ("result", "_meta"), same)
+    for member in ("content", "contents"):
+        pairs = zip(*(_blocks(result.get(member)) for result in (old, new)), strict=False)
+        for at, (one, other) in enumerate(pairs):
+            yield from compare_meta(_BESIDE, _annotated(one), _annotated(other), ("result", member, at), same)
+
+
+def _annotated(block: Any) -> dict[str, Any]:
+    """What is said beside a part of a result. Without an audience it is for both roles:
+    https://modelcontextprotocol.io/specification/2025-11-25/schema#annotations
+    """
+    given = protocol.member(block, "annotations")
+    annotations: dict[str, Any] = {"audience": ["assistant", "user"]} | (given if isinstance(given, dict) else {})
+    annotations.pop("lastModified", None)  # data
+    if isinstance(annotations["audience"], list):
+        annotations["audience"] = ", ".join(sorted(map(str, annotations["audience"])))
+    return {"_meta": protocol.own_meta(block), "annotations": annotations}
+
+
 def _structured(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Difference]:
     path = ("result", "structuredContent")
     before, after = (result.get("structuredContent", ABSENT) for result in (old, new))
@@ -162,9 +191,11 @@ def _structured(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterato
     yield from _shape_and_values(before, after, path, same)
 
 
-def _others(old: dict[str, Any], new: dict[str, Any], same: Same) -> Iterator[Difference]:
+def _others(
+    old: dict[str, Any], new: dict[str, Any], same: Same, but: frozenset[str] = frozenset()
+) -> Iterator[Difference]:
     """Compare the members that have no rule of their own."""
-    before, after = ({k: v for k, v in result.items() if k not in _NOT_COMPARED} for result in (old, new))
+    before, after = ({k: v for k, v in result.items() if k not in _NOT_COMPARED | but} for result in (old, new))
     yield from _shape_and_values(before, _with_old_inputs(before, after), ("result",), same)
 
 
@@ -269,7 +300,8 @@ def _without_data(block: Any) -> Any:
     """A block with a digest in place of an image or a sound."""
     if not isinstance(block, dict):
         return block
-    return {k: _summary(v) if k in ("data", "blob") else v for k, v in block.items() if k != "_meta"}
+    beside = ("_meta", "annotations")
+    return {k: _summary(v) if k in ("data", "blob") else v for k, v in block.items() if k not in beside}
 
 
 def _summary(data: Any) -> Any:
@@ -295,4 +327,5 @@ def _read(call: Subject, resource: Subject, old: dict[str, Any], new: dict[str, 
             yield resource, Difference("resource-mime-type-changed", (*path, at, "mimeType"), media, another)
         for found in _block(one, other, (*path, at), same):
             if found.path[-1] != "mimeType":
-                yield call, found
+                is_text = found.rule == "call-text-changed"
+                yield from [(resource, found._replace(rule="resource-text-changed"))] if is_text else [(call, found)]

@@ -22,7 +22,7 @@ from .answers import compare_answers, compare_caching, compare_envelopes
 from .evidence import Evidence
 from .json_values import SHAPE
 from .server_requests import compare_questions
-from .wording import compare_results
+from .wording import compare_said
 
 _NOT_MISSED = SURFACE | {protocol.PING, protocol.SET_LEVEL, protocol.LISTEN, protocol.TASK}
 _FINE = ("ok", "input-required")
@@ -64,6 +64,7 @@ class Calls:
         yield from self._unasked()
         yield from self._server_requests()
         yield from compare_questions(self._old, self._new, self.alignment.pairs)
+        yield from of(SERVER, compare_said(_questions(self._old), _questions(self._new), ("params",)))
         yield from self._notifications()
         yield from self._pagination()
         if slower_than is not None:
@@ -99,7 +100,7 @@ class Calls:
             found = compare_answers(method, pair.old.name, old, new, partial(self._bound.same, title))
             found = self._evidence.on_answers(found, pair.old, old, new)
             yield from self._promised(pair, found, new)
-            yield from of(Subject("call", title), compare_results(old, new))
+            yield from of(Subject("call", title), compare_said([old], [new]))
         elif method in LISTS:
             yield from of(Subject("call", title), compare_caching(old, new))
 
@@ -245,6 +246,10 @@ def _compared(recording: Recording) -> list[Asked]:
 def _ended_alike(pair: Pair) -> bool:
     """True if both calls succeeded or both failed: else what came beside them says nothing more."""
     return None not in (pair.old.answer, pair.new.answer) and (pair.old.status in _FINE) == (pair.new.status in _FINE)
+
+
+def _questions(recording: Recording) -> Iterator[Any]:
+    return map(recording.question, recording.questions())
 
 
 def _totals(counts: dict[tuple[int, int | None], Counter[str]]) -> Counter[str]:

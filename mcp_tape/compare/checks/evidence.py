@@ -19,7 +19,7 @@ from ..rules import Level
 from .json_values import SHAPE, compare_shapes
 
 _ARGUMENT_LOST = "input-property-removed"
-_TEXT = "call-text-changed"
+_TEXTS = ("call-text-changed", "resource-text-changed")
 _MEMBER_LOST = "output-optional-property-removed"
 _OF_TYPE = {"output-became-nullable", "output-type-changed", "output-type-widened"}  # at the keyword
 _RESULT_CHANGED = {
@@ -59,7 +59,7 @@ class Evidence:
                 # What may be null now may be there all the same.
                 if spots and (one.level is None or any(read(spot, old, new) is None for spot in spots)):
                     one = _raised(one, _USED)
-            elif one.rule == _TEXT:
+            elif one.rule in _TEXTS:
                 inner = [spot.paths[1] for spot in self._used_of(asked) if spot.paths[:1] == (one.path,) != spot.paths]
                 if lost := next(_lost_in_json(one, inner), None):
                     one = _raised(one, f"{path_text(lost.path)}: {lost.note}; {_USED}")

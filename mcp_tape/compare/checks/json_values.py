@@ -156,6 +156,15 @@ def compare_values(old: Any, new: Any, root: Path, same: Same, rule: str = _VALU
         yield Difference(rule, root, jsontext.compact(old), jsontext.compact(new), more)
 
 
+def compare_meta(rule: str, old: Any, new: Any, path: Path, same: Same) -> Iterator[Difference]:
+    """Compare what is said beside a thing. Its numbers measure more often than they mean something."""
+    if _equal(old, new):
+        return
+    for found in compare_values(old, new, path, same, rule):
+        if any(kind_of(side) != "number" for side in (found.before, found.after) if side is not ABSENT):
+            yield found
+
+
 def _is_leaf(value: Any) -> bool:
     return not isinstance(value, (dict, list))
 

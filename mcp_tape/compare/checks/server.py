@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from ...wire import protocol
 from ...wire.jsontext import Path
 from ..changes import ABSENT, Difference
+from ..minted.binding import Bound
 from ..rules import Level
 from ..surface import Surface, never_asked
+from .json_values import compare_meta
 from .tools import differing
 
 _EXTENSIONS = "extensions"
@@ -30,6 +33,8 @@ def compare_server(old: Surface, new: Surface) -> Iterator[Difference]:
         for member in dict.fromkeys([*old.info, *new.info]):
             yield from differing("server-info-changed", dict(old.info), dict(new.info), member, ("serverInfo",))
         yield from _unnamed(old, new)
+        same = partial(Bound().same, "")
+        yield from compare_meta("server-info-changed", dict(old.meta), dict(new.meta), ("_meta",), same)
     if old.name and new.name and old.name != new.name:
         yield Difference("server-name-changed", ("serverInfo", "name"), old.name, new.name)
     if new.unsteady and not old.unsteady:

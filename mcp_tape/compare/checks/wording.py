@@ -10,9 +10,10 @@ from ...model import steering
 from ...model.cost import Cost, cost, definition, definitions
 from ...model.lookalikes import alike
 from ...model.steering import Suspicion
-from ...model.texts import texts
+from ...model.texts import is_prose, strings, texts
 from ...wire.jsontext import Path
 from ..changes import ABSENT, SERVER, Difference, Found, Subject, canonical, of
+from ..rules import IN_SECURITY
 from ..surface import Surface
 
 _Key = tuple[str, bytes]
@@ -36,17 +37,33 @@ def compare_wording(kind: str, old: Items, new: Items) -> Iterator[Found]:
 
 def compare_texts(old: Any, new: Any, told: Sequence[Difference]) -> Iterator[Difference]:
     """Compare the texts of two schemas, but for those that other differences tell of. A text that was moved, as into a
-    definition, is the same text."""
+    definition, is the same text.
+
+    At last every key and every string of the new one is looked at, whatever its place means."""
     before, after = dict(texts(old)), dict(texts(new))
     told_before, told_after = set(_texts_told(told, "before")), set(_texts_told(told, "after"))
     had, has = (set(map(_key, side.items())) for side in (before, after))
+    found = list[Difference]()
     for path in dict.fromkeys([*before, *after]):
         one, other = before.get(path, ABSENT), after.get(path, ABSENT)
         in_place = ABSENT not in (one, other) and not any(isinstance(step, int) for step in path)
         lost = one is not ABSENT and _key((path, one)) not in (told_before if in_place else told_before | has)
         come = other is not ABSENT and _key((path, other)) not in (told_after if in_place else told_after | had)
         if (lost or come) and canonical(one) != canonical(other):
-            yield Difference("schema-text-changed", path, one, other)
+            found.append(Difference("schema-text-changed", path, one, other))
+    yield from found
+    yield from _unheard_of(old, new, [*told, *found])
+
+
+def _unheard_of(old: Any, new: Any, told: Iterable[Difference]) -> Iterator[Difference]:
+    """Prose that was nowhere in a schema, and that no difference tells of which counts in category `security`."""
+    known = {text for _, text in strings(old)}
+    prose = {text: path for path, text in reversed([*strings(new)]) if is_prose(text) and text not in known}
+    if prose:
+        known = {text for one in told if one.rule in IN_SECURITY for _, text in strings([one.after, *one.path])}
+        for text, path in prose.items():
+            if text not in known:
+                yield Difference("schema-text-changed", path, ABSENT, text)
 
 
 def _texts_told(told: Iterable[Difference], side: Literal["before", "after"]) -> Iterator[_Key]:
@@ -64,14 +81,14 @@ def _key(found: tuple[Path, Any]) -> _Key:
     return str(found[0][-1]) if found[0] else "", canonical(found[1])
 
 
-def compare_instructions(old: Surface, new: Surface) -> Iterator[Difference]:
-    before, after = ({"instructions": side.instructions} for side in (old, new))
-    return _suspected(steering.in_item(before), steering.in_item(after))
+def compare_greetings(old: Surface, new: Surface) -> Iterator[Difference]:
+    """Compare what two servers say of themselves."""
+    return _suspected(steering.in_item(old.greeting), steering.in_item(new.greeting))
 
 
-def compare_results(old: Any, new: Any) -> Iterator[Difference]:
-    """Compare two answers to one call."""
-    return _suspected(steering.in_result(old, ()), steering.in_result(new, ()))
+def compare_said(old: Iterable[Any], new: Iterable[Any], path: Path = ()) -> Iterator[Difference]:
+    """Compare answers to a call, or what two servers asked of their clients."""
+    return _suspected(*((found for one in side for found in steering.in_result(one, path)) for side in (old, new)))
 
 
 def _names(items: Items) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.diffs import Talk, compared, taped, tool, tools, wrote
 from tests.support.running import MCP_TAPE, run
-from tests.support.schemas import STRING, of
+from tests.support.schemas import STRING, an, of
 
 HIDING = "\u200b\u202e\u2063\u3164\ufe01\ufe02\U000e0041\U000e0101"
 COMMANDS = [
@@ -29,7 +29,8 @@ COMMANDS = [
 
 
 def adding(text: str) -> Talk:
-    return [*tools(tool("add", description=text)), wrote(text)]
+    schema = an({text: STRING}, **{"$defs": {text: STRING}})
+    return [*tools(tool("add", description=text, inputSchema=schema, _meta={text: text})), wrote(text)]
 
 
 @pytest.fixture(scope="module")
