@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import count
+from ...fleet.finding import is_directory
 from ...options import REDACT, UPSTREAM
 from ...start.outcome import say
+from ...start.values import rules_from
 from ..click_options import files, given_as
-from ..compare import AfterDashes, is_text, judging_options, project_from, show
+from ..compare import AfterDashes, is_text, judging_from, judging_options, project_from, show
 from ..output import clip, echo
-from .diff import _TIMEOUT, page, references, shown_new, versions
+from .diff import _TIMEOUT, new_of, page, references, shown_new, versions
 
 if TYPE_CHECKING:
     from ...compare.judging import Comparison
     from ...compare.project import Project
+    from ...fleet.many.comparing import Pair
+    from ...fleet.many.results import Result
 
 
 _LONGEST = 200
@@ -30,6 +34,7 @@ _FINE = "It breaks no client"
     epilog="\b\nExamples:\n"
     "  mcp-tape breaking old.db new.db\n"
     "  mcp-tape breaking --base origin/main tapes/ --format github\n"
+    "  mcp-tape breaking tapes-of-v1 tapes-of-v2\n"
     "  mcp-tape breaking time.db -- uvx mcp-server-time",
 )
 @click.argument(
@@ -38,7 +43,7 @@ _FINE = "It breaks no client"
 @click.option(
     "--base", metavar="REVISION", help="Compare every cassette at PATH with what it was at a revision of git."
 )
-@click.option("--allow-gone", is_flag=True, help="With --base: cassettes that are no longer there are no failure.")
+@click.option("--allow-gone", is_flag=True, help="Cassettes that are no longer there are no failure.")
 @judging_options
 @given_as(*UPSTREAM, *REDACT)
 @_TIMEOUT
@@ -49,31 +54,72 @@ def command(ctx: click.Context, /, places: tuple[str, ...], **given: Any) -> Non
     As mcp-tape diff, surface and calls, but it always fails at errors, whatever fail-on the project has set, and what
     cannot be known does not pass either: without a list of tools on both sides nothing is called compatible.
 
-    With --base, each PATH is a cassette or a directory of cassettes. Those that are new or renamed are named; one that
-    is gone fails, as does a run that compared nothing.
+    With --base, each PATH is a cassette or a directory of cassettes. OLD and NEW can be directories, too: cassettes of
+    the same name are compared. Those that are new or renamed are named; one that is gone fails, as does a run that
+    compared nothing. One that cannot be read does not stop the others; the exit code is the highest of all.
     """
     from ...compare.versions import compare
 
     project = project_from(given)._replace(fail_on="error")
-    if given["base"] is not None:
-        if given["command"]:
-            raise click.UsageError(
-                "--base compares cassettes with each other; a live server is compared with one: OLD -- CMD"
-            )
-        comparisons = _with_base(given["base"], places, given, project)
-        show(comparisons, project, given, verdict=_verdict)
-        if is_text(given) and len(comparisons) > 1:
-            echo(f"\n{_in_all(comparisons)}")
-        ctx.exit(int(any(_breaks(one, project) for one in comparisons) or not any(one.compared for one in comparisons)))
-    if len(places) > 2:
+    if given["base"] is not None and given["command"]:
+        raise click.UsageError(
+            "--base compares cassettes with each other; a live server is compared with one: OLD -- CMD"
+        )
+    if given["base"] is None and len(places) > 2:
         raise click.UsageError(
             f"{count(len(places), 'argument')}, and OLD and NEW are two; for many cassettes: --base REVISION"
         )
     given["new"] = places[1] if len(places) > 1 else None
+    if given["base"] is not None or is_directory(places[0]):
+        ctx.exit(_many(_pairs(places, given), project, given))
     with versions(places[0], given, project) as (before, after):
         comparison = compare(before, after, project.settings())
         show(comparison, project, given, shown_new(given), _verdict, partial(page, before, after))
     ctx.exit(int(_breaks(comparison, project)))
+
+
+def _pairs(places: tuple[str, ...], given: dict[str, Any]) -> list[Pair]:
+    """What to compare: cassettes and what they were at a revision, or those of two directories."""
+    from ...compare import base
+    from ...fleet.many.comparing import based, pairs
+
+    if given["base"] is None:
+        return pairs(places[0], new_of(places[0], given))
+    found = base.find(given["base"], places)
+    for name in found.new:
+        say(f"new, so it breaks nobody: {name}")
+    for before, after in found.pairs:
+        if before != after:
+            say(f"renamed: {before} → {after}")
+    return based(given["base"], found)
+
+
+def _many(pairs: list[Pair], project: Project, given: dict[str, Any]) -> int:
+    """Compare many, report all of them together, and return the exit code. One that cannot be read stops no other."""
+    from ...fleet.many.comparing import Task, compared
+    from ...fleet.many.results import comparisons_of
+    from ...transports.signals import tidied_up
+
+    task = Task(judging_from(given), rules=rules_from(given)._replace(environ={}), allows_gone=given["allow_gone"])
+    with tidied_up():
+        results = [compared(pair, task) for pair in pairs]
+    for result in results:
+        for note in result.notes:
+            if note not in [finding.message for finding in result.findings]:
+                say(note)
+    comparisons = [comparison for result in results for comparison in comparisons_of(result)]
+    show(comparisons, project, given, verdict=_verdict)
+    if is_text(given) and len(comparisons) > 1:
+        echo(f"\n{_in_all(comparisons)}")
+    codes = [int(any(_breaks(one, project) for one in result.comparisons)) or _unread(result) for result in results]
+    if any(one.compared for one in comparisons):
+        return max(codes)
+    say("nothing was compared: no cassette is on both sides")
+    return max(codes, default=0) or 1
+
+
+def _unread(result: Result) -> int:
+    return 0 if result.comparisons else result.code
 
 
 def _breaks(comparison: Comparison, project: Project) -> bool:
@@ -92,30 +138,3 @@ def _in_all(comparisons: list[Comparison]) -> str:
     """The verdict on several cassettes, which must not end with that on the last."""
     bad = [f"{clip(one.cassette, _LONGEST)}: {said}" for one in comparisons if (said := _verdict(one)) != _FINE]
     return "\n".join([*bad, f"Of {count(len(comparisons), 'cassette')} {len(bad) or 'none'} failed"])
-
-
-def _with_base(revision: str, paths: tuple[str, ...], given: dict[str, Any], project: Project) -> list[Comparison]:
-    """Every cassette against what it was at a revision."""
-    from ...compare import base
-    from ...compare.judging import Comparison, Unknown
-    from ...compare.versions import compare
-
-    found = base.find(revision, paths)
-    for name in found.new:
-        say(f"new, so it breaks nobody: {name}")
-    comparisons = []
-    for before, after in found.pairs:
-        if before != after:
-            say(f"renamed: {before} → {after}")
-        with versions(base.reference(revision, before), given | {"new": after}, project) as pair:
-            comparisons.append(compare(*pair, project.settings())._replace(cassette=after))
-    for name in found.gone:
-        why = f"NEW: it is gone, and was there at {revision}"
-        why += ", as --allow-gone allows" if given["allow_gone"] else "; if that is meant: --allow-gone"
-        unknown = Unknown("the cassette", why, not given["allow_gone"])
-        comparisons.append(
-            Comparison(base.reference(revision, name), "gone", project.category, (), (unknown,), cassette=name)
-        )
-    if not any(one.compared for one in comparisons):
-        say(f"nothing was compared: no cassette here was there at {revision}")
-    return comparisons

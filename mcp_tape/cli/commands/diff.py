@@ -45,12 +45,12 @@ def versions(old: str, given: dict[str, Any], project: Project) -> Iterator[tupl
     from ...compare import sources
     from ...transports.signals import tidied_up
 
-    new = _new(old, given)
+    new = new_of(old, given)
     with tidied_up(), sources.both(old, new, rules_from(given), project.ignore_paths) as found:
         yield found
 
 
-def _new(old: str, given: dict[str, Any]) -> str | Live:
+def new_of(old: str, given: dict[str, Any]) -> str | Live:
     """NEW: another cassette, or a live server."""
     from ...compare.sources import Live, is_live
     from ...redaction.diagnostics import hidden
@@ -127,7 +127,7 @@ def _many(old: str, given: dict[str, Any], project: Project, parts: Sequence[Par
     from ...fleet.many.comparing import Task, compared, files_of, name_of, pairs
     from ...transports.signals import tidied_up
 
-    found = pairs(old, _new(old, given))
+    found = pairs(old, new_of(old, given))
     rules = rules_from(given)._replace(environ={})  # every process has its own
     work = partial(compared, task=Task(judging_from(given), tuple(parts), rules))
     with tidied_up():

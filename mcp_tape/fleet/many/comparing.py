@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ...compare.base import Found, reference
 from ...compare.judging import Comparison, Unknown
 from ...compare.project import FailOn
 from ...compare.rules import Category
@@ -17,20 +18,26 @@ from ..finding import below, is_directory, is_url, shown
 from .judging import Judging, made, words
 from .results import Result, counted, found, resulting, status_of
 
+_GONE = "NEW: there is none of this name: it is gone"
+
 
 class Task(NamedTuple):
-    """All that is the same for each pair. `rules`: what to hide of a live server, but for the environment's secrets."""
+    """All that is the same for each pair. `rules`: what to hide of a live server, but for the environment's secrets;
+    `allows_gone`: a cassette that is only on the old side is no failure."""
 
     judging: Judging = Judging()
     parts: tuple[Part, ...] = PARTS
     rules: Rules = Rules()
+    allows_gone: bool = False
 
 
 class Pair(NamedTuple):
-    """An old cassette and a new one, or a live server; None: there is none of this name."""
+    """An old cassette and a new one, or a live server; None: there is none of this name. `revision`: of git, where the
+    old one is from."""
 
     old: str | None
     new: str | Live | None
+    revision: str | None = None
 
 
 def diff_one(
@@ -74,6 +81,12 @@ def pairs(old: str, new: str | Live) -> list[Pair]:
     return [Pair(before.get(name), after.get(name)) for name in sorted({*before, *after})]
 
 
+def based(revision: str, found: Found) -> list[Pair]:
+    """What to compare with a revision of git: the cassettes that were there."""
+    there = [(before, after) for before, after in found.pairs] + [(name, None) for name in found.gone]
+    return [Pair(before, after, revision) for before, after in there]
+
+
 def _by_name(directory: str) -> dict[str, str]:
     """The cassettes below a directory, by their names in it."""
     start = directory.rstrip("/") if is_url(directory) else os.path.normpath(directory)
@@ -87,7 +100,7 @@ def name_of(pair: Pair) -> str:
 
 def files_of(pair: Pair) -> list[str]:
     """The files whose content counts."""
-    return [parse(path).path for path in pair if isinstance(path, str)]
+    return [parse(path).path for path in pair[:2] if isinstance(path, str)]
 
 
 def compared(pair: Pair, task: Task) -> Result:
@@ -100,12 +113,13 @@ def _compared(pair: Pair, task: Task) -> Result:
     rules = task.rules._replace(environ=os.environ)
     settings = project.settings(task.judging.slower_than)
     if pair.old is None or pair.new is None:
-        comparison = _alone(pair)._replace(category=settings.category)
+        comparison = _alone(pair, task.allows_gone)._replace(category=settings.category)
     else:
-        with both(pair.old, pair.new, rules, settings.ignore_paths) as (old, new):
+        before = reference(pair.revision, pair.old) if pair.revision else pair.old
+        with both(before, pair.new, rules, settings.ignore_paths) as (old, new):
             comparison = compare(old, new, settings, task.parts)
     comparison = comparison._replace(cassette=name, alignment=None)  # which is large, and only for a page
-    is_gone = pair.new is None and project.fail_on != "never"
+    is_gone = pair.new is None and project.fail_on != "never" and not task.allows_gone
     return Result(
         "diff",
         name,
@@ -117,10 +131,13 @@ def _compared(pair: Pair, task: Task) -> Result:
     )
 
 
-def _alone(pair: Pair) -> Comparison:
+def _alone(pair: Pair, allows_gone: bool) -> Comparison:
     """What is only on one side: one that is gone may be missed, and one that is new breaks nobody."""
     if pair.new is None:
-        gone = Unknown("the cassette", "NEW: there is none of this name: it is gone", True)
+        why = f"NEW: it is gone, and was there at {pair.revision}" if pair.revision else _GONE
+        if pair.revision or allows_gone:
+            why += ", as --allow-gone allows" if allows_gone else "; if that is meant: --allow-gone"
+        gone = Unknown("the cassette", why, not allows_gone)
         return Comparison(pair.old or "", "gone", "call", (), (gone,))
     new = Unknown("the cassette", "OLD: there is none of this name, so it breaks nobody", False)
     return Comparison("none", name_of(pair), "call", (), (new,))

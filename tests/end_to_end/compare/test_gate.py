@@ -241,6 +241,30 @@ def test_what_compared_nothing_fails(repository: Path) -> None:
     assert "no cassette at none" in based(repository, "none", code=3)[1]
 
 
+@pytest.mark.parametrize("form", ["text", "junit", "sarif", "json", "markdown", "github"])
+def test_a_cassette_that_cannot_be_read_hides_no_other(repository: Path, form: str) -> None:
+    (repository / "tapes" / "a.db").write_bytes(b"SQLite format 3\0" + b"x" * 500)
+    (repository / "tapes" / "b.db").unlink()
+    taped(repository / "tapes" / "b.db", GONE)
+    out, err = based(repository, "tapes", "--format", form, code=3)
+    assert "tool-removed" in out and "tapes/a.db" in out and err == ""
+    if form == "text":
+        assert out.endswith("tapes/b.db: It can break clients: 1 error\nOf 2 cassettes 2 failed\n")
+
+
+def test_two_directories_are_compared_by_name(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+    for name, talk in (("old/a", FEW), ("old/b", FEW), ("new/a", FEW), ("new/b", GONE), ("new/c", FEW)):
+        taped(tmp_path / f"{name}.db", talk)
+    said = mcp_tape(tmp_path, "breaking", "old", "new", code=1)
+    assert said.endswith("new/b.db: It can break clients: 1 error\nOf 3 cassettes 1 failed\n")
+    (tmp_path / "new" / "b.db").unlink()
+    assert "old/b.db: Whether it breaks clients" in mcp_tape(tmp_path, "breaking", "old", "new", code=1)
+    assert mcp_tape(tmp_path, "breaking", "old", "new", "--allow-gone").endswith("Of 3 cassettes none failed\n")
+    assert mcp_tape(tmp_path, "breaking", "old/", *server(tmp_path, FEW)).endswith("Of 2 cassettes none failed\n")
+
+
 def test_a_shallow_clone_fails_and_says_what_to_do(repository: Path, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     url = f"file://{repository}"
