@@ -18,6 +18,7 @@ from tests.end_to_end.record.test_durability import STORM, Storm, linux_only
 from tests.support import forked
 from tests.support.derived import rebuild_cassette
 from tests.support.running import (
+    ECHO,
     MCP_TAPE,
     WAIT,
     alive,
@@ -73,3 +74,14 @@ def test_two_who_open_it_at_once_find_every_message_of_its_frames(tmp_path: Path
     assert len(before) == rows(cassette, "SELECT count(*) FROM facts WHERE kind IS NULL")[0][0] > 0
     rebuild_cassette(str(cassette))
     assert rows(cassette, "SELECT * FROM derived ORDER BY id") == before
+
+
+@linux_only
+def test_the_writer_has_the_priority_of_the_relay(tmp_path: Path) -> None:
+    """With less, it would store nothing for seconds on a busy machine, and a kill of the relay would show that."""
+    cassette = tmp_path / "tape.db"
+    with started(record(cassette, ECHO)) as process:
+        writer = writer_of(process.pid, cassette)
+        assert os.getpriority(os.PRIO_PROCESS, writer) == os.getpriority(os.PRIO_PROCESS, process.pid)
+        process.stdin.close()
+        assert process.wait(WAIT) == 0
