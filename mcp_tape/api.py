@@ -39,7 +39,7 @@ def record(
     check_writable(path)
     server = process.Server(command, around or process.AS_WE_ARE)
     recorder = start_recorder(path, options, warn)
-    code = stdio.relay(server, recorder)
+    code = stdio.relay(server, recorder, warn)
     return code, recorder.close()
 
 

@@ -128,7 +128,8 @@ SQL = re.compile(
 POSIX = {"fcntl", "termios", "resource", "pwd", "grp", "pty", "tty"} | {
     f"os.{name}"
     for name in "fork forkpty setsid setpgid killpg kill getppid getpgid getpgrp getuid geteuid dup2 chown link mkfifo "
-    "waitpid wait waitid WNOHANG nice sched_setscheduler writev readv posix_spawn register_at_fork openpty ttyname fchmod umask".split()
+    "waitpid wait waitid WNOHANG nice sched_setscheduler writev readv posix_spawn register_at_fork openpty ttyname "
+    "fchmod umask".split()
 }
 
 

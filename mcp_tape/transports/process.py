@@ -14,7 +14,7 @@ from ..errors import ServerError
 from ..light import NamedTuple
 from ..record.recorder import close_descriptors_but
 from ..record.recorder import point_at_null as point_at_null
-from .signals import SIGNALS, signal
+from .signals import OTHERS, SIGNALS, signal
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -56,10 +56,11 @@ class Server:
     def __init__(self, command: Sequence[str], around: Around = AS_WE_ARE) -> None:
         open_standard_streams()
         self.process = Child(command, around)
+        _close_inherited()
         self.group = GroupWatch()
         # Blocked in every thread from here on, and taken by one that does nothing else: a handler would run
         # when the main thread next executes something, and that may have gone to wait just before.
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {*SIGNALS, *OTHERS})
 
 
 class Child:
@@ -113,13 +114,12 @@ def _become(
     streams: tuple[int, int, int],
     report: int,
 ) -> None:
-    """Be the command, in the forked process: with these streams and nothing else of ours. Never returns."""
+    """Be the command, in the forked process: with these streams, and what was inherited for it. Never returns."""
     try:
         if die_with_us:
             die_with_us()
         for number, descriptor in enumerate(streams):
             os.dup2(descriptor, number)
-        close_descriptors_but({0, 1, 2, report})
         for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, at its start
             signal.signal(ignored, signal.SIG_DFL)
         if directory is not None:
@@ -186,6 +186,7 @@ class GroupWatch:
 
 def _wait_for_end_of_file(reader: int) -> None:
     try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, OTHERS)  # they say nothing of those that ask us to stop
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # not an exception in a copy of our caller
         close_descriptors_but({reader})
@@ -207,6 +208,16 @@ def _become_small(reader: int) -> None:
         os.execv(_SHELL, [_SHELL, "-c", "read _"])
     except OSError:
         pass
+
+
+def _close_inherited() -> None:
+    """Close what our caller has given the server beside its streams: a pipe that we held too would outlive it there."""
+    for name in os.listdir("/dev/fd"):
+        try:
+            if int(name) > 2 and os.get_inheritable(int(name)):  # what Python opens itself is not
+                os.close(int(name))
+        except OSError:
+            pass  # the one that listed the directory
 
 
 def open_standard_streams() -> None:

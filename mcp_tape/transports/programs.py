@@ -10,7 +10,7 @@ from types import FrameType
 
 from ..errors import TapeError
 from .process import not_started
-from .signals import SIGNALS
+from .signals import OTHERS, SIGNALS
 
 
 class ProgramError(TapeError):
@@ -22,20 +22,20 @@ class ProgramError(TapeError):
 def run(words: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run a program with our streams to its end; return its exit code, for a signal 128 and its number.
 
-    Signals to us go to the program, which decides what to make of them. Ctrl-C of a terminal reaches it by itself.
+    Signals to us go to the program, which decides what to make of them. Keys of a terminal reach it by themselves.
     """
     program: subprocess.Popen[bytes] | None = None
     early: list[int] = []  # signals that came before there was a program
 
     def pass_on(number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT and os.isatty(0):
+        if number in (signal.SIGINT, signal.SIGQUIT) and os.isatty(0):
             return
         if program is None:
             early.append(number)
         else:
             program.send_signal(number)
 
-    before = {number: signal.signal(number, pass_on) for number in SIGNALS}
+    before = {number: signal.signal(number, pass_on) for number in (*SIGNALS, *OTHERS)}
     try:
         program = subprocess.Popen(words, env={**os.environ, **environ})
         for number in early:

@@ -1,4 +1,7 @@
-"""Stopping at a signal: what is being served ends, and what comes after it is still done."""
+"""Signals: those that ask a program to stop, and those that are for the program behind us.
+
+At the first kind, what is being served ends, and what comes after it is still done.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,12 @@ else:
     import _signal as signal  # the same without enums, which take as long to make as all that is here
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+# Not for the program behind us: what no process can take, what stops us with our process group, and what the system
+# reports of our own faults, limits and children.
+_OURS = (
+    "KILL STOP TSTP TTIN TTOU CHLD PIPE SEGV BUS FPE ILL TRAP SYS EMT XCPU XFSZ".split()  # see signal(7)
+)
+OTHERS = frozenset(signal.valid_signals()) - {*SIGNALS, *(getattr(signal, f"SIG{name}", 0) for name in _OURS)}
 
 
 class _Stopped(BaseException):

@@ -6,15 +6,17 @@ and the exit code across.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
+import sys
 import threading
 from collections import deque
 from time import monotonic, sleep
 
 from ...wire.channels import STDERR, STDIO
 from ..process import Child, GroupWatch, Server, point_at_null
-from ..signals import SIGNALS, signal
+from ..signals import OTHERS, SIGNALS, signal
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -25,29 +27,34 @@ if TYPE_CHECKING:
 _LOOK_AGAIN = 0.5  # seconds
 # Larger reads are mmapped by the allocator, which costs more than a second read.
 CHUNK = 1 << 16
+_FULL = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+)  # a disk, a quota, a limit; no reader that has left
 SIGNAL_GRACE = 0.2  # the group may have been signalled with us, and a second TERM often means "force"
 KILL_AFTER = 1.5  # SDK clients kill us two seconds after they asked
 SILENCE = 0.5  # after the server's exit a grandchild may hold its pipes open
 LAST_WORDS = 0.3  # after a signal there is no time to wait for silence, or for a client that does not read
 
 
-def relay(server: Server, recorder: Recorder) -> int:
+def relay(server: Server, recorder: Recorder, warn: Callable[[str], None]) -> int:
     """Pass everything on until the server is gone; return its exit code, 128+n for a signal."""
-    return _Relay(server.process, server.group, recorder).run()
+    return _Relay(server.process, server.group, recorder, warn).run()
 
 
 class _Relay:
-    def __init__(self, server: Child, group: GroupWatch, recorder: Recorder) -> None:
+    def __init__(self, server: Child, group: GroupWatch, recorder: Recorder, warn: Callable[[str], None]) -> None:
         self._server = server
         self._group = group
         self._recorder = recorder
         self._events = _Events()
         from_client, to_server = recorder.stream("client", STDIO), server.stdin
         self._outputs = {
-            _Pump(server.stdout, 1, recorder.stream("server", STDIO), lambda: point_at_null(1), self._events),
-            _Pump(server.stderr, 2, recorder.stream("server", STDERR), None, self._events),
+            _Pump(server.stdout, 1, recorder.stream("server", STDIO), lambda: point_at_null(1), self._events, warn),
+            _Pump(server.stderr, 2, recorder.stream("server", STDERR), None, self._events, warn),
         }
-        self._input = _Pump(0, to_server, from_client, lambda: os.close(to_server), self._events)
+        self._input = _Pump(0, to_server, from_client, lambda: os.close(to_server), self._events, warn)
         self._code: int | None = None
         self._is_stopping = False
         self._signalled: list[int] = []  # received, not yet passed on
@@ -72,8 +79,12 @@ class _Relay:
 
     def _take_signals(self) -> None:
         while True:
-            number = signal.sigwait(SIGNALS)
+            number, is_from_terminal = _next_signal()
             if signal.getsignal(number) is signal.SIG_IGN:  # nohup stays nohup
+                continue
+            if number in OTHERS:
+                if not is_from_terminal:  # which sends it to the server, too
+                    self._server.send_signal(number)
                 continue
             if self._code is not None:  # only the writer is still busy, and in the end needs nobody for that
                 sleep(KILL_AFTER)
@@ -138,6 +149,15 @@ class _Relay:
         return max(ended, *(pump.quiet_since() for pump in self._outputs)) + SILENCE
 
 
+def _next_signal() -> tuple[int, bool]:
+    """Wait for a signal; return it, and whether a key or the size of a terminal has caused it, where that is known."""
+    wanted = {*SIGNALS, *OTHERS}
+    if sys.platform == "darwin":  # has no sigwaitinfo
+        return signal.sigwait(wanted), False
+    info = signal.sigwaitinfo(wanted)
+    return info.si_signo, info.si_code > 0  # the kernel's own, see sigaction(2)
+
+
 class _Events:
     """What happens to a server, in order: a signal for it, the end of one of its streams, None at its own end."""
 
@@ -178,12 +198,15 @@ class _Pump(threading.Thread):
         record: Callable[[bytes], None],
         at_end: Callable[[], None] | None,
         events: _Events,
+        warn: Callable[[str], None],
     ) -> None:
         super().__init__(daemon=True)
         self._source, self._target = source, target
         self._record = record
         self._at_end = at_end
         self._events = events
+        self._warn = warn
+        self._is_full = False  # the file that is written to
         self._since = monotonic()
         self._busy = False
         self._gate = threading.Lock()  # what is recorded is passed on, and what is passed on was recorded
@@ -220,10 +243,22 @@ class _Pump(threading.Thread):
                     return
                 self._busy = True
                 record(data)  # before it is seen
-            write_all(target, data)
+            try:
+                write_all(target, data)
+            except OSError as error:
+                self._lose(error)
             self._since = monotonic()
             self._busy = False
         record(b"")
+
+    def _lose(self, error: OSError) -> None:
+        """Go on where a file is full: the server is heard to its end, and has its own exit code."""
+        if error.errno not in _FULL:
+            raise error
+        if not self._is_full:
+            self._is_full = True
+            name = {1: "stdout", 2: "stderr"}.get(self._target, "stdin")
+            self._warn(f"{name} cannot be written ({error.strerror}): some of it is only on the cassette")
 
 
 def has_room(target: int) -> bool:

@@ -17,6 +17,7 @@ from tests.support.running import (
     WAIT,
     alive,
     children,
+    frames,
     full_pipe,
     in_background,
     python,
@@ -130,6 +131,42 @@ def test_a_server_that_closes_its_stdin_breaks_the_clients_pipe(tmp_path: Path) 
         until(breaks, "a broken pipe")
         process.terminate()
         assert process.wait(WAIT) == 128 + signal.SIGTERM
+
+
+@linux_only
+def test_what_a_server_says_before_it_ends_arrives_however_late_it_is_read(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    server = [*python("import os, sys; os.write(1, b'x' * 150_000); open(sys.argv[1], 'w').close()"), str(gone)]
+    with started(record(tmp_path / "tape.db", server)) as process:
+        until(gone.exists, "all to be said")
+        until(lambda: len(children(process.pid)) <= 2, "the server's end")
+        assert receive(process.stdout) == b"x" * 150_000
+        assert process.wait(WAIT) == 0
+
+
+@linux_only
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_server_whose_client_has_a_full_disk_ends_by_itself(tmp_path: Path, stream: str) -> None:
+    server = ["sh", "-c", "echo one >&2; echo one; read go; echo two >&2; echo two; exit 3"]
+    with open("/dev/full", "wb") as full, started(record(tmp_path / "tape.db", server), **{stream: full}) as process:
+        send(process.stdin, b"go on\n")
+        if stream == "stdout":
+            assert b"stdout cannot be written (No space left on device)" in receive(process.stderr)
+        assert process.wait(WAIT) == 3
+    assert sorted(frame.text for frame in frames(tmp_path / "tape.db") if frame.kind != "control") == [
+        b"go on", b"one", b"one", b"two", b"two"
+    ]  # fmt: skip
+
+
+def test_a_server_inherits_what_its_client_passes_on_and_nobody_else_holds_it(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    server = [*python(f"import os; os.write({writer}, b'here'); os.close({writer}); os.read(0, 1)")]
+    with started(record(tmp_path / "tape.db", server), pass_fds=[writer]) as process:
+        os.close(writer)
+        assert receive(reader) == b"here"  # to the end, though all of them are there
+        process.stdin.close()
+        assert process.wait(WAIT) == 0
+    os.close(reader)
 
 
 # Grandchildren -----------------------------------------------------------------------------------------
@@ -298,6 +335,47 @@ def test_different_signals_are_each_passed_on(tmp_path: Path) -> None:
         signal_to("process", process, signal.SIGTERM)
         assert process.wait(WAIT) == 7
     assert sorted(map(int, log.read_text().split())) == [signal.SIGINT, signal.SIGTERM]
+
+
+# Writes the numbers of all signals it gets, and ends at SIGTERM.
+LOGGING = """
+import os, signal, sys
+log = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+def note(number, _):
+    os.write(log, b"%d\\n" % number)
+    if number == signal.SIGTERM: os._exit(7)
+for number in map(int, sys.argv[2:]):
+    signal.signal(number, note)
+os.write(1, b"ready\\n")
+while True: signal.pause()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="has real-time signals")
+def test_every_other_signal_is_passed_on_and_ends_nobody(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    others = [signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT, signal.SIGALRM, signal.SIGWINCH, signal.SIGCONT]
+    others += [signal.SIGABRT, signal.SIGPROF, signal.SIGURG, signal.SIGIO, signal.SIGRTMIN, signal.SIGRTMAX]
+    numbers = [str(int(number)) for number in (*others, signal.SIGTERM)]
+    with recording(tmp_path / "tape.db", [*python(LOGGING), str(log), *numbers]) as process:
+        for so_far, number in enumerate(others, 1):
+            process.send_signal(number)
+            until(lambda so_far=so_far: log.read_text().split() == numbers[:so_far], f"signal {number}")  # type: ignore[misc]
+        os.killpg(process.pid, signal.SIGUSR1)  # says nothing of the one that follows
+        process.terminate()
+        assert process.wait(WAIT) == 7
+    assert log.read_text().split()[-1] == numbers[-1]
+
+
+def test_a_signal_is_not_sent_again_with_the_next_one(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    numbers = [str(int(number)) for number in (signal.SIGINT, signal.SIGTERM)]
+    with recording(tmp_path / "tape.db", [*python(LOGGING), str(log), *numbers]) as process:
+        process.send_signal(signal.SIGINT)
+        until(lambda: log.read_text() or process.poll() is not None, "the first signal")
+        process.terminate()
+        assert process.wait(WAIT) in (7, 128 + signal.SIGKILL)  # killed, on a machine that is slow enough
+    assert log.read_text().split() in (numbers, numbers[:1])
 
 
 def test_a_recording_that_is_immune_to_hangup_stays_so(tmp_path: Path) -> None:
