@@ -10,6 +10,7 @@ from .cassette import journals, schema
 from .errors import CassetteError
 from .light import NamedTuple
 from .options import known
+from .wire.channels import STDIO
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .cassette.lookup.sessions import Run
+    from .errors import ServerError
     from .record.options import Options
     from .record.recorder import Recorder, Summary
     from .replay.opening import Clients
@@ -41,6 +43,15 @@ def record(
     recorder = start_recorder(path, options, warn)
     code = stdio.relay(server, recorder, warn)
     return code, recorder.close()
+
+
+def record_failure(error: ServerError, path: str, options: Options, warn: Callable[[str], None]) -> None:
+    """Record a session of a server that could not be started: who starts us may show nobody what we print."""
+    path = schema.absolute(path)
+    recorder = start_recorder(path, options, warn)
+    recorder.control("server", STDIO, event="failed", why=str(error))
+    recorder.control("server", STDIO, event="stop")
+    recorder.close()
 
 
 def replay_options(given: Mapping[str, Any]) -> Replay:

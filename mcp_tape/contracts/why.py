@@ -30,7 +30,7 @@ RULES = {
     "unknown": "the session ended, and the tape does not show who ended it",
     "noise": "something on the server's stdout that is no message",
     "slow-start": "the first answer took long",
-    "unreachable": "the server at a URL could not be reached",
+    "unreachable": "the server could not be started, or not be reached at its URL",
     "incomplete": "the recording itself is not whole",
 }
 # Clients end servers that do not end by themselves with SIGTERM.
@@ -141,7 +141,9 @@ class _Story:
         elif event == CONTINUED and row.channel == TAPE:
             self._unanswered = []  # each is on the next cassette, too, and may be answered there
         elif event == "failed":
-            self._add("unreachable", row, f"the server could not be reached: {facts.get('why')}")
+            why = str(facts.get("why"))
+            what = why if row.channel == STDIO else f"the server could not be reached: {why}"
+            self._add("unreachable", row, what)
 
     def _leaves(self, row: Row, facts: dict[str, Any]) -> bool:
         """Return whether an event ends the session: over HTTP+SSE, that of the one stream."""

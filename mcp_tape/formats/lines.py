@@ -111,6 +111,8 @@ def _control(row: Row) -> Line:
     if row.channel == TAPE:
         return Line(row, f"{event}{' in' * (event == CONTINUED)} {facts.get('cassette')}", dim=True)
     if row.channel == STDIO:
+        if event == "failed":
+            return Line(row, "fails", str(facts.get("why")), odd=True)
         return Line(row, "closes" if event == "close" else event)
     what, detail = _fact(event, facts, text)
     status = facts.get("status")

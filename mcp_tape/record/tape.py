@@ -126,7 +126,7 @@ class Tape:
         if event in ("abort", "open", "failed"):
             self._cut_off("client", channel, at)
             self._cut_off("server", channel, at)
-        if event == "failed":
+        if event == "failed" and channel != STDIO:
             self.incomplete = self.incomplete or "the server could not be reached for each of the requests"
         text = orjson.dumps(facts)
         if "headers" in facts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import api
+from ..errors import ServerError
 from ..transports.runs import named
 from .outcome import MisuseError, echo, report
 from .values import around, check_server, completed, record_from, web_from
@@ -42,7 +43,11 @@ def record(command: tuple[str, ...], given: dict[str, Any]) -> int:
     elif url:
         code, summary = api.record_url(web, path, options, warn=report, started=echo)
     else:
-        code, summary = api.record(command, path, options, around=around(given), warn=report)
+        try:
+            code, summary = api.record(command, path, options, around=around(given), warn=report)
+        except ServerError as error:
+            api.record_failure(error, path, options, report)
+            raise
     from .summary import report_stripped, report_summary  # when all is over
 
     report_summary(summary, path, quiet, bool(asked and asked.sample))

@@ -51,6 +51,7 @@ def _relayed(web: Web, recorder: Recorder, was: str | None, warn: Callable[[str]
             code = ServerError.exit_code if server.ended or server.made_up else 0
     except ServerError as error:
         warn(str(error))
+        recorder.control("server", STDIO, event="failed", why=str(error))
         code = error.exit_code
     recorder.control("server", STDIO, event="exit", code=code)
     return code, recorder.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import json
 import os
 import signal
 import socket
@@ -19,6 +20,7 @@ import pytest
 from hypothesis import example, given, settings
 
 from mcp_tape.formats import raw
+from tests.support.reading import invoke
 from tests.support.running import (
     ECHO,
     MCP_TAPE,
@@ -308,7 +310,7 @@ def a_file(path: Path, text: str, mode: int) -> Path:
         "directory",
     ],
 )
-def test_a_server_that_cannot_be_started_is_said_in_one_line_and_leaves_nothing(
+def test_a_server_that_cannot_be_started_is_said_in_one_line_and_recorded(
     tmp_path: Path, make: Callable[[Path], str], says: bytes
 ) -> None:
     server = make(tmp_path)
@@ -317,7 +319,18 @@ def test_a_server_that_cannot_be_started_is_said_in_one_line_and_leaves_nothing(
     done = run(record(cassette, [server, "argument"], "-q"), env=os.environ | {"PATH": path})
     assert (done.returncode, done.stdout) == (4, b"")
     assert says in done.stderr and done.stderr.startswith(b"mcp-tape: cannot start") and done.stderr.count(b"\n") == 1
-    assert not (tmp_path / "new").exists()
+    (session,) = sessions(cassette)
+    assert session.ended_at and session.incomplete is session.exit_code is None
+    (event,) = [json.loads(frame.text) for frame in frames(cassette)]
+    assert event["event"] == "failed" and f"mcp-tape: {event['why']}\n".encode() == done.stderr
+
+
+def test_why_show_and_doctor_say_why_a_server_could_not_be_started(tmp_path: Path) -> None:
+    cassette = tmp_path / "tape.db"
+    assert run(record(cassette, ["no-such-command"])).returncode == 4
+    for command, code in (("show", 0), ("why", 1), ("doctor", 1)):
+        done = invoke(command, cassette)
+        assert done.exit_code == code and "there is no command 'no-such-command'" in done.stdout, command
 
 
 @pytest.mark.slow(quick=3)

@@ -274,3 +274,11 @@ def outline(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: outline(inner) for key, inner in value.items()}
     return [outline(inner) for inner in value[:1]] if isinstance(value, list) else type(value).__name__
+
+
+def test_a_stream_of_old_that_cannot_be_opened_is_recorded_with_the_reason(tmp_path: Path) -> None:
+    tape = tmp_path / "tape.db"
+    done = run(command("http://127.0.0.1:1/sse", tape))  # nobody listens there
+    assert done.returncode == 4
+    events = [json.loads(frame.text) for frame in frames(tape)]
+    assert "http://127.0.0.1:1/sse" in next(event["why"] for event in events if event["event"] == "failed")
