@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ class _Absent(Enum):
 
 
 ABSENT = _Absent.ABSENT
+_FLOAT = re.compile(rb"\d\.0\b|\de")  # perhaps in a text, which costs only time
 _MOST_PLACES = 20  # of one change
 NOTHING = ABSENT, ABSENT
 Place = tuple[int, int]  # session and seq
@@ -101,5 +103,17 @@ def _fingerprint(*parts: str | bytes) -> str:
 
 
 def canonical(value: Any) -> bytes:
-    """Bytes that are the same for equal values; none for what is absent."""
-    return b"" if value is ABSENT else jsontext.canonical(value)
+    """Bytes that are the same for equal values; none for what is absent. 100 and 100.0 are one number."""
+    if value is ABSENT:
+        return b""
+    written = jsontext.canonical(value)
+    return jsontext.canonical(_whole(value)) if _FLOAT.search(written) else written
+
+
+def _whole(value: Any) -> Any:
+    """A value with integers in place of floats that are whole."""
+    if isinstance(value, dict):
+        return {name: _whole(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_whole(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -23,6 +23,7 @@ Paths are those of the meaning: through a `$ref` and into an `allOf` as if all w
     references       where `$ref` leads, within the document
     limits           ranges, lengths, counts and multiples
     property_names   names of members that a pattern matches
+    implied          limits that follow from the rest of a node
     walk             the walk, its recursion and its budget
     assertions       checks of types, values, limits, patterns and conditions
     members          checks of members and items

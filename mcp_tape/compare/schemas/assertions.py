@@ -12,6 +12,7 @@ from ...wire import jsontext
 from ...wire.jsontext import Path
 from ..changes import ABSENT, canonical
 from .facts import Fact, way
+from .implied import all_fit, all_multiples, effective
 from .limits import LIMITS, Limit, common_multiple, is_of_numbers, multiple, multiple_value, whole
 from .nodes import BOOLEANS, NULL, NUMBER, TYPES, Node, by_value, describe, type_value
 from .reader import DEEPER
@@ -97,8 +98,12 @@ def ranges(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
     for name, (_, about) in LIMITS.items():
         if about & common:
             mine, yours = _limit(old, name, common), _limit(new, name, common)
-            if mine != yours and (mine is None or yours is None or mine.rank != yours.rank):
+            if _is_stricter(yours, effective(old, name, mine)) or _is_stricter(mine, effective(new, name, yours)):
                 yield _limited(mine, yours, path)
+
+
+def _is_stricter(one: Limit | None, other: Limit | None) -> bool:
+    return one is not None and (other is None or one.rank > other.rank)
 
 
 def _limit(node: Node, name: str, common: frozenset[str]) -> Limit | None:
@@ -133,8 +138,10 @@ def multiples(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
     if not common or mine == yours:
         return
     before, after = (ABSENT if one is None else multiple_value(one) for one in (mine, yours))
-    narrows = yours is not None and (mine is None or mine % yours != 0)
-    widens = mine is not None and (yours is None or yours % mine != 0)
+    narrows = yours is not None and (mine is None or mine % yours != 0) and not all_multiples(old, yours)
+    widens = mine is not None and (yours is None or yours % mine != 0) and not all_multiples(new, mine)
+    if not narrows and not widens:
+        return
     kind = "changed" if narrows and widens else "set" if mine is None else "tightened" if narrows else "loosened"
     note = _arrow("multipleOf", before, after)
     yield Fact(f"limit-{kind}", way(narrows, widens), (*path, "multipleOf"), before, after, note)
@@ -142,7 +149,9 @@ def multiples(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
 
 def patterns(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
     if "string" in old.types & new.types:
-        yield from _texts("pattern", old.patterns, new.patterns, path)
+        lost = frozenset(pattern for pattern in old.patterns - new.patterns if not all_fit(new, pattern))
+        gained = frozenset(pattern for pattern in new.patterns - old.patterns if not all_fit(old, pattern))
+        yield from _texts("pattern", lost, gained, path)
         yield from _texts("format", old.formats, new.formats, path)
 
 

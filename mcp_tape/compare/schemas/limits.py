@@ -115,6 +115,10 @@ def multiple(value: Any) -> Fraction | None:
     """The value of `multipleOf`, exact; None if it is no positive number."""
     if not is_number(value) or value <= 0:
         return None
+    return exact(value)
+
+
+def exact(value: Number) -> Fraction:
     return Fraction(repr(value) if isinstance(value, float) else value)  # 0.1 as it is written
 
 

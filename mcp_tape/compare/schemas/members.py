@@ -10,6 +10,7 @@ from ...wire.jsontext import Path
 from ..changes import ABSENT
 from .assertions import differ, short
 from .facts import Fact, Spared, narrows, way
+from .implied import takes_names
 from .nodes import Node, Schema, describe, is_open, together
 from .walk import Walk
 
@@ -82,6 +83,10 @@ def _members(default: Any) -> list[bytes] | None:
 
 def _added(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[Fact]:
     was, now = old.at(name), new.at(name)
+    if now is False:
+        if was is not False:
+            yield Fact("closed", "narrower", at, _written(was), False, "it is refused")
+        return
     inner = [] if was is False or is_open(was) else walk.whole(was, now, at)
     required = name in new.required
     kind = "required" if required else "optional"
@@ -116,7 +121,12 @@ def others(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
         yield from _beyond(walk, mine, yours, (*path, "patternProperties", pattern))
         yield from _doubtful(walk, old, new, pattern, (*path, "patternProperties", pattern))
     mine, yours = (together({"type": "string"}, node.names) for node in (old, new))
-    yield from walk.compare(mine, yours, (*path, "propertyNames"))
+    for fact in walk.compare(mine, yours, (*path, "propertyNames")):
+        narrower, wider = fact.way in ("narrower", "other"), fact.way in ("wider", "other")
+        unheard = narrower and not (old.is_closed and takes_names(walk.new_node(yours), old.properties))
+        heard = wider and not (new.is_closed and takes_names(walk.old_node(mine), new.properties))
+        if unheard or heard or not (narrower or wider):
+            yield fact
 
 
 def _doubtful(walk: Walk, old: Node, new: Node, pattern: str, path: Path) -> Iterator[Fact]:
@@ -152,9 +162,10 @@ def dependencies(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]
     for name in dict.fromkeys((*old.dependent, *new.dependent)):
         mine, yours = (node.dependent.get(name, frozenset()) for node in (old, new))
         at = (*path, "dependentRequired", name)
-        for needed in sorted(yours - mine):
+        settled = old.required | new.required  # whatever depends on what
+        for needed in sorted(yours - mine - settled):
             yield Fact("dependency-added", "narrower", at, after=needed, note=f"{name} needs {needed}")
-        for needed in sorted(mine - yours):
+        for needed in sorted(mine - yours - settled):
             yield Fact("dependency-removed", "wider", at, before=needed, note=f"{name} does not need {needed}")
     for name in dict.fromkeys((*old.dependents, *new.dependents)):
         before, after = (node.dependents.get(name, True) for node in (old, new))

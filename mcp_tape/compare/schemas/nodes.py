@@ -91,6 +91,11 @@ class Node(NamedTuple):
         return types
 
     @property
+    def is_closed(self) -> bool:
+        """True if an object has no members but those that the schema names."""
+        return self.additional is False and not self.patterned
+
+    @property
     def declared(self) -> tuple[str, ...]:
         """Names of members that the schema knows, in their order."""
         return (*self.properties, *sorted(self.required - self.properties.keys()))

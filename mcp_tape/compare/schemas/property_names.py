@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from functools import lru_cache
 
 # Patterns that are tried: a sequence of characters and classes of them. Each repetition makes a search longer; one
@@ -15,11 +16,31 @@ _PLAIN = re.compile(
 _CHOICES = re.compile(r"(?<!\\)[*+?|{]")
 _MOST_CHOICES = 2
 _LONGEST = 64
+_LONGEST_TO_COMPILE = 1000
+_SAYS_NOTHING = frozenset({"", "^", "$", ".*", "^.*", ".*$", "(.*)", "^(.*)", "[\\s\\S]*", "^[\\s\\S]*$"})
 _ANY = frozenset({"", ".*", "^.*", ".*$", "^.*$", "^(.*)$", ".+", "^.+$", "^(.+)$"})
 
 
 def fits_any(pattern: str) -> bool:
     return pattern in _ANY
+
+
+def says_nothing(pattern: str) -> bool:
+    """Return whether every text matches, one with line breaks and the empty one, too."""
+    return pattern in _SAYS_NOTHING
+
+
+@lru_cache(maxsize=1024)
+def refuses_empty(pattern: str) -> bool:
+    """Return whether the empty text surely does not match. To try that is quick, whatever the pattern."""
+    if len(pattern) > _LONGEST_TO_COMPILE:
+        return False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of sets within sets, which other dialects have
+            return re.search(pattern, "") is None
+    except (re.error, OverflowError, RecursionError):
+        return False
 
 
 @lru_cache(maxsize=4096)

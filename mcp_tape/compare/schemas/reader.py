@@ -11,7 +11,22 @@ from typing import Any
 from ...wire import jsontext
 from ..changes import ABSENT
 from .limits import Unusable, limits, multiple
-from .nodes import NULL, Alternative, Condition, Group, Node, Schema, both, by_value, folded, nullable, settled, types
+from .nodes import (
+    NULL,
+    TYPES,
+    Alternative,
+    Condition,
+    Group,
+    Node,
+    Schema,
+    both,
+    by_value,
+    folded,
+    nullable,
+    settled,
+    types,
+)
+from .property_names import says_nothing
 from .references import Document
 
 DEEPEST = 40  # references and allOf within each other, at one place
@@ -53,7 +68,17 @@ class Reader:
         for keyword in ("anyOf", "oneOf"):
             if keyword in schema:
                 node = both(node, _without_title(self._choice(keyword, schema, within)))
+        if "not" in schema:
+            node = self._without(schema["not"], node, within)
         return _evaluated(schema, node)
+
+    def _without(self, refused: Schema, node: Node, within: tuple[str, ...]) -> Node:
+        """`not`: whole types are taken away, and what could not be there anyhow is no condition."""
+        types = (inner := self._node(refused, (*within, ""))).reach
+        if not types & node.reach and not inner.opaque:
+            return node
+        is_whole = _bare(inner) == Node(types=types)
+        return both(node, Node(types=TYPES - types) if is_whole else _opaque(("not", refused)))
 
     def _target(self, keyword: str, reference: Any, within: tuple[str, ...]) -> Node:
         target = self._document.find(reference)
@@ -95,7 +120,7 @@ class Reader:
 
 def _own(schema: Mapping[str, Any]) -> Node:
     fields: dict[str, Any] = {}
-    opaque: dict[str, Any] = {keyword: schema[keyword] for keyword in ("not", "unevaluatedItems") if keyword in schema}
+    opaque: dict[str, Any] = {k: schema[k] for k in ("unevaluatedItems",) if k in schema}
     for keyword, (field, read) in _READERS.items():
         if keyword in schema:
             value = read(schema[keyword])
@@ -133,11 +158,15 @@ def _text(value: Any) -> frozenset[str] | None:
     return frozenset({value}) if isinstance(value, str) else None
 
 
+def _pattern(value: Any) -> frozenset[str] | None:
+    return frozenset() if isinstance(value, str) and says_nothing(value) else _text(value)
+
+
 _READERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "type": ("types", types),
     "enum": ("values", lambda value: by_value(value) if isinstance(value, list) else None),
     "multipleOf": ("multiple", multiple),
-    "pattern": ("patterns", _text),
+    "pattern": ("patterns", _pattern),
     "format": ("formats", _text),
     "properties": ("properties", _schemas),
     "required": ("required", _names),

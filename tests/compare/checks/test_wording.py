@@ -52,6 +52,8 @@ CASES = [
     Case("schema-text-changed", taking(having(description="a")), taking(having(description="b")), False),  # told
     Case("schema-text-changed", taking(having(title="a")), taking(having(title="b")), False),
     Case("schema-text-changed", taking({}), taking(having(description="a")), False),  # of a new argument
+    Case("schema-text-changed", taking(having(default=100)), taking(having(default=100.0)), False),
+    Case("schema-text-changed", taking(having(examples=[{"a": 1}])), taking(having(examples=[{"a": 1.0}])), False),
     Case("schema-text-changed", taking(having(default="a")), taking(having(default="b")), False),
     Case("schema-text-changed", taking(having(description="a")),
          taking({"properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"type": "string", "description": "a"}}}),

@@ -211,3 +211,59 @@ def test_what_is_no_schema_is_the_same_or_not(schema: Schema) -> None:
 def test_what_is_no_schema_differs_from_one_in_an_unknown_way(schema: Schema) -> None:
     assert "input-schema-changed" in {found.rule for found in compare_input(schema, {})}
     assert "output-schema-changed" in {found.rule for found in compare_output({}, schema)}
+
+
+# What changes nothing --------------------------------------------------------------------------------------
+
+CLOSED: Schema = {"type": "object", "properties": {"a": {}, "b": {}}, "additionalProperties": False}
+LIST: Schema = {"type": "array"}
+EMAIL = r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$"
+# A schema, keywords that change nothing in it, and keywords like them that do.
+MOOT: list[tuple[Schema, Schema, Schema]] = [
+    ({**STRING, "pattern": EMAIL}, {"minLength": 1}, {"minLength": 2}),
+    ({"enum": ["ab", "abc"]}, {"minLength": 2}, {"minLength": 3}),
+    ({"enum": ["ab", "abc"]}, {"maxLength": 3}, {"maxLength": 2}),
+    ({"enum": ["ab", "abc"]}, {"pattern": "^a"}, {"pattern": "c$"}),
+    ({"enum": [4, 8]}, {"minimum": 4}, {"minimum": 5}),
+    ({"enum": [4, 8]}, {"exclusiveMinimum": 3}, {"exclusiveMinimum": 4}),
+    ({"enum": [4, 8]}, {"maximum": 8}, {"maximum": 7}),
+    ({"enum": [4, 8]}, {"multipleOf": 2}, {"multipleOf": 8}),
+    ({"enum": [[1], [1, 2]]}, {"minItems": 1}, {"minItems": 2}),
+    ({"enum": [[1], [1, 2]]}, {"uniqueItems": True}, {"maxItems": 1}),
+    ({"enum": [[1], [1, 1]]}, {"maxItems": 2}, {"uniqueItems": True}),
+    ({"type": "object", "required": ["a"]}, {"minProperties": 1}, {"minProperties": 2}),
+    ({"type": "object", "required": ["a"]}, {"dependentRequired": {"b": ["a"]}}, {"dependentRequired": {"a": ["b"]}}),
+    (CLOSED, {"maxProperties": 2}, {"maxProperties": 1}),
+    (CLOSED, {"propertyNames": {"maxLength": 1}}, {"propertyNames": {"maxLength": 0}}),
+    (CLOSED, {"propertyNames": {"pattern": "^[ab]$"}}, {"propertyNames": {"pattern": "^[bc]$"}}),
+    (CLOSED, {"propertyNames": {"enum": ["a", "b", "c"]}}, {"propertyNames": {"enum": ["a", "c"]}}),
+    (STRING, {"not": {"type": "null"}}, {"not": {"minLength": 3}}),
+    (STRING, {"not": {"const": None}}, {"not": {"const": "a"}}),
+    (STRING, {"not": {"type": "integer", "minimum": 3}}, {"not": {"type": "string", "maxLength": 3}}),
+    (STRING, {"pattern": ".*"}, {"pattern": ".+"}),
+    ({**LIST, "maxItems": 1}, {"uniqueItems": True}, {"minItems": 1}),
+    ({**LIST, "prefixItems": [{}], "items": False}, {"maxItems": 1}, {"maxItems": 0}),
+    ({**LIST, "prefixItems": [{}], "items": False}, {"uniqueItems": True}, {"minItems": 1}),
+]
+
+
+@pytest.mark.parametrize("compare", [compare_input, compare_output])
+@pytest.mark.parametrize(("schema", "more", "less"), MOOT, ids=str)
+def test_a_limit_that_follows_from_the_rest_changes_nothing(
+    compare: Any, schema: Schema, more: Schema, less: Schema
+) -> None:
+    assert [*compare(of(schema), of({**schema, **more}))] == []
+    assert [*compare(of({**schema, **more}), of(schema))] == []
+    there, back = compare(of(schema), of({**schema, **less})), compare(of({**schema, **less}), of(schema))
+    assert any((one.level or RULES[one.rule].level) in ("error", "warn") for one in [*there, *back])
+
+
+def test_a_pattern_that_gives_way_to_a_limit_is_only_gone() -> None:
+    old, new = of({**STRING, "pattern": EMAIL}), of({**STRING, "minLength": 1})
+    assert [one.rule for one in compare_input(old, new)] == ["input-pattern-removed"]
+
+
+@pytest.mark.parametrize(("one", "other"), [(100, 100.0), ([1.0, 2], [1, 2.0]), ({"a": 1}, {"a": 1.0})], ids=str)
+def test_a_default_is_the_same_however_its_numbers_are_written(one: Any, other: Any) -> None:
+    assert [*compare_input(of({"default": one}), of({"default": other}))] == []
+    assert [*compare_input(of({"default": one}), of({"default": 1.5}))] != []

@@ -1,0 +1,81 @@
+"""Limits that follow from the rest of a node: a limit that is written and was implied before changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from ...wire import jsontext
+from .limits import LIMITS, Limit, exact, is_number
+from .nodes import NUMBER, Node, by_value, type_of
+from .property_names import fits, refuses_empty
+
+_MEASURES: Mapping[str, Callable[[Any], Any]] = {
+    "minimum": lambda value: value,
+    "maximum": lambda value: value,
+    "uniqueItems": lambda items: len(set(map(jsontext.canonical, items))) == len(items),
+} | dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), len)
+
+
+def effective(node: Node, name: str, written: Limit | None) -> Limit | None:
+    """The strictest of the limit that is written and those that follow from values, patterns and members."""
+    found = [limit for limit in (written, *_implied(node, name)) if limit is not None]
+    return max(found, key=lambda limit: limit.rank, default=None)
+
+
+def _implied(node: Node, name: str) -> Iterable[Limit | None]:
+    sign, about = LIMITS[name]
+    listed = [_MEASURES[name](value) for value in _values(node, about)]
+    if listed:
+        yield _limit(name, min(listed) if sign > 0 else max(listed))
+    if name == "minLength" and any(map(refuses_empty, node.patterns)):
+        yield _limit(name, 1)
+    if name == "minProperties" and node.required:
+        yield _limit(name, len(node.required))
+    if name == "maxProperties" and node.is_closed:
+        yield _limit(name, sum(node.at(member) is not False for member in node.properties))
+    if name == "maxItems" and node.items is False:
+        yield _limit(name, len(node.prefix))
+    if name == "uniqueItems":
+        most = effective(node, "maxItems", node.limits.get("maxItems"))
+        if most is not None and most.rank[0] >= -1:
+            yield _limit(name, True)
+
+
+def _limit(name: str, value: Any) -> Limit:
+    return Limit(name, value, (LIMITS[name][0] * value, False))
+
+
+def _values(node: Node, about: frozenset[str]) -> list[Any]:
+    """The values that a node lists, of some types."""
+    listed = [value for value in (node.values or {}).values() if type_of(value) in about]
+    return listed if not about & NUMBER or all(map(is_number, listed)) else []
+
+
+def all_multiples(node: Node, of: Fraction) -> bool:
+    """Return whether a node lists its numbers, and all of them are multiples."""
+    listed = _values(node, NUMBER)
+    return bool(listed) and all(exact(value) % of == 0 for value in listed)
+
+
+def all_fit(node: Node, pattern: str) -> bool:
+    """Return whether a node lists its texts, and all of them surely match a pattern."""
+    listed = _values(node, frozenset({"string"}))
+    return bool(listed) and all(fits(pattern, value) is True for value in listed)
+
+
+def takes_names(node: Node, names: Iterable[str]) -> bool:
+    """Return whether all names surely fit the node of `propertyNames`."""
+    return all(_takes_name(node, name) for name in names)
+
+
+def _takes_name(node: Node, name: str) -> bool:
+    if node.groups or node.conditions or node.opaque or node.formats:
+        return False  # nobody knows
+    listed = node.values is None or by_value([name]).keys() <= node.values.keys()
+    least, most = node.limits.get("minLength"), node.limits.get("maxLength")
+    long = least is None or len(name) >= least.rank[0]
+    short = most is None or len(name) <= -most.rank[0]
+    fitting = all(fits(pattern, name) is True for pattern in node.patterns)
+    return "string" in node.types and listed and long and short and fitting
