@@ -222,6 +222,30 @@ def test_a_number_that_is_a_time_may_be_data_too() -> None:
     assert rules(old, steady) == ["call-structured-value-changed"]
 
 
+@pytest.mark.parametrize(
+    ("name", "then", "now", "changes"),
+    [
+        ("ts", 1763490000, 1763576400, 0),
+        ("ts", 1763490000123, 1763576400456, 0),
+        ("ts", 1763490000.25, 1763576400.5, 0),
+        ("ts", 1763490000, 1763576400123, 0),
+        ("ts", 1263490000, 1763576400, 1),
+        ("ts", 17634900001, 17635764001, 1),
+        ("bytes", 1763490000, 1763576400, 1),
+        ("totalSize", 1763490000, 1763576400, 1),
+    ],
+)
+def test_a_number_as_large_as_the_time_is_a_clock(name: str, then: float, now: float, changes: int) -> None:
+    assert len(rules([gave({name: then})], [gave({name: now})])) == changes
+
+
+def test_a_number_as_large_as_the_time_that_stays_the_same_is_data() -> None:
+    old = [gave({"ts": 1763490000}, n=1), gave({"ts": 1763490000}, n=2)]
+    assert rules(old, [gave({"ts": 1763490000}, n=1), gave({"ts": 1763576400}, n=2)]) == [
+        "call-structured-value-changed"
+    ]
+
+
 def test_times_of_another_place_say_nothing_about_this_one() -> None:
     old, new = {"born": NOON, "now": NOON}, {"born": NOON, "now": LATER}
     assert rules([gave(old)], [gave(new)]) == []

@@ -9,11 +9,13 @@ from typing import Any
 
 from ...wire.jsontext import Path
 from ...wire.match import fits_redacted
-from .patterns import made_up, made_up_in_both, masked
+from .patterns import is_epoch, made_up, made_up_in_both, masked
 
 _SIGNS = "\0id", "\0time"
 _NAMED_ID = re.compile(r"(?i)(?:^|.*[_-])(?:id|uuid|guid|cursor|token|etag|nonce|requeststate)$|.*(?:Id|Uuid|Cursor)$")
 _NAMED_TIME = re.compile(r"(?i).*(?:time|timestamp|date|_at|At|since|until|expires|uptime)$")
+
+_NAMED_AMOUNT = re.compile(r"(?i).*(?:size|bytes|length|count|total|sum|amount|balance|price|cost|population)s?$")
 
 
 class Bound:
@@ -35,7 +37,7 @@ class Bound:
         if is_number(old) and is_number(new):
             if _is_named(path, _NAMED_ID):
                 return self._bind([(old, new)])
-            return _is_named(path, _NAMED_TIME) and not self._steady(title, general(path))
+            return _is_time(path, old) and _is_time(path, new) and not self._steady(title, general(path))
         return False
 
     def _same_text(self, title: str, path: Path, old: str, new: str) -> bool:
@@ -76,7 +78,12 @@ def made_up_in(text: str) -> list[str]:
 def has_time(path: Path, value: Any) -> bool:
     if isinstance(value, str):
         return any(found.kind == "time" for found in made_up(value))
-    return is_number(value) and _is_named(path, _NAMED_TIME)
+    return is_number(value) and _is_time(path, value)
+
+
+def _is_time(path: Path, value: float) -> bool:
+    """Return whether a number is a time by its name, or by its size where it is no amount by its name."""
+    return _is_named(path, _NAMED_TIME) or (is_epoch(value) and not _is_named(path, _NAMED_AMOUNT))
 
 
 def general(path: Path) -> Path:

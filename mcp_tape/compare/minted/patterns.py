@@ -13,10 +13,13 @@ _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _CLOCK = r"(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-6]\d(?:[.,]\d+)?)?"
 _MM, _DD = r"(?:0[1-9]|1[0-2])", r"(?:0[1-9]|[12]\d|3[01])"
 _M, _D, _YEAR = r"(?:0?[1-9]|1[0-2])", r"(?:0?[1-9]|[12]\d|3[01])", r"(?:19|20)\d\d"
+_EPOCH = (
+    r"1[4-9]\d{8}(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?"  # seconds since 1970, of the years from 2014 on, or parts of them
+)
 _TIMES = (
     rf"\d{{4}}-{_MM}-{_DD}(?:[T ]{_CLOCK}(?:Z| ?[+-]\d\d:?\d\d)?)?",
     rf"{_CLOCK}(?: ?[AaPp][Mm])?",
-    r"1[4-9]\d{8}(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?",  # seconds since 1970, of the years from 2014
+    _EPOCH,
     rf"{_YEAR}/{_MM}/{_DD}",
     rf"{_YEAR}{_MM}{_DD}T\d{{6}}Z?",
     rf"(?:{_D}([/.]){_M}|{_M}([/.]){_D})(?:\1|\2){_YEAR}",
@@ -25,6 +28,7 @@ _TIMES = (
     rf"\d\d? {_MONTH} \d{{4}}",
 )
 _TIME = re.compile(rf"(?<![\w-])(?=[\dA-Z])(?:{'|'.join(_TIMES)})(?![\w-])")  # not each of them tried at each letter
+_EPOCH_ALONE = re.compile(_EPOCH)
 _RUN = re.compile(r"[0-9A-Za-z_+/=-]{7,}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HEX = re.compile(r"[0-9a-f]{7,}|[0-9A-F]{16,}")
@@ -64,6 +68,11 @@ def made_up(text: str) -> list[Made]:
         found.append(Made(*time.span(), "time", time[0]))
         at = time.end()
     return [*found, *ids(text, at, len(text))]
+
+
+def is_epoch(value: float) -> bool:
+    """Return whether a number looks like a time: seconds, milliseconds … since 1970."""
+    return _EPOCH_ALONE.fullmatch(f"{value:.3f}" if isinstance(value, float) else str(value)) is not None
 
 
 def masked(text: str, made: list[Made], signs: tuple[str, str]) -> str:
