@@ -31,6 +31,7 @@ class Client(NamedTuple):
     keys      ways to the object of servers; the first that is there counts
     kind      of its files
     words     names that an entry gives the command and its arguments
+    desktop   whether it is started from a desktop and does not ask a shell for its PATH, as VS Code and its kin do
     """
 
     name: str
@@ -40,10 +41,11 @@ class Client(NamedTuple):
     keys: tuple[tuple[str, ...], ...] = _SERVERS
     kind: str = JSON
     words: tuple[str, str] = ("command", "args")
+    desktop: bool = False
 
 
 CLIENTS = (
-    Client("claude-desktop", "Claude Desktop", ("{config}/Claude/claude_desktop_config.json",)),
+    Client("claude-desktop", "Claude Desktop", ("{config}/Claude/claude_desktop_config.json",), desktop=True),
     Client("claude-code", "Claude Code", ("~/.claude.json", "~/.claude/plugins/cache/**/.mcp.json"), (".mcp.json",),
            _BARE),
     Client("cursor", "Cursor", ("~/.cursor/mcp.json",), (".cursor/mcp.json",)),
@@ -70,7 +72,7 @@ CLIENTS = (
            (".continue/mcpServers/*.yaml", ".continue/mcpServers/*.json"), kind=YAML),
     Client("kiro", "Kiro", ("~/.kiro/settings/mcp.json",), (".kiro/settings/mcp.json",)),
     Client("amazon-q", "Amazon Q", ("~/.aws/amazonq/mcp.json", "~/.aws/amazonq/agents/*.json")),
-    Client("lmstudio", "LM Studio", ("~/.lmstudio/mcp.json",)),
+    Client("lmstudio", "LM Studio", ("~/.lmstudio/mcp.json",), desktop=True),
     Client("kimi", "Kimi", ("~/.kimi-code/mcp.json",)),
     Client("pi", "Pi", ("~/.pi/agent/mcp.json",)),
     Client("mcporter", "mcporter", ("~/.mcporter/mcporter.json",), ("config/mcporter.json",)),

@@ -31,9 +31,12 @@ def doctor(tmp_path: Path) -> Doctor:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "CODEX_"))}
     environ = kept | {"HOME": str(home), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
-    def doctor(*words: str, code: int = 0, servers: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    def doctor(
+        *words: str, code: int = 0, servers: dict[str, Any] | None = None, file: str = ".cursor/mcp.json"
+    ) -> list[dict[str, Any]]:
         if servers is not None:
-            (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": servers}))
+            (home / file).parent.mkdir(parents=True, exist_ok=True)
+            (home / file).write_text(json.dumps({"mcpServers": servers}))
         done = run([*MCP_TAPE, "doctor", *words, "--json"], cwd=tmp_path, env=environ)
         assert done.returncode == code, done
         return [json.loads(line) for line in done.stdout.splitlines()]
@@ -112,6 +115,28 @@ def test_variables_are_given_and_those_of_the_client_alone_are_not_guessed(docto
     assert doctor("cursor", servers={"x": entry(server, env={"KEY": "v"})})[1]["ok"]
     seen = doctor("cursor", servers={"x": entry(server, env={"KEY": "${input:key}"})})
     assert "was not started" in seen[1]["found"]
+
+
+DESKTOP = ".config/Claude/claude_desktop_config.json"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the file is elsewhere")
+def test_a_desktop_client_has_not_the_path_of_the_shell(doctor: Doctor, tmp_path: Path) -> None:
+    tools = Path(sys.executable).parent
+    echo = ["mcp-tape", "replay", str(CASSETTES / "demo.db")]  # which is on the shell's PATH alone
+    python_by_env = tmp_path / "server"
+    python_by_env.write_text("#!/usr/bin/env mcp-tape\n")
+    python_by_env.chmod(0o755)
+    for servers, found, advice in [
+        ({"x": entry(echo)}, "mcp-tape is on your shell's PATH, but not on the PATH of Claude Desktop", str(tools)),
+        ({"x": entry(echo, env={"PATH": "/nowhere"})}, "but not on the PATH of its entry (/nowhere)", str(tools)),
+        ({"x": entry([str(python_by_env), "replay"])}, "ended with exit code 127", "terminal"),
+    ]:
+        for about in ("claude-desktop", None)[: 1 + (advice != "terminal")]:
+            seen = doctor(*filter(None, [about]), code=1, servers=servers, file=DESKTOP)
+            assert found in seen[-1]["found"] and advice in seen[-1]["advice"]
+    doctor("claude-desktop", servers={"x": entry([str(tools / "mcp-tape"), *echo[1:]])}, file=DESKTOP)
+    doctor("cursor", servers={"x": entry(["sh", "-c", " ".join(echo)])})  # asks a shell
 
 
 def test_secrets_that_a_server_says_are_hidden(doctor: Doctor) -> None:

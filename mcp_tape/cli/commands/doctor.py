@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 import click
@@ -32,6 +35,12 @@ from ..click_options import changed_place, json_option
 from ..output import echo, echo_json, writable
 
 _SLOW = 5.0  # seconds; clients begin to give up at ten
+_PATIENCE = 2.0  # seconds for the system to report the PATH of the desktop
+# By whether it is macOS: the question, and what programs of a desktop have where nobody has set anything.
+_DESKTOP = (
+    (("systemctl", "--user", "show-environment"), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+    (("launchctl", "getenv", "PATH"), "/usr/bin:/bin:/usr/sbin:/sbin"),
+)
 
 
 class Seen(NamedTuple):
@@ -139,21 +148,24 @@ def _of_server(found: Found, server: Server, timeout: float | None) -> Iterator[
     assert server.parts and found.config
     what = f"{found.place.client.name}: {server.name}"
     words = server.parts.words
-    missing = _missing(found, words[0])
+    entry = found.config.value.at((*found.config.way, server.name))
+    env = _env(entry)
+    if env is not None and found.place.client.desktop and "PATH" not in dict(env):
+        env = (*env, ("PATH", _desktop_path()))
+    path = dict(env or ()).get("PATH")
+    missing = _missing(found, words[0], path)
     if missing is None and isinstance(server.tape, RemoteTape):
         yield from _of_url(found, server, server.tape.was, timeout)
         return
     if missing is None and isinstance(server.tape, Tape):
         words = words[server.tape.words + 1 :]
-        missing = _missing(found, words[0])
+        missing = _missing(found, words[0], path)
     if missing:
         yield missing._replace(what=what)
         return
     if timeout is None:
         yield Seen(what, True, f"{'is wrapped, and ' * server.is_wrapped}starts {words[0]}, which is there")
         return
-    entry = found.config.value.at((*found.config.way, server.name))
-    env = _env(entry)
     if env is None or any("${" in word for word in words):
         yield Seen(what, True, "was not started: only the client knows all of its variables")
         return
@@ -203,8 +215,21 @@ def _of_answer(what: str, done: Probe, advice: str) -> Iterator[Seen]:
         yield Seen(what, False, f"writes something else on stdout: {done.noise[0]!r}", advice)
 
 
-def _missing(found: Found, program: str) -> Seen | None:
-    """What is wrong with a program that a client is to start; None if it is there."""
+@cache
+def _desktop_path() -> str:
+    """The PATH of programs that are started from the desktop, which no shell has set."""
+    asked, default = _DESKTOP[sys.platform == "darwin"]
+    try:
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=_PATIENCE)
+    except (OSError, subprocess.SubprocessError):
+        return default
+    found = [line.removeprefix("PATH=") for line in done.stdout.splitlines()]
+    found = [line for line in found if line.startswith("/")]
+    return found[0] if found and not done.returncode else default
+
+
+def _missing(found: Found, program: str, path: str | None) -> Seen | None:
+    """What is wrong with a program that a client must start; None if it is there. `path`: its PATH, if not ours."""
     if "${" in program:
         return None
     if os.path.dirname(program):
@@ -213,7 +238,13 @@ def _missing(found: Found, program: str) -> Seen | None:
         return (
             None if is_there else Seen("", False, f"{program} is not there", "install it, or mcp-tape unwrap and wrap")
         )
-    if shutil.which(program) is None:
+    here = shutil.which(program)
+    if here and shutil.which(program, path=path) is None:
+        is_desktop = found.place.client.desktop and path == _desktop_path()
+        whose = f"the PATH of {found.place.client.title}" if is_desktop else "the PATH of its entry"
+        advice = f"give the full path, {here}, or set PATH in the entry's env"
+        return Seen("", False, f"{program} is on your shell's PATH, but not on {whose} ({path})", advice)
+    if here is None and shutil.which(program, path=path) is None:
         advice = "install it, or give its full path: a desktop client does not have your shell's PATH"
         return Seen("", False, f"{program} is not on the PATH", advice)
     if program == PROGRAM and not is_shared(found.place):
