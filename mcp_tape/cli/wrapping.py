@@ -113,6 +113,7 @@ def change(chosen: Sequence[Choice], edit: Edit, *, dry_run: bool, by_file: bool
             _show(config, now)
         elif not by_file and claude.has_commands_for(config):
             done, failed = _by_claude(config, now, done)
+            files.drop_backup(config)
             refused += failed
         elif done:
             files.write(config, now.text)

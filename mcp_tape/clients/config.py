@@ -203,8 +203,7 @@ def write(config: Config, text: str) -> None:
     try:
         keep_backup(config)
         _put(path, data, config.data)
-        if _content(path + BACKUP) == data:  # all is as it was
-            os.unlink(path + BACKUP)
+        drop_backup(config)
     except CassetteError as error:
         raise TapeError(str(error)) from None
 
@@ -216,6 +215,14 @@ def keep_backup(config: Config) -> None:
         with suppress(FileNotFoundError):
             os.unlink(backup)  # neither its mode counts nor, if it is a link, where that leads
         _put(backup, config.data)
+
+
+def drop_backup(config: Config) -> None:
+    """Remove the copy of a file that is what it was before its first tape."""
+    path = os.path.realpath(config.path)
+    now = _content(path)
+    if now is not None and _content(path + BACKUP) == now:
+        os.unlink(path + BACKUP)
 
 
 def _expect_unlocked(path: str) -> None:

@@ -99,6 +99,30 @@ def test_the_edit_of_yaml_is_printed(home: Path, tape: Tape) -> None:
     assert b"it has a URL, in a YAML file" in tape("wrap", "far", code=1).stderr
 
 
+CLAUDE = """
+import json, os, sys
+path = os.path.expanduser("~/.claude.json")
+settings = json.load(open(path))
+verb, name, *entry = [word for word in sys.argv[2:] if word not in ("--scope", "user", "local")]
+servers = settings["mcpServers"]
+servers.update({name: json.loads(entry[0])}) if entry else servers.pop(name)
+json.dump(settings, open(path, "w"), indent=2)
+"""
+
+
+def test_the_backup_goes_with_the_tape_also_where_claude_writes_the_file(home: Path, tape: Tape) -> None:
+    (home / "claude.py").write_text(CLAUDE)
+    (home / "bin/claude").write_text(f'#!/bin/sh\nexec {sys.executable} {home}/claude.py "$@"\n')
+    (home / "bin/claude").chmod(0o755)
+    settings, backup = home / ".claude.json", home / ".claude.json.mcp-tape-backup"
+    before = json.dumps({"mcpServers": {"only": {"command": "x", "args": []}}}, indent=2)
+    settings.write_text(before)
+    tape("wrap", "only", "--client", "claude-code")
+    assert "record" in settings.read_text() and backup.read_text() == before
+    tape("unwrap", "only", "--client", "claude-code")
+    assert settings.read_text() == before and not backup.exists()
+
+
 def test_a_dry_run_shows_the_change_and_makes_none(home: Path, tape: Tape) -> None:
     before = contents(home)
     done = tape("wrap", "time", "--dry-run")
