@@ -5,17 +5,28 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from ..cassette.query.sessions import cassettes_in
+from ..cassette.query.sessions import cassettes_in, server
+from ..cassette.reader import Cassette
+from ..errors import CassetteError, count
 from ..start.names import data_cassettes
+from ..start.outcome import say
 from .click_options import files, read_places
-from .output import clip, columns, echo, writable
+from .output import columns, echo, fit, pad, wrap, writable
 
 F = TypeVar("F", bound=Callable[..., Any])
 _OFFERED = 10
+
+
+class _Offer(NamedTuple):
+    """A cassette to choose, and what is on it; nothing, where it cannot be read."""
+
+    path: str
+    about: tuple[str, ...]
+    is_readable: bool
 
 
 def cassette_or_newest_argument(function: F) -> F:
@@ -23,11 +34,29 @@ def cassette_or_newest_argument(function: F) -> F:
     return click.argument("file", metavar="[FILE]", required=False, shell_complete=files, callback=_chosen)(function)
 
 
-def newest() -> list[str]:
-    """The cassettes in this directory and of the clients, as ls lists them, newest first."""
+def newest() -> list[_Offer]:
+    """The newest cassettes in this directory and of the clients; those that cannot be read come last."""
     places = dict.fromkeys(os.path.abspath(place) for place in (".", data_cassettes()))
     found = dict.fromkeys(path for place in places for path in cassettes_in(place))
-    return sorted(found, key=_changed, reverse=True)[:_OFFERED]
+    offered = [_offer(path) for path in sorted(found, key=_changed, reverse=True)[:_OFFERED]]
+    return sorted(offered, key=lambda one: not one.is_readable)
+
+
+def _offer(path: str) -> _Offer:
+    here = os.path.relpath(path)
+    shown = path if here.startswith(os.pardir) else here
+    try:
+        with Cassette(path) as cassette:
+            numbers = [session.id for session in cassette.each_session()]
+            if not numbers:
+                return _Offer(shown, ("no session yet",), True)
+            last = cassette.session(numbers[-1])
+            calls = sum(counts.exchanges for counts in cassette.counts_of(numbers[0], numbers[-1]).values())
+    except CassetteError:
+        return _Offer(shown, ("cannot be read",), False)
+    when = str(last.started_at)[:16].replace("T", " ")
+    several = f"{len(numbers)} sessions" if numbers[1:] else ""
+    return _Offer(shown, (when, pad(fit(server(last), 24), 16), count(calls, "exchange"), several), True)
 
 
 def _changed(path: str) -> float:
@@ -36,15 +65,23 @@ def _changed(path: str) -> float:
     return max(times, default=0.0)
 
 
+def _line(offer: _Offer, number: str = "") -> str:
+    parts = [number, *offer.about, offer.path]
+    return writable(wrap([part for part in parts if part], columns(), indent=5))
+
+
 def _chosen(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
     if value is not None or ctx.resilient_parsing:
         return read_places(ctx, param, value) or ""
     offered = newest()
     if not offered:
         raise click.UsageError("which cassette? There is none here yet; to make one: mcp-tape record -o FILE -- SERVER")
+    if len(offered) == 1:
+        say(f"the only cassette there is: {offered[0].path}")
+        return offered[0].path
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise click.UsageError("which cassette? The newest are:\n" + "\n".join(f"  {path}" for path in offered))
-    for number, path in enumerate(offered, 1):
-        echo(writable(clip(f"{number:>3}  {path}", columns())))
+        raise click.UsageError("which cassette? The newest are:\n" + "\n".join(f"  {_line(one)}" for one in offered))
+    for number, offer in enumerate(offered, 1):
+        echo(_line(offer, f"{number:>3}"), fg=None if offer.is_readable else "red")
     number = click.prompt("Which?", type=click.IntRange(1, len(offered)), default=1)
-    return offered[number - 1]
+    return offered[number - 1].path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -37,8 +38,27 @@ def test_the_newest_are_offered_newest_first(data: Path, command: str) -> None:
     put(Path("mine.db"), 1500)
     done = invoke(command)
     assert done.exit_code == 2
-    named = [Path(line.strip()).name for line in done.stderr.splitlines() if line.endswith(".db")]
-    assert named == ["new.db", "mine.db", "old.db"]
+    lines = [line for line in done.stderr.splitlines() if line.endswith(".db")]
+    assert [Path(line.split("  ")[-1]).name for line in lines] == ["new.db", "mine.db", "old.db"]
+    assert all("demo-weather 1.0" in line and "exchanges" in line for line in lines), lines
+    assert re.match(r"  2\d{3}-\d\d-\d\d \d\d:\d\d  demo-weather", lines[0]) and lines[1].endswith("  mine.db")
+
+
+def test_one_that_cannot_be_read_comes_last_and_is_named_so(data: Path) -> None:
+    put(data / "old.db", 1000)
+    put(data / "corrupt.db", 2000)
+    with (data / "corrupt.db").open("r+b") as file:
+        file.truncate(5000)
+    os.utime(data / "corrupt.db", (2000, 2000))
+    lines = invoke("show").stderr.splitlines()
+    assert lines[-2].endswith("old.db") and lines[-1] == f"  cannot be read  {data / 'corrupt.db'}"
+
+
+@pytest.mark.parametrize("command", ["show", "why"])
+def test_the_only_one_is_taken_and_named(data: Path, command: str) -> None:
+    put(data / "only.db", 1000)
+    done = invoke(command)
+    assert done.exit_code == 0 and f"the only cassette there is: {data / 'only.db'}\n" in done.stderr
 
 
 def test_where_there_is_none_it_says_how_to_record(data: Path) -> None:

@@ -58,7 +58,8 @@ def command(
     content. An answer also says how it ended and how long it took. Lines are cut to the width of the
     terminal; --json and mcp-tape export have everything.
 
-    Without a file, the newest cassettes are offered: those below this directory, and those of your clients.
+    Without a file, choose from the newest cassettes below this directory and of your clients. If there is only
+    one, it is shown.
 
     SEQ is the number of a line. That exchange is then shown in full: the request, its answer, and
     everything in between; or one frame, if it belongs to no exchange.

@@ -26,7 +26,7 @@ def command(file: str, more: tuple[str, ...], no_open: bool) -> None:
     Prints the address of a page on this machine, opens it, and serves it until Ctrl-C. The page follows what is
     recorded into the cassette; it can pause, and save what its filter keeps as a cassette. Only this machine
     can reach it, and only who knows the address. Several cassettes are one page, merged by time. Without a file,
-    the newest cassettes are offered.
+    choose from the newest; if there is only one cassette, it is shown.
 
     To get the page as a file that needs no server: mcp-tape export tape.db --format html -o tape.html
     """

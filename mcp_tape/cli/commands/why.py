@@ -40,8 +40,8 @@ def command(file: str, session: str, slow: int | None, as_json: bool) -> None:
 
     Each finding names its line on the tape (mcp-tape show FILE SEQ shows it in full) and the evidence: the
     server's exit code and last words on stderr, what else it wrote to stdout, when the client gave up, and
-    who left first. Without a file, the newest cassettes are offered. The exit code is 1 if
-    something was found.
+    who left first. Without a file, choose from the newest cassettes; if there is only one, that
+    is looked at. The exit code is 1 if something was found.
     """
     found = 0
     with Cassette(file) as cassette:
