@@ -16,7 +16,7 @@ from .wording import View, clip
 
 _LONGEST = PLENTY.width  # a cut value cannot be judged
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-_PLURALS: dict[Level, str] = {"error": "Errors", "warn": "Warnings", "info": "Compatible changes"}
+_PLURALS: dict[Level, str] = {"error": "Errors", "warn": "Warnings", "info": "Notes"}
 
 
 def report(comparisons: Sequence[Comparison], view: View) -> Iterator[str]:
@@ -88,7 +88,7 @@ def _level(level: Level, changes: list[Change], mark: str) -> Iterator[str]:
 
 
 def _change(change: Change) -> Iterator[str]:
-    # Compatible changes are folded, but printed.
+    # Notes are folded, but printed.
     state = "" if change.level == "info" else " open"
     yield f'<details class="change {change.level}"{state}>'
     yield f"<summary><code>{change.rule}</code>{wording.times(change)} <span>{escape(RULES[change.rule].says)}</span>"
