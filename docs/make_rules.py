@@ -16,8 +16,8 @@ Every change that [`mcp-tape diff`](diff.md), `breaking` and [`verify`](verify.m
 same table, `mcp-tape rules --json` gives it to programs.
 
 Levels: **error**, a client that followed the old contract can stop working; **warn**, it cannot be told from the
-recordings, or it changes what a model does; **info**, breaks no client by itself. Where there are two, the sentence says when the
-second holds. Of levels with † the change counts one level more under `--category model`.
+recordings, or it changes what a model does; **info**, breaks no client by itself. Where there are two, the sentence
+says when the second holds. Of levels with † the change counts one level more under `--category model`.
 
 Categories: **wire**, JSON-RPC and the protocol; **call**, the contract of a call; **model**, what a model reads.
 

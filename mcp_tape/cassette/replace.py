@@ -16,13 +16,26 @@ import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 
-from ..errors import CassetteError, unchanged
+from ..errors import CassetteError, TapeError, unchanged
 from . import file, journals, schema
 from .text.names import is_database, is_text
 
 _ENDING = ".part"
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)  # not every file system has them
 LOCK = "-lock"  # ends the name of the lock of a database that is recorded into for a text
+
+
+class TakenError(TapeError):
+    """An output that is there already."""
+
+    exit_code = 2
+
+
+def expect_room(output: str, overwrite: bool) -> None:
+    """Refuse to replace a file without leave. A pipe or a terminal is written to, and not replaced."""
+    is_stream = os.path.exists(output) and not os.path.isfile(output) and not os.path.isdir(output)
+    if os.path.lexists(output) and not is_stream and not overwrite:
+        raise TakenError(f"{output} is there already, and stays as it is; choose another name, or add --force")
 
 
 class Part:

@@ -33,8 +33,10 @@ def recorded(
     if server.command:
         with connect.Stdio([*words, "--", *server.command], storing=_STORING) as connection:
             yield connection
-        if not os.path.exists(path):
-            raise ServerError(_said(connection) or f"the server {server.command[0]!r} could not be started")
+        said = _said(connection)
+        has_not_started = connection.code == ServerError.exit_code and said.startswith("cannot start")
+        if has_not_started or not os.path.exists(path):
+            raise ServerError(said or f"the server {server.command[0]!r} could not be started")
     else:
         yield from _at_url(server, plan, words, listen, late)
     _wait(path)

@@ -49,6 +49,43 @@ def test_one_side_is_frames_only(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ("export", "FILE", "-o", "OUT"),
+        ("export", "FILE", "--format", "html", "-o", "OUT"),
+        ("export", "FILE", "--format", "lock", "-o", "OUT"),
+        ("convert", "FILE", "OUT", "--to", "md"),
+        ("convert", "FILE", "OUT", "--to", "jsonl"),
+        ("load", "LINES", "-o", "OUT"),
+        ("merge", "FILE", "-o", "OUT"),
+        ("merge-reports", "REPORT", "-o", "OUT"),
+    ],
+)
+def test_every_command_that_writes_a_file_replaces_one_only_by_force(
+    tmp_path: Path, path: Path, words: tuple[str, ...]
+) -> None:
+    lines, report, out = tmp_path / "lines.jsonl", tmp_path / "report.json", tmp_path / "out"
+    tape("export", path, "--session", "all", "-o", lines)
+    report.write_text(invoke("check", str(path), "--json", "--jobs", "1").stdout)
+    places = {"FILE": path, "LINES": lines, "REPORT": report, "OUT": out}
+    asked = [places.get(word, word) for word in words]
+    invoke(*map(str, asked))
+    made = out.read_bytes()
+    out.write_bytes(made + b" ")
+    refused = tape(*asked, code=2).stderr
+    assert "is there already, and stays as it is; choose another name, or add --force" in refused
+    assert out.read_bytes() == made + b" "
+
+
+def test_force_replaces_a_file_and_a_stream_needs_none(tmp_path: Path, path: Path) -> None:
+    out = tmp_path / "out.md"
+    out.write_text("mine")
+    tape("export", path, "--format", "md", "-o", out, "--force")
+    assert out.read_text().startswith("#")
+    tape("export", path, "--format", "md", "-o", "/dev/null")
+
+
+@pytest.mark.parametrize(
     ("words", "hint"),
     [
         (["--session", "first"], "neither all nor"),

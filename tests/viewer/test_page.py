@@ -72,7 +72,6 @@ def test_it_is_the_same_every_time(tape: Path) -> None:
 @pytest.mark.parametrize("form", ["jsonl", "md", "html"])
 def test_a_file_gets_what_stdout_would(tape: Path, tmp_path: Path, form: str) -> None:
     file = tmp_path / "out"
-    file.write_text("before")
     result = invoke("export", tape, "--format", form, "-o", file)
     assert (result.exit_code, result.output) == (0, "")
     assert file.read_bytes() == invoke("export", tape, "--format", form).stdout_bytes
@@ -80,7 +79,7 @@ def test_a_file_gets_what_stdout_would(tape: Path, tmp_path: Path, form: str) ->
 
 def test_a_cassette_is_never_written_over(tape: Path) -> None:
     before = tape.read_bytes()
-    result = invoke("export", tape, "--format", "html", "-o", tape)
+    result = invoke("export", tape, "--format", "html", "-o", tape, "--force")
     assert (result.exit_code, tape.read_bytes()) == (3, before)
     assert "is a cassette, and stays one" in result.stderr
 

@@ -51,9 +51,7 @@ def converted(cassette: Cassette) -> Converted:
 
 def expect_room(output: str, overwrite: bool) -> None:
     """Refuse an output that is there, unless it is a cassette that may be replaced."""
-    there = file.identity(output) is not None
-    if there and not overwrite:
-        raise ConvertError(f"{output} is there already, and stays as it is; choose another name, or add --force")
+    replace.expect_room(output, overwrite)
     try:
         opening.expect_cassette(output)
     except schema.NoDatabaseError:

@@ -121,8 +121,7 @@ def _check_place(paths: Sequence[str], output: str, overwrite: bool) -> None:
     there = database.identity(output)
     if there is not None and there in map(database.identity, paths):
         raise MergeError(f"{output} is one of the cassettes to merge; write to a new file, with -o OTHER.db")
-    if there is not None and not overwrite:
-        raise MergeError(f"{output} is there already, and stays as it is; choose another name, or add --force")
+    replace.expect_room(output, overwrite)
     version = None
     try:
         if is_text(output):

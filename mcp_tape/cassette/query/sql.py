@@ -19,7 +19,7 @@ from ..reader import Cassette
 
 _VIEW = re.compile(r"^CREATE VIEW .*?;$", re.S | re.M)
 STEPS = 10_000  # of SQLite's machine, between two chances for Ctrl-C
-_REFUSED = ("readonly", "not authorized", "authorization denied")
+_REFUSED = ("readonly", "not authorized", "authorization denied", "because it is a view")
 # Pragmas that only read; some of the others would undo what is set here.
 _READING = {
     "application_id", "compile_options", "database_list", "encoding", "foreign_key_list", "freelist_count",
@@ -126,7 +126,7 @@ def _error(path: str, error: sqlite3.Error | sqlite3.Warning) -> BaseException:
     if text == "interrupted":
         return KeyboardInterrupt()
     if any(word in text for word in _REFUSED):
-        return QueryError(f"a query may only read, and this one does more: {text}")
+        return QueryError("a query may only read, and this one does more; what changes a cassette: edit, redact, rm")
     # Mistakes in the SQL have a class of their own.
     if isinstance(error, sqlite3.Error) and (type(error) is sqlite3.DatabaseError or "I/O" in text):
         return CassetteError(file.unreadable(path, error))

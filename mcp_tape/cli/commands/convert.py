@@ -6,6 +6,7 @@ import os
 
 import click
 
+from ...cassette import replace
 from ...cassette.change.convert import Converted, ConvertError, convert, converted
 from ...cassette.query import filters
 from ...cassette.reader import Cassette
@@ -63,10 +64,11 @@ def command(ctx: click.Context, file: str, output: str, form: str | None, force:
 
 def _exported(ctx: click.Context, file: str, output: str, form: str, force: bool) -> Converted:
     """Write what cannot be read again; the numbers of what was read for it."""
-    if os.path.lexists(output) and not force:
-        raise ConvertError(f"{output} is there already, and stays as it is; choose another name, or add --force")
+    replace.expect_room(output, force)
     if os.path.exists(output) and os.path.exists(file) and os.path.samefile(file, output):
         raise ConvertError(f"{output} is the recording itself, and {form} does not hold all of it; choose another name")
-    ctx.invoke(export, file=file, session="all", form=form, side=None, output=output, kept=filters.parse(""))
+    ctx.invoke(
+        export, file=file, session="all", form=form, side=None, output=output, force=force, kept=filters.parse("")
+    )
     with Cassette(file) as cassette:
         return converted(cassette)

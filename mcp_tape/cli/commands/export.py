@@ -61,6 +61,7 @@ def _which(ctx: click.Context, param: click.Parameter, value: str | None) -> int
 @click.option("--json", "form", flag_value="jsonl", help="The same as --format jsonl.")
 @click.option("--side", type=click.Choice(["client", "server"]), help="Only what this side sent. raw needs it.")
 @click.option("-o", "--output", metavar="FILE", shell_complete=files, help="Write to this file, not to stdout.")
+@click.option("--force", is_flag=True, help="Replace the output if it is there.")
 @click.option("--with-content", "content", is_flag=True, help="otlp: with the arguments and results of tools.")
 @click.option("--to", metavar="URL", help="otlp: send it to a collector, such as http://127.0.0.1:4318.")
 @filter_option
@@ -71,6 +72,7 @@ def command(
     form: str,
     side: str | None,
     output: str | None,
+    force: bool,
     content: bool,
     to: str | None,
     kept: Filter,
@@ -104,6 +106,8 @@ def command(
     if more and form != "html":
         raise click.UsageError(f"several cassettes are for a page: --format html; {form} takes one at a time")
     _check(form, side, output, content, to)
+    if output is not None:
+        replace.expect_room(output, force)
     if form == "html":
         _write_page((file, *more), session, kept, output)
         return

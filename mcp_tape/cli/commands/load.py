@@ -33,7 +33,7 @@ from ..output import echo_json
 @click.argument("file", metavar="FILE", shell_complete=files, callback=read_places)
 @click.option("-o", "--output", metavar="FILE", required=True, shell_complete=files, callback=changed_place,
               help="The cassette to make.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Replace the cassette if it is there already.")
+@click.option("--force", is_flag=True, help="Replace the output if it is there.")
 @click.option("--json", "as_json", is_flag=True, help="Say what was made as a JSON object.")
 def command(file: str, output: str, force: bool, as_json: bool) -> None:
     """Make a cassette of JSON lines, as mcp-tape export writes them, or of another tool's recording.
@@ -50,8 +50,7 @@ def command(file: str, output: str, force: bool, as_json: bool) -> None:
     command that reads a cassette reads these files, too.
     """
     opening.expect_cassette(output)  # --force replaces cassettes, and nothing else
-    if os.path.lexists(output) and not force:
-        raise CassetteError(f"{output} is there already; add --force to replace it, or name another file with -o")
+    replace.expect_room(output, force)
     if not os.path.isdir(os.path.dirname(output) or "."):
         raise CassetteError(f"cannot write {output}: there is no directory {os.path.dirname(output)}")
     click.get_current_context().with_resource(tidied_up())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...cassette import replace
 from ...errors import count
 from ...start.outcome import say
 from ..click_options import files, json_option
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
 )
 @click.argument("reports", metavar="FILE...", nargs=-1, required=True, shell_complete=files)
 @click.option("-o", "--output", metavar="FILE", help="Write all results into this file; - is stdout.")
+@click.option("--force", is_flag=True, help="Replace the output if it is there.")
 @json_option
 @click.pass_context
-def command(ctx: click.Context, /, reports: tuple[str, ...], output: str | None, as_json: bool) -> None:
+def command(ctx: click.Context, /, reports: tuple[str, ...], output: str | None, force: bool, as_json: bool) -> None:
     """Merge the results of several shares, as if all had been run at once.
 
     FILE holds rows, as verify, diff, check and redact print them with --jobs or --shard and --json, or their JUnit. A
@@ -38,6 +40,8 @@ def command(ctx: click.Context, /, reports: tuple[str, ...], output: str | None,
     """
     from ...fleet.many.merging import as_dict, merge, written
 
+    if output not in (None, "-"):
+        replace.expect_room(output, force)
     merged = merge(reports)
     if output is not None:
         _write(output, written(merged))

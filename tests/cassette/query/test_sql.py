@@ -134,6 +134,7 @@ def test_the_query_may_come_from_stdin(tape: Path) -> None:
     ("sql", "hint"),
     [
         ("DELETE FROM facts", "may only read"),
+        ("DELETE FROM messages", "may only read"),
         ("INSERT INTO facts (id) VALUES (9) RETURNING id", "may only read"),
         ("CREATE TEMP TABLE x (a)", "may only read"),
         ("DROP VIEW tool_calls", "may only read"),
