@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal as signals
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,7 @@ from tests.support.decks import FACTS, OneSession
 from tests.support.http_facts import Http, cassette
 from tests.support.messages import call, request, result, tell
 from tests.support.reading import GOLDEN, invoke
-from tests.support.running import WAIT, python, receive_line, record, send, started, until
+from tests.support.running import WAIT, frames, python, receive_line, record, send, sessions, started, until
 
 SERVER = python(
     """
@@ -34,6 +37,7 @@ for line in sys.stdin:
     if what == "late": late.append(message["id"])
     if what == "flush": [say(id=number, result={}) for number in late]
     if what == "die": sys.stderr.write("Traceback\\nKeyError: 'token'\\n"); sys.exit(3)
+    if what == "quit": say(id=message["id"], result={}); sys.exit(0)
     if what == "kill": os.kill(os.getpid(), 9)
     if what == "end": sys.exit(0)
     is_request = "id" in message and "method" in message
@@ -283,13 +287,54 @@ def test_a_healthy_recording_that_goes_on_is_no_finding(tape: Path) -> None:
         assert process.stdin and process.stdout
         send(process.stdin, call(1, "a").encode() + b"\n")
         receive_line(process.stdout)
-        until(lambda: tape.exists() and invoke("show", str(tape)).stdout.count("\n") >= 2, "two lines")
+        until(lambda: tape.exists() and len(frames(tape)) >= 2, "two lines")
         for command in ("why", "doctor"):
             printed = invoke(command, str(tape))
             assert printed.exit_code == 0 and "session 1 has no end yet" in printed.output
         process.stdin.close()
         process.wait(WAIT)
     assert of(tape) == [] and "has no end yet" not in invoke("why", str(tape)).output
+
+
+@pytest.mark.slow
+def test_real_ends_are_read_the_same_in_each_of_many_runs(tmp_path: Path) -> None:
+    """Several at once, so that processes overtake each other."""
+    with ThreadPoolExecutor(4) as pool:
+        for way, wanted in WAYS.items():
+            runs = [tmp_path / f"{way}-{number}.db" for number in range(8)]
+            for found in pool.map(partial(talk_and_end, way), runs):
+                assert {reason.rule for reason in found} == wanted, (way, found)
+
+
+WAYS = {
+    "crash": {"unanswered", "died"},
+    "end between calls": {"died"},
+    "leave": {"unanswered", "left-first"},
+    "stop": {"unanswered", "stopped"},
+    "stop the group": {"unanswered", "stopped"},
+}
+
+
+def talk_and_end(way: str, tape: Path) -> list[Reason]:
+    """A session that ends in one of these ways, with a client that leaves as soon as the server has."""
+    asked = {"crash": "die", "end between calls": "quit"}.get(way, "silent")
+    with started(record(tape, SERVER, "-q"), start_new_session=True) as process:
+        assert process.stdin and process.stdout
+        send(process.stdin, call(1, "a").encode() + b"\n")
+        receive_line(process.stdout)
+        send(process.stdin, call(2, asked).encode() + b"\n")
+        if way == "leave":
+            process.stdin.close()
+        elif way == "stop":
+            process.terminate()
+        elif way == "stop the group":
+            os.killpg(process.pid, signals.SIGTERM)
+        else:
+            while process.stdout.readline():
+                pass
+            process.stdin.close()
+        process.wait(WAIT)
+    return of(tape)
 
 
 def test_a_recording_whose_recorder_was_killed_says_so(tape: Path) -> None:
@@ -299,7 +344,7 @@ def test_a_recording_whose_recorder_was_killed_says_so(tape: Path) -> None:
         receive_line(process.stdout)
         process.kill()
         process.wait(WAIT)
-        until(lambda: tape.exists() and "no end" not in invoke("why", str(tape)).output, "its end")
+        until(lambda: tape.exists() and [session for session in sessions(tape) if session.ended_at], "its end")
     assert [reason.rule for reason in of(tape)] == ["incomplete"]
 
 

@@ -56,6 +56,7 @@ class _Relay:
         }
         self._input = _Pump(0, to_server, from_client, lambda: os.close(to_server), self._events, warn)
         self._code: int | None = None
+        self._is_told = False  # to stop, and that is recorded
         self._is_stopping = False
         self._signalled: list[int] = []  # received, not yet passed on
         self._forward_at: float | None = None
@@ -68,6 +69,7 @@ class _Relay:
             pump.start()
         self._until_exit()
         self._drain()
+        self._hear_of_its_signal()
         for pump in self._outputs:
             pump.stop()
         self._group.close()
@@ -91,6 +93,7 @@ class _Relay:
                 os._exit(self._code)
             # Before anything that follows from it: who ended a session is read off the tape.
             self._recorder.record_signal(number)
+            self._is_told = True
             self._events.put(number)
 
     def _reap(self) -> None:
@@ -142,6 +145,14 @@ class _Relay:
                 self._outputs.discard(event)
             elif event is not None:
                 return  # a signal, and the server has ended
+
+    def _hear_of_its_signal(self) -> None:
+        """Wait a moment for the signal that ended the server, if it may have gone to our whole group."""
+        end = monotonic() + SIGNAL_GRACE
+        while -(self._server.returncode or 0) in SIGNALS and not self._is_told:
+            if not self._events.wait(end - monotonic()):
+                return
+            self._events.take()
 
     def _drained_at(self, ended: float) -> float:
         if self._is_stopping:
