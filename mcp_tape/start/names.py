@@ -47,8 +47,26 @@ _PROJECT_FILES = (
 
 
 def default_path(command: Sequence[str]) -> str:
-    """`cassettes/NAME.db` in a project, else in the user's data directory."""
-    return _place(f"{cassette_name(command)}.db")
+    """`cassettes/NAME.db` in a project, else in the user's data directory, which is for all directories.
+
+    There, the name also says which file the command runs: two directories may each have a `weather.py`.
+    """
+    name, file = cassette_name(command), None if _is_project() else _program_file(list(command))
+    return _place(f"{name}.db" if file is None else f"{name}-{_digest(file)}.db")
+
+
+def _program_file(command: list[str]) -> str | None:
+    """The file that a command runs, or the directory that names it; None if it is the same command everywhere."""
+    subject = _subject(command)
+    if _bare(subject).lower() in _TOO_GENERAL and not os.path.isabs(subject):
+        subject = "."
+    module = subject.replace(".", os.sep)
+    try:
+        if os.path.isfile(subject) or subject == ".":
+            return os.path.realpath(subject)
+        return os.path.realpath(module) if os.path.isfile(f"{module}.py") or os.path.isdir(module) else None
+    except (OSError, ValueError):
+        return None  # the directory was removed under us, or no file can have that name
 
 
 def default_path_of(url: str) -> str:
@@ -74,10 +92,13 @@ def _own_name(name: str) -> str:
     plain = _plain(name)
     if plain == name and not re.search(r"-[0-9]+$", name):
         return name
+    return f"{plain or 'server'}-{_digest(name)}"
+
+
+def _digest(text: str) -> str:
     from hashlib import sha256
 
-    digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{plain or 'server'}-{digest.translate(_LETTERS)}"
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8].translate(_LETTERS)
 
 
 def default_directory() -> str:

@@ -116,6 +116,35 @@ def test_elsewhere_it_goes_into_the_users_data_directory(
     assert default_path(["uvx", "mcp-server-time"]) == f"{base}/mcp-tape/cassettes/mcp-server-time.db"
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["python3 weather.py", "python3 ./weather.py", "python3 -m weather", "uv run weather.py", "node build/index.js"],
+)
+def test_the_same_command_in_two_directories_has_two_cassettes(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    found = []
+    for place in ("here/same", "there/same"):
+        (tmp_path / place / "build").mkdir(parents=True)
+        (tmp_path / place / "weather.py").touch()
+        (tmp_path / place / "build/index.js").touch()
+        monkeypatch.chdir(tmp_path / place)
+        found.append(default_path(shlex.split(command)))
+        assert found[-1] == default_path(shlex.split(command))
+    assert found[0] != found[1]
+    assert all(re.search(r"/cassettes/(weather|same)-[a-p]{8}\.db$", path) for path in found), found
+
+
+def test_one_file_has_one_cassette_wherever_its_command_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "weather.py").touch()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    here = default_path(["python3", "weather.py"])
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert default_path(["python", "../weather.py"]) == default_path(["python", f"{tmp_path}/weather.py"]) == here
+
+
 def test_no_servers_cassette_is_one_of_the_row_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     numbered = re.compile(r"-[0-9]+\.db")
