@@ -26,6 +26,7 @@ _NEVER_CLOSED = "never closed: still being recorded, or the recorder was stopped
 
 _MOST_OWED = 10_000  # messages: they have to be there soon after a kill, too
 _PAID_AT_ONCE = 4_000  # by one transaction: others may have to wait for it
+_ALL = 1 << 62
 _CACHE = 512  # kibibytes: a recorder writes much and reads little
 _CHECKPOINT = 16 << 10  # pages: each takes several syncs of the disk, which a recorder waits for
 # A request that was made again; of a batch, all of them.
@@ -99,8 +100,8 @@ class Writer:
         """
         if not isinstance(batch, Batch):
             batch = Batch(batch)
-        later = later and not batch.again and not batch.loses_keys
-        due = 0 if later else self.owed
+        later = later and not batch.again and not batch.loses_keys and bool(self._owed or batch.messages)
+        due = 0 if later else _ALL
         if later and self.owed + len(batch.messages) > _MOST_OWED:
             due = len(batch.messages)
         with self._transaction() as db:
@@ -132,7 +133,7 @@ class Writer:
     def _pay(self, db: sqlite3.Connection, least: int) -> list[Batch]:
         """Store at least so many of the messages that are owed, oldest first; return what is then left to be."""
         left, paid = list(self._owed), []
-        while left and least > 0:
+        while left and (least > 0 or not left[0].messages):
             least -= len(left[0].messages)
             paid.append(left.pop(0))
         if not paid:

@@ -34,6 +34,7 @@ class Sent(NamedTuple):
     digest: str
     size: int
     data: bytes | None  # where it is small
+    seen: tuple[int, ...] | None  # its file, when it had been put in order
 
 
 def push(
@@ -55,14 +56,13 @@ class _Pushing:
         self._there: dict[str, asyncio.Future[set[str]]] = {}  # names in each partition
 
     async def push(self, path: str) -> Outcome:
-        before = file.look(path)
         sent = examined(path)
         outcome = Outcome(path, f"{self._url}/{sent.name}", "there", sent.size)
         if self._lists and sent.name in await self._names(os.path.dirname(sent.name)):
             return outcome
         if self._check is not None:
             expect_no_secrets(path, self._check())
-        if file.look(path) != before:
+        if file.look(sent.path) != sent.seen:
             raise RefusedError(f"{path} was changed while it was read; push it when nobody writes to it")
         return outcome._replace(status=await self._put(sent))
 
@@ -113,7 +113,8 @@ class _Pushing:
 
 def examined(path: str) -> Sent:
     """Look at a cassette; refuse one that is no finished file of ours."""
-    with Cassette(path) as cassette:
+    with Cassette(path) as cassette:  # which puts in order what a killed recorder has left
+        seen = file.look(cassette.local)
         is_text = is_recorded_text(cassette.local)
         if not is_text and not is_database(cassette.local):
             raise RefusedError(
@@ -129,7 +130,7 @@ def examined(path: str) -> Sent:
     if any(not one.endswith(f"/{server}") for one in partitions):
         server = "server=several"
     digest, size, data = _read(local)
-    return Sent(local, f"{day}/{server}/{digest}{TEXT if is_text else '.db'}", digest, size, data)
+    return Sent(local, f"{day}/{server}/{digest}{TEXT if is_text else '.db'}", digest, size, data, seen)
 
 
 def expect_no_secrets(path: str, redactor: Redactor) -> None:

@@ -103,6 +103,25 @@ def test_only_so_many_are_put_off(
     assert derived(tmp_path / "tape.db") == at_once
 
 
+def test_frames_without_messages_leave_nothing_owed(tmp_path: Path) -> None:
+    tape = Tape(lambda frame, entries: found.append((session, frame, entries)), None)
+    made, session = recording(tmp_path / "tape.db")
+    for feed in (lambda: tape.feed("server", "stderr", b"a line\n", 1), lambda: None):
+        for is_behind in (False, True):
+            found: list[Entered] = []
+            if is_behind:
+                tape.feed("client", "stdio", (CALL % (1, 1)).encode(), 1)
+                made.append(found, {}, later=True)
+                found = []
+            tape.control("server", "stdio", {"event": "exit"}, 2)
+            feed()
+            made.append(found, {}, later=True)
+            while made.owed:
+                made.catch_up()
+            assert pending(tmp_path / "tape.db") == [None]
+    made.close()
+
+
 @pytest.mark.parametrize("how", ["read", "twice", "check"])
 def test_what_a_killed_recorder_put_off_is_derived_by_whoever_opens_it(
     tmp_path: Path, at_once: list[tuple[object, ...]], how: str

@@ -16,6 +16,7 @@ import pytest
 
 from mcp_tape.fleet import bucket as many
 from mcp_tape.fleet import push, remote
+from tests.cassette.test_writer_pending import abandoned
 from tests.support.bucket import Answer, Bucket, Request, deny, every_third, fail
 from tests.support.golden import CASSETTES, path_of
 from tests.support.running import WAIT
@@ -53,6 +54,12 @@ def test_a_cassette_is_put_under_its_date_its_server_and_its_digest(bucket: Buck
     }  # fmt: skip
     assert bucket.objects == {f"team/{place}": DEMO.read_bytes()}
     assert [(request.verb, request.headers["if-none-match"]) for request in bucket.requests] == [("PUT", "*")]
+
+
+def test_what_a_killed_recorder_has_left_is_put_in_order_and_pushed(bucket: Bucket, tmp_path: Path) -> None:
+    path = abandoned(tmp_path / "tape.db")
+    assert [row["status"] for row in pushed(path, "s3://team")] == ["pushed"]
+    assert list(bucket.objects.values()) == [path.read_bytes()]
 
 
 def test_a_text_keeps_its_form(bucket: Bucket) -> None:

@@ -239,6 +239,22 @@ def test_what_a_hook_prints_is_not_in_the_conversation(tmp_path: Path) -> None:
     assert f"--on-rotate: {len(names)} done, 0 failed".encode() in said and b"to std" not in said
 
 
+def test_a_cassette_that_is_handed_on_is_complete(tmp_path: Path) -> None:
+    """Its first reader writes nothing to it: the messages that a busy recorder puts off are there."""
+    place = tmp_path / "look.py"
+    place.write_text("""
+import sqlite3, sys
+db = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True)
+sys.exit(db.execute("SELECT 1 FROM sessions WHERE pending IS NOT NULL").fetchone() is not None)
+""")
+    hook = f"{sys.executable} -S {place} {{}}"
+    with started(record(tmp_path / "t.db", SERVER, "--rotate", "60k", "--on-rotate", hook)) as process:
+        talk(process, 150)
+        said = leave(process)
+    number = len(cassettes(tmp_path))
+    assert number > 3 and f"--on-rotate: {number} done, 0 failed".encode() in said, said
+
+
 def test_traffic_goes_on_while_hooks_hang_and_a_client_that_insists_does_not_wait(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     hook = f"sh -c 'echo $$ >> {pids}; exec sleep 1000 # {{}}'"
