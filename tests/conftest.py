@@ -17,7 +17,7 @@ import pytest
 
 pytest.register_assert_rewrite("tests.support")  # their asserts fail with both values, as those of tests do
 
-from tests.support import forked, provision, suites, warm  # noqa: E402 (after what says how they are loaded)
+from tests.support import disks, forked, provision, suites, warm  # noqa: E402 (after what says how they are loaded)
 
 if TYPE_CHECKING:
     from tests.support.plugin import Suite
@@ -34,11 +34,20 @@ sys.dont_write_bytecode = False
 # SQLite waits for the disk several times in most tests, for longer than they compute.
 tempfile.tempdir = provision.memory()
 
+# What a test mounts must not stay when it is killed.
+disks.keep_mounts_private()
+
 # nohup and background jobs start us with signals ignored, and what we start would inherit that.
 SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 for _number in SIGNALS:
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_place(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Temporary files of all kinds are where pytest removes them after some runs, also if we are killed."""
+    tempfile.tempdir = str(tmp_path_factory.mktemp("t"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -9,6 +9,7 @@ starts: the command line it was started with, variables that Python or the C lib
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import marshal
 import os
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,19 @@ _HTTP = ("--listen", "--otlp", "--url")
 _ROOMS = ("api", "cassette", "modes", "record", "redaction", "replay", "start", "transports.stdio", "wire")
 
 
+_held: list[bool] = []
+
+
+@contextlib.contextmanager
+def none() -> Iterator[None]:
+    """Commands are not forked but started meanwhile: for what a process of a run shares with those it starts alone."""
+    _held.append(True)
+    try:
+        yield
+    finally:
+        _held.pop()
+
+
 def _limits() -> list[tuple[int, int]]:
     return [resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")]
 
@@ -65,6 +79,7 @@ def can_fork(command: Sequence[str], env: Mapping[str, str] | None = None, **opt
     environ = os.environ if env is None else env
     return (
         sys.platform == "linux"
+        and not _held
         and list(command[: len(MCP_TAPE)]) in (MCP_TAPE, api.mcp_tape())
         and all(isinstance(word, str) for word in command)
         and options.keys() <= _HANDED_OVER
