@@ -238,8 +238,8 @@ REPLAYING = (
            "space, numbers:TOLERANCE; or compare what a Python function (MODULE:FUNCTION) makes of each value. Live "
            "paths, uuids and ports are put into answers.", "[TARGET=]NAME",
            multiple=True, keyword="normalize", check=f"{MATCHING}:check_normalizer", functions="normalizers"),
-    Option("match", "--match", "Then, with nearest, take the most similar recording of the same tool that has not "
-           "been played, if it is at least N similar, from 0 to 1 (0.7 without N). Default: exact.",
+    Option("match", "--match", "Then, with nearest, take the recording of the same tool that asks the same in other "
+           "words, if it is at least N similar, from 0 to 1 (0.9 without N). Default: exact.",
            "[TARGET=]nearest[:N]",
            multiple=True, keyword="match", check=f"{MATCHING}:check_manner", may_be_one=True),
     Option("repeats", "--repeats", "With more requests than recorded: a miss, the last answer again, or start over. "

@@ -141,7 +141,7 @@ def _report(
     if elsewhere is not None and _is_of_other_era(selection, elsewhere):
         lines.append(f"  session {elsewhere} has it, but is of the other era: its answers are not for this client")
         elsewhere = None
-    advice = _advice(message, near, plan, elsewhere, _recorded(selection, message), discreet)
+    advice = _advice(selection, message, near, plan, elsewhere, _recorded(selection, message), discreet)
     data = {"cassette": selection.path, "call": call, "nearest": [_as_data(one) for one in near]}
     return Report(headline, in_words("\n".join(lines), advice, _typed(selection)), data, advice)
 
@@ -318,6 +318,7 @@ def _recorded(selection: Selection, message: Message) -> tuple[Advice, ...]:
 
 
 def _advice(
+    selection: Selection,
     message: Message,
     near: list[_Shown],
     plan: Plan | None,
@@ -328,19 +329,24 @@ def _advice(
     if elsewhere is not None:
         return Advice(f"session {elsewhere} has it: to play every session", "session", "all"), *record
     if near and near[0][1]:
-        return *_bending(message, plan, *near[0], discreet), *record
+        return *_bending(selection, message, plan, *near[0], discreet), *record
     return (Advice("to repeat the last answer", "repeats", "last"), *record) if near else record
 
 
 def _bending(
-    message: Message, plan: Plan | None, near: _Near, differing: list[Difference], discreet: Discreet
+    selection: Selection,
+    message: Message,
+    plan: Plan | None,
+    near: _Near,
+    differing: list[Difference],
+    discreet: Discreet,
 ) -> list[Advice]:
     from .matching.advice import rungs
 
     paths = [found.path for found in differing]
     if _NAME in paths or len(near.differing) > len(paths):
         return []
-    return [Advice(*rung) for rung in rungs(message, plan, near.asked, near.differing, paths, discreet)]
+    return [Advice(*rung) for rung in rungs(selection, message, plan, near.asked, near.differing, paths, discreet)]
 
 
 def may_write(selection: Selection, message: Message) -> bool:

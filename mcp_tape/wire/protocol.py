@@ -256,6 +256,16 @@ def tools_that_read(body: dict[str, Any]) -> Iterator[str]:
             yield name
 
 
+def tool_defaults(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Listed tools, and the defaults of their arguments, by name."""
+    tools = member(body.get("result"), "tools")
+    for tool in tools if isinstance(tools, list) else []:
+        name, properties = member(tool, "name"), member(member(tool, "inputSchema"), "properties")
+        if isinstance(name, str) and isinstance(properties, dict):
+            schemas = ((key, schema) for key, schema in properties.items() if isinstance(schema, dict))
+            yield name, {key: schema["default"] for key, schema in schemas if "default" in schema}
+
+
 def declares(capabilities: Any, kind: Kind) -> bool:
     """Return whether a server's capabilities, or their extensions, promise a kind of list."""
     return any(

@@ -190,7 +190,17 @@ def test_a_tool_that_may_write_is_to_be_recorded_with_all_others(tmp_path: Path,
             {"path": "/home/bob/x", "q": "b"},
             ["--normalize paths", "--ignore 'tools/call:echo=$.params.arguments.q'"],
         ),
-        ({"q": "weather in Bern", "n": 1}, {"q": "weather in Berne", "n": 1.1}, ["--match tools/call:echo=nearest"]),
+        ({"q": "weather in Bern"}, {"q": "the weather in Bern"}, ["--match tools/call:echo=nearest"]),
+        (
+            {"q": "weather in Bern"},
+            {"q": "fair weather in Bern"},
+            ["--match tools/call:echo=nearest:0.6", "--ignore 'tools/call:echo=$.params.arguments.q'"],
+        ),
+        (
+            {"q": "weather in Bern", "r": "rain"},
+            {"q": "Bern weather", "r": "rain", "limit": 5},
+            ["--match tools/call:echo=nearest"],
+        ),
         ({"q": "Bern", "n": 1}, {"q": "Basel", "n": 2}, []),
     ],
 )

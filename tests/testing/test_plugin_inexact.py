@@ -53,13 +53,13 @@ def test_a_shared_cassette_gives_each_test_its_own_answers_in_any_order_and_in_p
 NEAREST = """
 @pytest.mark.mcp_tape(match="nearest"{more})
 def test_one(mcp_tape):
-    assert ask(mcp_tape, "read", path="/x/abcdef") == {expected}
+    assert ask(mcp_tape, "read", text="the first") == {expected}
 """
 
 
-def near(suite: Suite, more: str = "", expected: str = "['a1 of /x/abcde']") -> None:
+def near(suite: Suite, more: str = "", expected: str = "['one']") -> None:
     said: list[Said] = [("client", request(0, "initialize")), ("server", result(0))]
-    said += [("client", call(1, "read", path="/x/abcde")), ("server", result(1, "a1 of /x/abcde"))]
+    said += [("client", call(1, "read", text="a first")), ("server", result(1, "one"))]
     (suite.path / "cassettes/test_it").mkdir(parents=True)
     make_cassette(suite.path / "cassettes/test_it/test_one.db", said)
     suite.test(NEAREST.format(more=more, expected=expected))
@@ -72,7 +72,7 @@ def test_the_summary_has_what_was_not_exact(suite: Suite) -> None:
     )
 
 
-DIFFERENCE = '*$.params.arguments.path  recorded "/x/abcde", live "/x/abcdef"*'
+DIFFERENCE = '*$.params.arguments.text  recorded "a first", live "the first"*'
 
 
 @pytest.mark.parametrize("by", ["mark", "ini", "command line"])
@@ -107,10 +107,10 @@ def test_a_level_that_is_none_is_refused(suite: Suite) -> None:
 
 
 def test_what_misses_is_recorded_and_what_bends_is_not(suite: Suite) -> None:
-    near(suite, expected="['a1 of /x/abcde']", more=", mode='new_episodes'")
+    near(suite, expected="['one']", more=", mode='new_episodes'")
     suite.add(
         "test_it.py",
-        "    assert [found.title for found in mcp_tape.inexact] == ['tools/call read by #3, nearest (0.84)']\n",
+        "    assert [found.title for found in mcp_tape.inexact] == ['tools/call read by #3, nearest (0.99)']\n",
     )
     suite.passes()
     assert suite.starts() == 0
@@ -124,9 +124,9 @@ def test_a_function_normalizes(suite: Suite) -> None:
     near(suite)
     path = suite.path / "cassettes/test_it/test_one.db"
     with use_cassette(path, "none", normalize=[upper]) as tape, tape._player() as player:  # type: ignore[attr-defined]
-        player.receive(call(1, "read", path="/X/ABCDE").encode(), "stdio", 0.0)
+        player.receive(call(1, "read", text="A FIRST").encode(), "stdio", 0.0)
         (send,) = player.due(0.0)
-    assert json.loads(send.text)["result"]["value"] == "a1 of /x/abcde"
+    assert json.loads(send.text)["result"]["value"] == "one"
     assert [found.rung for found in tape.inexact] == ["normalize"]
     tape.rewind()
     assert tape.inexact == []

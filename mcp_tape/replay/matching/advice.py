@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...redaction.diagnostics import Discreet
 from ...wire import match
 from ...wire.frames import Message
 from ...wire.jsontext import Path
-from . import nearness, targets
-from .ladder import Plan
+from . import targets
+from .ladder import Plan, near_for
+from .nearness import NEAREST, arguments, unread
 from .normal import explaining
+
+if TYPE_CHECKING:
+    from ..selection import Selection
 
 Rung = tuple[str, Literal["ignore", "normalize", "match"], str]  # when to take it, the option, its value
 
@@ -23,6 +27,7 @@ _VARYING = {
 
 
 def rungs(
+    selection: Selection,
     message: Message,
     plan: Plan | None,
     recorded: Any,
@@ -47,13 +52,15 @@ def rungs(
         (_VARYING[each], "normalize", each) for each in dict.fromkeys(names) if each and each not in asked_for
     ]
     rest = [path for path, explained in zip(paths, names, strict=True) if not explained]
-    if len(rest) == 1:
+    if not rest:
+        return found
+    live = match.asked(method, message.body.get("params"))
+    read = plan.form.compared if plan and plan.form else unread
+    near = near_for(selection, method, message.name, read).of(*(arguments(method, asked) for asked in (recorded, live)))
+    enough = NEAREST if near >= NEAREST else int(near * 10) / 10
+    if enough >= _NEAR and own:
+        manner = "nearest" if enough == NEAREST else f"nearest:{enough}"
+        found.append(("if it asks the same in other words", "match", only_there(manner)))
+    if len(rest) == 1 and near < NEAREST:
         found.append(("if that may differ", "ignore", only_there(rest[0])))
-    elif rest:
-        live = match.asked(method, message.body.get("params"))
-        two = (nearness.arguments(method, asked) for asked in (recorded, live))
-        enough = int(nearness.similarity(*two) * 10) / 10
-        manner = "nearest" if enough >= targets.NEAREST else f"nearest:{enough}"
-        if enough >= _NEAR:
-            found.append(("if the nearest recording will do", "match", only_there(manner)))
     return found

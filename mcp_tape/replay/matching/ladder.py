@@ -16,7 +16,7 @@ from ...wire.match import Rule
 from ..state import Bent, Found, State
 from . import targets
 from .bindings import Bindings
-from .nearness import arguments, similarity
+from .nearness import MOST, Nearness, Read, arguments, unread
 from .normal import Form, Pair, Varying
 from .targets import Normalizer, Target
 
@@ -226,16 +226,19 @@ class Ladder:
         taken = self._state.taken
         # What was played is compared only where nothing else is near: it may be repeated.
         for some in ([row for row in rows if row.place not in taken], [row for row in rows if row.place in taken]):
-            best = self._best(plan, method, some, live)
+            best = self._best(plan, method, name, some, live)
             found = choose(method, [best[1]]) if best else None
             if best and found and found.recorded is not None:
                 self._bind(plan, found.recorded, live)
-                return found._replace(bent=Bent("nearest", round(best[0], 3)))
+                return found._replace(bent=Bent("nearest", round(min(best[0], MOST), 3)))
         return None
 
-    def _best(self, plan: Plan, method: str, rows: Iterable[Recorded], live: Any) -> tuple[float, Recorded] | None:
+    def _best(
+        self, plan: Plan, method: str, name: str | None, rows: Iterable[Recorded], live: Any
+    ) -> tuple[float, Recorded] | None:
         """Return the first of the most similar requests, if that is similar enough."""
         form = plan.form or Form(())
+        nearness = near_for(self._selection, method, name, form.compared)
         best: tuple[float, Recorded] | None = None
         read = 0
         for row in rows:
@@ -243,11 +246,28 @@ class Ladder:
             if read > _READ and best is not None:
                 break
             recorded = self._asked(plan, row)
-            found = similarity(arguments(method, recorded), arguments(method, live), form.compared)
-            is_better = found >= (plan.least or 0.0) and (best is None or found > best[0])
+            found = nearness.of(arguments(method, recorded), arguments(method, live))
+            is_better = found >= (plan.least or 0.0) and found > (best[0] if best else 0.0)
             if is_better and self._may_be(form.pairs(recorded, live), row.session):
                 best = found, row
         return best
+
+
+def near_for(selection: Selection, method: str, name: str | None, read: Read = unread) -> Nearness:
+    """Return what compares the requests with a method and a name."""
+    defaults = _defaults(selection).get(name or "", {}) if method == protocol.CALL else {}
+    return Nearness(read, defaults, not protocol.is_addressed(method))
+
+
+def _defaults(selection: Selection) -> dict[str, dict[str, Any]]:
+    """The defaults of arguments, by tool and name, as the recorded lists of tools declare them."""
+    found: dict[str, dict[str, Any]] | None = selection.cache.get(_defaults)
+    if found is None:
+        found = {}
+        for answer in filter(None, map(selection.answer, selection.requests(protocol.TOOLS))):
+            found |= protocol.tool_defaults(selection.message(answer).body)
+        selection.cache.put(_defaults, found)
+    return found
 
 
 def _fitting(given: Sequence[tuple[Target, Any]], method: str, name: str | None) -> list[Any]:

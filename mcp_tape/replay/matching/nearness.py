@@ -1,92 +1,200 @@
-"""How similar two JSON values are, from 0 to 1: the same for the same values, in a time that is bounded.
+"""How near a request is to a recorded one, from 0 to 1: other words for one question are near, another question is not.
 
-Objects and lists are as similar as their members are on average, texts as far as they have the same pairs of
-characters (https://en.wikipedia.org/wiki/Dice-S%C3%B8rensen_coefficient), numbers by their ratio. What is not equal is
-less than 1.
+Only free text bends: a string with a space that is no code, path or id. Everything else must be equal. Texts are
+compared by their words: by their characters, Bern and Basel are alike. What turns a question into another is strict:
+
+- names, numbers, negations and the like (`_STRICT`) must be the same, in the same order
+- the words behind *from*, *to*, *by*, *not* … (`_DIRECTIONS`) must not change places
+- if each text has words that the other lacks, one thing was put in the place of another: half as near
+
+What remains is the share of the words that both have. Words without a meaning of their own do not count.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from itertools import pairwise, zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
-from ...wire import protocol
+from ...wire import jsontext, protocol
 
-_MOST = 2_000  # leaves that are looked at closely; those behind them are equal or not
-_LONG = 8_192  # characters of a text that are, half of them at its start, half at its end
-_ALMOST = 0.999
+NEAREST = 0.9  # how near a call must be, unless that is given: docs/matching.md has the rates of this one and others
+MOST = 0.99  # of what is not equal
+_OPTIONAL = 0.95  # with a member more or less that does not change the question
+_OTHER_ORDER = 0.9  # of a list
+_LONGEST = 1 << 16  # characters of a text that is compared by its words
+
+
+def _set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# The words are English. Those of other languages all count, so a miss is likelier there.
+_EMPTY = _set("a an the is are be of in at for with and about that which this these those it its there also please")
+_ASKING = _set(  # at the beginning of a text
+    "can could would you i we us me want need like to show give tell find search look get fetch list let know what do "
+    "does what's information details"
+)
+_DIRECTIONS = _set("from to into by on than before after over under since until against not without except if unless")
+_STRICT = _set(
+    "not no nor never cannot without except but unless neither only or if who whom whose when where why was were "
+    "before after since until above below over under more less most least than min max "
+    "first second third last next previous half double twice two three four five six seven eight nine ten eleven "
+    "twelve twenty thirty fifty hundred thousand million billion today tonight tomorrow yesterday"
+)
+# The last word in the names of members that are no free text, whatever they hold.
+_EXACT = _set(
+    "command cmd code script sql expression regex pattern selector xpath args path file filename directory uri url id "
+    "ids cursor token key ref hash"
+)
+_HOW_MANY = _set("limit maxresults numresults maxitems maxcount pagesize perpage topk")  # more or less of one answer
+_SQL = r"\s*(?:select|insert|update|delete|with|create|alter|drop)\b.*\b(?:from|into|set|table|as)\b"
+_CODE = re.compile(rf"[{{}}<>=|\\]|(?is:\A{_SQL})")
+_ENDS = " \t.,:;!?…'\"`()[]“”‘’«»"  # around a word
+_PLAIN = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
+_NAME_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _ABSENT = object()
 
-Read = Callable[[Any, Any, str], tuple[Any, Any]]  # what is to be compared of two leaves under a key
+Read = Callable[[Any, Any, str], tuple[Any, Any]]  # what is compared of two leaves under a key
 
 
 def arguments(method: str, asked: Any) -> Any:
-    """Return the part of a request whose similarity counts: not the name of a tool or prompt, which is the same."""
+    """Return the part of a request that is compared: not the name of a tool or prompt, which is the same."""
     if isinstance(asked, dict) and protocol.is_addressed(method):
         return {key: value for key, value in asked.items() if key != "name"}
     return asked
 
 
-def similarity(recorded: Any, live: Any, read: Read = lambda one, other, key: (one, other)) -> float:
-    return _Comparison(read).of(recorded, live, "")
+def unread(one: Any, other: Any, key: str) -> tuple[Any, Any]:
+    return one, other
 
 
-class _Comparison:
-    def __init__(self, read: Read) -> None:
-        self._read = read
-        self._left = _MOST
+class Nearness(NamedTuple):
+    """Compares the requests of one kind."""
 
-    def of(self, one: Any, other: Any, key: str) -> float:
+    read: Read = unread
+    defaults: Mapping[str, Any] = {}  # of optional arguments, as the recorded server declares them
+    any_string: bool = False  # compare all strings by their words, free text or not
+
+    def of(self, one: Any, other: Any, key: str = "") -> float:
+        """Return how near two values under a key are."""
         if isinstance(one, dict) and isinstance(other, dict):
-            names = sorted({*one, *other})
-            return self._mean([(one.get(name, _ABSENT), other.get(name, _ABSENT), name) for name in names])
+            return self._objects(one, other, self.defaults if key == "arguments" else {})
         if isinstance(one, list) and isinstance(other, list):
-            return self._mean([(*pair, key) for pair in zip_longest(one, other, fillvalue=_ABSENT)])
-        self._left -= 1
-        if one is _ABSENT or other is _ABSENT:
+            return self._lists(one, other, key)
+        if isinstance(one, dict | list) or isinstance(other, dict | list):
             return 0.0
-        if not isinstance(one, dict | list) and not isinstance(other, dict | list):
-            one, other = self._read(one, other, key)
-        if _equal(one, other):
+        read = self.read(one, other, key)
+        if _are_equal(*read):
             return 1.0
-        return min(_leaves(one, other), _ALMOST) if self._left > 0 else 0.0
+        if not isinstance(one, str) or not isinstance(other, str) or max(len(one), len(other)) > _LONGEST:
+            return 0.0
+        if self.any_string:
+            here, there = (Counter(re.findall(r"\w+", str(text).lower())) for text in read)
+            return _share(here, there)
+        return _texts(*map(str, read)) if _are_free_text(one, other, key) else 0.0
 
-    def _mean(self, pairs: list[tuple[Any, Any, str]]) -> float:
-        if not pairs:
-            return 1.0
-        found = sum(self.of(*pair) for pair in pairs) / len(pairs)
-        return found if found == 1.0 else min(found, _ALMOST)
+    def _objects(self, one: dict[str, Any], other: dict[str, Any], defaults: Mapping[str, Any]) -> float:
+        found = 1.0
+        for name in sorted(one.keys() ^ other.keys()):
+            found *= _optional(name, one.get(name, other.get(name)), defaults.get(name, _ABSENT))
+        nearest = 1.0  # a product would punish a request for having many members
+        for name in sorted(one.keys() & other.keys()):
+            nearest = min(nearest, self.of(one[name], other[name], name)) if found and nearest else 0.0
+        return found * nearest
+
+    def _lists(self, one: list[Any], other: list[Any], key: str) -> float:
+        if len(one) != len(other):
+            return 0.0
+        found = min((self.of(*pair, key) for pair in zip(one, other, strict=True)), default=1.0)
+        has_numbers = any(isinstance(item, int | float) for item in one)  # such as coordinates, whose order counts
+        if found >= _OTHER_ORDER or has_numbers:
+            return found
+        are_same = sorted(map(jsontext.canonical, one)) == sorted(map(jsontext.canonical, other))
+        return _OTHER_ORDER if are_same else found
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _optional(name: str, value: Any, default: Any) -> float:
+    """Return how near two objects are of which one has a member more."""
+    says_nothing = value is False or value in (None, "", [], {})
+    is_how_many = type(value) is int and re.sub("[_-]", "", name).lower() in _HOW_MANY
+    return _OPTIONAL if says_nothing or is_how_many or _are_equal(value, default) else 0.0
+
+
+def _are_equal(one: Any, other: Any) -> bool:
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
-def _leaves(one: Any, other: Any) -> float:
-    if isinstance(one, str) and isinstance(other, str):
-        return _texts(one, other)
-    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in (one, other)):
-        return 0.0
-    try:
-        return float(max(0, 1 - abs(one - other) / max(abs(one), abs(other))))
-    except OverflowError:  # an integer that no float comes near
-        return 0.0
+def _are_free_text(one: str, other: str, key: str) -> bool:
+    last = _NAME_PARTS.findall(key)[-1:]
+    if last and last[0].lower() in _EXACT:
+        return False
+    return any(len(text.split()) > 1 for text in (one, other)) and not any(map(_CODE.search, (one, other)))
+
+
+class _Text(NamedTuple):
+    words: tuple[str, ...]  # that count
+    strict: frozenset[str]  # those of them that the other text must have, too
+    directed: dict[str, set[str]]  # by the direction, the words behind it
 
 
 def _texts(one: str, other: str) -> float:
-    ours, theirs = _pairs(one), _pairs(other)
-    found = 2 * sum((ours & theirs).values()) / (sum(ours.values()) + sum(theirs.values()))
-    shorter, longer = sorted((len(one), len(other)))
-    return found * shorter / longer if longer > _LONG else found
+    ours, theirs = _read(one), _read(other)
+    strict = ours.strict | theirs.strict
+    if [word for word in ours.words if word in strict] != [word for word in theirs.words if word in strict]:
+        return 0.0
+    for direction in ours.directed.keys() & theirs.directed.keys():
+        here, there = ours.directed[direction], theirs.directed[direction]
+        if here - there and there - here:
+            return 0.0
+    our, their = Counter(ours.words), Counter(theirs.words)
+    is_turned = ours.directed.keys() - theirs.directed.keys() and theirs.directed.keys() - ours.directed.keys()
+    is_replaced = is_turned or (our - their and their - our)
+    return _share(our, their, 2 if is_replaced else 1)
+
+
+def _share(one: Counter[str], other: Counter[str], divisor: int = 1) -> float:
+    """The share of words in common: https://en.wikipedia.org/wiki/Jaccard_index"""
+    every = sum((one | other).values()) * divisor
+    return min(MOST, sum((one & other).values()) / every) if every else 0.0
 
 
 @lru_cache(256)
-def _pairs(text: str) -> Counter[str]:
-    """The pairs of characters in a text, and how often each occurs; its ends count as characters."""
-    if len(text) > _LONG:
-        text = text[: _LONG // 2] + "\0" + text[-_LONG // 2 :]
-    framed = f"\x01{text}\x02"
-    return Counter(map("".join, pairwise(framed)))
+def _read(text: str) -> _Text:
+    words: list[str] = []
+    strict: set[str] = set()
+    directed: dict[str, set[str]] = {}
+    direction = ""
+    is_first, is_asking = True, True
+    for chunk in text.split():
+        bare = chunk.strip(_ENDS)
+        begins, is_first = is_first, chunk[-1] in ".!?:" or not bare.strip("-–—")
+        lower = bare.lower()
+        is_small = bare[1:] == bare[1:].lower()  # not WHO, nor IT
+        if not bare.strip("-–—") or (is_asking and lower in _ASKING) or (is_small and lower in _EMPTY):
+            continue
+        is_asking = is_asking and lower == "how"
+        is_plain = _PLAIN.fullmatch(lower) is not None
+        word = _singular(re.sub("['’]s$", "", lower)) if is_plain else bare
+        if word in _DIRECTIONS:
+            direction = word
+            directed.setdefault(word, set())
+        elif direction:
+            directed[direction].add(word)
+            direction = ""
+        is_name = not is_small or (not begins and bare[0] != lower[0])
+        if word in _DIRECTIONS - _STRICT:
+            continue
+        words.append(word)
+        if is_name or not is_plain or word in _STRICT or word.endswith(("n't", "n’t")):
+            strict.add(word)
+    return _Text(tuple(words), frozenset(strict), directed)
+
+
+def _singular(word: str) -> str:
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    is_plural = word.endswith("s") and len(word) > 3 and not word.endswith(("ss", "us", "is", "news"))
+    return word[:-1] if is_plural else word

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ...values import named_function
+from ...wire import protocol
 from ...wire.jsonpath import JsonPath
+from .nearness import NEAREST
 
 TARGET = r"(?P<method>[^=:@]+)(?::(?P<name>[^=@]+))?"  # of faults, too
 _SPEC = re.compile(rf"{TARGET}=(?P<rest>.*)", re.S)
 READY = ("paths", "times", "uuids", "ports", "case", "space")
 _NUMBERS = "numbers"
-NEAREST = 0.7  # how similar a call must be, unless that is given
 
 
 class Target(NamedTuple):
@@ -85,7 +86,7 @@ def manner(source: str) -> tuple[Target, float | None]:
     found = re.fullmatch(r"nearest(?::(\d+(?:\.\d+)?|\.\d+))?", rest)
     least = float(found[1] or NEAREST) if found else -1.0
     if not 0 <= least <= 1:
-        raise ValueError(f"{source!r} is no way to match: write exact, nearest or nearest:0.7 (from 0 to 1)")
+        raise ValueError(f"{source!r} is no way to match: write exact, nearest or nearest:0.8 (from 0 to 1)")
     return target, least
 
 
@@ -102,6 +103,10 @@ def check_manner(source: str) -> None:
 
 
 def nearest(manners: Iterable[tuple[Target, float | None]], method: str, name: str | None) -> float | None:
-    """Return the similarity that is enough for a request: the most detailed target counts, of several the last."""
+    """Return the similarity that is enough for a request: the most detailed target counts, of several the last.
+
+    Without a target, only calls of tools and prompts bend: a resource or a page of a list is none like another.
+    """
     fitting = [(target.detail, at, least) for at, (target, least) in enumerate(manners) if target.fits(method, name)]
-    return max(fitting)[2] if fitting else None
+    detail, _, least = max(fitting, default=(0, 0, None))
+    return least if detail or protocol.is_addressed(method) else None

@@ -10,6 +10,7 @@ import pytest
 
 from mcp_tape import TapeError
 from mcp_tape.redaction.redactor import Redactor
+from mcp_tape.replay.matching.nearness import MOST
 from tests.support.decks import Player, Said, make_cassette
 from tests.support.messages import call, request, result, tell, values
 
@@ -50,15 +51,15 @@ def test_an_exact_recording_wins_over_the_first_that_is_equal_but_for_what_is_ig
 
 
 def test_each_rung_is_tried_as_a_whole(tmp_path: Path) -> None:
-    asked = [{"q": "Bern", "at": 1}, {"q": "bern", "at": 2}, {"q": "Berne", "at": 3}]
+    asked = [{"q": "in Bern", "at": 1}, {"q": "in bern", "at": 2}, {"q": "in Bern please", "at": 3}]
     options = {"ignore": ["$.params.arguments.at"], "normalize": ["case"], "match": ["nearest"]}
     player = tape(tmp_path, *asked, **options)
-    assert ask(player, q="Bern", at=1)["at"] == 1
-    assert ask(player, q="Bern", at=9)["at"] == 2, "normalized: what is ignored was played"
-    assert ask(player, q="bern", at=9)["at"] == 3, "nearest: what is equal once normalized was played"
+    assert ask(player, q="in Bern", at=1)["at"] == 1
+    assert ask(player, q="in Bern", at=9)["at"] == 2, "normalized: what is ignored was played"
+    assert ask(player, q="in bern", at=9)["at"] == 3, "nearest: what is equal once normalized was played"
     assert rungs(player) == ["normalize", "nearest"]
-    assert ask(player, q="bern", at=2)["at"] == 2, "exact: only another had its answer"
-    assert ask(player, q="Bern", at=1) is None
+    assert ask(player, q="in bern", at=2)["at"] == 2, "exact: only another had its answer"
+    assert ask(player, q="in Bern", at=1) is None
 
 
 def test_a_rung_repeats_before_the_next_has_its_say(tmp_path: Path) -> None:
@@ -95,7 +96,7 @@ def test_housekeeping_is_repeated_by_a_rung(tmp_path: Path) -> None:
 def test_an_option_for_one_tool_is_for_that_alone(tmp_path: Path) -> None:
     said: list[Said] = []
     for number, tool in enumerate(("a", "b"), 1):
-        said += [("client", call(number, tool, q="one", n=1)), ("server", result(number, tool))]
+        said += [("client", call(number, tool, q="number one", n=1)), ("server", result(number, tool))]
     path = make_cassette(tmp_path / "tape.db", said)
     for options in (
         {"ignore": ["tools/call:a=$.params.arguments.q"]},
@@ -105,9 +106,9 @@ def test_an_option_for_one_tool_is_for_that_alone(tmp_path: Path) -> None:
         {"match": ["nearest:0.1", "tools/call:b=exact"]},
     ):
         player = Player(path, **options)
-        assert ask(player, "a", q="ONE", n=1) == "a"
-        assert ask(player, "b", q="ONE", n=1) is None
-        assert ask(player, "b", q="one", n=1) == "b"
+        assert ask(player, "a", q="number ONE", n=1) == "a"
+        assert ask(player, "b", q="number ONE", n=1) is None
+        assert ask(player, "b", q="number one", n=1) == "b"
 
 
 def test_a_tool_that_is_ignored_may_be_another(tmp_path: Path) -> None:
@@ -129,7 +130,7 @@ def test_a_placeholder_counts_as_exact_and_in_every_rung(tmp_path: Path) -> None
     assert rungs(player) == ["ignore", "normalize"]
     assert ask(player, q="Key abc", n=3) == 3
     player = Player(path, match=["nearest"])
-    assert ask(player, q="Key abc", n=4) == 3
+    assert ask(player, q="Key abc", n=3, limit=5) == 3
     assert rungs(player) == ["nearest"]
 
 
@@ -256,20 +257,20 @@ def test_the_nearest_that_was_not_played_answers(tmp_path: Path) -> None:
     asked = [{"q": "weather in Basel"}, {"q": "weather in Bern"}, {"q": "prices of gold"}]
     player = tape(tmp_path, *asked, match=["nearest"])
     assert ask(player, q="the weather in Bern") == asked[1]
-    assert ask(player, q="weather in Berne") == asked[0]
-    assert ask(player, q="weather in Berne") is None, "nothing that is left is near enough"
+    assert ask(player, q="weather in Berne") is None, "another town"
+    assert ask(player, q="please, the weather in Bern") is None, "its answer went to another"
     fact = next(fact for fact in player.facts if fact.inexact)
     assert fact.inexact is not None and fact.inexact.similarity is not None
-    assert 0.7 < fact.inexact.similarity < 1
+    assert fact.inexact.similarity == MOST
     (difference,) = fact.inexact.differing
     assert difference == ("$.params.arguments.q", '"weather in Bern"', '"the weather in Bern"')
     assert fact.text.startswith("tools/call read was answered by #3, the nearest (0.")
 
 
 def test_equally_near_ones_answer_in_recorded_order(tmp_path: Path) -> None:
-    player = tape(tmp_path, *({"q": "same", "n": n} for n in (10, 10, 10)), match=["nearest"])
+    player = tape(tmp_path, *[{"q": "the same"}] * 3, match=["nearest"])
     for number in range(3):
-        assert ask(player, q="same", n=11) == {"q": "same", "n": 10}, number
+        assert ask(player, q="same, please") == {"q": "the same"}, number
     assert [fact.call.recorded.seq for fact in player.facts if fact.inexact] == [1, 3, 5]  # type: ignore[union-attr]
 
 
@@ -279,14 +280,38 @@ def test_another_tool_is_never_near(tmp_path: Path) -> None:
 
 
 def test_the_nearest_may_be_repeated(tmp_path: Path) -> None:
-    player = tape(tmp_path, {"q": "aaaa"}, {"q": "bbbb"}, match=["nearest:0.4"], repeats="last")
-    assert [ask(player, q="aaab")["q"] for _ in range(3)] == ["aaaa", "aaaa", "aaaa"]
+    player = tape(tmp_path, {"q": "red shoes"}, {"q": "blue shoes"}, match=["nearest"], repeats="last")
+    assert [ask(player, q="the red shoes")["q"] for _ in range(3)] == ["red shoes"] * 3
 
 
 def test_what_is_normalized_or_ignored_does_not_make_less_near(tmp_path: Path) -> None:
-    asked = {"path": f"{A}/x", "now": 1, "q": "abcd"}
-    player = tape(tmp_path, asked, match=["nearest:0.8"], normalize=["paths"], ignore=["$.params.arguments.now"])
-    assert ask(player, path=f"{X}/x", now=2, q="abcde") == asked | {"path": f"{X}/x"}
+    asked = {"path": f"{A}/x", "now": 1, "q": "of Bern"}
+    player = tape(tmp_path, asked, match=["nearest"], normalize=["paths"], ignore=["$.params.arguments.now"])
+    assert ask(player, path=f"{X}/x", now=2, q="Bern") == asked | {"path": f"{X}/x"}
+
+
+def test_resources_and_lists_bend_only_if_they_are_a_target(tmp_path: Path) -> None:
+    said: list[Said] = [
+        ("client", request(1, "resources/read", uri="file:///notes/my first note.md")), ("server", result(1, "note")),
+        ("client", request(2, "tools/list", cursor="page two")), ("server", result(2, "list")),
+    ]  # fmt: skip
+    path = make_cassette(tmp_path / "tape.db", said)
+    note = request(8, "resources/read", uri="file:///notes/my first")
+    page = request(9, "tools/list", cursor="page two a")
+    player = Player(path, match=["nearest:0.1"])
+    assert ["-32010" in answer for asked in (note, page) for answer in player.say(asked)] == [True, True]
+    player = Player(path, match=["resources/read=nearest:0.5", "tools/list=nearest:0.5"])
+    assert [value for asked in (note, page) for value in values(player.say(asked))] == ["note", "list"]
+
+
+def test_an_argument_with_its_declared_default_is_as_good_as_none(tmp_path: Path) -> None:
+    tool = {"name": "find", "inputSchema": {"properties": {"units": {"default": "metric"}, "q": True}}}
+    listed = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"tools": [tool, "odd"]}})
+    said: list[Said] = [("client", request(1, "tools/list")), ("server", listed)]
+    said += [("client", call(2, "find", q="Bern")), ("server", result(2, "sunny"))]
+    path = make_cassette(tmp_path / "tape.db", said)
+    assert ask(Player(path, match=["nearest"]), "find", q="Bern", units="metric") == "sunny"
+    assert ask(Player(path, match=["nearest"]), "find", q="Bern", units="imperial") is None
 
 
 # -- what goes with it
@@ -302,8 +327,8 @@ def test_a_call_that_never_reached_the_server_leaves_its_answer(tmp_path: Path) 
 
 
 def test_what_differs_is_told_without_secrets(tmp_path: Path) -> None:
-    player = tape(tmp_path, {"q": "some text", "by": "me"}, match=["nearest:0.1"])
-    ask(player, q=f"some text {SECRET}", by="me")
+    player = tape(tmp_path, {"q": f"some text {SECRET}", "by": "me"}, match=["nearest:0.1"])
+    ask(player, q=f"some long text {SECRET}", by="me")
     (fact,) = (fact for fact in player.facts if fact.inexact)
     assert "$.params.arguments.q" in fact.text
     assert SECRET not in repr(fact.inexact) + fact.text

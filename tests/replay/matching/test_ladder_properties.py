@@ -10,10 +10,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_tape.replay.matching.nearness import similarity
+from mcp_tape.replay.matching.nearness import MOST, NEAREST, Nearness
 from tests.support.decks import Player, Said, make_cassette
 
-CITIES = st.sampled_from(["bern", "Bern", "BERN", "berne", "basel"])
+CITIES = st.sampled_from(["in bern", "in Bern", "IN BERN", "bern please", "bern now", "in basel"])
 ROOTS = st.sampled_from([f"/tmp/tmp{letter * 8}" for letter in "abc"])
 ARGUMENTS = st.fixed_dictionaries({"q": CITIES, "n": st.integers(0, 1)}, optional={"path": ROOTS.map("{}/x".format)})
 OPTIONS = st.fixed_dictionaries(
@@ -40,7 +40,7 @@ class Model:
         self.tape, self.repeats = tape, repeats
         self.ignores, self.names = "ignore" in options, options.get("normalize", ())
         (match,) = options.get("match", ["exact"])
-        self.least = None if match == "exact" else float(match.partition(":")[2] or 0.7)
+        self.least = None if match == "exact" else float(match.partition(":")[2] or NEAREST)
         self.played: set[int] = set()
         self.exact: set[int] = set()  # played to a request that is exactly theirs
         self.bound: set[tuple[str, str]] = set()
@@ -100,14 +100,14 @@ class Model:
         assert self.least is not None
         for places in ([n for n in range(len(self.tape)) if n not in self.played], sorted(self.played)):
             near = [(-self.near(at, live), at) for at in places if self.may_be(self.tape[at], live)]
-            good = [found for found in near if -found[0] >= self.least]
+            good = [found for found in near if -found[0] >= self.least and found[0] < 0]
             if good and (places != sorted(self.played) or self.repeats == "last"):
                 return min(good)[1]
         return None
 
     def near(self, at: int, live: dict[str, Any]) -> float:
         one, other = self.shape(self.counted(self.tape[at])), self.shape(self.counted(live))
-        return similarity({"arguments": one}, {"arguments": other})
+        return min(Nearness().of({"arguments": one}, {"arguments": other}), MOST)
 
 
 @settings(max_examples=300, deadline=None)

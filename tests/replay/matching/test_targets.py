@@ -79,8 +79,10 @@ def test_the_most_detailed_manner_counts_and_of_several_the_last() -> None:
         targets.manner(source)
         for source in ("tools/call:x=nearest:0.9", "nearest", "tools/call=exact", "nearest:0.2", "tools/call:y=nearest")
     ]
-    assert targets.nearest(manners, "resources/read", "u") == 0.2
+    assert targets.nearest(manners, "prompts/get", "u") == 0.2
+    assert targets.nearest(manners, "resources/read", "u") is None, "only a target makes it bend"
+    assert targets.nearest([*manners, targets.manner("resources/read=nearest:0.3")], "resources/read", "u") == 0.3
     assert targets.nearest(manners, "tools/call", "z") is None
     assert targets.nearest(manners, "tools/call", "x") == 0.9
-    assert targets.nearest(manners, "tools/call", "y") == 0.7
+    assert targets.nearest(manners, "tools/call", "y") == targets.NEAREST
     assert targets.nearest([], "tools/call", "y") is None
