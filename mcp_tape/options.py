@@ -225,7 +225,7 @@ RECORDING = (
            "decompressed.  [default: 64M]", "SIZE", parse="values:parse_size"),
     NO_REDACT,
 )  # fmt: skip
-REPLAYING = (
+CHOOSING = (  # what plays, and how it is matched
     Option("session", "--session", "latest, all or a number; latest is the newest that is more than a probe, and those "
            "that extend it.", default="latest", keyword="session", check="values:check_session"),
     Option("ignore", "--ignore", "If no recording is equal, do not compare this, e.g. '$.params.arguments.now', or "
@@ -245,6 +245,9 @@ REPLAYING = (
     Option("repeats", "--repeats", "With more requests than recorded: a miss, the last answer again, or start over. "
            "Default: error; cycle for clients of the modern era over HTTP, which share one tape.",
            kind=("error", "last", "cycle"), keyword="repeats"),
+)  # fmt: skip
+REPLAYING = (
+    *CHOOSING,
     Option("order", "--order", "Answer concurrent calls as they arrive, or in the order recorded.",
            kind=("arrival", "recorded"), default="arrival", keyword="order"),
     Option("speed", "--speed", "0: never wait. 1: as slow as recorded. 2: twice as fast.",
@@ -252,7 +255,8 @@ REPLAYING = (
     Option("faults", "--fault", "Break an answer, e.g. 'tools/call:search@2=error:-32000'.", "TARGET=FAULT",
            multiple=True, keyword="faults", check="replay.faults:parse", noun="fault", functions="choosers"),
     Option("seed", "--seed", "For faults that strike at random.", kind="integer", default=0, keyword="seed"),
-    Option("strict", "--strict", "Requests that nobody made, or HTTP refused, are findings too (exit 1).", kind="flag"),
+    Option("strict", "--strict", "Requests that nobody made, or HTTP refused, and faults that struck nothing are findings "
+           "too (exit 1).", kind="flag"),
     Option("fail_on", "--fail-on", "Answers that are not exact are a finding too (exit 1).", kind=("inexact",)),
     Option("report", "--report", "Append what happens, as JSON lines.", "FILE", check="values:check_appendable"),
 )  # fmt: skip

@@ -280,10 +280,12 @@ def test_words_for_a_value_give_it_again(name: str) -> None:
 # Keywords and marks -------------------------------------------------------------------------------------
 
 OF_BOTH = [row for row in KEYWORDS if row.name != "mode"]
+UNSTRUCK = pytest.mark.filterwarnings("ignore:.* struck nothing")
 names = pytest.mark.parametrize("row", OF_BOTH, ids=[row.keyword for row in OF_BOTH])
 
 
 @names
+@UNSTRUCK
 def test_as_a_keyword(row: Option) -> None:
     expected = given("use", words_of(row))
     with use_cassette("tape.db", "none", **keyword_of(row)) as tape:
@@ -295,6 +297,7 @@ def test_as_a_keyword(row: Option) -> None:
 
 
 @names
+@UNSTRUCK
 def test_in_a_mark(row: Option, pytestconfig: pytest.Config) -> None:
     want = settings.wanted(pytestconfig, [keyword_of(row)], {})
     with use_cassette("tape.db", "none", **keyword_of(row)) as tape, use_cassette("tape.db", **want.options) as marked:
@@ -306,6 +309,7 @@ on_the_command_line = [row for row in OF_BOTH if row.name not in HANDED_OVER]
 
 
 @pytest.mark.parametrize("row", on_the_command_line, ids=[row.keyword for row in on_the_command_line])
+@UNSTRUCK
 def test_in_the_words_for_a_recorder(row: Option) -> None:
     server = {} if row in options.WEB else {"command": ["server"]}
     server |= {"url": "https://example.com/mcp"} if row in options.UPSTREAM else {}

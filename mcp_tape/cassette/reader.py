@@ -167,6 +167,13 @@ class Cassette:
         file.tidy(self.path)  # a recorder that left while we were reading could not
 
     @property
+    def is_writable(self) -> bool:
+        """True if a recorder can add to it: it is a file here, and no recording of another tool."""
+        from .text import opening  # only where something is reported
+
+        return self.local == self.path and (self._database is not None or not opening.is_foreign(self.path))
+
+    @property
     def connection(self) -> sqlite3.Connection:
         """The read-only connection, for SQL of others."""
         return self._db

@@ -46,6 +46,7 @@ class Tape(NamedTuple):
     source: str
     options: Replay
     recorded: str | None
+    is_shared: bool  # by clients of the modern era
 
     def opened(self) -> Cassette:
         cassette = Cassette(self.source, self.options.label)
@@ -79,6 +80,7 @@ class Part(Stage):
             "taken": [*totals.taken] if whole else [],
             "given_back": [*totals.given_back] if whole else [],
             "legacy": self._eras[0] if self._eras else None,
+            "struck": [*self._struck],
             "code": code,
             "memory": peak(),
         }
@@ -93,6 +95,7 @@ class Part(Stage):
             self._ended.taken.update(map(tuple, each["taken"]))
             self._ended.given_back.update(map(tuple, each["given_back"]))
             self._refused += each["refused"]
+            self._struck.update(each["struck"])
         self._inexact = dict(sum((Counter(each["inexact"]) for each in tallies), Counter()))
         return self.finish(max((each["code"] for each in tallies), default=0))
 
@@ -105,6 +108,11 @@ def replay_web(
         raise WorkersError(f"--workers {workers} is too many: at most {MOST_WORKERS}, and one for each core is enough")
     with Cassette(path, options.label) as cassette:
         tape = _checked(cassette, path, options, say)
+        if not quiet and tape.is_shared:
+            say(
+                f"each of {workers} workers has a tape of its own for clients of the newest protocol: a request that was "
+                "recorded with several answers starts over in each"
+            )
         # https://www.sqlite.org/howtocorrupt.html#_carrying_an_open_database_connection_across_a_fork_
         cassette.connection.close()
         sites = Sites(Address(web.host, web.port), workers)
@@ -121,7 +129,8 @@ def _checked(cassette: Cassette, path: str, options: Replay, say: Say) -> Tape:
     """Refuse a cassette that cannot be played, and options that would not mean what they say."""
     stage = Stage(cassette, options, say)
     _, modern = stage.deck(legacy=False)
-    if not modern.selection.is_legacy(modern.selection.sessions[0]):
+    is_shared = not modern.selection.is_legacy(modern.selection.sessions[0])
+    if is_shared:
         alone = _for_one_process(options)
         if alone:
             raise WorkersError(
@@ -130,7 +139,7 @@ def _checked(cassette: Cassette, path: str, options: Replay, say: Say) -> Tape:
             )
     _, legacy = stage.deck(legacy=True)
     recorded = legacy.selection.controls.session_id(legacy.selection.sessions[0])
-    return Tape(path, cassette.source, options, recorded)
+    return Tape(path, cassette.source, options, recorded, is_shared)
 
 
 def _for_one_process(options: Replay) -> str | None:

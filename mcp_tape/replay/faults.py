@@ -17,11 +17,13 @@ from ..wire import frames, jsontext, protocol, rewrite
 from .deck import Deck
 from .matching.targets import TARGET
 from .report import Fact
+from .selection import Selection
 from .sends import NO_HEADERS, Action, Call, Hangup, Refuse, Reset, Send, said
 
 if TYPE_CHECKING:
     from .sends import Headers
 
+_LISTED = 8  # names that a fault may have meant
 _NOISE = b"this line is noise, not JSON-RPC\n"
 # What each kind takes behind its colon: a number, a text, nothing.
 _TAKES = {
@@ -72,11 +74,32 @@ def parse(source: str) -> Fault:
 Chooser = Callable[[dict[str, Any]], str | None]  # of a live request: the fault that strikes it, as in "delay:250"
 
 
+def aimless(fault: Fault, selection: Selection) -> str | None:
+    """Return why a fault can strike nothing that is on the tape; None if it can."""
+    if not selection.knows(fault.method):
+        there = {row.method or "" for row in selection.all_requests()}
+        return f"no session has {fault.method}; there is {_listed(there)}"
+    sessions = selection.all_sessions()
+    if fault.name is None or any(selection.of_name(one, fault.method, fault.name, True, 1) for one in sessions):
+        return None
+    there = {row.name or "" for row in selection.requests(fault.method)}
+    return f"no session has {fault.method} {fault.name}; there is {_listed(there)}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    every = sorted(names)
+    return ", ".join(every[:_LISTED] + ([f"and {len(every) - _LISTED} more"] if len(every) > _LISTED else []))
+
+
 class Faulty:
     """A deck whose answers go wrong where they should."""
 
-    def __init__(self, faults: list[Fault], seed: int, functions: Sequence[Chooser] = ()) -> None:
+    def __init__(
+        self, faults: Sequence[Fault], seed: int, functions: Sequence[Chooser] = (), struck: set[str] | None = None
+    ) -> None:
+        """`struck`: the sources of faults that have broken an answer of any deck."""
         self._faults = faults
+        self._struck = set[str]() if struck is None else struck
         self._functions = functions
         self._seed = seed
         self._seen = [0] * len(faults)
@@ -152,6 +175,7 @@ class Faulty:
         if fault is None or (not send.answers and fault.kind != "hang"):
             return [send]
         assert send.call is not None
+        self._struck.add(fault.source)
         if send.answers:
             del self._planned[send.call]
             self._report(Fact("note", f"fault {fault.source}", send.call))

@@ -127,7 +127,7 @@ def _report(
     if not known:
         method = discreet.remark(message.method or "")
         headline = _unknown_method(selection, method)
-        advice = _recorded(selection, message)
+        advice = _recorded(selection, message, selection.sessions[0])
         text = in_words(f"miss: {call}\n  {headline}", advice, _typed(selection))
         return Report(headline, text, {"cassette": selection.path, "method": method}, advice)
     near = _shown(_nearest(selection, taken, message, plan), message, discreet)
@@ -141,7 +141,8 @@ def _report(
     if elsewhere is not None and _is_of_other_era(selection, elsewhere):
         lines.append(f"  session {elsewhere} has it, but is of the other era: its answers are not for this client")
         elsewhere = None
-    advice = _advice(selection, message, near, plan, elsewhere, _recorded(selection, message), discreet)
+    session = elsewhere or (near[0][0].recorded.session if near else selection.sessions[0])
+    advice = _advice(selection, message, near, plan, elsewhere, _recorded(selection, message, session), discreet)
     data = {"cassette": selection.path, "call": call, "nearest": [_as_data(one) for one in near]}
     return Report(headline, in_words("\n".join(lines), advice, _typed(selection)), data, advice)
 
@@ -149,16 +150,21 @@ def _report(
 def _beyond(selection: Selection, message: Message, recorded: Recorded, discreet: Discreet) -> Report:
     kind = selection.modern_result(recorded)
     headline = f"the recorded answer is of the kind {kind}, which the client's older revision of MCP does not have"
-    where = f"#{recorded.seq} of session {recorded.session} in {selection.path}"
-    text = in_words(f"miss: {discreet.call(message)}\n  {headline}: {where}", _ANEW, _typed(selection))
-    return Report(headline, text, {"cassette": selection.path}, _ANEW)
+    return _found(selection, message, recorded, headline, discreet)
 
 
 def unanswered(selection: Selection, message: Message, recorded: Recorded, discreet: Discreet) -> Report:
     """Report a request that is on the tape without its answer."""
-    where = f"#{recorded.seq} of session {recorded.session} in {selection.path}"
-    text = in_words(f"miss: {discreet.call(message)}\n  {UNANSWERED}: {where}", _ANEW, _typed(selection))
-    return Report(UNANSWERED, text, {}, _ANEW)
+    return _found(selection, message, recorded, UNANSWERED, discreet)
+
+
+def _found(selection: Selection, message: Message, recorded: Recorded, headline: str, discreet: Discreet) -> Report:
+    """Report a request that is on the tape, with nothing to answer it."""
+    call = discreet.call(message)
+    advice = (*_anew(selection), _show(selection, recorded.session))
+    why = f"miss: {call}\n  {headline}: {selection.place(recorded)} in {selection.path}"
+    data = {"cassette": selection.path, "call": call, "session": recorded.session, "seq": recorded.seq}
+    return Report(headline, in_words(why, advice, _typed(selection)), data, advice)
 
 
 def in_words(text: str, advice: Iterable[Advice], words: Callable[[Advice], str]) -> str:
@@ -283,7 +289,7 @@ def _described(selection: Selection, shown: _Shown, discreet: Discreet) -> list[
     one, differing = shown
     row = one.recorded
     played = ", already played" if one.played else ""
-    lines = [f"  nearest: #{row.seq} {discreet.call(row)}{played}"]
+    lines = [f"  nearest: {selection.place(row)} {discreet.call(row)}{played}"]
     lines += [f"    {in_line(found)}" for found in differing]
     if len(one.differing) > _SHOWN_PATHS:
         lines.append(f"    and {len(one.differing) - _SHOWN_PATHS} more differences")
@@ -305,16 +311,27 @@ def _answer_line(selection: Selection, answer: Recorded, discreet: Discreet) -> 
     return _cut(hidden.get("error", hidden.get("result")) if isinstance(hidden, dict) else hidden, discreet)
 
 
-_SHOW = Advice("to see what there is", "show")
-_ALWAYS = (Advice("to record what is missing", "mode", "new_episodes"), _SHOW)
-_ANEW = (Advice("to record it anew", "mode", "rewrite"), _SHOW)
 _NAME = "$.params.name"  # never to be ignored: every tool would give the answers of another
-_RECORD_ALL = Advice("to record all anew, as this tool may change what others answer", "mode", "rewrite")
+_ANEW = Advice("to record it anew", "mode", "rewrite")
+_ALL_ANEW = Advice("to record all anew, as this tool may change what others answer", "mode", "rewrite")
+_MISSING = Advice("to record what is missing", "mode", "new_episodes")
 
 
-def _recorded(selection: Selection, message: Message) -> tuple[Advice, ...]:
+def _recorded(selection: Selection, message: Message, session: int) -> tuple[Advice, ...]:
     """Return how to record it: what a tool that writes has done is in no answer that the tape has already."""
-    return (_RECORD_ALL, *_ALWAYS) if may_write(selection, message) else _ALWAYS
+    anew = _anew(selection, _ALL_ANEW) if may_write(selection, message) else ()
+    missing = (_MISSING,) if selection.is_writable else ()
+    return *anew, *missing, _show(selection, session)
+
+
+def _anew(selection: Selection, advice: Advice = _ANEW) -> tuple[Advice, ...]:
+    """Return how to record all anew, if that replaces nothing else: a server without a name is not told from others."""
+    own = selection.names(selection.sessions[0]).label
+    return (advice,) if selection.is_writable and (own is not None or len(selection.labels) < 2) else ()
+
+
+def _show(selection: Selection, session: int) -> Advice:
+    return Advice("to see what there is", "show", str(session) if selection.is_of_several() else "")
 
 
 def _advice(
@@ -327,6 +344,8 @@ def _advice(
     discreet: Discreet,
 ) -> tuple[Advice, ...]:
     if elsewhere is not None:
+        if len(selection.labels) > 1 and "--server" not in selection.given:
+            return Advice(f"session {elsewhere} has it: to play that", "session", str(elsewhere)), *record
         return Advice(f"session {elsewhere} has it: to play every session", "session", "all"), *record
     if near and near[0][1]:
         return *_bending(selection, message, plan, *near[0], discreet), *record
@@ -364,23 +383,42 @@ def may_write(selection: Selection, message: Message) -> bool:
 
 def _typed(selection: Selection) -> Callable[[Advice], str]:
     """Return what puts advice as a command line."""
-    tape = shlex.quote(selection.path)
     is_stdio = selection.controls.transport(selection.sessions[0]) == channels.STDIO
-    server = "-- SERVER" if is_stdio else "--url URL"
 
     def words(advice: Advice) -> str:
+        if advice.what == "show":
+            return shown_by(selection.path, advice)
+        given = _given(selection, advice)
         if advice.what == "mode":
-            return f"mcp-tape use {tape} --mode {advice.value} {server}"
-        option = "" if advice.what == "show" else f" --{advice.what} {shlex.quote(advice.value)}"
-        return f"mcp-tape {'replay' if option else 'show'} {tape}{option}"
+            server = ["--", "SERVER"] if is_stdio else ["--url", "URL"]
+            return shlex.join(["mcp-tape", "use", selection.path, "--mode", advice.value, *given, *server])
+        return shlex.join(["mcp-tape", "replay", selection.path, *given, f"--{advice.what}", advice.value])
 
     return words
+
+
+def _given(selection: Selection, advice: Advice) -> list[str]:
+    """Return the options that a command needs to play and match what this replay does."""
+    pairs = list(zip(selection.given[::2], selection.given[1::2], strict=True))
+    instead = f"--{advice.what}" if advice.what in ("session", "repeats") else None
+    given = [word for pair in pairs if pair[0] != instead for word in pair]
+    if advice.what == "mode" and "--server" not in given and len(selection.labels) > 1:
+        first = selection.sessions[0]
+        label = selection.names(first).label
+        given += ["--server", label] if label is not None else []
+        given += ["--session", str(first)] if label is None and "--session" not in given else []
+    return given
+
+
+def shown_by(path: str, advice: Advice) -> str:
+    """Return the command that shows what advice is about."""
+    return shlex.join(["mcp-tape", "show", path, *(("--session", advice.value) if advice.value else ())])
 
 
 def _as_data(shown: _Shown) -> dict[str, Any]:
     one, differing = shown
     rows = [found._asdict() for found in differing]
-    return {"seq": one.recorded.seq, "already_played": one.played, "differing": rows}
+    return {"session": one.recorded.session, "seq": one.recorded.seq, "already_played": one.played, "differing": rows}
 
 
 def _cut(value: Any, discreet: Discreet) -> str:

@@ -93,13 +93,19 @@ class Reporter:
         """Report how many calls went to the live server, and how many answers after one are older than it."""
         self._write({"what": "grew", "calls": calls, "stale": stale})
 
-    def unplayed(self, rows: Iterable[Recorded], *, loud: bool) -> int:
-        """Report the recorded requests that nobody made; return how many."""
+    def unstruck(self, fault: str, cassette: str) -> None:
+        """Report a fault that has broken nothing."""
+        text = f"the fault {self._discreet.remark(fault)} has struck nothing on {cassette}"
+        self._say(text)
+        self._write({"what": "unstruck", "text": text})
+
+    def unplayed(self, rows: Iterable[Recorded], place: Callable[[Recorded], str], *, loud: bool) -> int:
+        """Report the recorded requests that nobody made, each with its place on the tape; return how many."""
         count = 0
         for row in rows:
             count += 1
             if loud and count <= _SHOWN:
-                self._say(f"unplayed: #{row.seq} {self._discreet.call(row)}")
+                self._say(f"unplayed: {place(row)} {self._discreet.call(row)}")
             self._write(
                 {"what": "unplayed", "method": row.method, "name": row.name, "session": row.session, "seq": row.seq}
             )

@@ -14,7 +14,13 @@ _Numbered = Sequence[tuple[int, int | None]]  # sessions, and those that they ex
 
 
 class Selection(Messages):
-    """Some sessions of a cassette, in the order of playing."""
+    """Some sessions of a cassette, in the order of playing.
+
+    `path` and `given` are for reports: the name of the cassette, and the options that choose what plays and how it is
+    matched, as words of a command line.
+    """
+
+    given: tuple[str, ...] = ()
 
     def __init__(self, cassette: Cassette, numbers: Sequence[int], until: int | None = None) -> None:
         """`until`: the newest session that counts; what is recorded while this plays does not."""
@@ -93,6 +99,26 @@ class Selection(Messages):
         """What is known of a session, such as its server's name."""
         return self._cassette.session(session)
 
+    # -- for reports
+
+    @property
+    def labels(self) -> list[str | None]:
+        """The names of all servers on the cassette."""
+        return sessions.labels(self._cassette)
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether a recorder can add to the cassette: it is a file here, and no recording of another tool."""
+        return self._cassette.is_writable
+
+    def is_of_several(self) -> bool:
+        """Return whether the cassette has other sessions, of any server: the number of a message alone is ambiguous."""
+        return sessions.are_several(self._cassette)
+
+    def place(self, row: Recorded) -> str:
+        """The number of a message, with that of its session where there are several."""
+        return f"#{row.seq} of session {row.session}" if self.is_of_several() else f"#{row.seq}"
+
     # -- requests without an answer
 
     def was_left(self, request: Recorded) -> bool:
@@ -133,6 +159,8 @@ def select(
     cassette: Cassette, which: str, legacy: bool | None = None, nth: int | None = None, until: int | None = None
 ) -> Selection:
     """The sessions that `choose` gives, to be played."""
+    if which == "all":
+        _expect_one_server(cassette)
     chosen = choose(cassette, which, legacy, nth, until)
     if empty := sessions.without_bodies(cassette, chosen):
         raise CassetteError(

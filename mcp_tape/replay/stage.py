@@ -130,7 +130,10 @@ class Stage:
         first = self._chosen.sessions[0]
         self._run = sessions.run_of(cassette, first, self._until) if options.session == "latest" else None
         self._clients = clients(self._run) if clients and self._run else None
+        self._struck: set[str] = set()  # faults, in their words
         _say_incomplete(cassette, self._chosen.sessions, say)
+        if options.faults:
+            self._note_aimless()
 
     def deck(
         self,
@@ -153,10 +156,10 @@ class Stage:
         if legacy is not None or (nth is not None and self._run and self._run.sessions != plays[:1]):
             plays = selection.choose(self._cassette, options.session, legacy, nth, self._until)
         chosen = selection.Selection(self._cassette, plays, self._until)
-        chosen.path = options.in_place_of or chosen.path
+        chosen.path, chosen.given = options.in_place_of or chosen.path, _given(options)
         repeats = options.repeats or repeats
         finder = finding.Finder(chosen, repeats, options.rules, _ladder(chosen, options))
-        faulty = _faulty(options)
+        faulty = self._faulty()
         report = faulty.listen(self._report) if faulty else self._report
         deck = Deck(
             chosen,
@@ -175,6 +178,27 @@ class Stage:
         self._decks[deck] = None
         self._first = self._first or deck
         return faulty or deck, deck
+
+    def _faulty(self) -> Faulty | None:
+        options = self._options
+        if not options.faults and not options.choosers:
+            return None
+        from . import faults
+
+        return faults.Faulty(list(map(faults.parse, options.faults)), options.seed, options.choosers, self._struck)
+
+    def _note_aimless(self) -> None:
+        """Say of each fault whose target is not on the tape that it can strike nothing: its name may be misspelt."""
+        from . import faults
+
+        for fault in map(faults.parse, self._options.faults):
+            if why := faults.aimless(fault, self._chosen):
+                self._say(self._discreet.remark(f"the fault {fault.source} can strike nothing on {self.name}: {why}"))
+
+    @property
+    def name(self) -> str:
+        """The cassette, as reports call it."""
+        return self._options.in_place_of or self._cassette.path
 
     def _note_if_over(self, nth: int | None) -> None:
         """Say so when a run connects more often than it did: a server with a state would not say the same again."""
@@ -280,14 +304,18 @@ class Stage:
         """Report what was not played; return the outcome. A fault may have chosen the exit code."""
         options, unplayed = self._options, 0
         if options.strict or options.report:
-            unplayed = self._reporter.unplayed(self._unplayed(), loud=options.strict)
+            unplayed = self._reporter.unplayed(self._unplayed(), self._chosen.place, loud=options.strict)
         totals = self._totals()
         played, misses = totals.played, totals.misses
         stale = 0 if self._before is None else played - self._before
         if self._grew:
             self._reporter.grew(self._grew, stale)
         inexact = tuple(sorted(self._inexact.items()))
-        bad = misses or (options.strict and (unplayed or self._refused)) or (options.fail_on == "inexact" and inexact)
+        unstruck = [fault for fault in dict.fromkeys(options.faults) if fault not in self._struck]
+        for fault in unstruck:
+            self._reporter.unstruck(fault, self.name)
+        strict = options.strict and (unplayed or unstruck or self._refused)
+        bad = misses or strict or (options.fail_on == "inexact" and inexact)
         return Played(played, misses, unplayed, code or int(bool(bad)), self._grew, stale, inexact, self._refused)
 
     def _played(self) -> int:
@@ -339,12 +367,11 @@ def _ladder(selection: Selection, options: Replay) -> Callable[[State], Ladder] 
     return lambda state: Ladder(selection, state, Asked(*asked))
 
 
-def _faulty(options: Replay) -> Faulty | None:
-    if not options.faults and not options.choosers:
-        return None
-    from . import faults
+def _given(options: Replay) -> tuple[str, ...]:
+    """The options that choose what plays and how it matches, as they are written on a command line."""
+    from ..options import CHOOSING, LABEL, words_for
 
-    return faults.Faulty([faults.parse(source) for source in options.faults], options.seed, options.choosers)
+    return tuple(words_for((LABEL, *CHOOSING), options._asdict()))
 
 
 def _say_incomplete(cassette: Cassette, sessions: Sequence[int], say: Callable[[str], None]) -> None:

@@ -15,6 +15,7 @@ from ..errors import SettingsError, TapeError, count, pasted, unchanged
 from ..options import URL, USE
 from ..testing.servers.entries import KEYS, read
 from ..testing.use import use_cassette
+from ..testing.used import unstruck_in_words
 from ..transports import programs
 from ..values import named_function
 from .outcome import MisuseError, ended_by, say
@@ -52,7 +53,15 @@ def _ended(tape: UsedCassette, code: int, given: dict[str, Any]) -> int:
             tape.finish(keep=False)
     problems = [*tape.errors, *dict.fromkeys(miss.report for miss in tape.misses)]
     if given["strict"] and not problems:
-        problems += [f"unplayed: {call.server}: #{call.seq} {call.method} {call.name or ''}" for call in tape.unplayed]
+        problems += [
+            f"unplayed: {call.server}: #{call.seq} of session {call.session} {call.method} {call.name or ''}"
+            for call in tape.unplayed
+        ]
+    if unstruck := unstruck_in_words(tape):
+        if given["strict"]:
+            problems.append(unstruck)
+        else:
+            say(unstruck)
     if given["fail_on"] and not problems:
         problems += [f"inexact: {found.title}" for found in tape.inexact]
     for note in () if given["quiet"] else tape.notes:
@@ -122,6 +131,8 @@ def _written(settings: dict[str, Any], path: str) -> Iterator[str]:
 
 def _words(advice: Advice, file: str, config: str) -> str:
     """Advice as a command line."""
-    if not advice.value:
-        return f"mcp-tape show {pasted(file)}"
+    from ..replay.misses import shown_by  # only where there was a miss
+
+    if advice.what == "show":
+        return shown_by(file, advice)
     return f"mcp-tape use {pasted(file)} --{advice.what} {pasted(advice.value)} --config {pasted(config)} -- PROGRAM"

@@ -137,12 +137,12 @@ def explain(report: pytest.TestReport, trouble: Trouble) -> None:
 
 def _words(use: Use, test: Callable[[], str]) -> Callable[[Advice], str]:
     def words(advice: Advice) -> str:
-        from ..replay.misses import as_argument
+        from ..replay.misses import as_argument, shown_by
 
         if advice.what == "mode":
             return command(test(), advice.value)
         if advice.what == "show":
-            return f"mcp-tape show {shlex.quote(use.tape.path)}"
+            return shown_by(use.tape.path, advice)
         option = "mcp_tape_factory(..., {})" if use.is_made else "@pytest.mark.mcp_tape({})"
         return option.format(as_argument(advice))
 

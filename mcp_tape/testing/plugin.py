@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -17,15 +18,12 @@ from .failures import Trouble, Use
 from .settings import Wanted, refuse
 from .shared import Recordings, finish, put_together
 from .summary import Summary, in_words
+from .used import TapeWarning, unstruck_in_words
 
 if TYPE_CHECKING:
     from .use import UsedCassette
 
 _ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
-
-
-class TapeWarning(UserWarning):
-    """Something about a tape that fails no test."""
 
 
 class Tapes:
@@ -75,6 +73,7 @@ class Tapes:
             if inexact and use.inexact == "error":
                 self.summary.problems.append(failures.inexact_in_words(use.tape.path, inexact))
             self.summary.unplayed(use.tape.path, use.unplayed, use.left())
+            self.summary.problems += self._unstruck(use, warnings.warn)
             self.summary.problems += finish(use.tape, keep=True)
             self._count_growth(use.tape)
         self._made.clear()
@@ -93,6 +92,8 @@ class Tapes:
         if when == "teardown":
             problems += self._end(item, keep=not problems and item.nodeid in self._passed)
         own = self._own.get(item.nodeid)
+        if not problems and own is not None:
+            problems += self._unstruck(own, item.warn)
         if not problems and own is not None and not own.is_shared:
             problems += self._unplayed(own, item)
         if problems:
@@ -150,6 +151,13 @@ class Tapes:
         if left and use.unplayed == "warn":
             item.warn(TapeWarning(text))
         return [text] if left and use.unplayed == "error" else []
+
+    def _unstruck(self, use: Use, warn: Callable[[Warning], None]) -> list[str]:
+        """Warn of faults that have struck nothing: the test has not tested what it should. Return problems."""
+        text = unstruck_in_words(use.tape)
+        if text and use.unplayed != "error":
+            warn(TapeWarning(text))
+        return [text] if text and use.unplayed == "error" else []
 
     def _end(self, item: pytest.Item, *, keep: bool) -> list[str]:
         """End the use of a test's tape. Return the problems."""

@@ -136,7 +136,7 @@ class Summary:
 
 def in_words(calls: list[Call]) -> str:
     """List requests, the first of them one by one."""
-    shown = [f"#{seq} {what}" for _, seq, what in calls[:_MOST]]
+    shown = [f"#{seq} of session {session} {what}" for session, seq, what in calls[:_MOST]]
     return "; ".join(shown + ([f"and {len(calls) - _MOST} more"] if len(calls) > _MOST else []))
 
 

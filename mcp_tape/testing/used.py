@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import api, modes
-from ..errors import TapeError, pasted
+from ..errors import TapeError, count
 from ..wire.frames import Exchange
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Inexact(NamedTuple):
         """What was asked and which recording has answered, without params."""
         near = f" ({self.similarity:.2f})" if self.similarity is not None else ""
         asked = " ".join(filter(None, (self.call.server and f"{self.call.server}:", self.call.method, self.call.name)))
-        return f"{asked} by #{self.seq}, {self.rung}{near}"
+        return f"{asked} by #{self.seq} of session {self.session}, {self.rung}{near}"
 
 
 class Settings(NamedTuple):
@@ -77,6 +78,10 @@ class Settings(NamedTuple):
     web: api.Web
     replay: Replay
     given: dict[str, Any]  # by the names of the table of options: what recorders are given
+
+
+class TapeWarning(UserWarning):
+    """Something about a tape that fails no test."""
 
 
 class UsedCassette(ABC):
@@ -235,14 +240,21 @@ class UsedCassette(ABC):
         return call if self.label is None else call._replace(server=self.label)
 
     def _argument(self, advice: Advice) -> str:
-        from ..replay.misses import as_argument
+        from ..replay.misses import as_argument, shown_by
 
-        return f"use_cassette(..., {as_argument(advice)})" if advice.value else f"mcp-tape show {pasted(self.path)}"
+        return shown_by(self.path, advice) if advice.what == "show" else f"use_cassette(..., {as_argument(advice)})"
 
     @property
     @abstractmethod
     def unplayed(self) -> list[Exchange]:
         """The recorded requests that no client made."""
+
+    @property
+    def unstruck(self) -> list[str]:
+        """The faults that have broken no answer yet; none where all is live."""
+        faults = self._settings.replay.faults if self.mode in ("none", "new_episodes") else ()
+        notes = set(self.notes) if faults else set()
+        return [fault for fault in dict.fromkeys(faults) if f"fault {fault}" not in notes]
 
     @property
     def all_played(self) -> bool:
@@ -308,13 +320,25 @@ class UsedCassette(ABC):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self.finish(keep=kind is None)
+        self._leave(keep=kind is None)
 
     async def __aenter__(self) -> UsedCassette:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self.finish(keep=kind is None)
+        self._leave(keep=kind is None)
+
+    def _leave(self, *, keep: bool) -> None:
+        """End, and warn of faults that have struck nothing, unless the test has failed before they could."""
+        self.finish(keep=keep)
+        if keep and (unstruck := unstruck_in_words(self)):
+            warnings.warn(unstruck, TapeWarning, stacklevel=3)
+
+
+def unstruck_in_words(tape: UsedCassette) -> str:
+    """Return which faults have struck nothing; an empty text if there are none."""
+    left = tape.unstruck
+    return f"{count(len(left), 'fault')} struck nothing on {tape.path}: {', '.join(left)}" if left else ""
 
 
 def unplayed(cassette: Cassette, chosen: Selection, played: set[Position], label: str | None) -> list[Exchange]:

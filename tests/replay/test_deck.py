@@ -282,7 +282,7 @@ def test_an_unanswered_request_says_that_the_recording_ends(tmp_path: Path) -> N
     assert json.loads(last)["error"] == {"code": -32010, "message": "the recording ends before the answer"}
     assert (player.deck.state.played, player.deck.state.misses) == (0, 1)
     (told,) = player.told("miss")
-    assert told.startswith("miss: tools/call echo\n  the recording ends before the answer: #1 of session 1 in ")
+    assert told.startswith("miss: tools/call echo\n  the recording ends before the answer: #1 in ")
 
 
 def test_the_end_of_the_recording_is_told_after_what_it_has_even_in_recorded_time(tmp_path: Path) -> None:

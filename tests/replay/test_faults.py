@@ -175,3 +175,19 @@ def test_a_fault_for_one_call_of_a_batch_strikes_that_call_and_no_other(
     assert other["result"]["value"] == names[1 - struck]
     assert not any(f'"value": "{names[struck]}"}}}}' in line for line in lines)
     assert player.told("note") == [f"fault tools/call:{names[struck]}={fault}"]
+
+
+def test_a_fault_is_known_to_have_struck_once_it_broke_an_answer(tmp_path: Path) -> None:
+    struck: set[str] = set()
+    sources = ["tools/call@2=hang", "tools/call@9=drop", "tools/call:other=drop"]
+    player = Player(
+        make_cassette(tmp_path / "tape.db", [("client", call(1)), ("server", result(1))] * 2), repeats="last"
+    )
+    faulty = faults.Faulty([faults.parse(source) for source in sources], 0, (), struck)
+    player.deck._report = faulty.listen(player.facts.append)
+    player.deck._report_played = True
+    faulty.attach(player.deck)
+    for expected in (set(), {"tools/call@2=hang"}):
+        faulty.receive(call(1).encode(), "stdio", 0.0)
+        faulty.due(0.0)
+        assert struck == expected

@@ -83,7 +83,7 @@ def test_what_was_not_exact_may_be_an_error(suite: Suite, by: str) -> None:
     result = suite.run(*(["--mcp-inexact=error"] if by == "command line" else []))
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["1 answer on *test_one.db not exact:", "  tools/call read by #3, nearest (0.*)", DIFFERENCE]
+        ["1 answer on *test_one.db not exact:", "  tools/call read by #3 of session 1, nearest (0.*)", DIFFERENCE]
     )
 
 
@@ -110,7 +110,8 @@ def test_what_misses_is_recorded_and_what_bends_is_not(suite: Suite) -> None:
     near(suite, expected="['one']", more=", mode='new_episodes'")
     suite.add(
         "test_it.py",
-        "    assert [found.title for found in mcp_tape.inexact] == ['tools/call read by #3, nearest (0.99)']\n",
+        "    (found,) = mcp_tape.inexact\n"
+        "    assert found.title == 'tools/call read by #3 of session 1, nearest (0.99)'\n",
     )
     suite.passes()
     assert suite.starts() == 0

@@ -30,7 +30,7 @@ def test_unplayed_requests_may_be_a_warning(taped: Suite) -> None:
     taped.test("def test_one(mcp_tape): ask(mcp_tape, 'a')\n")
     result = taped.passes("--mcp-unplayed=warn", passed=1, warnings=1)
     result.stdout.fnmatch_lines(
-        ["*test_it.py:4: TapeWarning: 1 recorded request not made on *test_one.db: #5 tools/call b"]
+        ["*test_it.py:4: TapeWarning: 1 recorded request not made on *test_one.db: #5 of session 1 tools/call b"]
     )
     taped.run("--mcp-unplayed=warn", "-Werror::mcp_tape.testing.plugin.TapeWarning").assert_outcomes(failed=1)
 
@@ -48,8 +48,8 @@ def test_unplayed_requests_may_be_an_error(taped: Suite) -> None:
     result.assert_outcomes(passed=1, failed=3)
     result.stdout.fnmatch_lines(
         [
-            "1 recorded request not made on *test_one.db: #5 tools/call b",
-            "13 recorded requests not made on *test_two.db: #1 initialize; #3 tools/call a; *h; #19 *i; and 3 more",
+            "1 recorded request not made on *test_one.db: #5 of session 1 tools/call b",
+            "13 recorded requests not made on *test_two.db: #1 * initialize; #3 * tools/call a; *h; #19 *i; and 3 more",
         ]
     )
 
@@ -77,7 +77,7 @@ def test_new_episodes_leaves_unplayed_what_is_not_asked_for(taped: Suite) -> Non
     before = taped.cassettes()
     result = taped.run("--mcp-record=new_episodes", "--mcp-unplayed=error")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["1 recorded request not made on *test_one.db: #5 tools/call b"])
+    result.stdout.fnmatch_lines(["1 recorded request not made on *test_one.db: #5 of session 1 tools/call b"])
     assert taped.cassettes() == before
 
 
@@ -97,7 +97,10 @@ def test_of_a_shared_cassette_the_tests_must_play_all_together(taped: Suite, lev
     result = taped.passes(passed=2)
     assert result.ret == (pytest.ExitCode.TESTS_FAILED if level == "error" else pytest.ExitCode.OK)
     result.stdout.fnmatch_lines(
-        ["*mcp-tape: recorded requests that no test has made*", f"{level}: cassettes/shared.db: #5 tools/call b"]
+        [
+            "*mcp-tape: recorded requests that no test has made*",
+            f"{level}: cassettes/shared.db: #5 of session 1 tools/call b",
+        ]
     )
     taped.test(SHARING.format(level, "z"))
     result = taped.run()
@@ -112,7 +115,7 @@ def test_of_a_tape_of_the_factory_the_tests_must_play_all_together(taped: Suite)
     taped.test(both)
     result = taped.passes()
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["error: cassettes/shared.db: #5 tools/call b"])
+    result.stdout.fnmatch_lines(["error: cassettes/shared.db: #5 of session 1 tools/call b"])
     taped.test(both + "def test_two(tape): assert 0\n")
     assert "no test has made" not in taped.run().stdout.str()
 

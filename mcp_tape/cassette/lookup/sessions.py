@@ -36,6 +36,11 @@ def labels(cassette: Cassette) -> list[str | None]:
     return [label for (label,) in cassette.rows("SELECT DISTINCT label FROM main.sessions ORDER BY label")]
 
 
+def are_several(cassette: Cassette) -> bool:
+    """Return whether a cassette has more than one session, of whatever server."""
+    return len(cassette.rows("SELECT id FROM main.sessions LIMIT 2")) > 1
+
+
 def made_by_other_rules(cassette: Cassette, sessions: Sequence[int]) -> set[int]:
     """Those of some sessions whose keys were made by other rules than those of this version."""
     return _such(cassette, sessions, f"key_version <> {match.KEY_VERSION}")

@@ -56,7 +56,8 @@ def rungs(
         return found
     live = match.asked(method, message.body.get("params"))
     read = plan.form.compared if plan and plan.form else unread
-    near = near_for(selection, method, message.name, read).of(*(arguments(method, asked) for asked in (recorded, live)))
+    two = [match.counted(plan.counts, asked) if plan and plan.counts else asked for asked in (recorded, live)]
+    near = near_for(selection, method, message.name, read).of(*(arguments(method, asked) for asked in two))
     enough = NEAREST if near >= NEAREST else int(near * 10) / 10
     if enough >= _NEAR and own:
         manner = "nearest" if enough == NEAREST else f"nearest:{enough}"

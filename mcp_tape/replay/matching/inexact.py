@@ -32,7 +32,7 @@ def fact(selection: Selection, call: Call, bent: Bent, discreet: Discreet) -> Fa
     differing = list(match.differences(one, other, ("params",)))
     seen = tuple(shown(method, one, other, differing[:_SHOWN], discreet))
     how = _WORDS.get(bent.rung) or f"the nearest ({bent.similarity:.2f})"
-    lines = [f"{discreet.call(call.message)} was answered by #{recorded.seq}, {how}", *map(in_line, seen)]
+    lines = [f"{discreet.call(call.message)} was answered by {selection.place(recorded)}, {how}", *map(in_line, seen)]
     if len(differing) > _SHOWN:
         lines.append(f"and {len(differing) - _SHOWN} more differences")
     return Fact("inexact", "\n  ".join(lines), call, inexact=Inexact(*bent, seen))

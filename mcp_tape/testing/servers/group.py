@@ -79,6 +79,11 @@ class Group(UsedCassette):
         return [call for door in self._doors.values() for call in door.unplayed]
 
     @property
+    def unstruck(self) -> list[str]:
+        of_each = [door.unstruck for door in self._doors.values()]
+        return [fault for fault in of_each[0] if all(fault in others for others in of_each)] if of_each else []
+
+    @property
     def play_count(self) -> int:
         return sum(door.play_count for door in self._doors.values())
 
