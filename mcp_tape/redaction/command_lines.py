@@ -15,6 +15,7 @@ from ..wire import secret_names
 
 # Options that may take a secret: the value decides.
 _MAYBE = frozenset("auth pat credential credentials creds cred pass pwd pw".split())
+_AS_KEYS = frozenset("pin assertion storagekey".split())  # by the same rule as in JSON
 _SELDOM = frozenset(("p", "key"))  # the value must look like nothing but a secret
 _USERS = frozenset("-u -U --user --proxy-user --userpwd --auth --basic-auth --credentials --creds".split())
 # Programs whose -p is a password, with or without a space before it.
@@ -95,6 +96,8 @@ def _is_password(value: str) -> bool:
 def _may_be(name: str, value: str) -> bool:
     """Return whether the value of an option that may take a secret is one."""
     folded = secret_names.fold(name)
+    if folded in _AS_KEYS:
+        return secret_names.is_ambiguous_secret(name, value)
     if folded in _MAYBE:
         return len(value) >= 8 and secret_names.looks_assigned(value)
     return folded in _SELDOM and _is_surely(value)

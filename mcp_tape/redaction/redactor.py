@@ -7,7 +7,9 @@ as it crossed the wire. It fails closed: what cannot be redacted is not kept.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from binascii import a2b_base64
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 
 from ..light import NamedTuple, pattern
 from ..wire import jsontext, protocol, secret_names
@@ -33,6 +35,7 @@ _PAYLOAD = pattern(r"(?:data:[\w/+.;=-]{0,100},)?[A-Za-z0-9+/]{1000,}={0,2}")
 _PAYLOADS = pattern(rb'"[A-Za-z0-9+/]{1000,}={0,2}"')
 _ESCAPED_ASCII = pattern(rb"(?<!\\)\\+(?:u00([2-7][0-9A-Fa-f])|/)")
 _URL_PASSWORD = pattern(r"://[^/\s:@]*:([^/\s@]{8,})@")
+_COOKIE = pattern(r"(?:\A|; ?)[\w.-]{1,64}=([^;\s\"]{8,})(?=;|\Z)")
 _LABELS = ("name", "key", "header")  # {"name": "X-Api-Key", "value": V}
 _LONGEST_LABEL = 100
 
@@ -95,7 +98,7 @@ class Redactor:
                 if secret_names.is_distinctive(word):
                     self._environ.add(word, f"header:{name}")
         self._seen = Literals(_MOST_SEEN if most_seen is None else most_seen)
-        self._assignments = rules.assignment_rule(self._names.__getitem__, self._see)
+        self._assignments = rules.assignment_rule(self._names.__getitem__, self._may_name, self._see)
         self._private_keys = shapes.PrivateKeys()
 
     def clears(self, lines: bytes) -> bool:
@@ -181,9 +184,12 @@ class Redactor:
             return None
         return _SEEN_ONLY if self._seen.occur(text) or (probe is not text and self._seen.occur(probe)) else None
 
+    def _may_name(self, text: bytes) -> bool:
+        return secret_names.may_name_secrets(text) or self._own.may_name(text)
+
     def _rules(self, found: Iterable[shapes.Shape], named: bool) -> _Look:
         # What hides more goes first: a token within a cookie must not split the cookie.
-        by_name = [rules.shape_rule(shape) for shape in found if shape in shapes.NAMED]
+        by_name = [rules.shape_rule(shape, self._see) for shape in found if shape in shapes.NAMED]
         by_shape = [rules.shape_rule(shape) for shape in found if shape not in shapes.NAMED]
         exact = (self._environ.hide, *self._own.rules, *by_shape)
         return _Look((*by_name, *([self._assignments] if named else ()), *exact), (*by_name, *exact))
@@ -207,15 +213,24 @@ class Redactor:
         in_schema = not protocol.SCHEMA_KEYS.isdisjoint(named)
         if not in_schema:
             key = str(named[-1]) if named else ""
-            if self._names[key] or (fold(key) in AMBIGUOUS_KEYS and secret_names.looks_issued(value)):
+            if self._names[key] or secret_names.is_ambiguous_secret(key, value):
                 return self._under(key, value)
-            if label and (secret_names.looks_issued(value) or (label[0] == "-" and not secret_names.is_flag(value))):
+            if label and self._is_labelled(label, value):
                 return self._under(label.lstrip("-"), value)
         if len(value) < _SHORTEST and not self._own.rules:
             return value
         if _PAYLOAD.fullmatch(value):
             return self._environ.hide(value)  # an image: what looks like a token in it is chance
         return self._free_text(value, _Look(look.in_schema, look.in_schema) if in_schema else look, named)
+
+    def _is_labelled(self, label: str, value: str) -> bool:
+        """Return whether a value is secret that a neighbour names."""
+        name = label.lstrip("-")
+        if not self._names[name]:
+            return secret_names.is_ambiguous_secret(name, value) and (
+                len(value) >= 8 or secret_names.looks_assigned(value, name)
+            )
+        return secret_names.looks_issued(value) or (label[0] == "-" and not secret_names.is_flag(value))
 
     def _under(self, name: str, value: str) -> str:
         """Return what is kept of a value under a secret name."""
@@ -251,7 +266,7 @@ class Redactor:
             if step not in _LABELS and not isinstance(step, int):
                 continue
             word = jsontext.unquote(source[start:end])
-            if not self._names[word.lstrip("-")]:
+            if not self._may_be_label(word):
                 continue
             if step in _LABELS:
                 labels[places.down(within, "value")] = word
@@ -264,9 +279,14 @@ class Redactor:
         """Return whether a string may name a neighbour: fast, with false positives only."""
         for start, end, names, listed in values:
             may = (listed or names[-1] in _LABELS) and end - start <= _LONGEST_LABEL
-            if may and self._names[jsontext.unquote(source[start:end]).lstrip("-")]:
+            if may and self._may_be_label(jsontext.unquote(source[start:end])):
                 return True
         return False
+
+    def _may_be_label(self, word: str) -> bool:
+        """Return whether a string may be the name of a secret."""
+        name = word.lstrip("-")
+        return self._names[name] or fold(name) in AMBIGUOUS_KEYS
 
     def _hide_places(self, source: str) -> str:
         splices: list[Splice] = []
@@ -276,8 +296,10 @@ class Redactor:
         return jsontext.splice(source, splices)
 
     def _see(self, value: str, name: str) -> None:
-        if len(value) <= _LONGEST_SEEN and secret_names.is_distinctive(value):
-            self._seen.add(value, f"key:{name}")
+        if len(value) <= _LONGEST_SEEN:
+            for part in (value, *_parts(value)):
+                if secret_names.is_distinctive(part):
+                    self._seen.add(part, f"key:{name}")
 
     def _hide_seen(self, source: str, within: Names, document: bool) -> str:
         """Hide values seen before, in stored text only: match keys must not depend on the frames before."""
@@ -288,6 +310,19 @@ class Redactor:
         if not document:
             return hide(source)
         return replace_strings(source, StringValues(source), within, lambda value, *_: hide(value))
+
+
+def _parts(value: str) -> Iterator[str]:
+    """Yield the parts of a value that may occur alone: a token behind `Bearer`, a password behind `Basic`, cookies."""
+    scheme, _, rest = value.partition(" ")
+    if scheme.isalpha() and rest and " " not in rest:
+        yield rest
+    if scheme.lower() == "basic":
+        with suppress(ValueError):
+            yield a2b_base64(rest).decode().partition(":")[2]
+    for cookie in _COOKIE.finditer(value):
+        if secret_names.looks_random(cookie[1]):
+            yield cookie[1]
 
 
 def _within(channel: str) -> Names:

@@ -25,18 +25,24 @@ _NOT_IN_MARKS = pattern(r"[\]\r\n]")
 _MARKS = pattern(f"({PLACEHOLDER.pattern})")
 
 _ESCAPED = r"(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})"  # in text that is still escaped
-# What precedes a value: `name = `, `name: `, `"name": `, `<name>`, `--name `. The name may have two words.
+# What precedes a value: `name = `, `name: `, `"name": `, `[name]=`, `<name>`, `--name `, `name is `. The name may have
+# two words.
 _NAMED = pattern(
     rf"(?a)(?:(?<![\w.\\-])|{_ESCAPED})-{{0,2}}(?P<name>[A-Za-z_][\w.-]{{1,63}}(?: [A-Za-z]{{3,16}})?)"
-    r"(?:(?:\\{0,7}[\"'`])?(?:[ \t](?:is|was))?[ \t]{0,3}(?:=>|:=|=(?!=)|:(?![:/])|%3[ADad])[ \t]{0,3}"
-    r"|(?<=[\w-])>(?=[^<]{1,256}</))"
+    r"(?P<by>(?:\\{0,7}[\"'`])?(?:\]|%5[Dd])?(?:[ \t](?:is|was))?"
+    r"[ \t]{0,3}(?:=>|:=|=(?!=)|:(?![:/])|%3[ADad])[ \t]{0,3}"
+    r"|(?<=[\w-])>(?=[^<]{1,256}</)|[ \t](?P<is>is|was)[ \t]{1,3})"
     r"|(?<![\w-])--?(?P<option>[A-Za-z][\w-]{1,63})[ \t]{1,3}(?!-)"
 )
 # Without a closing quote the text was cut off, as by a crash.
-_VALUE = pattern(
-    r"(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'`]))(?!(?P=quote))(?P<quoted>[^\r\n]{1,4096}?)(?:(?<!\\)(?P=quote)|\Z)"
-    r"|(?P<bare>[^\s\"'&,;<>()\[\]{}\\|`]{6,})(?P<next>[(\[{]?)"
-)
+_QUOTED = r"(?P<quote>\\{0,7}(?:\"\"\"|'{3}|[\"'`]))(?!(?P=quote))(?P<quoted>[^\r\n]{1,4096}?)(?:(?<!\\)(?P=quote)|\Z)"
+_VALUE = pattern(rf"{_QUOTED}|(?P<bare>[^\s\"'&,;<>()\[\]{{}}\\|`]+)(?P<next>[(\[{{]?)")
+# In a URL or the body of a form, and in a connection string, nothing else ends a value.
+_IN_QUERY = pattern(r"(?P<quote>(?!))?(?P<quoted>(?!))?(?P<bare>[^\s\"'&;#<>\\`]+)(?P<next>)")
+_IN_CONNECTION = pattern(rf"{_QUOTED}|(?P<bare>[^;\r\n\"'\\]{{1,200}}?)(?P<next>)(?=;|[ \t]*(?:[\r\n\"'\\]|\Z))")
+_ASSIGNS = pattern(r"(?:\\{0,7}[\"'`])?(?:\]|%5[Dd])?(?:=|%3[Dd])")
+_ASSIGNS_FROM_AFAR = pattern(r"(?:\\{0,7}[\"'`])?\]?[ \t]*(?:=>?|:=)[ \t]*")
+_CODE_BEFORE = 300  # characters before a name that are searched for the parenthesis of a call
 # A line of an .env file: the value extends to the end of the line, whatever is in it.
 _ENV_LINE = pattern(
     r"(?m)^[ \t]*(?:export |set |ENV |-e |- )?(?P<name>[A-Z][A-Z0-9_]{2,63})=(?P<bare>[^\s\"'`][^\s]{5,})$"
@@ -72,8 +78,8 @@ def outside_marks(text: str, rule: Rule) -> str:
     return "".join([part if n % 2 else rule(part) for n, part in enumerate(_MARKS.split(text))])
 
 
-def shape_rule(shape: Shape) -> Rule:
-    """Return the rule that hides what has the shape of a token."""
+def shape_rule(shape: Shape, see: Callable[[str, str], None] | None = None) -> Rule:
+    """Return the rule that hides what has the shape of a token; `see` receives what stands behind a name."""
     pattern, hidden_by = shapes.compiled(shape), mark(f"shape:{shape.name}")
 
     def hidden(found: re.Match[str]) -> str:
@@ -83,6 +89,8 @@ def shape_rule(shape: Shape) -> Rule:
         value = found[part]
         if not (secret_names.looks_issued(value.rstrip(".:")) if part == "maybe" else _is_real(value)):
             return found.group()
+        if see is not None:
+            see(value, shape.name)
         whole, at = found.group(), found.start()
         return whole[: found.start(part) - at] + hidden_by + whole[found.end(part) - at :]
 
@@ -95,10 +103,17 @@ def pattern_rule(pattern: re.Pattern[str]) -> Rule:
     return lambda text: pattern.sub(lambda found: hidden_by if found.group() else "", text)
 
 
-def assignment_rule(is_secret: Callable[[str], bool], see: Callable[[str, str], None]) -> Rule:
-    """Return the rule that hides values of secret names: `K=V`, `"k": "v"`, `--k V`; `see` receives each."""
+def assignment_rule(
+    is_secret: Callable[[str], bool], may_name: Callable[[bytes], bool], see: Callable[[str, str], None]
+) -> Rule:
+    """Return the rule that hides values of secret names: `K=V`, `"k": "v"`, `--k V`; `see` receives each.
+
+    `may_name`: whether a text without escapes may contain a secret name, which is found out faster.
+    """
 
     def hide(text: str) -> str:
+        if "\\" not in text and not may_name(text.encode("utf-8", "surrogatepass")):
+            return text
         text = _without(text, _assigned(text, is_secret), see)
         return _without(text, _secret_cells(text, is_secret), see) if "|" in text else text
 
@@ -115,34 +130,77 @@ def _without(text: str, spans: Iterable[tuple[int, int, str]], see: Callable[[st
 
 def _assigned(text: str, is_secret: Callable[[str], bool]) -> Iterator[tuple[int, int, str]]:
     lines = (line for line in _ENV_LINE.finditer(text) if is_secret(line["name"]) and not _CALL.fullmatch(line["bare"]))
-    found = {line.start("bare"): line.end() for line in lines if secret_names.looks_assigned(line["bare"])}
+    found = {line.start("bare"): line.end() for line in lines if secret_names.looks_given(line["name"], line["bare"])}
     done = 0
     for named in _NAMED.finditer(text):
         name = _secret_name(named["option"] or named["name"], is_secret) if named.end() >= done else ""
         if name:
-            start, end = _value_span(text, named.end())
+            start, end = _value_span(text, named, name)
             done = found.get(start, end)
             if start < done:
                 yield start, done, name
 
 
-def _value_span(text: str, at: int) -> tuple[int, int]:
-    """Return the span of the secret value that starts here; an empty one if it is none."""
-    value = _VALUE.match(text, at)
+def _value_span(text: str, named: re.Match[str], name: str) -> tuple[int, int]:
+    """Return the span of the secret value behind a name; an empty one if it is none."""
+    at, by = named.end(), named["by"] or ""
+    is_given = _ASSIGNS.fullmatch(by) is not None
+    kind = _VALUE
+    if is_given:
+        before = text[max(0, named.start() - 8) : named.start()].rstrip(" \t")[-3:]
+        in_query = before[-1:] in ("?", "&") or before in ("%26", "%3F", "%3f")
+        kind = _IN_QUERY if in_query else _IN_CONNECTION if before[-1:] == ";" else _VALUE
+    value = kind.match(text, at)
     if value is None:
         return at, at
     part = "quoted" if value["quoted"] else "bare"
     start, end = value.span(part)
-    end -= len(value[part]) - len(value[part].rstrip(".:!?"))
+    kept = ".:!?" if kind is _VALUE else ".:!?)]},*" if kind is _IN_QUERY else " \t"
+    end -= len(value[part]) - len(value[part].rstrip(kept))
+    found = text[start:end]
     code = value["next"] and end - start < 1000  # a call or an index
-    looks = secret_names.looks_issued if part == "quoted" else secret_names.looks_assigned
-    return (start, end) if not code and looks(text[start:end]) else (start, start)
+    return (start, end) if not code and _is_secret_value(text, named, name, found, part, kind) else (start, start)
+
+
+def _is_secret_value(text: str, named: re.Match[str], name: str, value: str, part: str, kind: re.Pattern[str]) -> bool:
+    """Return whether a value behind a secret name is secret, by what is between them and around them."""
+    by, folded = named["by"] or "", secret_names.fold(name)
+    if kind is not _VALUE:
+        return secret_names.looks_given(name, value, in_url=True)
+    if secret_names.is_reference(value) or secret_names.fold(value) == folded:
+        return False
+    if named["is"]:
+        return secret_names.looks_random(value)
+    if _ASSIGNS.fullmatch(by) and (part == "quoted" or not _is_argument(text, named, value)):
+        return secret_names.looks_given(name, value)
+    if folded in secret_names.AMBIGUOUS_KEYS:
+        return secret_names.is_ambiguous_secret(name, value) and secret_names.looks_assigned(value, name)
+    if part == "quoted":
+        is_literal = folded.endswith(_PASSWORDS) and _ASSIGNS_FROM_AFAR.fullmatch(by) is not None
+        return secret_names.looks_given(name, value) if is_literal else secret_names.looks_issued(value)
+    return secret_names.looks_assigned(value, name)
+
+
+_PASSWORDS = ("password", "passwd", "passphrase", "passcode")  # which are words as often as not
+
+
+def _is_argument(text: str, named: re.Match[str], value: str) -> bool:
+    """Return whether `name=value` is code: an argument of a call, which is a variable."""
+    if not secret_names.is_variable(value):
+        return False
+    before = text[max(0, named.start() - _CODE_BEFORE) : named.start()]
+    is_line = not before.rpartition("\n")[2].strip() and text[named.end() + len(value) :][:2] in (",\n", ",")
+    return is_line or before.count("(") > before.count(")") or secret_names.is_hidden_key(value)
 
 
 def _secret_name(name: str, is_secret: Callable[[str], bool]) -> str:
-    """Return the name, or its last part (`config.token`, `the password`), if it is secret; else an empty text."""
-    last = re.split(r"[. ]", name)[-1]
-    return name if is_secret(name) else last if is_secret(last) else ""
+    """Return the name, or its last part (`config.token`, `the password`), if it may be secret; else an empty text."""
+    word = name.rpartition(" ")[2]
+    last = word.rpartition(".")[2]
+    for whole in (word, name):
+        if is_secret(whole):
+            return whole
+    return last if is_secret(last) or secret_names.fold(last) in secret_names.AMBIGUOUS_KEYS else ""
 
 
 def _is_real(value: str) -> bool:

@@ -3,6 +3,9 @@ r"""Shapes of tokens that services issue: a pattern for each, and a cheap sign t
 A pattern starts with fixed text where it can, which `re` finds fastest, and checks what precedes it afterwards. No
 pattern may take more than linear time: an unbounded repetition is never followed by something that can fail, and each
 lookahead is bounded.
+
+Prefixes, alphabets and lengths are facts that the services state, and that the tables of gitleaks
+(https://github.com/gitleaks/gitleaks) and detect-secrets (https://github.com/Yelp/detect-secrets) collect.
 """
 
 from __future__ import annotations
@@ -61,7 +64,6 @@ NAMED = (
     Shape("cookie", "ookie OOKIE", rf"(?:[Cc]ookie|COOKIE){_OPENED}(?P<hide>[\w.-]{{1,64}}=[^\r\n\"'\\]{{6,}})"),
     Shape("netrc", "login", rf"(?:machine[ \t]{{1,4}}\S{{1,200}}|default)\s{{1,8}}{_LOGIN}(?P<hide>\S{{1,200}})"),
     Shape("netrc", "login", rf"{_LOGIN}(?P<maybe>\S{{1,200}})"),
-    Shape("connection-string", "wd= WD=", r";\s{0,4}(?:[Pp]wd|PWD)=(?P<maybe>[^;\s\"'{}\\]{6,200})"),
 )
 
 # One sign each, rare enough to be searched in every text.
@@ -82,7 +84,9 @@ LONG = (
     Shape("basic", "Basic", rf"Basic(?<![\w-].{{5}})(?:\s{{1,4}}|%20){_MIXED}(?P<maybe>[A-Za-z0-9+/]{{18,}}={{0,2}})"),
     Shape("jwt", "eyJ", rf"eyJ{_free(3)}[\w-]{{8,2000}}\.eyJ[\w-]{{8,}}\.[\w-]{{20,}}"),
     Shape("jwe", "eyJ", rf"eyJ{_free(3)}[\w-]{{8,2000}}\.[\w-]{{0,1000}}\.[\w-]{{16}}\.[\w-]{{8,}}\.[\w-]{{22}}"),
-    Shape("aws", "AKIA ASIA ABIA ACCA", rf"A(?:KIA|SIA|BIA|CCA){_free(4)}[A-Z2-7]{{16}}{_END}"),
+    Shape("aws", "AKIA ASIA ABIA ACCA A3T", rf"A(?:KIA|SIA|BIA|CCA|3T[A-Z0-9]){_free(4)}[A-Z2-7]{{16}}{_END}"),
+    Shape("aws", "bedrock-api-key-", r"bedrock-api-key-[A-Za-z0-9+/]{30,}={0,2}"),
+    Shape("aws", "amzn", rf"amzn{_free(4)}(?:\.mws\.{_UUID}|1\.oa2-cs\.v1\.[0-9a-f]{{64}})"),
     Shape("aws", "X-Amz-Signature", r"X-Amz-Signature=(?P<hide>[0-9a-f]{64})"),
     Shape("google", "X-Goog-Signature", r"X-Goog-Signature=(?P<hide>[0-9a-f]{64,})"),
     Shape("aws", "ABSK", rf"ABSK{_free(4)}[A-Za-z0-9+/]{{100,}}={{0,2}}"),
@@ -98,21 +102,19 @@ LONG = (
     Shape(
         "slack",
         "hooks.slack",
-        r"hooks\.slack\.com\\?/(?:services|workflows)\\?/(?P<hide>[A-Z0-9]{4,20}\\?/[A-Z0-9]{4,20}\\?/\w{20,})",
+        r"hooks\.slack\.com\\?/(?:services|workflows|triggers)\\?/(?P<hide>[A-Z0-9]{4,20}\\?/[A-Z0-9]{4,20}\\?/\w{20,})",
     ),
     Shape("discord", "webhooks", r"discord(?:app)?\.com\\?/api\\?/webhooks\\?/\d{10,24}\\?/(?P<hide>[\w-]{60,})"),
-    # a user id in base64: only digits, so each letter has few values
-    Shape(
-        "discord",
-        "MT MD Mj Mz NT ND Nj Nz OT OD Oj Oz",
-        r"(?:[MNO][DTjz][AEIMQUYcgk][w-z0-5]){5}(?<![\w-].{20})[\w-]{3,8}\.[\w-]{6}\.[\w-]{27,}",
-    ),
+    Shape("discord", "mfa.", rf"mfa\.{_free(4)}[\w-]{{84,}}"),
+    Shape("teams", "webhookb2", r"webhookb2\\?/[\w@-]{30,100}\\?/IncomingWebhook\\?/(?P<hide>[\w/-]{32,100})"),
+    Shape("gitlab", "GR1348941", r"GR1348941[\w-]{20,}"),
+    Shape("gitlab", "_gitlab_session=", r"_gitlab_session=(?P<hide>[0-9a-z]{32})"),
     Shape("anthropic", "sk-ant-", rf"sk-ant-{_DIGIT}[\w-]{{20,}}"),
     Shape("openai", "sk-", rf"sk-{_free(3)}(?:proj|svcacct|admin|None|service)-{_DIGIT}{_UPPER}[\w-]{{20,}}"),
     Shape("openai", "sk-", rf"sk-{_free(3)}(?=[A-Za-z]{{0,60}}\d)[A-Za-z0-9]{{32,}}"),
     Shape("openrouter", "sk-or-", r"sk-or-v1-[0-9a-f]{32,}"),
     Shape("langfuse", "sk-lf-", rf"sk-lf-{_UUID}"),
-    Shape("stripe", "sk_ rk_", r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+    Shape("stripe", "sk_ rk_", r"[sr]k_(?:live|test|prod)_[A-Za-z0-9]{16,}"),
     Shape("stripe", "whsec_", r"whsec_[A-Za-z0-9+/]{24,}=*"),
     Shape("google", "AIza", rf"AIza{_free(4)}[\w-]{{35,}}"),
     Shape("google", "ya29.", r"ya29\.[\w-]{20,}[\w.-]*"),
@@ -183,9 +185,70 @@ LONG = (
     Shape("1password", "ops_eyJ", r"ops_eyJ[\w-]{100,}"),
     Shape("mapbox", "sk.eyJ", r"sk\.eyJ[\w-]{20,}\.[\w-]{20,}"),
     Shape("azure", "AccountKey AccessKey", r"(?:Account|SharedAccess)Key=(?P<hide>[A-Za-z0-9+/]{40,}={0,2})"),
+    Shape("bitbucket", "ATBB", rf"ATBB{_free(4)}{_MIXED}[A-Za-z0-9]{{24,}}"),
+    Shape("trello", "ATTA", rf"ATTA{_free(4)}[0-9a-f]{{64}}"),
+    Shape("pulumi", "pul-", rf"pul-{_free(4)}[0-9a-f]{{40}}"),
+    Shape("vercel", "vca_ vci_ vck_ vcp_ vcr_", rf"vc[aikpr]_{_free(4)}{_MIXED}[A-Za-z0-9]{{24,}}"),
+    Shape("vercel", "vercel_blob_rw_", r"vercel_blob_rw_[A-Za-z0-9]{10,}_[A-Za-z0-9]{20,}"),
+    Shape("fly", "fo1_", rf"fo1_{_free(4)}[\w-]{{43,}}"),
+    Shape("cloudflare", "v1.0-", rf"v1\.0-{_free(5)}[0-9a-f]{{24}}-[0-9a-f]{{146}}"),
+    Shape("jfrog", "AKCp cmVmd", rf"AKCp{_free(4)}{_MIXED}[A-Za-z0-9]{{60,}}|cmVmd{_free(5)}[A-Za-z0-9]{{59}}{_END}"),
+    Shape("okta", "00", r"(?<![\w+/=.-])00(?=[\w-]{0,39}[A-Z])(?=[\w-]{0,39}[a-z])[\w-]{40}(?![\w+/=.-])"),
+    Shape("easypost", "EZAK EZTK", rf"EZ[AT]K{_free(4)}[A-Za-z0-9]{{54}}"),
+    Shape("launchdarkly", "api- sdk- mob- rel-", rf"(?:api|sdk|mob|rel)-(?<![\w-].{{4}}){_UUID}(?![\w-])"),
+    Shape(
+        "1password",
+        "A3-",
+        rf"A3-{_free(3)}[A-Z0-9]{{6}}-[A-Z0-9]{{6}}-?[A-Z0-9]{{5}}(?:-[A-Z0-9]{{5}}){{3}}",
+    ),
+    Shape("adobe", "p8e-", rf"p8e-{_free(4)}[A-Za-z0-9]{{32}}{_END}"),
+    Shape("alibaba", "LTAI", rf"LTAI{_free(4)}{_MIXED}[A-Za-z0-9]{{20}}{_END}"),
+    Shape(
+        "authress",
+        ".acc",
+        r"(?:sc|ext|scauth|authress)_[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.acc[_-][a-z0-9-]{10,32}\.[\w+/=-]{30,120}",
+    ),
+    Shape("clickhouse", "4b1d", rf"4b1d{_free(4)}{_MIXED}[A-Za-z0-9]{{38}}{_END}"),
+    Shape("clojars", "CLOJARS_", r"CLOJARS_[A-Za-z0-9]{60}"),
+    Shape("duffel", "duffel_", r"duffel_(?:test|live)_[\w=-]{43}"),
+    Shape("facebook", "| %7C", r"(?<!\d)\d{15,16}(?:\||%7C)(?=[\w-]{0,26}[A-Z])[\w-]{27,40}(?![\w-])"),
+    Shape("facebook", "EAAM EAAC", rf"EAA[MC]{_free(4)}[A-Za-z0-9]{{100,}}"),
+    Shape("flutterwave", "FLWSECK", r"FLWSECK(?:_TEST)?-[a-z0-9]{12,}(?:-X)?"),
+    Shape("frameio", "fio-u-", r"fio-u-[\w=-]{64}"),
+    Shape("grafana", "eyJrIjoi", rf"eyJrIjoi{_free(8)}[A-Za-z0-9]{{70,}}={{0,3}}"),
+    Shape("harness", "pat. sat.", rf"[ps]at\.{_free(4)}[\w-]{{22}}\.[A-Za-z0-9]{{24}}\.[A-Za-z0-9]{{20}}"),
+    Shape("huggingface", "api_org_", r"api_org_[A-Za-z]{34}"),
+    Shape("infracost", "ico-", rf"ico-{_free(4)}{_MIXED}[A-Za-z0-9]{{32}}{_END}"),
+    Shape("intra42", "s-s4t2", r"s-s4t2(?:ud|af)-[0-9a-f]{64}"),
+    Shape("maxmind", "_mmk", rf"(?<![A-Za-z0-9])[A-Za-z0-9]{{6}}_[A-Za-z0-9]{{29}}_mmk{_END}"),
+    Shape("nuget", "oy2", rf"oy2{_free(3)}{_DIGIT}[a-z0-9]{{43}}{_END}"),
+    Shape("octopus", "API-", rf"API-{_free(4)}{_DIGIT}[A-Z0-9]{{26}}{_END}"),
+    Shape("openshift", "sha256~", r"sha256~[\w-]{43}"),
+    Shape("prefect", "pnu_ pnb_", rf"pn[ub]_{_free(4)}[A-Za-z0-9]{{36}}"),
+    Shape("readme", "rdme_", r"rdme_[a-z0-9]{70}"),
+    Shape("scalingo", "tk-us-", rf"tk-us-{_free(6)}[\w-]{{48}}"),
+    Shape("brevo", "xkeysib- xsmtpsib-", r"x(?:key|smtp)sib-[0-9a-f]{64}-[A-Za-z0-9]{16}"),
+    Shape("settlemint", "sm_", rf"sm_{_free(3)}[aps]at_[A-Za-z0-9]{{16}}{_END}"),
+    Shape("shippo", "shippo_", r"shippo_(?:live|test)_[0-9a-fA-F]{40}"),
+    Shape("elevenlabs", "sk_", rf"sk_{_free(3)}[0-9a-f]{{48}}{_END}"),
+    Shape("plaid", "access-", rf"access-(?:sandbox|development|production)-{_UUID}"),
+    Shape("typeform", "tfp_", rf"tfp_{_free(4)}[\w.=-]{{44,}}"),
+    Shape("posthog", "phx_", rf"phx_{_free(4)}[A-Za-z0-9]{{40,}}"),
+    Shape("render", "rnd_", rf"rnd_{_free(4)}{_MIXED}[A-Za-z0-9]{{28,}}"),
+    Shape("razorpay", "rzp_", r"rzp_(?:live|test)_[A-Za-z0-9]{14}"),
+    Shape("braintree", "access_token$", r"access_token\$[a-z]{4,20}\$[a-z0-9]{16}\$[0-9a-f]{32}"),
+    Shape("digitalocean", "DO00", rf"DO00{_free(4)}[A-Z0-9]{{16}}{_END}"),
+    Shape("zoho", "1000.", rf"1000\.{_free(5)}[0-9a-f]{{32}}\.[0-9a-f]{{32}}"),
+    Shape("voyage", "pa-", rf"pa-(?<![\w-].{{3}}){_MIXED}{_DIGIT}[\w-]{{43}}(?![\w-])"),
+    Shape("together", "tgp_v1_", r"tgp_v1_[\w-]{40,}"),
+    Shape("deno", "ddp_ ddw_", rf"dd[pw]_{_free(4)}[A-Za-z0-9]{{36}}"),
+    Shape("yandex", "AQVN", rf"AQVN{_free(4)}{_MIXED}[\w-]{{35,38}}(?![\w-])"),
     Shape("age", "AGE-SECRET", r"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
 )
-ALL = (*NAMED, *SHORT, *LONG)
+# A user id, a time and a signature, which begin with nothing that others would not begin with.
+_DISCORD = Shape("discord", ".", r"(?<![\w.-])[MNO][\w-]{23,27}\.[\w-]{6}\.(?=[\w-]{0,26}[A-Z])[\w-]{27,}(?![\w.-])")
+_DISCORD_SIGN = pattern(r"(?a)\.[\w-]{6}\.[\w-]{27}")
+ALL = (*NAMED, *SHORT, *LONG, _DISCORD)
 
 _RARE = "~=DP-/"  # characters, one of which each short sign has: to find out that a text lacks it takes no time
 _SHORT_SIGNS = {sign: next(c for c in _RARE if c in sign) for sign in (shape.signs for shape in SHORT)}
@@ -204,6 +267,8 @@ def hinted(text: bytes, named: bool) -> list[Shape]:
     if _has_run(text) and _has_run(text.replace(_NOTIFICATION, b"").replace(_META, b"")):
         marks = set(_any_sign().findall(wire))
         found += [LONG[number] for number in sorted({number for sign in marks for number in _signed(sign)})]
+        if _DISCORD_SIGN.search(wire):
+            found.append(_DISCORD)
     return found
 
 
@@ -229,7 +294,7 @@ def _any_sign() -> re.Pattern[str]:
     tails: dict[str, list[str]] = {}
     for sign in sorted({sign for shape in LONG for sign in shape.signs.split()}, key=len, reverse=True):
         tails.setdefault(sign[0], []).append(re.escape(sign[1:]))
-    grouped = "|".join(f"{first}(?:{'|'.join(rest)})" for first, rest in tails.items())
+    grouped = "|".join(f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in tails.items())
     return re.compile(f"(?=({grouped}))")
 
 

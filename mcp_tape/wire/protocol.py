@@ -219,7 +219,9 @@ def modern_result(result: Any) -> str | None:
 
 def kept_header(name: str) -> bool:
     """Return whether an HTTP header belongs on the tape."""
-    return name in _KEPT_HEADERS or name.startswith("mcp-")
+    from .secret_names import is_hidden_key  # their values are hidden there, and wherever they are repeated
+
+    return name in _KEPT_HEADERS or name.startswith("mcp-") or is_hidden_key(name)
 
 
 def stated_version(body: dict[str, Any]) -> Any:

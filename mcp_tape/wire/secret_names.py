@@ -32,8 +32,9 @@ SECRET_KEYS = frozenset(
     mfacode otpcode totpcode recoverycode recoverycodes backupcodes
     """.split()
 )
-# Names that also mean something else (`pwd` a directory, `credentials: include` a mode): the value decides.
-AMBIGUOUS_KEYS = frozenset("pwd credential credentials cookies auth".split())
+# Names that also mean something else (`pwd` a directory, `credentials: include` a mode, `pin` one of a chip): the value
+# decides.
+AMBIGUOUS_KEYS = frozenset("pwd credential credentials cookies auth pin pat assertion storagekey".split())
 # With any words before them: `openai_api_key`, `x-goog-api-key`, `stripe_webhook_secret`, `db_password`.
 ENDINGS = tuple(
     """
@@ -46,13 +47,19 @@ ENDINGS = tuple(
 # Hidden too, but not made equal in match keys, which must not change (match.KEY_VERSION): such requests still match, as
 # a placeholder on the tape stands for any text.
 # A proof of possession is made for one request: https://www.rfc-editor.org/rfc/rfc9449
-MORE_KEYS = frozenset("codeverifier devicecode secretkeybase dpop dpopproof".split())
+MORE_KEYS = frozenset(
+    """
+    codeverifier devicecode usercode authorizationcode clientassertion samlresponse secretkeybase dpop dpopproof
+    otp totp sharedaccesssignature storepassword
+    """.split()
+)
 MORE_ENDINGS = tuple(
     """
     sessiontoken vaulttoken jobtoken deploytoken githubtoken gitlabtoken slacktoken npmtoken
     sessionsecret hmacsecret cookiesecret flasksecret jwtsecret authsecret tokensecret oauthsecret channelsecret
     dbpass smtppass mysqlpass sqlpass pgpass postgrespass mongopass redispass ldappass ftppass mailpass emailpass
     imappass userpass adminpass rootpass
+    roottoken configtoken unsealkey authkey privkey keypass storepass passwort motdepasse
     accesskey accountkey openaikey anthropickey geminikey mistralkey groqkey coherekey deepseekkey stripekey sendgridkey
     """.split()
 )
@@ -78,13 +85,18 @@ _STEMS = {
     "g": ("connectionstring",),
     "d": ("credential", "dpop"),
     "u": ("auth",),
-    "s": ("secret", "pass"),
+    "s": ("secret", "pass", "assertion", "samlresponse", "accesssignature"),
 }
-_KEY_STEMS = pattern(
-    "(?:api|access|private|signing|encryption|master|hmac|ssh|account|subscription|license|service|session|role"
-    "|openai|anthropic|gemini|mistral|groq|cohere|deepseek|stripe|sendgrid)key"
+# What comes before `key` and before `code` in a secret name, and behind short names, which are parts of many words.
+_BEFORE_KEY = tuple(
+    """
+    api access private signing encryption master hmac ssh account subscription license service session role priv unseal
+    storage openai anthropic gemini mistral groq cohere deepseek stripe sendgrid
+    """.split()
 )
-_CODE_STEMS = pattern("(?:mfa|otp|recovery|backup|device)code|codeverifier")
+_BEFORE_CODE = tuple("mfa otp recovery backup device user".split())
+_SHORT_STEMS = ("otp", "pin", "pat")
+_BEHIND_SHORT = frozenset("\"'`\\:=]>|0123456789")
 _UPPER_STEMS = pattern(r"(?a)_(?:KEY|DSN|PAT)|\bPAT\b")
 _UPPER = {"K": "KEY", "D": "DSN", "P": "PAT"}  # by a letter, what one of them has
 _PROGRESS_TOKEN = b'"progressToken"'  # in every other message, and no secret
@@ -101,8 +113,20 @@ _NOT_ENV_NAME = pattern(
     r"|OLD_?PWD\Z"
 )
 
-_PLAIN_WORD = r"(?:[A-Za-z]?[a-z]+|[A-Z]+|[A-Z]?[a-z]+(?:[A-Z][a-z]+)+)"
+# A word, or several as names of variables have them. Random letters seldom are: few of their capitals begin a word.
+_INNER_WORD = (
+    r"(?:[A-Z][a-z]{2,}|A[nst]|By|Db|I[dfnopst]|Js|My|No|O[fnrs]|To|U[ip]"
+    r"|A[IP]I?|CSS|CSV|DB|HTML|HTTPS?|I[DOP]s?|J[SW]|JSON|JWT|MCP|OS|OTP|PDF|PW|SDK|SQL|SS[EHL]|TLS|U[IP]|UR[IL]s?|UTF|UUID|XML)"
+)
+_PLAIN_WORD = rf"(?:[A-Za-z]?[a-z]+|[A-Z]+|[A-Z]?[a-z]+{_INNER_WORD}+|[A-Z]{{2,5}}{_INNER_WORD}+)"
 _PLAIN = pattern(rf"{_PLAIN_WORD}(?:[-_. :/]{_PLAIN_WORD}){{0,2}}|[\d.,:/ TZ+-]+")
+# Words with numbers behind them, joined as in `uploads/2026/photo.png`, `Base64-encoded`, `user-settings-v2`.
+_NUMBERED_WORD = rf"(?:{_PLAIN_WORD}\d{{0,4}}|[vx]?\d{{1,8}})"
+_WORDY = pattern(rf"[-_.:/]{{0,3}}{_NUMBERED_WORD}(?:[-_. :/]{{1,3}}{_NUMBERED_WORD})*[-_.:/]{{0,3}}")
+_UUID = pattern(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_NUMBER = pattern(r"\d{4,8}")
+# Names whose values are numbers, also in text.
+_NUMERIC = frozenset("otp totp otpcode totpcode mfacode passcode pin".split())
 # What is written instead of a secret: references, masks, `your-api-key`.
 _STAND_IN = pattern(
     r"\$\{[^}]*\}|\$\([^)]*\)|\$?\{\{[^}]*\}\}|<[A-Za-z _|/-]*>|%[A-Z_]+%|[*•.]+|[xX]{3,}"
@@ -116,6 +140,14 @@ _CODE = pattern(
     r"|[a-z][a-z0-9+.-]{1,15}://.*|process\.env.*|os\.environ.*|\d{4}-\d\d-\d\d.*|[\w.+-]+@[\w-]+\.[\w.-]+"
     r"|(?i:[\w-]*(?:your|example|placeholder|changeme|dummy)[\w-]*)"
 )
+# The text behind `name=` is no value, but stands for one: a variable, a format, a call, a part of a URL's pattern.
+_REFERENCE = pattern(
+    r"[$%][({]?\w*[)}]?|.*\$\{.*|\$\(.*|[{<:@].*|process\.env.*|os\.environ.*|(?:self|this|config|settings|options|args|env)\..*"
+    r"|[a-z][a-z0-9+.-]{1,15}://.*|(?i:[\w-]*(?:your|example|placeholder|changeme|dummy)[\w-]*|foo|bar|baz)|\.{3}|…"
+    r"|(?:[A-Z][a-z]+ )?(?:%[sdr]|\{\w*\})(?:[:/_. -](?:%[sdr]|\{\w*\}))*|(?:Basic|Bearer|Digest|Token) *"
+)
+_TOKEN = pattern(r"[A-Za-z0-9_+/=.~-]{12,}")
+_WEAK_ENV_NAME = pattern(r"(?:_|^)(?:KEY|AUTH|PASS|PAT|DSN|COOKIE|CREDENTIAL|BEARER|JWT|ACCESS_KEY_ID)S?\Z")
 _ODD = pattern(r"\d|(?!\A)[!@#$%^*+=~?&](?!\Z)")
 _DRIVE = pattern(r"[A-Za-z]:[\\/]")
 _STEP = pattern(r"[\\/]")
@@ -172,6 +204,18 @@ def _names_a_thing(name: str) -> bool:
     return first is not None and first[1].lower() not in _NOT_FIRST
 
 
+def is_ambiguous_secret(name: str, value: str) -> bool:
+    """Return whether a value is secret that stands under a name which also means something else."""
+    folded = fold(name)
+    if folded not in AMBIGUOUS_KEYS:
+        return False
+    if folded == "pin":
+        return _NUMBER.fullmatch(value) is not None
+    if folded in ("pat", "assertion", "storagekey"):
+        return _TOKEN.fullmatch(value) is not None and looks_random(value)
+    return looks_issued(value)
+
+
 def is_secret_env(name: str) -> bool:
     return name.upper() in _MORE_NAMES or _is_env_name(name)
 
@@ -197,9 +241,27 @@ def _has_stem(folded: str) -> bool:
             for stem in stems:
                 if stem in folded:
                     return True
-    if "k" in folded and "key" in folded and _KEY_STEMS.search(folded):
+    if "k" in folded and "key" in folded and ("keypass" in folded or _follows("key", _BEFORE_KEY, folded)):
         return True
-    return "code" in folded and _CODE_STEMS.search(folded) is not None
+    if "code" in folded and ("codeverifier" in folded or _follows("code", _BEFORE_CODE, folded)):
+        return True
+    for stem in _SHORT_STEMS:
+        at = folded.find(stem)
+        while at >= 0:
+            if folded[at + 3 : at + 4] in _BEHIND_SHORT:
+                return True
+            at = folded.find(stem, at + 3)
+    return False
+
+
+def _follows(stem: str, beginnings: tuple[str, ...], folded: str) -> bool:
+    """Return whether a stem comes behind one of several: faster than a pattern, as most texts have few of them."""
+    at = folded.find(stem)
+    while at >= 0:
+        if folded.endswith(beginnings, 0, at):
+            return True
+        at = folded.find(stem, at + len(stem))
+    return False
 
 
 def is_distinctive(value: str) -> bool:
@@ -227,11 +289,48 @@ def looks_issued(value: str) -> bool:
     return not (_is_plain(value) or is_stand_in(value) or is_path(value) or _CODE.fullmatch(value))
 
 
-def looks_assigned(value: str) -> bool:
-    """Return whether the value assigned to a secret name in a text is a secret: it also has to be odd or long."""
+def looks_assigned(value: str, name: str = "") -> bool:
+    """Return whether the value of a secret name in a text, as in `name: value`, is a secret: it must not be a word."""
+    if fold(name) in _NUMERIC and _NUMBER.fullmatch(value):
+        return True
     if not looks_issued(value):
         return False
-    return len(value) > 1000 or _ODD.search(value) is not None or (len(value) >= 20 and not value.islower())
+    return len(value) > 1000 or _ODD.search(value) is not None or not _WORDY.fullmatch(value)
+
+
+def looks_given(name: str, value: str, in_url: bool = False) -> bool:
+    """Return whether the value in `name=value` is a secret: also a word is, unless the name means something else, too.
+
+    `in_url`: it stands in a query or a connection string, where `pwd` is no directory.
+    """
+    if len(value) < 3 or is_reference(value) or is_path(value) or fold(value) == fold(name):
+        return False
+    if len(value) > 1000:
+        return True
+    folded = fold(name)
+    if in_url and folded == "pwd":
+        return True
+    if folded in AMBIGUOUS_KEYS and folded != "pwd" and (folded == "pin" or not name.isupper()):
+        return is_ambiguous_secret(name, value) and (len(value) >= 8 or folded in _NUMERIC)
+    is_known = folded in SECRET_KEYS or folded in MORE_KEYS or folded.endswith((*ENDINGS, *MORE_ENDINGS))
+    if folded in AMBIGUOUS_KEYS or (name.isupper() and _WEAK_ENV_NAME.search(name) and not is_known):
+        return looks_assigned(value)
+    return not (folded in _COUNTED and value.isdecimal())
+
+
+def is_reference(value: str) -> bool:
+    """Return whether a value stands for another: a variable, a format, `<token>`, `***`."""
+    return is_stand_in(value) or _REFERENCE.fullmatch(value) is not None
+
+
+def is_variable(value: str) -> bool:
+    """Return whether a value may be a variable of a program, or a member of one."""
+    return value.replace(".", "").isidentifier() and _WORDY.fullmatch(value) is not None
+
+
+def looks_random(value: str) -> bool:
+    """Return whether a value is neither words nor a reference, whatever stands before it."""
+    return looks_issued(value) and len(value) >= 8 and not (_WORDY.fullmatch(value) or _UUID.fullmatch(value))
 
 
 def is_flag(word: str) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from random import Random
+from string import ascii_letters
 from typing import Any
 
 import pytest
@@ -154,6 +156,22 @@ def test_a_value_seen_under_a_key_is_hidden_later_but_not_in_what_keys_are_made_
     assert redactor.redact(b"debug kJ8-mN2-pQ4", "stderr").text == b"debug [redacted:key:password]"
 
 
+@pytest.mark.parametrize(
+    ("said", "repeated"),
+    [
+        ('{"authorization": "Bearer kJ8-mN2-pQ4"}', "kJ8-mN2-pQ4"),
+        ('{"Authorization": "Basic YWRhOmtKOC1tTjItcFE0"}', "kJ8-mN2-pQ4"),
+        ('{"cookie": "theme=dark; sid=kJ8-mN2-pQ4"}', "kJ8-mN2-pQ4"),
+        ("> Authorization: Bearer kJ8-mN2-pQ4", "kJ8-mN2-pQ4"),
+        ("DB_PASSWORD=XjRKcwefUgtu", "XjRKcwefUgtu"),
+    ],
+)
+def test_what_was_seen_is_hidden_later_without_what_stood_around_it(said: str, repeated: str) -> None:
+    redactor = Redactor({})
+    redactor.redact(said.encode())
+    assert repeated.encode() not in redactor.redact(f"never heard of {repeated}".encode(), "stderr").text
+
+
 @pytest.mark.parametrize("known", [0, 300])
 @pytest.mark.parametrize(
     ("value", "spelled"),
@@ -203,6 +221,17 @@ def test_what_is_remembered_is_bounded_and_the_newest_counts() -> None:
         ('{"password": "two words 1", "cut', '{"password": "[redacted:key:password]", "cut'),
         (r'"a\nAPI_KEY=kJ8mN2pQ4"', r'"a\nAPI_KEY=[redacted:key:API_KEY]"'),
         ('see {"password":"abc"} there', 'see {"password":"[redacted:key:password]"} there'),
+        ("http://h/login?password=XjRKcwefUgtu&x=1", "http://h/login?password=[redacted:key:password]&x=1"),
+        ("user=ada&user%5Bpassword%5D=sunshine", "user=ada&user%5Bpassword%5D=[redacted:key:password]"),
+        ("DB_PASSWORD=zqOZWBILTXfZdl", "DB_PASSWORD=[redacted:key:DB_PASSWORD]"),
+        ("DB_PASSWORD=sunshine", "DB_PASSWORD=[redacted:key:DB_PASSWORD]"),
+        ("host=db user=ada password=sunshine dbname=x", "host=db user=ada password=[redacted:key:password] dbname=x"),
+        ("Server=db;Uid=sa;Pwd=two words;Timeout=3", "Server=db;Uid=sa;Pwd=[redacted:key:Pwd];Timeout=3"),
+        ("password: XjRKcwefUgtu", "password: [redacted:key:password]"),
+        ("the password is q7Hs2vLm40tKe9", "the password is [redacted:key:password]"),
+        ("pwd=hunter22 and PWD=/srv/app", "pwd=[redacted:key:pwd] and PWD=/srv/app"),
+        ("db_password='sunshine'", "db_password='[redacted:key:db_password]'"),
+        ("otp: 123456", "otp: [redacted:key:otp]"),
         ("postgres://u:p@ss/w@h", "postgres://u:p@ss/w@h"),
         ("postgres://u:p@ss1@h/d", "postgres://u:[redacted:shape:url-password]@h/d"),
         ("Cookie: a=1; b=" + TOKEN + "; c=3", "Cookie: [redacted:shape:cookie]"),
@@ -210,6 +239,29 @@ def test_what_is_remembered_is_bounded_and_the_newest_counts() -> None:
 )  # fmt: skip
 def test_a_secret_in_running_text_is_hidden_and_nothing_else(text: str, hidden: str) -> None:
     assert redacted(text) == hidden
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "connect(user=user, password=password)", "Client(token=pick, timeout=3)", "    private_key=sign_key,\n",
+        "token=$TOKEN", "auth=oauth2",
+        "?token={token}", "https://h/cb?token=:token", "PASSWORD=$(cat /run/pw)", "password=self.password",
+        "SECRET=/run/secrets/pw", "tokens=1234", "pin=D13", "the token is Base64-encoded", "--token=TOKEN",
+        "password=none",
+        'headers["Authorization"] = "Basic %s" % auth', 'credentials = "{0}:{1}"', "storage_key=uploads/2026/photo.png",
+        "pat='test_*.py'", "https://h/?pageToken=kJ8mN2pQ4&nextPageToken=kJ8mN2pQ4&maxTokens=4096&cursor=kJ8mN2pQ4",
+    ],
+)  # fmt: skip
+def test_code_references_and_names_that_only_resemble_secret_ones_stay(text: str) -> None:
+    assert redacted(text) == text
+
+
+@pytest.mark.parametrize("name", ["DB_PASSWORD=", "https://h/?user=ada&password=", "Server=h;Password="])
+def test_any_value_behind_a_secret_name_is_hidden(name: str) -> None:
+    for seed in range(500):
+        secret = "".join(Random(seed).choices(ascii_letters, k=8 + seed % 9))
+        assert secret not in redacted(f"{name}{secret}")
 
 
 def test_json_within_json_within_json_is_looked_into() -> None:

@@ -127,7 +127,7 @@ def test_the_statuses_that_are_no_answer_are_listed() -> None:
 
 
 def test_the_headers_that_are_kept_are_listed() -> None:
-    said = under("security.md", "What is hidden").partition("Others")[0]
+    said = under("security.md", "What is hidden").partition("Of headers")[0]
     assert set(re.findall(r"`([a-z][a-z-]*)`", said)) - {"mcp-"} == protocol._KEPT_HEADERS
 
 

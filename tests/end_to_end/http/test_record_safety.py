@@ -182,6 +182,20 @@ def test_secrets_in_the_headers_of_a_request_are_not_kept(tmp_path: Path) -> Non
     assert [(form, value) for form, value in forms.items() if form.encode() in kept] == []
 
 
+def test_a_secret_in_a_header_of_the_client_is_hidden_where_the_server_repeats_it(tmp_path: Path) -> None:
+    """Alone, without the scheme, the user or the cookie's name that it came with."""
+    tape, secrets = tmp_path / "tape.db", [secret(number) for number in range(5)]
+
+    def repeat(request: Message, wire: Wire) -> None:
+        wire.send(answer(result(1, text=f"never heard of {secrets[len(upstream.requests) - 1]}")))
+
+    with Upstream(repeat) as upstream, recording(tape, upstream.url) as recorder:
+        for value, headers in zip(secrets, LEAKS[:5], strict=True):
+            ask(recorder.url, call(1), **headers(value))
+    assert [value for value in secrets if value.encode() in on_disk(tape)] == []
+    assert b"never heard of [redacted:key:x-api-key]" in on_disk(tape)
+
+
 def test_secrets_in_urls_are_not_kept(tmp_path: Path) -> None:
     tape = tmp_path / "tape.db"
 
