@@ -250,13 +250,16 @@ REPLAYING = (
     *CHOOSING,
     Option("order", "--order", "Answer concurrent calls as they arrive, or in the order recorded.",
            kind=("arrival", "recorded"), default="arrival", keyword="order"),
+    Option("unanswered", "--unanswered", "A call whose answer the recording does not have gets an error; or "
+           "nothing, as recorded; or, where the server ended in the call, its end with its exit code, else nothing.",
+           kind=("error", "silent", "exit"), default="error", keyword="unanswered"),
     Option("speed", "--speed", "0: never wait. 1: as slow as recorded. 2: twice as fast.",
            kind="number", default=0.0, keyword="speed"),
     Option("faults", "--fault", "Break an answer, e.g. 'tools/call:search@2=error:-32000'.", "TARGET=FAULT",
            multiple=True, keyword="faults", check="replay.faults:parse", noun="fault", functions="choosers"),
     Option("seed", "--seed", "For faults that strike at random.", kind="integer", default=0, keyword="seed"),
-    Option("strict", "--strict", "Requests that nobody made, or HTTP refused, and faults that struck nothing are findings "
-           "too (exit 1).", kind="flag"),
+    Option("strict", "--strict", "Requests that nobody made, or HTTP refused, and faults that struck nothing are "
+           "findings too (exit 1).", kind="flag"),
     Option("fail_on", "--fail-on", "Answers that are not exact are a finding too (exit 1).", kind=("inexact",)),
     Option("report", "--report", "Append what happens, as JSON lines.", "FILE", check="values:check_appendable"),
 )  # fmt: skip

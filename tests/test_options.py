@@ -88,6 +88,7 @@ SAMPLES: dict[str, tuple[list[str], Any] | tuple[list[str], Any, Any]] = {
     "fail_on": (["inexact"], "inexact"),
     "repeats": (["cycle"], "cycle"),
     "order": (["recorded"], "recorded"),
+    "unanswered": (["silent"], "silent"),
     "speed": (["1.5"], 1.5),
     "faults": (["tools/call=drop", "ping@2=delay:5"],) + (("tools/call=drop", "ping@2=delay:5"),) * 2,
     "seed": (["7"], 7),
@@ -135,6 +136,7 @@ BAD: dict[str, tuple[str, str] | tuple[str, str, Any]] = {
     "fail_on": ("misses", "inexact"),
     "repeats": ("always", "error, last, cycle"),
     "order": ("random", "arrival, recorded"),
+    "unanswered": ("never", "error, silent, exit"),
     "speed": ("-1", "0", -1.0),
     "faults": ("tools/call=explode", "there is no fault 'explode'", ["tools/call=explode"]),
     "seed": ("x", "'x' is not a valid integer"),
@@ -187,7 +189,7 @@ def test_each_row_has_a_sample() -> None:
 
 
 KINDS = ("integer", "number", "seconds")
-CHOICES = {"mode", "repeats", "order", "fail_on", "bodies"}
+CHOICES = {"mode", "repeats", "order", "unanswered", "fail_on", "bodies"}
 
 
 def test_a_name_and_a_flag_stand_for_one_row() -> None:

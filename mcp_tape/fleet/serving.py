@@ -110,8 +110,8 @@ def replay_web(
         tape = _checked(cassette, path, options, say)
         if not quiet and tape.is_shared:
             say(
-                f"each of {workers} workers has a tape of its own for clients of the newest protocol: a request that was "
-                "recorded with several answers starts over in each"
+                f"each of {workers} workers has a tape of its own for clients of the newest protocol: "
+                "a request that was recorded with several answers starts over in each"
             )
         # https://www.sqlite.org/howtocorrupt.html#_carrying_an_open_database_connection_across_a_fork_
         cassette.connection.close()

@@ -43,14 +43,19 @@ from .cues import Cues, Hearing, Schedule
 from .finder import Finder
 from .report import Fact
 from .selection import Selection
-from .sends import END, LAST, MISS, NO_HEADERS, Action, Call, Pending, Playback, Send, said
+from .sends import END, LAST, MISS, NO_HEADERS, Action, Call, Hangup, Pending, Playback, Send, said
 from .state import Calls, Found
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Literal
 
     from .sends import Headers
+
+
+if TYPE_CHECKING:
+    Unanswered = Literal["error", "silent", "exit"]
 
 
 class Deck:
@@ -63,6 +68,7 @@ class Deck:
         *,
         speed: float = 0.0,
         in_recorded_order: bool = False,
+        unanswered: Unanswered = "error",
         repeat_whole: bool = False,
         report: Callable[[Fact], None] = lambda fact: None,
         report_played: bool = True,
@@ -76,6 +82,7 @@ class Deck:
         self._playback = Playback(selection, state.asked, state.taken_back, state.withdrawn)
         self._schedule = Schedule(selection, state, self.note, speed, in_recorded_order)
         self._repeat_whole = repeat_whole
+        self._ends = unanswered  # calls without an answer on the tape
         self._report = report
         self._report_played = report_played
         self._pass_on = pass_on
@@ -130,9 +137,10 @@ class Deck:
         """Put batches together again, in what is to be done now."""
         return self._playback.joined(actions)
 
-    def apart(self, now: float) -> list[Send]:
+    def apart(self, now: float) -> list[Action]:
         """Return what is to be sent now, the messages of a batch one by one."""
-        sends, self.state.replies = self.state.replies, []
+        sends: list[Action] = [*self.state.replies]
+        self.state.replies.clear()
         while more := self._ready_now(now):
             sends += more
             withdrawn = self.state.withdrawn[:]
@@ -141,21 +149,20 @@ class Deck:
                 self._hear(self._selection.answer(asked), now)
         return sends
 
-    def _ready_now(self, now: float) -> list[Send]:
+    def _ready_now(self, now: float) -> list[Action]:
         ready = self._schedule.take(now)
-        for recorded, call in [pending for pending in ready if pending.is_answer]:
+        for call in [pending.call for pending in ready if pending.is_answer]:
             if call is not None:
                 behind, call.behind = call.behind, []
                 ready += [Pending(row, call) for row in behind]
-                if recorded is None and call.reached:
-                    self._unanswered(call)
         sends = self._playback.sends(sorted(ready, key=lambda pending: pending.place))
         if self.state.put_back is not None:
             sends = [send.fitted(self.state.put_back) for send in sends]
         for send in sends:
             if send.answers and send.call is not None:
                 self._calls.close(send.call)
-        return sends
+        unanswered = [pending.call for pending in ready if pending.recorded is None and pending.call is not None]
+        return [*sends, *(action for call in unanswered for action in self._unanswered(call))]
 
     def give_back(self, call: Call) -> None:
         """Take note that a call never reached the server: the next one like it gets what this one would have."""
@@ -335,15 +342,22 @@ class Deck:
         call.answers.add(LAST)
         self._schedule.put_last(call, now)
 
-    def _unanswered(self, call: Call) -> None:
-        """Report a request that was found, and has no answer on the tape, as a miss after all."""
+    def _unanswered(self, call: Call) -> list[Action]:
+        """End a call that was found, and has no answer on the tape: as a miss after all, or as it ended there."""
+        recorded = call.recorded
+        assert recorded is not None
+        if self._ends != "error" and call.reached:
+            ending = self._selection.ending(recorded)
+            return [Hangup(ending.code or 0, call)] if self._ends == "exit" and ending.by == "server" else []
         from . import misses
 
-        assert call.recorded is not None
-        self.state.played -= 1
-        self.state.misses += 1
-        report = misses.unanswered(self._selection, call.message, call.recorded, self._discreet)
-        self._report(Fact("miss", report.text, call, report.advice))
+        report = misses.unanswered(self._selection, call.message, recorded, self._discreet)
+        if call.reached:
+            self.state.played -= 1
+            self.state.misses += 1
+            self._report(Fact("miss", report.text, call, report.advice))
+        self._calls.close(call)
+        return [said(call, "error", rewrite.error(MISS, report.headline))]
 
     # -- what goes out
 

@@ -137,8 +137,8 @@ class Faulty:
         out: list[Action] = []
         while self._later and self._later[0][0] <= now:
             out.append(heapq.heappop(self._later)[-1])
-        for send in self._deck.apart(now):
-            out += self._broken(send, now)
+        for action in self._deck.apart(now):
+            out += self._broken(action, now) if isinstance(action, Send) else [action]
         return self._deck.joined(out)
 
     def leave(self, now: float) -> None:

@@ -155,7 +155,7 @@ def _beyond(selection: Selection, message: Message, recorded: Recorded, discreet
 
 def unanswered(selection: Selection, message: Message, recorded: Recorded, discreet: Discreet) -> Report:
     """Report a request that is on the tape without its answer."""
-    return _found(selection, message, recorded, UNANSWERED, discreet)
+    return _found(selection, message, recorded, _why_unanswered(selection, recorded), discreet)
 
 
 def _found(selection: Selection, message: Message, recorded: Recorded, headline: str, discreet: Discreet) -> Report:
@@ -165,6 +165,26 @@ def _found(selection: Selection, message: Message, recorded: Recorded, headline:
     why = f"miss: {call}\n  {headline}: {selection.place(recorded)} in {selection.path}"
     data = {"cassette": selection.path, "call": call, "session": recorded.session, "seq": recorded.seq}
     return Report(headline, in_words(why, advice, _typed(selection)), data, advice)
+
+
+def _why_unanswered(selection: Selection, recorded: Recorded) -> str:
+    key = _why_unanswered, recorded.session, recorded.seq  # all calls of a batch have one exchange
+    known: tuple[set[str | None], str] | None = selection.cache.get(key)
+    if known is None:
+        noise = (row for row in selection.of_exchange(recorded) if row.kind == "noise")
+        known = {selection.broken_id(row) for row in noise}, _how_it_ended(selection, recorded)
+        selection.cache.put(key, known)
+    return "the recorded answer is not valid JSON" if recorded.rpc_id in known[0] else known[1]
+
+
+def _how_it_ended(selection: Selection, recorded: Recorded) -> str:
+    by, code = selection.ending(recorded)
+    if by == "server":
+        how = "closed the connection" if code is None else f"exited with code {code}"
+        return f"the recorded server {how} before it answered"
+    if not selection.is_last(recorded):
+        return "the recorded server never answered"
+    return UNANSWERED if by is None else "the recorded client left before the answer"
 
 
 def in_words(text: str, advice: Iterable[Advice], words: Callable[[Advice], str]) -> str:

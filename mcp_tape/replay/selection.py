@@ -8,7 +8,11 @@ from ..cassette.lookup import sessions
 from ..cassette.lookup.messages import START, Messages, Next, Position, Recorded
 from ..cassette.reader import Cassette, Session
 from ..errors import CassetteError, pasted
-from ..wire import channels, match, protocol
+from ..wire import channels, frames, match, protocol
+
+TYPE_CHECKING = False  # as in the package's __init__
+if TYPE_CHECKING:
+    from ..cassette.lookup.controls import Ending
 
 _Numbered = Sequence[tuple[int, int | None]]  # sessions, and those that they extend
 
@@ -130,6 +134,16 @@ class Selection(Messages):
         channel = self.facts(request).channel or ""
         left = channel != channels.STDIO and self.controls.was_left(request.session, channel, request.seq)
         return left and self._is_modern(request)
+
+    def ending(self, request: Recorded) -> Ending:
+        """How the recorded channel of a request ended after it."""
+        return self.controls.ending(request.session, self.facts(request).channel or "", request.seq)
+
+    def broken_id(self, noise: Recorded) -> str | None:
+        """The id of an answer that is no valid JSON."""
+        text = self.text(noise)
+        span = frames.id_of_broken_answer(text)
+        return None if span is None else text[slice(*span)].decode()
 
     def _is_modern(self, request: Recorded) -> bool:
         """Return whether a request says so itself; those of both eras may share a session."""

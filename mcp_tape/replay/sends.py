@@ -151,7 +151,7 @@ class Playback:
 
     def sends(self, ready: list[Pending]) -> list[Send]:
         """Sends for messages that are due, in this order, each on its own."""
-        return [send for pending in ready for send in self._one(*pending)]
+        return [send for recorded, call in ready if recorded is not None for send in self._one(recorded, call)]
 
     def joined(self, actions: Iterable[Action]) -> list[Action]:
         """Put batches together again, of which all messages go out at once and to one place."""
@@ -170,10 +170,7 @@ class Playback:
         texts = [send.text.rstrip(b"\r\n") for send in sends]
         return [sends[-1]._replace(text=rewrite.with_elements(whole.text, texts) + _eol(recorded))]
 
-    def _one(self, recorded: Recorded | None, call: Call | None) -> list[Send]:
-        if recorded is None:
-            assert call is not None
-            return [said(call, "error", rewrite.error(MISS, UNANSWERED))]
+    def _one(self, recorded: Recorded, call: Call | None) -> list[Send]:
         is_batch = recorded.frame_kind == "batch"
         text = self._tape.element(recorded) if is_batch else self._tape.text(recorded)
         live = self._rewritten(recorded, call, text)
@@ -188,6 +185,8 @@ class Playback:
         if recorded.kind == "response":
             has_id = call is not None and recorded.rpc_id is not None  # else it answers a line that nobody could read
             return rewrite.answer(text, recorded.rpc_id, call.rpc_id) if call and has_id else text
+        if recorded.kind == "noise":
+            return rewrite.broken_answer(text, call.recorded.rpc_id, call.rpc_id) if call and call.recorded else text
         if recorded.kind == "request":
             live = self._free_id(recorded.rpc_id or "null")
             self._asked[live] = recorded

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..cassette.lookup.messages import Position, Recorded
     from ..cassette.lookup.sessions import Run
     from ..cassette.reader import Cassette
-    from .deck import Deck
+    from .deck import Deck, Unanswered
     from .faults import Chooser, Faulty
     from .finder import Compare, Repeats
     from .matching.ladder import Ladder
@@ -39,6 +39,7 @@ class Replay(NamedTuple):
     repeats: Repeats | None = None  # None: as the transport and the era have it
     in_recorded_order: bool = False
     speed: float = 0.0
+    unanswered: Unanswered = "error"
     faults: tuple[str, ...] = ()
     seed: int = 0
     strict: bool = False
@@ -166,6 +167,7 @@ class Stage:
             finder,
             speed=options.speed,
             in_recorded_order=options.in_recorded_order,
+            unanswered=options.unanswered,
             repeat_whole=repeats != "error",
             report=report,
             report_played=bool(options.report or faulty or self._listener),

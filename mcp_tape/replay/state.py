@@ -206,6 +206,8 @@ class Calls:
             return next((call for call in past if call.is_of(row.session, row.exchange or 0)), None)
         if row.kind == "response" and row.cue is not None:
             return together.with_id(row.rpc_id)
+        if len(together.calls) > 1 and row.kind == "noise":
+            return together.with_id(self._selection.broken_id(row)) or together.newest()
         if len(together.calls) > 1 and row.method == protocol.PROGRESS:
             token = frames.progressed(self._selection.message(row))
             return together.with_token(token, self._recorded_token) or together.newest()

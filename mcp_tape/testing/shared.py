@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .use import UsedCassette
 
 # In which the tests that record one cassette may differ: always, and where only the live server answers.
-_OF_PLAYING = {"faults", "speed", "order", "seed"}
+_OF_PLAYING = {"faults", "speed", "order", "seed", "unanswered"}
 _OF_REPLAY = {row.keyword for row in REPLAYING}
 _TOGETHER = "those that record one cassette must run in one process: without -n, or from one file with --dist loadfile"
 

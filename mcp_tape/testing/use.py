@@ -44,6 +44,7 @@ def use_cassette(
     match: str | Sequence[str] = (),
     repeats: Repeats | None = None,
     order: str = "arrival",
+    unanswered: str = "error",
     speed: float = 0.0,
     faults: Sequence[str | Chooser] = (),
     seed: int = 0,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ..light import NamedTuple
+from ..light import NamedTuple, pattern
 from . import jsontext, protocol
 from .channels import STDIO
 
@@ -30,6 +30,9 @@ LEFT_OUT = "a frame could not be redacted and was left out"
 new = tuple.__new__
 
 _OPENING = (b"{", b"[")
+_ID = rb'"id"\s*:\s*("[ !#-\[\]-~]*"|-?[0-9]+)'
+_FIRST_ID = pattern(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb"\s*[,}]")
+_LAST_ID = pattern(_ID + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?,?\s*\}\s*$')
 _LEVELS = 3  # parsed of a batch: the message, its params, the name of the call in them
 
 
@@ -187,6 +190,14 @@ def _message(body: Any, text: bytes, at: jsontext.Path) -> Message | None:
 
 def _id_of(value: Any, text: bytes, at: jsontext.Path) -> str | None:
     return id_text(_exact(value, text, (*at, "id")) if type(value) is float else value)
+
+
+def id_of_broken_answer(text: bytes) -> tuple[int, int] | None:
+    """The span of the id in a text that has the form of an answer, though it is no valid JSON; None for other noise."""
+    if b'"result"' not in text and b'"error"' not in text:
+        return None
+    found = _FIRST_ID.match(text) or _LAST_ID.search(text)
+    return found.span(1) if found else None
 
 
 def facts(text: str | bytes) -> dict[str, Any]:

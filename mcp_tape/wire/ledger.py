@@ -21,6 +21,7 @@ belongs, in this order, to the exchange that
   5. was opened most recently on its channel and is still open, neither cancelled nor a listen. On stdio that is any; a
      POST stream carries what belongs to the request posted; on a GET stream a request of the server may serve any open
      exchange, and a notification belongs to none.
+Noise that has the form of an answer, and is no valid JSON, belongs to the exchange that it would answer.
 A message of the client belongs to the exchange that it opens, to that of the server's request it answers or reports
 progress on, or to the one that it cancels.
 
@@ -318,6 +319,10 @@ class Ledger:
 
     def _exchange_of(self, frame: Frame, message: Message) -> _Exchange | None:
         channel = self._streams.origin(frame.channel)
+        if message.kind == "noise":
+            named = frames.id_of_broken_answer(frame.text)
+            if named is not None and (channel, frame.text[slice(*named)].decode()) in self._exchanges:
+                return self._exchanges[channel, frame.text[slice(*named)].decode()]
         if message.kind == "response":
             own = self._exchanges.get((channel, message.rpc_id or ""))
             return own if own is not None or channels.is_post(channel) else self._open(channel, message.rpc_id)

@@ -53,6 +53,14 @@ def answer(text: bytes, recorded: str | None, live: str) -> bytes:
     return with_values(text, {("result", *_SUBSCRIPTION): live}) if text.find(b"subscriptionId") >= 0 else text
 
 
+def broken_answer(text: bytes, recorded: str | None, live: str) -> bytes:
+    """Fit an answer that is no valid JSON to a live request; other noise stays as it is."""
+    span = frames.id_of_broken_answer(text)
+    if span is None or text[slice(*span)].decode() != recorded:
+        return text
+    return text[: span[0]] + live.encode("utf-8", "surrogatepass") + text[span[1] :]
+
+
 def refusal(text: bytes, live: str) -> bytes:
     """Return the error response for a live request whose recorded answer was an HTTP body without one."""
     messages = frames.parse(text)[1]

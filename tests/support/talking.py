@@ -152,7 +152,7 @@ class Live:
 
     def _ends(self, frame: int) -> list[Body]:
         open_ = [one for one in self._talk.requests if one.frame == frame and not one.answered and not one.cancelled]
-        error = {"code": -32010, "message": "the recording ends before the answer"}
+        error = {"code": -32010}
         calls = [one for one in open_ if one is not self._talk.listens and one not in self._ended]
         self._ended |= set(calls)
         return [{"jsonrpc": "2.0", "error": error, "id": self._ids[one]} for one in calls]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from ...light import NamedTuple
 from ...wire import channels, frames, protocol
 from ...wire.framing import field
 from .. import schema
@@ -14,7 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, TypeGuard
 
+    from ...wire.frames import Side
+
+_ENDS = ("close", "abort", "failed", "exit")
 _CONTROLS = f"SELECT text FROM facts WHERE {OF_SESSION} AND kind = 'control' AND "
+
+
+class Ending(NamedTuple):
+    """How a channel ended: which side ended it, None if it did not end, and the server's exit code."""
+
+    by: Side | None = None
+    code: int | None = None
 
 
 class Controls:
@@ -36,6 +47,17 @@ class Controls:
                 content = headers.get("content-type")
                 return status, content if _is_header(content) else ""
         return 200, ""
+
+    def ending(self, session: int, channel: str, since: int) -> Ending:
+        """How a channel ended after a message."""
+        where = f"{OF_SESSION} AND kind = 'control' AND channel = ? AND id > ? ORDER BY id"
+        values = *schema.row_ids(session), channel, schema.row_id(session, since)
+        rows = self._cassette.rows(f"SELECT sender, text FROM facts WHERE {where}", values)
+        happened = [(by, frames.facts(text)) for by, text in rows]
+        ends = [(by, facts) for by, facts in happened if facts.get("event") in _ENDS]
+        code = next((facts["code"] for _, facts in ends if isinstance(facts.get("code"), int)), None)
+        by_server = bool(ends) and (ends[0][0] == "server" or bool(code))  # which may end because its client has
+        return Ending("server" if by_server else "client" if ends else None, code)
 
     def request_headers(self, session: int, channel: str) -> dict[str, str]:
         """The headers of the request that opened a channel."""

@@ -299,6 +299,12 @@ class Messages:
         values = last, request.frame + 1, last, self.facts(request).channel
         return bool(self._cassette.rows(_WENT_ON, values))
 
+    def is_last(self, request: Recorded) -> bool:
+        """Return whether nothing follows a request and all that belongs to it."""
+        last = max(row.frame for row in self.of_exchange(request))
+        sql = "SELECT 1 FROM facts WHERE id BETWEEN ? AND ? AND (kind IS NULL OR kind = 'batch') LIMIT 1"
+        return not self._cassette.rows(sql, (last + 1, schema.row_ids(request.session)[1]))
+
     # -- any message, and its frame
 
     def at(self, place: Position) -> Recorded:
