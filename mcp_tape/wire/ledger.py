@@ -129,7 +129,8 @@ class Ledger:
             if kind == "noise":
                 return [self._of_server(frame, _NOISE, None)]  # noise is played in its place, too
         elif kind == "noise" and text.strip():
-            self._before, self._last_client = self._last_client, frame.seq
+            if channel == channels.STDIO:  # over HTTP it is refused there and then
+                self._before, self._last_client = self._last_client, frame.seq
             self._malformed[frame.seq] = frames.id_text(frames.facts(text).get("id"))
             return []
         keyed = messages if matched is text else frames.parse(matched)[1]

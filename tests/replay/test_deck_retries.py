@@ -72,3 +72,18 @@ def test_what_was_said_between_the_tries_of_a_request_plays(
 def rows(path: Path) -> list[tuple[object, ...]]:
     with Cassette(path) as tape:
         return tape.rows("SELECT seq, part, kind, method, answers, cue FROM messages ORDER BY seq, part")
+
+
+@pytest.mark.parametrize("ends", [refused, failed, ended])
+def test_the_recorded_order_does_not_wait_for_a_try_that_was_turned_away(ends: Ends, tmp_path: Path) -> None:
+    def talk(http: Http) -> None:
+        http.post("post-1", call(1, n=1), mcp_session_id="s")
+        http.post("post-2", call(2, n=2), mcp_session_id="s")
+        ends(http, "post-2")
+        http.answer("post-1", result(1))
+        http.post("post-3", call(2, n=2), mcp_session_id="s")
+        http.answer("post-3", result(2))
+
+    player = Player(cassette(tmp_path / "tape.db", talk), in_recorded_order=True)
+    assert [player.say(call(n, n=n)) for n in (1, 2)] == [[result(1)], [result(2)]]
+    assert player.told("note") == []

@@ -270,8 +270,10 @@ class Messages:
         return list(self._cassette.rows(f"{_MEMBERS} ORDER BY m.id", members, _recorded))
 
     def answered_between(self, session: int, start: int, end: int) -> list[Recorded]:
-        """The answers that came between two messages."""
-        return self.select(session, "sender = 'server' AND answers IS NOT NULL ORDER BY id", among=(start + 1, end - 1))
+        """The answers that came between two messages, but for those to requests that the client made again."""
+        asked = f"SELECT 1 FROM derived q WHERE q.id = (m.session << {schema.BITS}) + m.answers AND q.key IS NOT NULL"
+        where = f"sender = 'server' AND answers IS NOT NULL AND EXISTS ({asked}) ORDER BY id"
+        return self.select(session, where, among=(start + 1, end - 1))
 
     def changes_between(self, session: int, method: str, start: int, end: int) -> list[Recorded]:
         """The notifications with a method between two messages, the newest first."""
