@@ -224,14 +224,10 @@ class Calls:
         return list(together.calls) if together else []
 
     def named_late(self, row: Recorded) -> Recorded | None:
-        """The request that a message of the server names though it was answered before: by its id, or its token."""
-        if row.kind == "response" and row.rpc_id is not None:
-            return self._selection.asked_before(row.session, row.seq, _SOON, row.rpc_id)
-        token = frames.progressed(self._selection.message(row)) if row.method == protocol.PROGRESS else None
-        if token is None:
+        """The request that was answered before, and is answered once more."""
+        if row.kind != "response" or row.rpc_id is None:
             return None
-        requests = self._selection.with_tokens_before(row.session, row.seq, _SOON, _REMEMBERED)
-        return next((one for one in requests if frames.token_asked(self._selection.message(one)) == token), None)
+        return self._selection.asked_before(row.session, row.seq, _SOON, row.rpc_id)
 
     def _recorded_token(self, call: Call) -> str | None:
         assert call.recorded is not None

@@ -17,7 +17,7 @@ belongs, in this order, to the exchange that
   1. its response id answers;
   2. the server's request that it cancels was part of;
   3. its subscription id names, on the listen streams of the modern era;
-  4. its progress token names;
+  4. its progress token names, also if that was answered just now;
   5. was opened most recently on its channel and is still open, neither cancelled nor a listen. On stdio that is any; a
      POST stream carries what belongs to the request posted; on a GET stream a request of the server may serve any open
      exchange, and a notification belongs to none.
@@ -60,6 +60,7 @@ _RETRY = Message("noise", None, None, None, "retry", {})  # marks a request as r
 _NOT_USUAL = frozenset(("_meta", "requestId", "progressToken", "isError", "resultType"))
 _NOT_A_RESULT = frozenset(("method", "error", "params"))
 _REMEMBERED = 10_000  # event ids; a client resumes behind one of the last
+_LATELY = 256  # answered requests that progress may still come for
 
 
 class _Exchange:
@@ -85,6 +86,7 @@ class Ledger:
         self._exchanges: dict[tuple[str, str], _Exchange] = {}
         # Its open calls that came the short way, newer than those: seq, client message before, method and key.
         self._calls: dict[int, tuple[int, int, str, bytes]] = {}
+        self._answered: dict[str, _Exchange] = {}  # by the token of each, the last ones
         self._asked: dict[str, tuple[int, str | None, _Exchange | None, str | None]] = {}  # open requests of the server
         self._streams = _Streams()
         self._refused: dict[bytes, list[int]] = {}  # by key, refused requests that the client may repeat
@@ -303,6 +305,11 @@ class Ledger:
 
     def _close(self, exchange: _Exchange, answer: dict[str, Any]) -> None:
         del self._exchanges[exchange.channel, exchange.rpc_id]
+        if exchange.token is not None:
+            self._answered.pop(exchange.token, None)
+            self._answered[exchange.token] = exchange
+            if len(self._answered) > _LATELY:
+                del self._answered[next(iter(self._answered))]
         self.exchanges += 1
         result = answer.get("result")
         if type(result) is dict and ("_meta" in result or exchange.method in protocol.INTRODUCTIONS):
@@ -337,7 +344,8 @@ class Ledger:
             return self._open(channel, subscription)
         if message.kind == "notification" and isinstance(params, dict) and "progressToken" in params:
             token = frames.progressed(message)
-            return self._newest(channel, lambda e: e.token == token) or self._newest(None, lambda e: e.token == token)
+            named = self._newest(channel, lambda e: e.token == token) or self._newest(None, lambda e: e.token == token)
+            return named or self._answered.get(token or "")
         # On its GET stream a server may request what a call needs; its notifications there belong to none.
         anywhere = self._streams.is_shared(channel) or message.kind == "request"
         within = self._newest(channel, _takes_all)

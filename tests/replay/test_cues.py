@@ -314,3 +314,16 @@ def test_ids_and_tokens_wider_than_64_bits_stay_what_they_are(tmp_path: Path) ->
 def test_of_two_ids_the_one_that_parsers_take_is_the_live_one(tmp_path: Path, text: str) -> None:
     player = played(tmp_path, ("client", call(1)), ("server", text % 1))
     assert player.say(call(7)) == [text % 7]
+
+
+def test_progress_that_comes_behind_its_answer_waits_for_its_own_call_alone(tmp_path: Path) -> None:
+    player = played(
+        tmp_path,
+        ("client", call(1, "a", token="x")),
+        ("client", call(2, "b")),
+        ("server", result(1)),
+        ("server", progress("x", 1)),
+        ("server", result(2)),
+    )
+    assert player.say(call(7, "a", token="y")) == [result(7), progress("y", 1)]
+    assert player.say(call(8, "b")) == [result(8)]

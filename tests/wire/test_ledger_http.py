@@ -297,13 +297,13 @@ def test_leaving_is_a_cancel_in_the_modern_era_only(modern: bool, tmp_path: Path
     assert [json.loads(text)["error"]["code"] for text in told] == ([] if modern else [-32010])
 
 
-def test_a_call_that_the_server_broke_off_says_that_the_recording_ends(tmp_path: Path) -> None:
+def test_a_call_that_the_server_broke_off_says_so(tmp_path: Path) -> None:
     def talk(http: Http) -> None:
         http.post("post-1", call(1))
         http.respond("post-1")
         http.abort("server", "post-1")
 
-    assert "ends before the answer" in error(Player(cassette(tmp_path / "tape.db", talk)).say(call(1)))["message"]
+    assert "closed the connection before it answered" in error(Player(cassette(tmp_path / "tape.db", talk)).say(call(1)))["message"]
 
 
 def begun(content: str, data: bytes) -> Talk:

@@ -227,12 +227,6 @@ class Messages:
         where = f"{_ASKED} AND rpc_id = ? ORDER BY id DESC LIMIT 1"
         return next(iter(self.select(session, where, rpc_id, among=(seq - soon, seq - 1))), None)
 
-    def with_tokens_before(self, session: int, seq: int, soon: int, most: int) -> list[Recorded]:
-        """The requests that may want progress, in so many frames before a place, the newest first."""
-        token = "AND (SELECT instr(text, 'progressToken') FROM facts WHERE facts.id = m.frame)"
-        where = f"{_ASKED} {token} ORDER BY id DESC LIMIT {most}"
-        return self.select(session, where, among=(seq - soon, seq - 1))
-
     def stray_answers(self, session: int) -> list[Recorded]:
         """Answers of the client to nothing that it was asked."""
         return self.select(session, "sender = 'client' AND kind = 'response' AND answers IS NULL ORDER BY id")
