@@ -303,7 +303,8 @@ def test_a_call_that_the_server_broke_off_says_so(tmp_path: Path) -> None:
         http.respond("post-1")
         http.abort("server", "post-1")
 
-    assert "closed the connection before it answered" in error(Player(cassette(tmp_path / "tape.db", talk)).say(call(1)))["message"]
+    refused = error(Player(cassette(tmp_path / "tape.db", talk)).say(call(1)))
+    assert "closed the connection before it answered" in refused["message"]
 
 
 def begun(content: str, data: bytes) -> Talk:
