@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from .errors import ServerError
     from .record.options import Options
     from .record.recorder import Recorder, Summary
-    from .replay.opening import Clients
-    from .replay.stage import Played, Replay
+    from .replay.stage import Clients, Played, Replay
     from .transports.http.listen import Site
     from .transports.process import Around
 

@@ -48,7 +48,7 @@ from .state import Calls, Found
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from typing import Literal
 
     from .sends import Headers
@@ -72,6 +72,7 @@ class Deck:
         repeat_whole: bool = False,
         report: Callable[[Fact], None] = lambda fact: None,
         report_played: bool = True,
+        of_others: Collection[int] = (),
         pass_on: Callable[[Call], bool] = lambda call: False,
         stand_in: Callable[[Call], Send | None] | None = None,
         discreet: Discreet | None = None,
@@ -85,6 +86,7 @@ class Deck:
         self._ends = unanswered  # calls without an answer on the tape
         self._report = report
         self._report_played = report_played
+        self._of_others = of_others  # sessions that other connections are there for
         self._pass_on = pass_on
         self._stand_in = stand_in
         self._discreet = discreet or Discreet()
@@ -187,6 +189,11 @@ class Deck:
         """Take in a message of a live server beside the tape: notes do not repeat what it calls a secret."""
         self._discreet.hear(text)
 
+    @property
+    def playing(self) -> Deck:
+        """Itself; of an `Opening`, the deck that it has chosen."""
+        return self
+
     def is_asking(self, rpc_id: str) -> bool:
         """Return whether a request of ours with this id waits for the client's answer."""
         return rpc_id in self.state.asked
@@ -209,6 +216,9 @@ class Deck:
         if recorded is None or (self.state.is_older and self._selection.modern_result(recorded) is not None):
             self._miss(call)
             return []
+        if recorded.session in self._of_others:
+            asked, plays = self._discreet.call(message), self._selection.sessions[0]
+            self.note(f"{asked} was answered from session {recorded.session}; this connection plays session {plays}")
         self._note_difference(message, recorded)
         self.state.played += 1
         if self._report_played:

@@ -86,6 +86,10 @@ class Selection(Messages):
         """Every session of the cassette, newest first."""
         return [number for number, _ in sessions.numbered(self._cassette, self._until)]
 
+    def together(self, session: int) -> list[int]:
+        """A session, and those that play and add to it."""
+        return [session, *(number for number, base in self._added.items() if base == session)]
+
     # -- eras
 
     def is_legacy(self, session: int) -> bool:

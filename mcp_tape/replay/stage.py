@@ -10,16 +10,17 @@ from ..light import NamedTuple
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
+    from typing import Any, Protocol
 
     from ..cassette.lookup.messages import Position, Recorded
     from ..cassette.lookup.sessions import Run
     from ..cassette.reader import Cassette
+    from ..wire.frames import Message
     from .deck import Deck, Unanswered
     from .faults import Chooser, Faulty
     from .finder import Compare, Repeats
     from .matching.ladder import Ladder
-    from .opening import Clients, Opening
+    from .opening import Opening
     from .report import Fact
     from .selection import Selection
     from .sends import Call, Player, Send
@@ -27,6 +28,17 @@ if TYPE_CHECKING:
 
 
 _MOST_REFUSALS = 100  # that are reported one by one
+
+if TYPE_CHECKING:
+
+    class Clients(Protocol):
+        """Numbers the clients of a run, which may be the recorded one; None where nobody can."""
+
+        def peek(self) -> int | None: ...
+
+        def take(self) -> int | None: ...
+
+        def is_of(self, recorded: str) -> bool: ...
 
 
 class Replay(NamedTuple):
@@ -126,6 +138,7 @@ class Stage:
         self._ended = Totals()  # of decks whose clients have left
         self._refused = 0
         self._refusals: set[str] = set()  # that were reported
+        self.is_rehearsing = False  # a deck is told what its client has said: nothing is reported, or made anew
         self._until = sessions.newest(cassette)
         self._chosen = selection.select(cassette, options.session, until=self._until)
         first = self._chosen.sessions[0]
@@ -143,19 +156,26 @@ class Stage:
         repeats: Repeats = "error",
         legacy: bool | None = None,
         nth: int | None = None,
+        first: int | None = None,
     ) -> tuple[Player, Deck]:
-        """Return a player for a client, and the deck in it. `repeats` is for when nothing else was asked for."""
+        """Return a player for a client, and the deck in it. `repeats` is for when nothing else was asked for.
+
+        `first`: the session of the run that is to come before all others.
+        """
         from . import finder as finding
         from . import selection
         from .deck import Deck
 
-        options = self._options
+        options, stand_in = self._options, self._stand_in
         if nth is None and self._clients is not None:
             nth = self._clients.take()
-        self._note_if_over(nth)
+        if first is None:
+            self._note_if_over(nth)
         plays = self._chosen.sessions  # to any client
         if legacy is not None or (nth is not None and self._run and self._run.sessions != plays[:1]):
             plays = selection.choose(self._cassette, options.session, legacy, nth, self._until)
+        if first is not None:
+            plays = [first, *(number for number in plays if number != first)]
         chosen = selection.Selection(self._cassette, plays, self._until)
         chosen.path, chosen.given = options.in_place_of or chosen.path, _given(options)
         repeats = options.repeats or repeats
@@ -171,8 +191,9 @@ class Stage:
             repeat_whole=repeats != "error",
             report=report,
             report_played=bool(options.report or faulty or self._listener),
-            pass_on=lambda call: pass_on(call) and self._went_live(call),
-            stand_in=self._stand_in,
+            of_others=self._of_other_connections(plays),
+            pass_on=lambda call: self.is_rehearsing or (pass_on(call) and self._went_live(call)),
+            stand_in=stand_in and (lambda call: None if self.is_rehearsing else stand_in(call)),
             discreet=self._discreet,
         )
         if faulty:
@@ -215,16 +236,30 @@ class Stage:
         """Return a player for a client of which nothing is known yet; what plays may depend on how it begins."""
         if self._is_settled():
             return self.deck(pass_on)
-        from ..cassette.lookup import sessions
         from .opening import Opening
 
-        opening = Opening(
-            lambda legacy, nth: self.deck(pass_on, legacy=legacy, nth=nth),
-            lambda message: sessions.era_of(self._cassette, message, self._until),
-            self._clients,
-            self.forget,
-        )
+        opening = Opening(self, self._clients, pass_on)
         return opening, opening
+
+    def session(self, pass_on: Callable[[Call], bool] = lambda call: False) -> tuple[Player, Deck | Opening]:
+        """Return a player for a client of the legacy era that begins a session over HTTP."""
+        from .opening import Opening
+
+        opening = Opening(self, None, pass_on)
+        opening.begin(True, self._clients.take() if self._clients is not None else None)
+        return opening, opening
+
+    def era_of(self, message: Message) -> bool | None:
+        """Return whether a client that begins with a request is of the legacy era; None where it may be of either."""
+        from ..cassette.lookup import sessions
+
+        return sessions.era_of(self._cassette, message, self._until)
+
+    def mates(self, deck: Deck) -> list[int]:
+        """The sessions that a connection of the run may be, that of a deck before all others."""
+        first, *others = deck.selection.sessions
+        run = set(self._run.sessions) if self._run and self._clients else set()
+        return [first, *(number for number in others if number in run)]
 
     def _is_settled(self) -> bool:
         """Return whether the same sessions play to everybody."""
@@ -291,6 +326,8 @@ class Stage:
             self._report(Fact("refused", text))
 
     def _report(self, fact: Fact) -> None:
+        if self.is_rehearsing:
+            return
         self._reporter.report(fact)
         if fact.inexact is not None:
             rung = fact.inexact.rung
@@ -345,17 +382,17 @@ class Stage:
         if self._first is None:
             self.deck(nth=self._clients.peek() if self._clients else None)
         assert self._first is not None
-        totals, of_others = self._totals(), self._of_other_connections(self._first)
+        totals, of_others = self._totals(), self._of_other_connections(self._first.selection.sessions)
         asked = totals.taken | totals.given_back
         rows = (row for row in self._first.finder.unplayed() if row.session not in of_others)
         return (row for row in rows if row.place not in asked)
 
-    def _of_other_connections(self, first: Deck) -> set[int]:
-        """The sessions of a run that other connections are there for, and those that extend them."""
+    def _of_other_connections(self, plays: Sequence[int]) -> frozenset[int]:
+        """Of sessions that play, those of a run that other connections are there for, and those that extend them."""
         if self._run is None or self._clients is None:
-            return set()
-        others = set(self._run.sessions) - {first.selection.sessions[0]}
-        return others | {session.id for session in self._cassette.sessions() if session.extends in others}
+            return frozenset()
+        others = set(self._run.sessions) - {plays[0]}
+        return frozenset(n for n in plays if n in others or self._cassette.session(n).extends in others)
 
 
 def _ladder(selection: Selection, options: Replay) -> Callable[[State], Ladder] | None:

@@ -41,7 +41,7 @@ class Playing(UsedCassette):
         self._facts: list[tuple[float, Fact]] = []  # and when each was heard
         self._said: list[str] = []
         self._answers: dict[Call, bytes] = {}  # of stand-ins
-        self._sessions: dict[int, None] = {}  # that clients were played, in order
+        self._decks: list[Deck] = []  # that clients were played
         self._stand_ins = StandIns(self._output_schemas)
         self._server: Server | None = None
         self._url_path = ""
@@ -87,7 +87,7 @@ class Playing(UsedCassette):
 
     def _stage(self, cassette: Cassette) -> Stage:
         hooks = self._hear, self._stand_in, lambda run: self._clients
-        return _Stage(self._sessions, cassette, self._settings.replay, self._said.append, *hooks)
+        return _Stage(self._decks, cassette, self._settings.replay, self._said.append, *hooks)
 
     def _cassette(self) -> Cassette:
         """The cassette that was opened to be checked, once, if it still is that file; else opened anew."""
@@ -152,9 +152,11 @@ class Playing(UsedCassette):
     def unplayed(self) -> list[Exchange]:
         from ..replay.selection import Selection, select
 
-        played = {fact.call.recorded.place for fact in self._heard("played") if fact.call and fact.call.recorded}
+        states = [deck.state for deck in self._decks]
+        played = {place for state in states for place in (*state.taken, *state.given_back)}
+        sessions = list(dict.fromkeys(session for deck in self._decks for session in deck.selection.sessions))
         with Cassette(self.path, self.label) as cassette:
-            which, sessions = self._settings.replay.session, list(self._sessions)
+            which = self._settings.replay.session
             chosen = Selection(cassette, sessions) if sessions else select(cassette, which, nth=0)
             return unplayed(cassette, chosen, played, self.label)
 
@@ -173,7 +175,7 @@ class Playing(UsedCassette):
             self._facts.clear()
             self._said.clear()
             self._answers.clear()
-            self._sessions.clear()
+            self._decks.clear()
             self._clients.reset()
         if self._server is not None:
             self._server.rewind()
@@ -210,21 +212,20 @@ class Playing(UsedCassette):
 
 
 class _Stage(Stage):
-    """A stage that keeps which sessions play."""
+    """A stage whose decks another knows of."""
 
-    def __init__(self, playing: dict[int, None], *arguments: Any) -> None:
+    def __init__(self, decks: list[Deck], *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._playing = playing
+        self._known = decks
 
     def deck(self, *arguments: Any, **options: Any) -> tuple[Player, Deck]:
         player, deck = super().deck(*arguments, **options)
-        self._playing.update(dict.fromkeys(deck.selection.sessions))
+        self._known.append(deck)
         return player, deck
 
     def forget(self, deck: Deck) -> None:
         super().forget(deck)
-        for session in deck.selection.sessions:
-            self._playing.pop(session, None)
+        self._known.remove(deck)
 
 
 class _Count:

@@ -328,9 +328,10 @@ class Ledger:
     def _exchange_of(self, frame: Frame, message: Message) -> _Exchange | None:
         channel = self._streams.origin(frame.channel)
         if message.kind == "noise":
-            named = frames.id_of_broken_answer(frame.text)
-            if named is not None and (channel, frame.text[slice(*named)].decode()) in self._exchanges:
-                return self._exchanges[channel, frame.text[slice(*named)].decode()]
+            span = frames.id_of_broken_answer(frame.text)
+            own = None if span is None else self._exchanges.get((channel, frame.text[slice(*span)].decode()))
+            if own is not None:
+                return own
         if message.kind == "response":
             own = self._exchanges.get((channel, message.rpc_id or ""))
             return own if own is not None or channels.is_post(channel) else self._open(channel, message.rpc_id)
@@ -344,8 +345,8 @@ class Ledger:
             return self._open(channel, subscription)
         if message.kind == "notification" and isinstance(params, dict) and "progressToken" in params:
             token = frames.progressed(message)
-            named = self._newest(channel, lambda e: e.token == token) or self._newest(None, lambda e: e.token == token)
-            return named or self._answered.get(token or "")
+            waits = self._newest(channel, lambda e: e.token == token) or self._newest(None, lambda e: e.token == token)
+            return waits or self._answered.get(token or "")
         # On its GET stream a server may request what a call needs; its notifications there belong to none.
         anywhere = self._streams.is_shared(channel) or message.kind == "request"
         within = self._newest(channel, _takes_all)

@@ -217,6 +217,13 @@ class Messages:
     def has_key(self, session: int, key: bytes) -> bool:
         return bool(self.select(session, f"{of_key('key')} AND sender = 'client' LIMIT 1", key, key))
 
+    def first_keys(self, session: int, but: Sequence[str], most: int) -> list[bytes]:
+        """The keys of the first requests, in their order, but for those with some methods."""
+        marks = ", ".join("?" * len(but))
+        where = f"{OF_SESSION} AND cue IS NULL AND +key IS NOT NULL AND method NOT IN ({marks}) ORDER BY id LIMIT ?"
+        rows = self._cassette.rows(f"SELECT key FROM derived WHERE {where}", (*schema.row_ids(session), *but, most))
+        return [key for (key,) in rows]
+
     def first_answered(self, session: int, method: str) -> Recorded | None:
         """The first request with a method that was answered."""
         rows = self.select(session, f"{of_method(method)} AND {_ASKED} ORDER BY id", method)

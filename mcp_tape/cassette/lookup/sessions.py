@@ -51,9 +51,10 @@ def without_bodies(cassette: Cassette, sessions: Sequence[int]) -> set[int]:
     return _such(cassette, sessions, "recorder LIKE '% --bodies %'")
 
 
-def extending(cassette: Cassette, sessions: Sequence[int]) -> set[int]:
-    """Those of some sessions that add to another."""
-    return _such(cassette, sessions, "extends IS NOT NULL")
+def extending(cassette: Cassette, sessions: Sequence[int]) -> dict[int, int]:
+    """Those of some sessions that add to another, each with that."""
+    numbers = _such(cassette, sessions, "extends IS NOT NULL")
+    return {number: cassette.session(number).extends or 0 for number in sorted(numbers)}
 
 
 def _such(cassette: Cassette, sessions: Sequence[int], which: str) -> set[int]:

@@ -23,7 +23,7 @@ from .response import JSON, Response, at_once, session_header
 from .streams import Conversation, Stream
 
 if TYPE_CHECKING:
-    from ...replay.deck import Deck
+    from ...replay.selection import Selection
     from ...replay.sends import Call
     from ...replay.stage import Stage
 
@@ -242,7 +242,7 @@ class Server:
             return self._conversations.get(number, _NO_SESSION)
         if any(message.method == protocol.INITIALIZE for message in messages):
             conversation = self._begin()
-            self._nameless = conversation if self._ids_of(conversation.deck).recorded is None else None
+            self._nameless = conversation if self._ids_of(conversation.selection).recorded is None else None
             return conversation
         version = header(headers, _VERSION)
         if any(protocol.is_modern(message.body, version) for message in messages):
@@ -259,21 +259,21 @@ class Server:
         return self._nameless
 
     def _begin(self) -> Conversation:
-        player, deck = self._stage.deck(self._pass_on, legacy=True)
-        ids = self._ids_of(deck)
+        player, deck = self._stage.session(self._pass_on)
+        ids = self._ids_of(deck.selection)
         number = ids.take(self._ids.values())
         self._conversations[number] = Conversation(player, deck, number)
         return self._conversations[number]
 
-    def _ids_of(self, deck: Deck) -> SessionIds:
-        recorded = deck.selection.controls.session_id(deck.selection.sessions[0])
+    def _ids_of(self, selection: Selection) -> SessionIds:
+        recorded = selection.controls.session_id(selection.sessions[0])
         return self._ids.setdefault(recorded, SessionIds(recorded))
 
     def _end(self, number: str) -> Conversation | None:
         """End a session, if there is one with this id."""
         conversation = self._conversations.pop(number, None)
         if conversation is not None:
-            self._stage.end(conversation.deck)
+            self._stage.end(conversation.deck.playing)
         if conversation is self._nameless:
             self._nameless = None
         return conversation

@@ -19,6 +19,7 @@ from ...wire.channels import STDIO, is_listen_stream
 if TYPE_CHECKING:
     from ...cassette.lookup.messages import Recorded
     from ...replay.deck import Deck
+    from ...replay.opening import Opening
     from ...replay.sends import Player
 
 _MOST_EVENTS = 10_000  # kept for clients that resume
@@ -93,7 +94,7 @@ class Stream:
 class Conversation:
     """A deck and the streams of one client; in the modern era of all clients, without a session id as `number`."""
 
-    def __init__(self, player: Player, deck: Deck, number: str) -> None:
+    def __init__(self, player: Player, deck: Deck | Opening, number: str) -> None:
         self._player = player
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
