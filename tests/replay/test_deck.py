@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mcp_tape.wire.frames import Side
 from tests.support.decks import CONCURRENT, Player, Said, alter, make_cassette, played
 from tests.support.messages import call, error, progress, request, result, tell, values
 
@@ -483,3 +484,48 @@ def test_unplayed_requests_are_known(tmp_path: Path) -> None:
     player = played(tmp_path, *CONCURRENT)
     player.say(call(1, n=2))
     assert player.unplayed() == [1]
+
+
+def test_a_client_that_leaves_a_channel_takes_only_its_own_answers_along(tmp_path: Path) -> None:
+    said: list[tuple[Side, str, int]] = []
+    for n in (1, 2):
+        said += [("client", call(n, n=n), 0), ("server", result(n, n), n * 1_000_000)]
+    said.append(("server", tell("notifications/message", data="all"), 2_500_000))
+    player = Player(make_cassette(tmp_path / "tape.db", sorted(said, key=lambda one: one[2])), speed=1.0)
+    for n, channel in ((1, "post-1"), (2, "post-2")):
+        player.deck.receive(call(n, n=n).encode(), channel, 0.0)
+    assert player.later(0.0) == []
+    player.deck.abandon("post-2")
+    assert player.later(9.0) == [result(1, 1), tell("notifications/message", data="all")]
+    assert player.deck.next_at() is None
+
+
+def test_what_a_call_waits_for_still_comes_when_the_client_has_left_another(tmp_path: Path) -> None:
+    ask = request("q", "roots/list")
+    said: list[Said] = [("client", call(1, n=1)), ("server", ask), ("client", call(2, n=2)), ("server", result(2))]
+    player = played(tmp_path, *said, ("client", result("q", [])), ("server", result(1, "done")))
+    for n in (1, 2):
+        player.deck.receive(call(n, n=n).encode(), f"post-{n}", 0.0)
+    assert player.later(0.0) == [ask, result(2)]
+    player.deck.receive(call(7, n=2).encode(), "post-3", 0.0)
+    player.later(0.0)
+    player.deck.abandon("post-3")
+    assert player.say(result("q", [])) == [result(1, "done")]
+    player.deck.abandon("post-1")
+    assert player.say(result("q", [])) == []
+
+
+def test_what_is_left_of_what_waits_for_its_time_still_goes_out_in_order(tmp_path: Path) -> None:
+    times = [5, 1, 2, 3]
+    said: list[tuple[Side, str, int]] = [("client", call(n, n=n), n) for n in range(len(times))]
+    said += sorted((("server", result(n, n), at * 1_000_000) for n, at in enumerate(times)), key=lambda one: one[2])
+    player = Player(make_cassette(tmp_path / "tape.db", said), speed=1.0)
+    for n in range(len(times)):
+        player.deck.receive(call(n, n=n).encode(), f"post-{n}", 0.0)
+    assert player.later(0.0) == []
+    player.deck.abandon("post-1")
+    for n in (2, 3, 0):
+        due = player.deck.next_at()
+        assert due is not None and times[n] - 0.5 < due <= times[n]
+        assert player.later(due) == [result(n, n)]
+    assert player.deck.next_at() is None

@@ -224,3 +224,21 @@ def test_neither_key_order_nor_layout_changes_a_key(params: dict[str, Any], rand
 
     plain = key(json.dumps({"name": "t", "arguments": params}))
     assert plain == key(json.dumps(shuffled({"arguments": params, "name": "t"}), ensure_ascii=False, indent=1))
+
+
+@pytest.mark.parametrize(
+    ("recorded", "live"),
+    [
+        ([PIN, 7], ["a", 7, 7]),
+        ([PIN, 7], ["a"]),
+        ([PIN, 7], ["a", 8]),
+        ([PIN, 7], [7, "a"]),
+        ([PIN], "a"),
+        ([PIN, [PIN, 1]], ["a", ["b", 2]]),
+        ({"pin": PIN}, {"pin": "a", "more": 1}),
+        ({"pin": PIN, "door": 1}, {"pin": "a"}),
+        ({"pin": PIN}, ["a"]),
+    ],
+)
+def test_a_placeholder_fits_only_where_all_else_is_equal(recorded: Any, live: Any) -> None:
+    assert not match.fits_redacted(recorded, live)
