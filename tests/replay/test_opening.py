@@ -55,14 +55,20 @@ class Connections:
     def connect(self) -> Visit:
         return Visit(self.path, clients=self._count, **self._more)
 
+    @staticmethod
+    def ask(visit: Visit, asked: Asked) -> list[str]:
+        """What a handshake and these calls are answered."""
+        greeting = visit.say(INITIALIZE)
+        visit.hear(tell("notifications/initialized"))
+        return [greeting, *(visit.say(call(at + 10, **arguments)) for at, arguments in enumerate(asked))]
+
     def _count(self, recorded: Run) -> Counting:
         return self._clients
 
 
 def ask(visit: Visit, asked: Asked) -> list[str]:
-    visit.say(INITIALIZE)
-    visit.hear(tell("notifications/initialized"))
-    return [visit.say(call(at + 10, **arguments)) for at, arguments in enumerate(asked)]
+    """What the calls are answered."""
+    return Connections.ask(visit, asked)[1:]
 
 
 def answers(number: int, asked: Asked) -> list[str]:
