@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from .errors import ServerError
     from .record.options import Options
     from .record.recorder import Recorder, Summary
-    from .replay.stage import Clients, Played, Replay
+    from .replay.opening import Clients
+    from .replay.stage import Played, Replay
     from .transports.http.listen import Site
     from .transports.process import Around
 

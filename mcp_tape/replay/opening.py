@@ -17,12 +17,36 @@ from .sends import NO_HEADERS, Send
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Protocol
 
     from .deck import Deck
     from .selection import Selection
     from .sends import Action, Call, Headers, Player
-    from .stage import Clients, Stage
     from .state import State
+
+    class Clients(Protocol):
+        """Numbers the clients of a run, which may be the recorded one; None where nobody can."""
+
+        def peek(self) -> int | None: ...
+
+        def take(self) -> int | None: ...
+
+        def is_of(self, recorded: str) -> bool: ...
+
+    class Decks(Protocol):
+        """A stage, as a client that begins needs it."""
+
+        is_rehearsing: bool
+
+        def deck(
+            self, pass_on: Callable[[Call], bool], *, legacy: bool | None, nth: int | None, first: int | None = None
+        ) -> tuple[Player, Deck]: ...
+
+        def era_of(self, message: frames.Message) -> bool | None: ...
+
+        def mates(self, deck: Deck) -> list[int]: ...
+
+        def forget(self, deck: Deck) -> None: ...
 
     Said = tuple[bytes, str, float, frames.Parsed | None, Headers]  # a frame of the client, as a player receives it
 
@@ -33,7 +57,7 @@ _MOST_BYTES = 1 << 20  # of them
 class Opening:
     """A player that begins with the first request. One that only probes is not counted as a client yet."""
 
-    def __init__(self, stage: Stage, clients: Clients | None, pass_on: Callable[[Call], bool]) -> None:
+    def __init__(self, stage: Decks, clients: Clients | None, pass_on: Callable[[Call], bool]) -> None:
         self._stage = stage
         self._clients = clients
         self._pass_on = pass_on

@@ -10,7 +10,7 @@ from ..light import NamedTuple
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any, Protocol
+    from typing import Any
 
     from ..cassette.lookup.messages import Position, Recorded
     from ..cassette.lookup.sessions import Run
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .faults import Chooser, Faulty
     from .finder import Compare, Repeats
     from .matching.ladder import Ladder
-    from .opening import Opening
+    from .opening import Clients, Opening
     from .report import Fact
     from .selection import Selection
     from .sends import Call, Player, Send
@@ -28,17 +28,6 @@ if TYPE_CHECKING:
 
 
 _MOST_REFUSALS = 100  # that are reported one by one
-
-if TYPE_CHECKING:
-
-    class Clients(Protocol):
-        """Numbers the clients of a run, which may be the recorded one; None where nobody can."""
-
-        def peek(self) -> int | None: ...
-
-        def take(self) -> int | None: ...
-
-        def is_of(self, recorded: str) -> bool: ...
 
 
 class Replay(NamedTuple):

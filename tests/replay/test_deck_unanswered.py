@@ -66,7 +66,7 @@ def test_an_error_says_what_there_is_in_place_of_an_answer(tmp_path: Path, why: 
     said, controls, _ = ENDINGS[why]
     player = Player(ended(tmp_path / "tape.db", said, *controls))
     assert error(player.say(call(7))) == {"code": -32010, "message": why.strip()}
-    assert player.told("miss")[0].startswith(f"miss: tools/call echo\n  {why.strip()}: #1 of session 1 in ")
+    assert player.told("miss")[0].startswith(f"miss: tools/call echo\n  {why.strip()}: #1 in ")
     assert (player.deck.state.played, player.deck.state.misses) == (0, 1)
 
 

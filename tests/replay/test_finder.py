@@ -24,7 +24,7 @@ ASKED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # recorded, and a c
     "ignore": ({"n": 1}, {"n": 9}),
     "match_on": ({"n": 1}, {"n": 9}),
     "normalize": ({"q": "the city of Bern"}, {"q": "the city of BERN"}),
-    "nearest": ({"q": "the weather in Basel today"}, {"q": "the weather in Basel"}),
+    "nearest": ({"q": "the weather in Basel"}, {"q": "weather in Basel, please"}),
     "rules": ({"n": 1}, {"n": 9}),
 }
 

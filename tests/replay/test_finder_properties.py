@@ -15,7 +15,7 @@ from tests.support.decks import Player, Said, make_cassette
 from tests.support.messages import call, result
 
 TEXTS = st.sampled_from(
-    ["weather in Bern", "weather in Basel", "Weather in BERN", "/tmp/tmpaaaaaaaa/x", "/tmp/tmpbbbbbbbb/x"]
+    ["weather in Bern", "weather in Bern, please", "Weather in BERN", "/tmp/tmpaaaaaaaa/x", "/tmp/tmpbbbbbbbb/x"]
 )
 ARGUMENTS = st.fixed_dictionaries({"q": TEXTS, "n": st.integers(0, 2)})
 OPTIONS = st.fixed_dictionaries(
