@@ -122,8 +122,8 @@ ROTATION = (
     Option("rotate", "--rotate", "Go on in another cassette (FILE-2.db, FILE-3.db …) once this one has so many bytes: "
            "at a moment when no exchange is open, if there is one before it has three times as many. With --for, the "
            "default is 50M.", "SIZE", parse="values:parse_size"),
-    Option("keep", "--keep", "With --rotate, keep so many cassettes and remove the oldest. With --for, the default is "
-           "20.", "N", parse="values:parse_count"),
+    Option("keep", "--keep", "With --rotate, keep so many cassettes and remove the oldest; with --on-rotate, none that "
+           "its command has not taken. The default is to keep all; with --for, 20.", "N", parse="values:parse_count"),
 )  # fmt: skip
 IN_PRODUCTION = (
     Option("sample", "--sample", metavar="N%", check="record.production.sampling:parse_share", help="Record so many of "

@@ -140,6 +140,11 @@ def is_locked(error: sqlite3.Error) -> bool:
     return "lock" in str(error)
 
 
+def is_full(error: Exception) -> bool:
+    """Return whether there was no room for what was written, so that it may be written later."""
+    return "disk is full" in str(error)
+
+
 def recover(path: str) -> None:
     """Apply a journal of either kind that was left behind."""
     with closing(connect(path)) as db:

@@ -1,12 +1,20 @@
-"""A recording whose sessions go on in the next cassette of a row: see rotation.py for when, and for what a part has."""
+"""A recording whose sessions go on in the next cassette of a row: see rotation.py for when, and for what a part has.
+
+Where the disk is full, it waits for room, as the oldest cassettes may be removed once they are handed on. If there is
+none, it stops; and goes on in the next cassette when there is.
+"""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
-from sqlite3 import Error
+from math import inf
+from sqlite3 import Error, OperationalError
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
+from ..cassette.batch import Batch
+from ..cassette.file import is_full
 from ..cassette.query.parts import in_force
 from ..cassette.writer import Writer
 from ..errors import CassetteError, count
@@ -17,7 +25,16 @@ from .tape import Tape
 from .writer import Recording, Session, timestamp
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
     from .sessions import Sessions
+
+    _T = TypeVar("_T")
+
+_ROOM = 5.0  # seconds to wait for room; the traffic may have to wait as long
+_LOOK = 0.1  # seconds between two looks for it
+_AGAIN = 1.0  # seconds between two tries to go on without what was not stored
 
 
 class RecordingInParts(Recording):
@@ -27,8 +44,34 @@ class RecordingInParts(Recording):
         self._row = self._options.row
         self._limit = self._row.size
         self._stored = 0  # bytes of the cassette
+        self._was_full = False  # the disk, which is why it has failed
+        self._again_at = 0.0
+        self._gap: str | None = None  # why something is missing at the end of this part
+
+    def _patiently(self, write: Callable[[], _T]) -> _T:
+        end = 0.0
+        while True:
+            try:
+                return super()._patiently(write)
+            except OperationalError as error:
+                if self._failed or not is_full(error):
+                    raise
+                if not end:
+                    end = monotonic() + _ROOM
+                    self._say(f"warning cannot write {self._path}: {error}; waiting for room")
+                elif monotonic() > end:
+                    self._was_full = True
+                    raise
+            if self._backlog.closed:
+                self._say("alive")
+            self._row.prune(self._path)
+            sleep(_LOOK)
 
     def _store(self, more: bool = False) -> None:
+        if self._was_full and monotonic() > self._again_at:
+            self._again_at = inf  # for what is stored on the way
+            self._go_on_with_a_gap()
+            self._again_at = monotonic() + _AGAIN
         super()._store(more)
         if self._writer is not None and not self._failed:
             with suppress(Error):  # somebody holds it: it is looked at again
@@ -42,14 +85,37 @@ class RecordingInParts(Recording):
             for session in self._sessions:
                 session.mark = session.mark or session.tape.last
             return
-        path = self._row.newest(self._path)
+        path = None
         try:
+            path = self._row.newest(self._path)
             following = self._opened(path)
         except (Error, CassetteError) as error:
-            self._say(f"warning {self._path} is full, but {path} cannot be written: {error}; it goes on as it is")
+            self._say(f"warning {self._path} is full, but the next cannot be begun: {error}; it goes on as it is")
             self._limit = size + self._row.size
+            if path:
+                self._row.give_back(path)
             return
         self._leave_for(following, path)
+
+    def _go_on_with_a_gap(self) -> None:
+        """Go on in the next cassette, if there is room by now: what came meanwhile is lost."""
+        self._row.prune(self._path)
+        try:
+            path = self._row.newest(self._path)
+        except CassetteError:
+            return
+        try:
+            following = self._opened(path)
+        except (Error, CassetteError):
+            self._row.give_back(path)
+            return
+        self._gap, self._failed, self._batch = self._failed, None, Batch()
+        self._leave_for(following, path)
+        if self._failed:
+            self._row.give_back(path)
+        else:
+            self._was_full, self._gap = False, None
+            self._say(f"warning there is room again: it goes on in {path}, without what came meanwhile")
 
     def _may_turn(self, tape: Tape | Sessions, size: int) -> bool:
         """Return whether no exchange is open, or the cassette has grown too large to wait for that."""
@@ -67,7 +133,9 @@ class RecordingInParts(Recording):
         self._store_all(writer)
         parts = []
         try:
-            parts = [(session, self._parting(writer, session, path)) for session in self._sessions if session.number]
+            parts = [
+                (session, self._parting(writer, session, path) if session.number else []) for session in self._sessions
+            ]
         except Error as error:
             self._fail(self._why(error))
         self._store_all(writer)
@@ -92,12 +160,13 @@ class RecordingInParts(Recording):
         return rotation.beginning(self._path, number, repeated)
 
     def _go_on(self, writer: Writer, path: str, parts: list[tuple[Session, list[Frame]]]) -> None:
-        why = None if self._is_in_place() else self._why()
+        why = self._gap or (None if self._is_in_place() else self._why())
+        counts = self._kept if self._gap else self._counts()
         for session, _ in parts:
             split = sum(1 for _, listens in session.tape.ledger.waiting() if not listens)
             said = f"{count(split, 'request')} had no answer yet when it went on in {os.path.basename(path)}"
             self._close(session, why, said if split else None)
-        *sums, _, redactions = self._counts()
+        *sums, _, redactions = counts
         self._earlier = (sums[0], sums[1], 0, redactions)
         self._writer, self._path, self._facts, self._stored = writer, path, {}, 0
         self._limit = self._row.size

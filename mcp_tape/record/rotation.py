@@ -6,7 +6,8 @@ open all the while, such as a call that hangs; at three times, where calls alway
 
 Each part can be read and replayed by itself: it begins with what is still in force of the part before (introductions,
 requests without an answer, the state of open channels), behind a control frame that names that part. The last frame of
-the part before says where it goes on. The oldest cassettes go, unless somebody uses them.
+the part before says where it goes on. If only so many are kept, the oldest go, unless somebody uses them or they are
+still to be handed on: a file beside each of those, `time-3.db.waiting`, stays until the command has succeeded.
 
 Whenever the writer is killed, what was stored stays: a part is whole on its cassette before the next is begun.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 
 from ..errors import CassetteError, SettingsError
 from ..light import NamedTuple
@@ -27,16 +29,17 @@ if TYPE_CHECKING:
     from ..wire.frames import Frame
 
 SIZE, KEPT = 50 * 10**6, 20  # of what clients record
+_WAITING = ".waiting"
 _LATE, _AT_MOST = 2, 3  # times the size
 
 
 class Row(NamedTuple):
-    """The cassettes in a row with a path: how large they get, and how many are kept."""
+    """The cassettes in a row with a path: how large they get, and how many are kept; None: all."""
 
     path: str
     size: int
-    kept: int
-    is_fresh: bool = False  # each recording begins one that nobody else writes: see `--on-rotate`
+    kept: int | None = None
+    is_handed_on: bool = False  # each is, by `--on-rotate`; so each recording begins one that nobody else writes
 
     @property
     def late(self) -> int:
@@ -50,7 +53,7 @@ class Row(NamedTuple):
 
     def newest(self, full: str | None = None) -> str:
         """Return the cassette to record into. `full`: the one that is not to be it."""
-        if self.is_fresh:
+        if self.is_handed_on:
             return self._taken()
         row = self._there()
         number = max(row, default=1)
@@ -60,7 +63,7 @@ class Row(NamedTuple):
 
     def expected(self) -> str:
         """Return what `newest` will, if nobody comes first, and leave all as it is."""
-        return self._name(max(self._there(), default=0) + 1) if self.is_fresh else self.newest()
+        return self._name(max(self._there(), default=0) + 1) if self.is_handed_on else self.newest()
 
     def _taken(self) -> str:
         """Begin the next, in which nobody else records."""
@@ -68,19 +71,29 @@ class Row(NamedTuple):
             path = self.expected()
             try:
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+                os.close(os.open(path + _WAITING, os.O_CREAT | os.O_WRONLY, 0o644))
             except FileExistsError:
                 continue  # somebody was faster
-            except OSError:
-                pass  # who records into it will hear why that is not possible
+            except OSError as error:
+                raise CassetteError(f"cannot write {path}: {error.strerror}") from None
             return path
 
     def prune(self, current: str) -> None:
         """Remove the oldest, if they are too many."""
+        if self.kept is None:
+            return
         row = self._there()
         too_many = len({*row.values(), current}) - self.kept
         for _, path in sorted(row.items())[: max(0, too_many)]:
-            if path != current:
+            if path != current and not os.path.exists(path + _WAITING):
                 _remove(path)
+
+    def give_back(self, path: str) -> None:
+        """Remove a cassette that was just begun, and in which nothing could be written."""
+        if self.is_handed_on:
+            for name in (path, path + _WAITING):
+                with suppress(OSError):
+                    os.unlink(name)
 
     def _name(self, number: int) -> str:
         base, ending = os.path.splitext(self.path)
@@ -99,13 +112,19 @@ class Row(NamedTuple):
         return {int(match[1] or 1): os.path.join(place, one) for match, one in found if match}
 
 
-def begun(path: str, size: int | None, kept: int | None, is_fresh: bool) -> tuple[str, Row]:
+def handed_on(path: str) -> None:
+    """Let a cassette be removed when its time comes: it is in other hands."""
+    with suppress(OSError):
+        os.unlink(path + _WAITING)
+
+
+def begun(path: str, size: int | None, kept: int | None, is_handed_on: bool) -> tuple[str, Row]:
     """Return the cassette to record into, and its row; those that are too many are removed."""
     from ..cassette.text.names import is_text
 
     if is_text(path):
         raise SettingsError(f"--rotate is for SQLite, and {path} is text; record into a .db, then: mcp-tape convert")
-    row = Row(path, size or SIZE, kept or KEPT, is_fresh)
+    row = Row(path, size or SIZE, kept, is_handed_on)
     newest = row.expected()
     row.prune(newest)
     return newest, row._replace(path=os.path.abspath(path))

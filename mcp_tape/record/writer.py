@@ -113,7 +113,7 @@ class Recording:
                 from ..cassette.text.working import Working
 
                 self._working = working = Working(self._path)
-                self._writer = patiently(lambda: Writer(working.file, working.known), self._wait)
+                self._writer = self._patiently(lambda: Writer(working.file, working.known))
             else:
                 self._writer = self._opened(self._path)
         except (Error, CassetteError) as error:
@@ -123,7 +123,23 @@ class Recording:
             self._say(f"warning {self._writer.warning}")
 
     def _opened(self, path: str) -> Writer:
-        return patiently(lambda: Writer(path), self._wait)
+        return self._patiently(lambda: Writer(path))
+
+    def _patiently(self, write: Callable[[], _T]) -> _T:
+        """Retry for a while: another process may hold the file longer than SQLite's busy timeout.
+
+        https://www.sqlite.org/c3ref/busy_timeout.html
+        """
+        for times in range(1, _TRIES):
+            try:
+                return write()
+            except ReplacedError:
+                continue  # nobody holds the new one
+            except OperationalError as error:
+                if not is_locked(error):
+                    raise
+            self._wait(times)
+        return write()
 
     def _wait(self, times: int) -> None:
         """Somebody else holds the cassette."""
@@ -161,7 +177,7 @@ class Recording:
         writer, facts = self._writer, session.facts
         if writer is not None and not self._failed:
             try:
-                session.number = patiently(lambda: writer.begin(facts), self._wait)
+                session.number = self._patiently(lambda: writer.begin(facts))
                 self._say(f"session {session.number}")
             except Error as error:
                 self._fail(self._why(error))
@@ -238,7 +254,7 @@ class Recording:
 
     def _append(self, writer: Writer, batch: Batch, facts: dict[int, dict[str, str]], later: bool) -> None:
         try:
-            patiently(lambda: writer.append(batch, facts, later), self._wait)
+            self._patiently(lambda: writer.append(batch, facts, later))
         except RemovedError as removed:
             self._leave(removed)
             rest = batch.without(removed.session)
@@ -252,7 +268,7 @@ class Recording:
 
     def _catch_up(self, writer: Writer) -> None:
         try:
-            patiently(writer.catch_up, self._wait)
+            self._patiently(writer.catch_up)
         except RemovedError as removed:
             self._leave(removed)
 
@@ -313,7 +329,7 @@ class Recording:
         }
         if writer is not None and number is not None:
             try:
-                patiently(lambda: writer.finish(number, facts), self._wait)
+                self._patiently(lambda: writer.finish(number, facts))
             except RemovedError as removed:
                 self._leave(removed)
                 return self._failed
@@ -344,23 +360,6 @@ class Recording:
             os.write(self._status, line.replace("\n", " ").encode() + b"\n")
         except BrokenPipeError:
             pass  # the relay is gone; the cassette is what counts now
-
-
-def patiently(write: Callable[[], _T], waited: Callable[[int], None]) -> _T:
-    """Retry for a while: another process may hold the file longer than SQLite's busy timeout.
-
-    https://www.sqlite.org/c3ref/busy_timeout.html
-    """
-    for times in range(1, _TRIES):
-        try:
-            return write()
-        except ReplacedError:
-            continue  # nobody holds the new one
-        except OperationalError as error:
-            if not is_locked(error):
-                raise
-        waited(times)
-    return write()
 
 
 def _redactor(options: Options) -> Redactor | None:

@@ -66,7 +66,8 @@ def _default_path(command: tuple[str, ...], given: dict[str, Any]) -> str:
 def _rotated(path: str, given: dict[str, Any]) -> tuple[str, Any]:
     """The cassette to record into, and the row of those that follow it, if it is in one."""
     if given["rotate"] or given["of_client"]:
-        from ..record.rotation import begun
+        from ..record.rotation import KEPT, begun
 
-        return begun(path, given["rotate"], given["keep"], bool(given["on_rotate"]))
+        kept = given["keep"] or (KEPT if given["of_client"] else None)
+        return begun(path, given["rotate"], kept, bool(given["on_rotate"]))
     return path, None

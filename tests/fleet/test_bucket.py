@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
+import shlex
+import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from mcp_tape.cassette.reader import Cassette
 from mcp_tape.fleet import cache, remote
 from tests.support.bucket import Bucket
 from tests.support.decks import make_cassette
+from tests.support.disks import fill, mounted
 from tests.support.golden import CASSETTES, path_of
-from tests.support.running import MCP_TAPE, WAIT, run, started
+from tests.support.messages import call
+from tests.support.running import (
+    MCP_TAPE,
+    WAIT,
+    in_background,
+    python,
+    receive,
+    receive_line,
+    record,
+    run,
+    send,
+    started,
+)
 from tests.support.texts import tape
 
 ASKED = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n'
@@ -72,3 +89,64 @@ def test_a_large_cassette_goes_there_in_parts_and_comes_back(s3: str, tmp_path: 
     again = json.loads(tape("push", tmp_path / "large.db", s3, "--json").stdout)
     assert again == row | {"status": "there"}
     assert Path(cache.local(row["url"])).read_bytes() == (tmp_path / "large.db").read_bytes()
+
+
+PARTS = 30
+# Answers with what it was asked.
+SERVER = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": asked["params"]}), flush=True)
+"""
+# Pushes a cassette, and fails every third time it is run. argv: where to count its runs, cassette, URL, mcp-tape
+PUSH = """
+import os, subprocess, sys
+place, cassette, url, *mcp_tape = sys.argv[1:]
+runs = len(os.listdir(place))
+open(os.path.join(place, str(os.getpid())), "w").close()
+sys.exit(runs % 3 == 2 or subprocess.run([*mcp_tape, "push", cassette, url]).returncode)
+"""
+
+
+@pytest.mark.slow
+def test_a_hook_that_fails_and_a_disk_that_fills_up_lose_nothing(s3: str, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "push.py").write_text(PUSH)
+    hook = f"{sys.executable} {tmp_path / 'push.py'} {tmp_path / 'runs'} {{}} {s3} {shlex.join(MCP_TAPE)}"
+    options = ["--rotate", "60k", "--keep", "5", "--on-rotate", hook, "--hook-timeout", "600"]
+    with mounted(tmp_path / "disk", "8m") as disk:
+        with started(record(disk / "t.db", python(SERVER), *options)) as process:
+            numbers = itertools.count(1)
+
+            def talk(is_enough: Callable[[], object]) -> None:
+                while not is_enough():
+                    number = next(numbers)
+                    send(process.stdin, call(number, text="x" * 3000).encode() + b"\n")
+                    assert json.loads(receive_line(process.stdout))["id"] == number
+
+            talk(lambda: (disk / f"t-{PARTS // 2}.db").exists())
+            ballast = fill(disk)
+            with in_background(lambda: talk(lambda: not ballast.exists())):
+                while b"waiting for room" not in (line := receive_line(process.stderr)):
+                    assert line, "it ended"
+                ballast.unlink()
+            talk(lambda: (disk / f"t-{PARTS}.db").exists())
+            process.stdin.close()
+            said = receive(process.stderr).decode()
+            assert process.wait(10 * WAIT) == 0
+        tape("pull", s3, tmp_path / "there")
+        waiting = {path.name.removesuffix(".waiting") for path in disk.glob("*.waiting")}
+        left = {path.name for path in disk.glob("*.db")}
+        kept = [call for place in (tmp_path / "there", disk) for path in place.rglob("*.db") for call in answered(path)]
+    assert set(kept) == set(range(1, next(numbers))), "of all calls"
+    assert waiting <= left and len(left - waiting) <= 5
+    there = len([*(tmp_path / "there").rglob("*.db")])
+    assert f"--on-rotate: {there} done, {len(waiting)} failed" in said and "INCOMPLETE" not in said, said
+
+
+def answered(path: Path) -> list[int]:
+    """The numbers of the calls in a cassette that have their answers."""
+    with Cassette(path) as cassette:
+        rows = cassette.rows("SELECT rpc_id FROM messages WHERE kind = 'response'")
+    return [int(number) for (number,) in rows]

@@ -15,13 +15,14 @@ from mcp_tape.cassette.query.parts import Links, links
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.cassette.writer import Writer
 from mcp_tape.contracts.why import reasons
-from mcp_tape.record.rotation import Row
+from mcp_tape.record.rotation import Row, handed_on
 from mcp_tape.wire.channels import HTTP, STDERR, STDIO
+from tests.support.disks import fill, mounted
 from tests.support.kills import fork_with, until_it_lives
 from tests.support.messages import call, request, result, tell
 from tests.support.promises import CASSETTES
 from tests.support.rows import EXIT, LEAVE, Said, cassettes, parts, record_into, texts
-from tests.support.running import ECHO, MCP_TAPE, frames, is_one_file, receive_line, run, send, started
+from tests.support.running import ECHO, MCP_TAPE, frames, is_one_file, receive_line, run, send, started, until
 
 fork_with(__name__)
 FILLING = "x" * 2000
@@ -211,7 +212,7 @@ def test_a_row_that_cannot_go_on_stays_where_it_is(tmp_path: Path) -> None:
         yield from said
 
     report = record_into(row_in(tmp_path), obstructed())
-    assert [line for line in report if "is full, but" in line] and report[-1].endswith(" 0 ")
+    assert [line for line in report if "is full, but the next cannot be begun" in line] and report[-1].endswith(" 0 ")
     (tmp_path / "t-2.db").rmdir()
     assert texts(tmp_path) == said_in(said)
 
@@ -223,6 +224,93 @@ def test_a_flood_is_bounded(tmp_path: Path) -> None:
     assert len(row) == 3 and sorted(os.listdir(tmp_path)) == sorted(path.name for path in row)
     kept = texts(tmp_path)
     assert kept == said_in(said)[-len(kept) :]
+
+
+def test_nothing_is_removed_unless_it_is_asked_for(tmp_path: Path) -> None:
+    command = [*MCP_TAPE, "record", "-q", "-o", str(tmp_path / "t.db"), "--rotate", "1k", "--", *ECHO]
+    assert run(command, b"1\n").returncode == 0
+    for number in range(2, 25):
+        shutil.copy(tmp_path / "t.db", tmp_path / f"t-{number}.db")
+    assert run(command, b"2\n").returncode == 0
+    names = [path.name for path in cassettes(tmp_path)]
+    assert names[:25] == ["t.db", *(f"t-{number}.db" for number in range(2, 26))]
+
+
+def test_what_was_not_handed_on_is_not_removed(tmp_path: Path) -> None:
+    row = row_in(tmp_path, size=1, kept=2)._replace(is_handed_on=True)
+    for number in range(6):
+        path = row.newest()
+        made = Writer(path)
+        made.begin({"started_at": "2026-01-01T00:00:00Z", "transport": "stdio", "target": {}, "recorder": "test"})
+        made.close()
+        if number % 3:
+            handed_on(path)
+        row.prune(path)
+    assert [path.name for path in cassettes(tmp_path)] == ["t.db", "t-4.db", "t-5.db", "t-6.db"]
+    assert sorted(tmp_path.glob("*.waiting")) == [tmp_path / "t-4.db.waiting", tmp_path / "t.db.waiting"]
+
+
+# -- a full disk
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    with mounted(tmp_path / "small", "2m") as place:
+        yield place
+
+
+def test_a_full_disk_is_waited_for_and_nothing_is_lost(small_disk: Path) -> None:
+    said = [*INTRODUCTION, *calls(0, 60), EXIT]
+
+    def filled() -> Iterator[Said]:
+        for number, one in enumerate(said):
+            if number == 50:
+                until(lambda: len(cassettes(small_disk)) > 1, "the first to be full")
+                fill(small_disk)
+            yield one
+
+    def make_room(line: str) -> None:
+        if "waiting for room" in line:
+            (small_disk / "ballast").unlink()
+
+    report = record_into(row_in(small_disk, size=60_000), filled(), make_room)
+    assert any("waiting for room" in line for line in report) and report[-1].endswith(" 0 ")
+    assert texts(small_disk) == said_in(said)
+
+
+def test_behind_a_disk_that_was_full_for_long_it_goes_on_and_says_what_is_missing(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_tape.record.parts._ROOM", 0.0)
+    monkeypatch.setattr("mcp_tape.record.parts._AGAIN", 0.0)
+    heard: list[str] = []
+    asked = calls(0, 100_000)
+
+    def filled() -> Iterator[Said]:
+        yield from INTRODUCTION
+        yield from (next(asked) for _ in range(40))
+        until(lambda: texts(small_disk), "the first calls")
+        fill(small_disk)
+        while not any(line.startswith("failed") for line in heard):
+            yield next(asked)
+            yield next(asked)
+        (small_disk / "ballast").unlink()
+        while not any("there is room again" in line for line in heard):
+            yield next(asked)
+            yield next(asked)
+        yield from (next(asked) for _ in range(10))
+        yield EXIT
+
+    report = record_into(row_in(small_disk, size=10**9), filled(), heard.append)
+    assert "disk is full" in next(line for line in report if line.startswith("failed"))
+    first, last = cassettes(small_disk)
+    with Cassette(first) as before, Cassette(last) as after:
+        (cut,), (whole,) = before.sessions(), after.sessions()
+        assert "disk is full" in str(cut.incomplete) and whole.incomplete is None and whole.server_name == "s"
+        assert links(before, cut.id).continued == last.name and links(after, whole.id).continues == first.name
+    kept = texts(small_disk)
+    asked_last = next(asked)[2]
+    assert isinstance(asked_last, str) and int(json.loads(kept[-1])["id"]) == json.loads(asked_last)["id"] - 1
 
 
 # -- kills, and two at once

@@ -14,7 +14,7 @@ import pytest
 from tests.support import forked
 
 _CLONE_NEWNS = 0x00020000  # see unshare(2)
-_MS_REC, _MS_PRIVATE = 0x4000, 1 << 18  # see mount(2)
+_MS_REC, _MS_PRIVATE, _MNT_DETACH = 0x4000, 1 << 18, 2  # see mount(2) and umount2(2)
 
 
 def keep_mounts_private() -> None:
@@ -39,7 +39,7 @@ def mounted(place: Path, size: str = "1m") -> Iterator[Path]:
         with forked.none():  # they would come from a process that does not see it
             yield place
     finally:
-        assert libc.umount(bytes(place)) == 0
+        assert libc.umount2(bytes(place), _MNT_DETACH) == 0  # also while what failed still uses it
 
 
 def fill(place: Path) -> Path:

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,10 @@ def packed(said: Said, at: int) -> bytes:
     return HEAD.pack(at, len(data), kind, len(channel)) + channel.encode() + data
 
 
-def record_into(row: Row, said: Iterable[Said], **options: Any) -> list[str]:
-    """Record, and return what is reported to the relay."""
+def record_into(
+    row: Row, said: Iterable[Said], hear: Callable[[str], object] = lambda line: None, **options: Any
+) -> list[str]:
+    """Record, and return what is reported to the relay. `hear` is given each line of that at once."""
     reader, writer = os.pipe()
     report, status = os.pipe()
 
@@ -44,13 +46,23 @@ def record_into(row: Row, said: Iterable[Said], **options: Any) -> list[str]:
 
     path = row.newest()
     feeder = threading.Thread(target=feed, daemon=True)
+    heard: list[str] = []
+
+    def listen() -> None:
+        with open(report) as lines:
+            for line in lines:
+                heard.append(line.rstrip("\n"))
+                hear(heard[-1])
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
     feeder.start()
     RecordingInParts(Backlog(reader), status, path, Options({"command": ["x"]}, row=row, **options), 0.0).run()
     feeder.join()
     os.close(status)
     os.close(reader)
-    with open(report) as lines:
-        return lines.read().splitlines()
+    listener.join()
+    return heard
 
 
 def cassettes(directory: Path) -> list[Path]:

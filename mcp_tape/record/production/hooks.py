@@ -1,7 +1,8 @@
 """A command that is run for each finished cassette, whatever becomes of it: the recording neither waits nor fails.
 
-Each run has a process session of its own, in which it can be ended with all that it has started; its input is empty,
-and of its output only the last line is kept, for the report of a failure.
+A cassette that it fails for waits for another try: after the next cassettes, and at the end. Each run has a process
+session of its own, in which it can be ended with all that it has started; its input is empty, and of its output only
+the last line is kept, for the report of a failure.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 PLACE = "{}"
 AT_ONCE = 2  # runs
+_AGAIN = 2  # of those that it has failed for, with each new cassette
 _LOOK_AGAIN = 0.1  # seconds
 _CHUNK = 1 << 16
 _LONGEST = 300  # bytes of a line that are kept
@@ -46,33 +48,55 @@ def parse(text: str) -> tuple[str, ...]:
 class Hooks:
     """Runs of a command, a few at once; the others wait for their turn."""
 
-    def __init__(self, words: Sequence[str], seconds: float, say: Callable[[str], None]) -> None:
-        """`seconds`: that a run may take, and that all may take at the end. `say` is called with what went wrong."""
+    def __init__(
+        self,
+        words: Sequence[str],
+        seconds: float,
+        say: Callable[[str], None],
+        taken: Callable[[str], object] = lambda path: None,
+    ) -> None:
+        """`seconds`: that a run may take, and that all may take at the end. `say` is called with what went wrong, once
+        for each cassette, and `taken` with each for which the command has succeeded."""
         self._words = words
         self._seconds = seconds
         self._say = say
+        self._take = taken
         self._changed = threading.Condition()
         self._waiting: deque[str] = deque()
         self._running: dict[str, _Run] = {}
         self._workers = 0
         self._is_over = False
-        self.done = self.failed = 0
+        self._failed: list[str] = []
+        self._reported: set[str] = set()
+        self.done = 0
+
+    @property
+    def failed(self) -> int:
+        return len(self._failed)
 
     def add(self, path: str) -> None:
         """Hand over a cassette. Never waits."""
         with self._changed:
-            self._waiting.append(path)
-            if self._workers < AT_ONCE:
-                self._workers += 1
-                threading.Thread(target=self._work, daemon=True).start()
+            again, self._failed = self._failed[:_AGAIN], self._failed[_AGAIN:]
+            self._begin([path, *again])
+
+    def _begin(self, paths: list[str]) -> None:
+        self._waiting += paths
+        for _ in range(min(len(paths), AT_ONCE - self._workers)):
+            self._workers += 1
+            threading.Thread(target=self._work, daemon=True).start()
 
     def finish(self, alive: Callable[[], None]) -> None:
         """Wait for all runs, but not for ever; `alive` is called while it waits."""
         end = monotonic() + self._seconds
         with self._changed:
-            while self._workers and monotonic() < end:
-                self._changed.wait(min(0.5, max(0.0, end - monotonic())))
-                alive()
+            self._wait(end, alive)
+            again, self._failed = self._failed, []
+            if monotonic() < end:
+                self._begin(again)
+            else:
+                self._failed = again
+            self._wait(end, alive)
             left, self._is_over = [*self._waiting], True
             self._waiting.clear()
             for run in self._running.values():
@@ -80,6 +104,11 @@ class Hooks:
             self._changed.wait_for(lambda: not self._workers, 5)  # those that were ended are reported
         for path in left:
             self._fail(path, "the recording has ended before its turn came")
+
+    def _wait(self, end: float, alive: Callable[[], None]) -> None:
+        while self._workers and monotonic() < end:
+            self._changed.wait(min(0.5, max(0.0, end - monotonic())))
+            alive()
 
     def _work(self) -> None:
         while True:
@@ -93,7 +122,7 @@ class Hooks:
 
     def _run(self, path: str) -> None:
         if not os.path.exists(path):
-            self._fail(path, "it is gone: --keep has removed it, or somebody else has")
+            self._fail(path, "it is gone: somebody has removed it")
             return
         try:
             run = _Run([word.replace(PLACE, path) for word in self._words])
@@ -111,12 +140,15 @@ class Hooks:
             self._fail(path, why)
         else:
             self.done += 1
+            self._take(path)
 
     def _fail(self, path: str, why: str) -> None:
         from ...redaction.diagnostics import hidden
 
-        self.failed += 1
-        self._say(hidden(f"--on-rotate has failed for {path}: {why}"))
+        self._failed.append(path)
+        if path not in self._reported:
+            self._reported.add(path)
+            self._say(hidden(f"--on-rotate has failed for {path}: {why}"))
 
 
 class _Run:

@@ -6,10 +6,12 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any
 
+from ...errors import CassetteError
 from ...redaction.bodies import KEY, Bodies, Hashes, Sizes
 from ...redaction.redactor import Redactor
 from ...wire.channels import STDIO
 from ...wire.frames import Entry, Frame, UsualLines
+from .. import rotation
 from ..backlog import Backlog
 from ..options import Options
 from ..parts import RecordingInParts
@@ -50,7 +52,7 @@ class InProduction(Recording):
 
     def _made_hooks(self) -> Hooks:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, exit codes are lost
-        return Hooks(self._asked.on_rotate, self._asked.hook_timeout, self._warn)
+        return Hooks(self._asked.on_rotate, self._asked.hook_timeout, self._warn, rotation.handed_on)
 
     def run(self) -> None:
         """Record all that comes; then wait for what follows from it, within bounds."""
@@ -128,9 +130,18 @@ class InProduction(Recording):
 
 
 class InProductionInParts(InProduction, RecordingInParts):
+    def _report(self) -> None:
+        self._row.prune(self._path)  # what was handed on at last
+        super()._report()
+
     def _open_now(self) -> None:
-        if self._row.is_fresh:
-            given, self._path = self._path, self._row.newest()
+        if self._row.is_handed_on:
+            given = self._path
+            try:
+                self._path = self._row.newest()
+            except CassetteError as error:
+                self._fail(str(error))
+                return
             if self._path != given:  # somebody else has begun one meanwhile
                 self._say(f"cassette {self._path}")
         super()._open_now()

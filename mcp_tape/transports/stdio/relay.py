@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 _LOOK_AGAIN = 0.5  # seconds
 # Larger reads are mmapped by the allocator, which costs more than a second read.
 CHUNK = 1 << 16
-_FULL = (
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EFBIG,
-)  # a disk, a quota, a limit; no reader that has left
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 SIGNAL_GRACE = 0.2  # the group may have been signalled with us, and a second TERM often means "force"
 KILL_AFTER = 1.5  # SDK clients kill us two seconds after they asked
 SILENCE = 0.5  # after the server's exit a grandchild may hold its pipes open

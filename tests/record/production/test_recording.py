@@ -55,7 +55,7 @@ def test_every_cassette_is_handed_over_when_it_is_finished(tmp_path: Path) -> No
     said = record(
         tmp_path / "t.db",
         [*CALLS, EXIT],
-        Row(str(tmp_path / "t.db"), 60_000, 20, is_fresh=True),
+        Row(str(tmp_path / "t.db"), 60_000, 20, is_handed_on=True),
         on_rotate=("cp", "{}", str(there)),
     )
     names = [path.name for path in cassettes(tmp_path)]
@@ -68,7 +68,7 @@ def test_every_cassette_is_handed_over_when_it_is_finished(tmp_path: Path) -> No
 
 
 def test_a_command_that_fails_does_no_harm(tmp_path: Path) -> None:
-    row = Row(str(tmp_path / "t.db"), 60_000, 20, is_fresh=True)
+    row = Row(str(tmp_path / "t.db"), 60_000, 20, is_handed_on=True)
     said = record(tmp_path / "t.db", [*CALLS, EXIT], row, on_rotate=("sh", "-c", "echo no; exit 1 # {}"), quiet=True)
     paths = cassettes(tmp_path)
     assert sorted(said) == sorted(f"--on-rotate has failed for {path}: exit code 1: no" for path in paths)
@@ -76,7 +76,7 @@ def test_a_command_that_fails_does_no_harm(tmp_path: Path) -> None:
 
 
 def test_one_that_hangs_does_not_stop_the_recording(tmp_path: Path) -> None:
-    row = Row(str(tmp_path / "t.db"), 60_000, 20, is_fresh=True)
+    row = Row(str(tmp_path / "t.db"), 60_000, 20, is_handed_on=True)
     hangs = ("sh", "-c", "sleep 1000 # {}")
     said = record(tmp_path / "t.db", [*CALLS, EXIT], row, on_rotate=hangs, hook_timeout=0.2, quiet=True)
     assert texts(tmp_path) == [text for _, _, text in CALLS]
@@ -84,7 +84,7 @@ def test_one_that_hangs_does_not_stop_the_recording(tmp_path: Path) -> None:
 
 
 def test_what_was_handed_over_is_not_written_again(tmp_path: Path) -> None:
-    row = Row(str(tmp_path / "t.db"), 10**9, 20, is_fresh=True)
+    row = Row(str(tmp_path / "t.db"), 10**9, 20, is_handed_on=True)
     for _ in range(3):
         record(tmp_path / "t.db", [*CALLS[:2], EXIT], row, on_rotate=("true", "{}"), quiet=True)
     assert [path.name for path in cassettes(tmp_path)] == ["t.db", "t-2.db", "t-3.db"]
@@ -92,7 +92,7 @@ def test_what_was_handed_over_is_not_written_again(tmp_path: Path) -> None:
 
 
 def test_a_failure_counts_where_our_parent_ignores_what_becomes_of_its_children(tmp_path: Path) -> None:
-    row = Row(str(tmp_path / "t.db"), 10**9, 20, is_fresh=True)
+    row = Row(str(tmp_path / "t.db"), 10**9, 20, is_handed_on=True)
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         said = record(tmp_path / "t.db", [EXIT], row, on_rotate=("sh", "-c", "exit 3 # {}"), quiet=True)
