@@ -10,6 +10,7 @@ A comparison runs through the files in this order:
     versions     two versions, and the entry: `compare`
     surface      what a server declares of itself: capabilities, tools, resources, prompts
     recording    what a client asked of it: the calls of a session with their answers
+    renames      what has another name now
     align        which call of one recording is which of the other
     minted/      values that a server makes up anew each time, and that are no change
     checks/      the differences, each under a rule

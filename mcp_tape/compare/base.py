@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ..cassette.text.names import is_named_cassette
 from ..cassette.text.read import is_ours
 from ..errors import CassetteError, pasted
+from .renames import renames
 from .sources import git
 
 
@@ -29,11 +30,11 @@ def find(revision: str, paths: Iterable[str]) -> Found:
         if not before and not after:
             raise CassetteError(f"there is no cassette at {path}, neither here nor at {revision}")
         then, now = then | before, now | after
-    gone = {name: blob for name, blob in then.items() if name not in now}
-    new = {name: blob for name, blob in now.items() if name not in then}
-    moved = list(_moved(gone, new))  # which takes them from both
-    pairs = [(name, name) for name in then if name in now]
-    return Found(tuple(sorted([*pairs, *moved])), tuple(sorted(new)), tuple(sorted(gone)))
+    moved = renames(then, now, (lambda path, blob: blob, _base_name))
+    pairs = {name: name for name in then if name in now} | moved
+    return Found(
+        tuple(sorted(pairs.items())), tuple(sorted(now.keys() - pairs.values())), tuple(sorted(then.keys() - pairs))
+    )
 
 
 def reference(revision: str, path: str) -> str:
@@ -77,15 +78,5 @@ def _hash(path: str) -> str:
     return git("hash-object", "--", path).stdout.decode("ascii", "replace").strip()
 
 
-def _moved(gone: dict[str, str], new: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Pairs of cassettes with the same content, or with the same name in another directory, where there is no doubt."""
-    for by_content in (True, False):
-        before, after = (
-            {name: blob if by_content else os.path.basename(name) for name, blob in side.items()}
-            for side in (gone, new)
-        )
-        for name, known in before.items():
-            alike = [other for other, its in after.items() if its == known]
-            if len(alike) == 1 and list(before.values()).count(known) == 1:
-                del gone[name], new[alike[0]]
-                yield name, alike[0]
+def _base_name(path: str, _: str) -> str:
+    return os.path.basename(path)

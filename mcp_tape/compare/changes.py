@@ -75,6 +75,11 @@ class Change(NamedTuple):
     times: int = 1
     places: tuple[tuple[Place | None, Place | None], ...] = ()
 
+    @property
+    def is_removal(self) -> bool:
+        """True if its subject is gone: nothing that used it can work."""
+        return self.path == "$" and self.rule.endswith("-removed") and self.after is ABSENT
+
     def as_dict(self) -> dict[str, Any]:
         """As JSON has it; absent values are left out."""
         values = self._asdict() | {"subject": self.subject._asdict()}

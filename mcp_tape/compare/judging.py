@@ -8,7 +8,7 @@ fingerprint, is counted and not repeated. At last the ignore file divides the ch
 those that are accepted. A fingerprint has no prose of ours in it, so a reworded report keeps what was accepted, and the
 next change at an accepted place is shown again.
 
-A line of `.mcp-tape-ignore` hides one change by its fingerprint, a rule's changes of a subject
+A line of `.mcp-tape-ignore` hides changes by their fingerprints, a rule's changes of a subject
 (`tool-removed tool list_labels`; `*` is any text), or what lies at or below a place (`$.inputSchema..title`, perhaps
 of one subject only). ` #` starts a reason.
 """
@@ -185,9 +185,10 @@ def _has_text(value: Any) -> bool:
 
 
 def _rank(one: Change) -> tuple[Any, ...]:
-    """The worst first, subjects together."""
+    """The worst first, and of these what is gone; subjects together."""
     kind = _KINDS.index(one.subject.kind)
-    return LEVELS.index(one.level), kind, one.subject.name, one.path, one.rule, one.fingerprint
+    gone = one.is_removal or one.rule == "tool-renamed"
+    return LEVELS.index(one.level), not gone, kind, one.subject.name, one.path, one.rule, one.fingerprint
 
 
 # -- the ignore file
@@ -237,8 +238,14 @@ def _without_reason(line: str) -> str:
 
 
 def _hides(meant: str) -> _Hides:
-    if _FINGERPRINT.fullmatch(meant):
-        return lambda change: change.fingerprint == meant
+    words = meant.split()
+    if all(map(_FINGERPRINT.fullmatch, words)):
+        return lambda change: change.fingerprint in words
+    if _FINGERPRINT.fullmatch(words[0]):
+        wrong = next(word for word in words if not _FINGERPRINT.fullmatch(word))
+        raise ValueError(
+            f"{wrong!r} is no fingerprint, and behind one there can be only others; a reason begins with #"
+        )
     if place := _PLACE.match(meant):
         return _hides_at(place[0], meant[place.end() :].strip())
     rule, *subject = meant.split(None, 1)

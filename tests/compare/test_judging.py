@@ -129,16 +129,16 @@ def test_a_project_sets_levels_and_turns_rules_off() -> None:
         assert "tool-description-changed" not in levels(Settings(category, chosen))
 
 
-def test_the_worst_comes_first_and_what_is_of_one_thing_together() -> None:
+def test_the_worst_comes_first_what_is_gone_before_that_and_what_is_of_one_thing_together() -> None:
     more = [
         (Subject("tool", "s"), Difference("tool-removed")),
         (TOOL, Difference("input-default-changed", ("a",), 1, 2)),
     ]
     found = judged([*more, *FOUND], Settings())[0]
     assert [(one.level, str(one.subject)) for one in found] == [
-        ("error", "server"),
         ("error", "tool s"),
         ("error", "tool t"),
+        ("error", "server"),
         ("warn", "tool t"),
         ("warn", "tool t"),
         ("info", "server"),

@@ -65,9 +65,9 @@ def test_what_is_gone_is_unknown_where_the_clients_declared_other_capabilities()
     why = "not there, and its client declares other capabilities than that of OLD (sampling)"
     hint = "; record NEW with the client of OLD"
     assert [entry for entry in found.unknown if "client" in entry.why] == [
-        ("capabilities", f"NEW: $.capabilities.prompts {why}{hint}", True),
         ("tools", f"NEW: b, c {why}{hint}", True),
         ("prompts", f"NEW: p {why}{hint}", True),
+        ("capabilities", f"NEW: $.capabilities.prompts {why}{hint}", True),
     ]
 
 

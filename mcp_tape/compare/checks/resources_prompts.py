@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ..changes import ABSENT, NOTHING, Difference, Found, Subject, of
+from ...model.lookalikes import spelled
+from ..changes import ABSENT, NOTHING, Difference, Found, Subject, canonical, of
+from ..renames import renames, spelling
 from ..rules import Level
 from .tools import differing, stated
 
@@ -38,15 +40,25 @@ def compare_items(
     kind: str, rules: tuple[str, str], old: Items, new: Items, differences: Compare, moved: Mapping[str, str] = {}
 ) -> Iterator[Found]:
     """Compare two lists, item by item. `moved`: old keys of items that have another one now."""
+    before = {key: item for key, item in old.items() if key not in moved}
+    after = {key: item for key, item in new.items() if key not in moved.values()}
+    likely = renames(before, after, (spelling, _content))
     for key, item in old.items():
         other = key if key in new else moved.get(key)
         if other is None:
-            yield Subject(kind, key), Difference(rules[0], (), stated(item), marks=NOTHING)
+            note = f"probably {spelled(likely[key])} now" if key in likely else ""
+            yield Subject(kind, key), Difference(rules[0], (), stated(item), note=note, marks=NOTHING)
         else:
             yield from of(Subject(kind, key), differences(item, new[other]))
     for key in new:
         if key not in old and key not in moved.values():
             yield Subject(kind, key), Difference(rules[1], (), ABSENT, stated(new[key]))
+
+
+def _content(key: str, item: Item) -> Hashable:
+    """What is said of an item; None where that may fit any other."""
+    said = stated(item)
+    return canonical(said) if said.get("description") else None
 
 
 def _resource(old: Item, new: Item) -> Iterator[Difference]:
@@ -95,10 +107,12 @@ def _by_name(prompt: Item) -> Items:
 
 
 def _arguments(old: Items, new: Items) -> Iterator[Difference]:
+    likely = renames(old, new, (spelling, lambda name, argument: _content(name, {**argument, "name": ""})))
     for name in dict.fromkeys([*old, *new]):
         path = ("arguments", name)
         if name not in new:
-            yield Difference("prompt-argument-removed", path, old[name], ABSENT)
+            note = f"probably {spelled(likely[name])} now" if name in likely else ""
+            yield Difference("prompt-argument-removed", path, old[name], ABSENT, note)
         elif name not in old:
             rule = "prompt-argument-required-added" if new[name].get("required") else "prompt-argument-relaxed"
             yield Difference(rule, path, ABSENT, new[name], "new argument")
@@ -110,10 +124,14 @@ def _argument(old: Item, new: Item, path: tuple[str, str]) -> Iterator[Differenc
     before, after = bool(old.get("required")), bool(new.get("required"))
     if before != after:
         rule = "prompt-argument-became-required" if after else "prompt-argument-relaxed"
-        yield Difference(rule, (*path, "required"), before, after)
+        yield Difference(rule, (*path, "required"), before, after, became(after))
     for member in dict.fromkeys([*old, *new]):
         if member not in ("name", "required"):
             yield from differing("prompt-description-changed", old, new, member, path)
+
+
+def became(required: bool) -> str:
+    return "optional → required" if required else "required → optional"
 
 
 def _texts(rule: str, old: Item, new: Item) -> Iterator[Difference]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ from ...errors import count
 from ...model.lookalikes import spelled
 from ...wire import jsontext, protocol
 from ..changes import ABSENT, NOTHING, SERVER, Difference, Found, Subject, canonical, of
+from ..renames import renames, spelling
 from ..rules import Level
 from ..schemas import compare_input, compare_output
 from .wording import compare_texts
@@ -42,7 +42,7 @@ def compare_tools(old: Tools, new: Tools) -> Iterator[Found]:
 
 
 def _each(old: Tools, new: Tools) -> Iterator[Found]:
-    renamed = dict(_renamed(old, new))
+    renamed = renames(old, new, (spelling, _schemas))
     for name, tool in old.items():
         subject = Subject("tool", name)
         if name in new:
@@ -64,24 +64,7 @@ def compare_order(old: Tools, new: Tools) -> Iterator[Found]:
         yield SERVER, Difference("tool-order-changed", ("tools",), before, after)
 
 
-def _renamed(old: Tools, new: Tools) -> Iterator[tuple[str, str]]:
-    """Pairs of old and new names of a tool, where there is no doubt: equal but for spelling, or of equal schemas."""
-    gone = {name: tool for name, tool in old.items() if name not in new}
-    come = {name: tool for name, tool in new.items() if name not in old}
-    for likeness in (_spelling, _schemas):
-        before, after = ({name: likeness(tool) for name, tool in side.items()} for side in (gone, come))
-        for name, known in before.items():
-            alike = [other for other, its in after.items() if its == known]
-            if len(alike) == 1 and list(before.values()).count(known) == 1:
-                del gone[name], come[alike[0]]
-                yield name, alike[0]
-
-
-def _spelling(tool: dict[str, Any]) -> bytes:
-    return re.sub(r"[\W_]", "", str(tool.get("name"))).lower().encode("utf-8", "surrogatepass")
-
-
-def _schemas(tool: dict[str, Any]) -> bytes:
+def _schemas(name: str, tool: dict[str, Any]) -> bytes:
     schemas = [tool.get("inputSchema"), tool.get("outputSchema")]
     # Many tools take nothing, or one text: those are alike only if they are described alike.
     properties = protocol.member(tool.get("inputSchema"), "properties") or {}

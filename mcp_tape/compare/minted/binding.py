@@ -37,7 +37,10 @@ class Bound:
         if is_number(old) and is_number(new):
             if _is_named(path, _NAMED_ID):
                 return self._bind([(old, new)])
-            return _is_time(path, old) and _is_time(path, new) and not self._steady(title, general(path))
+            is_time = _is_time(path, old) and _is_time(path, new) and is_epoch(old) == is_epoch(new)
+            if is_time and is_epoch(old) and len(str(int(old))) != len(str(int(new))):
+                return False  # in another unit
+            return is_time and not self._steady(title, general(path))
         return False
 
     def _same_text(self, title: str, path: Path, old: str, new: str) -> bool:

@@ -47,6 +47,8 @@ def one_line(change: Change) -> str | None:
     """`before → after`, where both are there, differ, and are no text."""
     if is_text(change) or ABSENT in (change.before, change.after) or change.before == change.after:
         return None
+    if _is_noted(change):
+        return None
     if _is_renamed(change):
         return f'"{spelled(change.before)}" → "{spelled(change.after)}"'
     return f"{jsontext.compact(change.before)} → {jsontext.compact(change.after)}"
@@ -54,6 +56,8 @@ def one_line(change: Change) -> str | None:
 
 def rows(change: Change, cut: Cut) -> list[Row]:
     """Before and after: lines of text, or values as JSON."""
+    if _is_noted(change):
+        return []
     text = is_text(change)
     old, new = _trimmed(_lines(change.before, text), _lines(change.after, text))
     if _is_renamed(change):
@@ -62,6 +66,11 @@ def rows(change: Change, cut: Cut) -> list[Row]:
     found += [Row("-", clip(line, cut.width)) for line in old[_MOST:]]
     found += [Row("+", clip(line, cut.width)) for line in new[_MOST:]]
     return found if len(found) <= cut.lines + 1 else _without_middle(found, cut.lines)
+
+
+def _is_noted(change: Change) -> bool:
+    """True for yes and no that a note has in words."""
+    return bool(change.note) and isinstance(change.before, bool) and isinstance(change.after, bool)
 
 
 def _is_renamed(change: Change) -> bool:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from ..judging import Comparison, Unknown
 from . import wording
-from .before_after import PLENTY, rows
-from .groups import Group, grouped, others, title
+from .before_after import PLENTY
+from .groups import Group, grouped, line_to_accept, others, shared_rows, title
 from .wording import View, clip
 
 _COMMANDS = {"error": "error", "warn": "warning", "info": "notice"}
@@ -35,8 +35,8 @@ def _annotation(group: Group, view: View) -> str:
     change = group[0]
     headline = f"{change.rule}: {title(group)}{wording.times(change)}"
     where = ": ".join(filter(None, (wording.place(change, _LONGEST), clip(change.note, _LONGEST))))
-    accept = f"Accept it: echo {change.fingerprint} >> {view.ignore_file}" if wording.may_be_accepted(change) else ""
-    said = [where, *map(str, rows(change, PLENTY)), *(f"The same in {other}" for other in others(group)), accept]
+    accept = f"Accept it: echo {line_to_accept(group)} >> {view.ignore_file}" if wording.may_be_accepted(change) else ""
+    said = [where, *map(str, shared_rows(group, PLENTY)), *(f"The same in {other}" for other in others(group)), accept]
     return _command(_COMMANDS[change.level], headline, "\n".join(filter(None, said)), view)
 
 

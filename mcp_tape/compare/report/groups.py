@@ -1,11 +1,13 @@
-"""Equal changes of several subjects as one group: what is told once is read."""
+"""Equal changes of several subjects as one group: what is told once is read, and accepted with one line."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ..changes import Change, canonical
+from ..judging import Comparison
 from . import wording
+from .before_after import Cut, Row, rows
 
 _SEVERAL = 3  # from which on they are one group
 Group = tuple[Change, ...]
@@ -27,7 +29,10 @@ def grouped(changes: Sequence[Change]) -> list[Group]:
 
 
 def _key(change: Change) -> tuple[str | bytes, ...]:
-    """What is the same for all of a group; calls are each of their own, and so is what has no place."""
+    """What is the same for all of a group; calls are each of their own, and so is what has no place, but for what is
+    gone."""
+    if change.path == "$" and change.is_removal:
+        return change.level, change.rule, change.subject.kind, change.note
     if change.subject.kind in ("call", "server") or change.path == "$":
         return (change.fingerprint,)
     keyword = change.path.rpartition(".")[2]
@@ -37,6 +42,28 @@ def _key(change: Change) -> tuple[str | bytes, ...]:
 def title(group: Group) -> str:
     """The subjects in a few words: `tool a and 21 more`."""
     return wording.subject(group[0]) + (f" and {len(group) - 1} more" if group[1:] else "")
+
+
+def shared_rows(group: Group, cut: Cut) -> list[Row]:
+    """Before and after, where they are the same for all of a group: of things that are gone each was another."""
+    return [] if are_gone(group) else rows(group[0], cut)
+
+
+def are_gone(group: Group) -> bool:
+    """True for several things that are gone."""
+    return len(group) > 1 and group[0].is_removal
+
+
+def to_accept(comparison: Comparison) -> Group | None:
+    """The changes that show how some are accepted. Where the server failed, that would help nobody."""
+    if not all(map(wording.may_be_accepted, comparison.changes)):
+        return None
+    return next(iter(grouped(comparison.at_least("warn"))), None)
+
+
+def line_to_accept(group: Group) -> str:
+    """The line of an ignore file that accepts all of a group."""
+    return " ".join(change.fingerprint for change in group)
 
 
 def others(group: Group, width: int = 1000) -> list[str]:

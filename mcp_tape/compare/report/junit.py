@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from ..judging import Comparison, LeftOut, Unknown
 from . import wording
-from .before_after import PLENTY, rows
-from .groups import Group, grouped, others, title
+from .before_after import PLENTY
+from .groups import Group, grouped, others, shared_rows, title
 from .wording import View, clip
 
 _LONGEST = PLENTY.width  # a cut value cannot be judged
@@ -133,7 +133,7 @@ def _body(group: Group) -> str:
     head = f"{change.level} [{change.rule}]  {wording.subject(change)}  {change.fingerprint}{wording.times(change)}"
     where = "   ".join(filter(None, (wording.place(change, _LONGEST), clip(change.note, _LONGEST))))
     same = (f"the same in {other}" for other in others(group))
-    return "\n".join(filter(None, (head, where, *map(str, rows(change, PLENTY)), *same)))
+    return "\n".join(filter(None, (head, where, *map(str, shared_rows(group, PLENTY)), *same)))
 
 
 def summary(comparison: Comparison) -> list[str]:

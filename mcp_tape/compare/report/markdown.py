@@ -13,8 +13,8 @@ from ..changes import canonical
 from ..judging import Comparison
 from ..rules import Level
 from . import wording
-from .before_after import WHOLE, Cut, one_line, rows
-from .groups import Group, grouped, others
+from .before_after import WHOLE, Cut, one_line
+from .groups import Group, grouped, line_to_accept, others, shared_rows, to_accept
 from .wording import View, clip
 
 _CUT = Cut(40, 300)  # of what is too long for a comment
@@ -71,10 +71,10 @@ def _block(group: Group) -> Iterator[str]:
     if where:
         yield f"  <br>{where}"
     if not short and canonical(change.before) != canonical(change.after):
-        lines = [str(row) for row in rows(change, WHOLE)]
+        lines = [str(row) for row in shared_rows(group, WHOLE)]
         if sum(map(len, lines)) > _LARGEST:
-            lines = [str(row) for row in rows(change, _CUT)]
-        yield from _folded("before and after", "diff", lines)
+            lines = [str(row) for row in shared_rows(group, _CUT)]
+        yield from _folded("before and after", "diff", lines) if lines else ()
     if same := others(group):
         yield from _folded(f"the same in {len(same)} more", "text", same)
 
@@ -91,8 +91,9 @@ def _end(comparison: Comparison, view: View) -> Iterator[str]:
     for line in comparison.unused:
         unused = _code(clip(line, _LONGEST))
         yield from ("", f"Unused here: {unused} — remove this line if no other cassette needs it")
-    if worst := wording.to_accept(comparison):
-        yield from ("", f"Accept one: `echo {worst.fingerprint} >> {wording.visible(view.ignore_file)}`")
+    if group := to_accept(comparison):
+        which = f"Accept these {len(group)}" if group[1:] else "Accept one"
+        yield from ("", f"{which}: `echo {line_to_accept(group)} >> {wording.visible(view.ignore_file)}`")
 
 
 def _said(text: str) -> str:

@@ -11,8 +11,8 @@ from ..changes import Change
 from ..judging import Comparison, Unknown
 from ..rules import RULES
 from . import wording
-from .before_after import PLENTY, rows
-from .groups import Group, grouped, others
+from .before_after import PLENTY
+from .groups import Group, grouped, others, shared_rows
 from .wording import View, clip
 
 _LEVELS = {"error": "error", "warn": "warning", "info": "note"}
@@ -58,7 +58,9 @@ def _result(group: Group, file: str) -> dict[str, Any]:
     change = group[0]
     place = wording.place(change, PLENTY.width)
     head = " ".join(filter(None, (wording.subject(change), place, clip(change.note, PLENTY.width))))
-    said = "\n".join([head, *map(str, rows(change, PLENTY)), *(f"The same in {other}" for other in others(group))])
+    said = "\n".join(
+        [head, *map(str, shared_rows(group, PLENTY)), *(f"The same in {other}" for other in others(group))]
+    )
     several = {"occurrenceCount": len(group)} if group[1:] else {}
     return {
         "ruleId": change.rule,

@@ -14,7 +14,7 @@ from ..judging import Comparison
 from ..rules import LEVELS
 from . import wording
 from .before_after import WHOLE, Cut, is_text, one_line, rows
-from .groups import Group, grouped, others
+from .groups import Group, are_gone, grouped, line_to_accept, others, to_accept
 from .wording import View, clip
 
 _INDENT = " " * 8
@@ -56,10 +56,26 @@ def listing(comparison: Comparison, view: View) -> Iterator[str]:
     for _, several in groupby(groups, key=lambda group: (group[0].level, group[0].rule, group[0].subject)):
         alike = list(several)
         for group in alike[:_MOST_ALIKE]:
-            yield from block(group[0], view, columns)
-            yield from _others(group)
+            if are_gone(group):
+                yield from block(group[0], view, columns)[:1]
+                yield _INDENT + _also_gone(group, view.width - len(_INDENT))
+            else:
+                yield from block(group[0], view, columns)
+                yield from _others(group)
         if len(alike) > _MOST_ALIKE:
             yield f"{_INDENT}and {len(alike) - _MOST_ALIKE} more like these; to see all: --format json"
+
+
+def _also_gone(group: Group, width: int) -> str:
+    """The names of what else is gone, as many as fit on a line."""
+    names, left = (
+        [clip(spelled(one.subject.name), width) for one in group[1:]],
+        width - len("and  and 1000 more; to see all: --full"),
+    )
+    fitting = next((n for n in range(len(names)) if len(", ".join(names[: n + 1])) > left), len(names))
+    shown = ", ".join(names[: max(1, fitting)])
+    more = len(names) - max(1, fitting)
+    return f"and {shown}" + (f" and {more} more; to see all: --full" if more else "")
 
 
 def _others(group: Group) -> Iterator[str]:
@@ -132,8 +148,11 @@ def report(comparison: Comparison, view: View) -> Iterator[str]:
         yield f"{view.ignore_file}: {wording.count(len(comparison.ignored), 'change')} ignored"
     if comparison.unused:
         yield _styled(wording.unused_lines(comparison, view), "warn", view)
-    if worst := wording.to_accept(comparison):
-        yield f"Accept one:  echo {worst.fingerprint} >> {shlex.quote(view.ignore_file)}"
+    if group := to_accept(comparison):
+        several = group if not view.full else group[:1]
+        which = f"Accept these {len(several)}" if several[1:] else "Accept one"
+        line = line_to_accept(several)
+        yield f"{which}:  echo {line} >> {shlex.quote(view.ignore_file)}"
     left_out = comparison.changes[len(comparison.at_least(view.level)) :]
     if left_out:
         levels = ", ".join(f"{number} {one}" for one in LEVELS if (number := sum(c.level == one for c in left_out)))

@@ -121,13 +121,6 @@ def times(change: Change) -> str:
     return f" ×{change.times}" if change.times > 1 else ""
 
 
-def to_accept(comparison: Comparison) -> Change | None:
-    """The change that shows how one is accepted. Where the server failed, that would help nobody."""
-    if not all(map(may_be_accepted, comparison.changes)):
-        return None
-    return next(iter(comparison.at_least("warn")), None)
-
-
 def may_be_accepted(change: Change) -> bool:
     """Return whether accepting a change makes a difference: a run in which the server failed is never fine."""
     return change.rule != "server-crashed"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
+from ...model.lookalikes import spelled
 from ...wire import jsontext
 from ...wire.jsontext import Path
-from ..changes import ABSENT
+from ..changes import ABSENT, canonical
+from ..renames import renames, spelling
 from .assertions import differ, short
 from .facts import Fact, Spared, narrows, way
 from .implied import takes_names
@@ -19,6 +21,7 @@ def members(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
     """Members that both nodes know by name, and those that only one does."""
     if "object" not in old.types & new.types:
         return
+    now_called = renames(_named(old), _named(new), (spelling, _described))
     for name in dict.fromkeys((*old.declared, *new.declared)):
         at = (*path, "properties", name)
         if old.speaks_of(name) and new.speaks_of(name):
@@ -26,7 +29,7 @@ def members(walk: Walk, old: Node, new: Node, path: Path) -> Iterator[Fact]:
         elif new.speaks_of(name):
             yield from _added(walk, old, new, name, at)
         else:
-            yield from _removed(walk, old, new, name, at)
+            yield from _removed(walk, old, new, name, at, now_called.get(name))
 
 
 def _kept(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[Fact]:
@@ -96,7 +99,18 @@ def _added(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[Fa
     yield from inner
 
 
-def _removed(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[Fact]:
+def _named(node: Node) -> dict[str, Schema]:
+    return {name: node.at(name) for name in node.declared}
+
+
+def _described(name: str, schema: Schema) -> Hashable:
+    """What a schema says but for its title; None where it has no description."""
+    if not isinstance(schema, dict) or not schema.get("description"):
+        return None
+    return canonical({keyword: value for keyword, value in schema.items() if keyword != "title"})
+
+
+def _removed(walk: Walk, old: Node, new: Node, name: str, at: Path, other: str | None) -> Iterator[Fact]:
     was, now = old.at(name), new.at(name)
     inner = [] if now is False or is_open(now) else walk.whole(was, now, at)
     required = name in old.required
@@ -105,7 +119,7 @@ def _removed(walk: Walk, old: Node, new: Node, name: str, at: Path) -> Iterator[
     note = f"{kind} property is gone ({describe(walk.old_node(was))})"
     # Where no names are known all are data, and this one is as good as any.
     spared: Spared = () if refused or new.properties else ("narrower",)
-    more = "; any is taken now" if spared else ""
+    more = "; any is taken now" if spared else f"; probably {spelled(other)} now" if other else ""
     way_ = way(narrows=refused, widens=required)
     yield Fact(f"{kind}-property-removed", way_, at, before=was, note=note + more, spared=spared)
     yield from inner
