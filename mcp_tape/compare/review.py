@@ -125,26 +125,41 @@ def remaining(changes: tuple[Change, ...], decisions: Decisions) -> tuple[Change
     return tuple(change for change in changes if change.rule not in _FOLLOWING or change.fingerprint in decisions)
 
 
-def settle(pending: Pending, decisions: Decisions, ignore_path: str, *, whole: bool = False) -> Settled:
-    """Carry out the decisions. `whole` accepts also what could not be compared."""
-    changes = remaining(pending.comparison.changes, decisions)
-    accepted, rejected, ignored = (
-        [change for change in changes if decisions.get(change.fingerprint) == decision]
-        for decision in ("accept", "reject", "ignore")
-    )
-    undecided = len(changes) - len(accepted) - len(rejected) - len(ignored)
+def foresee(pending: Pending, decisions: Decisions, *, whole: bool = False) -> Settled:
+    """The outcome of these decisions, before they are carried out. `whole` accepts also what could not be compared."""
+    accepted, rejected, ignored, undecided = _divided(pending, decisions)
     grave = pending.grave and not whole and not rejected
     outcome: Outcome = "rejected" if rejected else "pending" if undecided or grave else "replaced"
-    if outcome == "replaced":
+    noted = _noted(accepted, outcome)
+    counts = (len(accepted), len(rejected), len(ignored), len(undecided))
+    return Settled(pending.cassette, outcome, *counts, grave, len(noted))
+
+
+def settle(pending: Pending, decisions: Decisions, ignore_path: str, *, whole: bool = False) -> Settled:
+    """Carry out the decisions."""
+    settled = foresee(pending, decisions, whole=whole)
+    accepted, _, ignored, _ = _divided(pending, decisions)
+    if settled.outcome == "replaced":
         _replace(pending.cassette)
     lines = [(ignore_line(change), "ignored in a review") for change in ignored]
-    # Where the old recording stays, all of them would be found again; by a gate that compares with it, the errors are.
-    noted = [change for change in accepted if rejected or (outcome == "replaced" and change.level == "error")]
+    noted = _noted(accepted, settled.outcome)
     project.ignore(ignore_path, [*lines, *((change.fingerprint, _reason(change)) for change in noted)])
-    if not undecided and not grave:
+    if not settled.undecided and not settled.grave:
         edit.withdraw(pending.cassette + ENDING)
-    counts = (len(accepted), len(rejected), len(ignored), undecided)
-    return Settled(pending.cassette, outcome, *counts, grave, len(noted))
+    return settled
+
+
+def _divided(pending: Pending, decisions: Decisions) -> list[list[Change]]:
+    """The changes that are accepted, rejected, ignored and undecided."""
+    known: tuple[Decision | None, ...] = ("accept", "reject", "ignore", None)
+    changes = remaining(pending.comparison.changes, decisions)
+    return [[change for change in changes if decisions.get(change.fingerprint) == one] for one in known]
+
+
+def _noted(accepted: list[Change], outcome: Outcome) -> list[Change]:
+    """The accepted changes that go into the ignore file. Where the old recording stays, all of them would be found
+    again; by a gate that compares with it, the errors are."""
+    return [one for one in accepted if outcome == "rejected" or (outcome == "replaced" and one.level == "error")]
 
 
 def _reason(change: Change) -> str:

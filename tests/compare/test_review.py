@@ -18,7 +18,7 @@ import pytest
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.compare.changes import Change, Difference, Subject, change
 from mcp_tape.compare.judging import IGNORE_HEADER, Comparison, Unknown
-from mcp_tape.compare.review import Decision, Pending, settle, spread, waiting
+from mcp_tape.compare.review import Decision, Pending, foresee, settle, spread, waiting
 from mcp_tape.errors import TapeError
 from mcp_tape.verify.findings import Verified
 from mcp_tape.verify.update import keep
@@ -371,6 +371,37 @@ def test_at_a_terminal_ignoring_a_text_is_warned_of(tmp_path: Path) -> None:
     propose(make_cassette(tmp_path / "time.db", conversation("old")), conversation("new"))
     code, screen = at_a_terminal(tmp_path, ["i", "c"])
     assert code == 0 and "every change of this text is silent" in screen
+
+
+@pytest.mark.parametrize(
+    ("keys", "code", "foreseen"),
+    [
+        ("ac", 0, ["4 accepted", "will replace the verified sessions of time.db"]),
+        ("tac", 0, ["4 accepted", "will replace the verified sessions of time.db"]),
+        ("trc", 1, ["4 rejected", "time.db will stay as it is", "time.db.new will be removed"]),
+        ("tsc", 1, ["4 undecided", "time.db will stay as it is, and time.db.new too"]),
+        ("tbtsbrc", 1, ["4 rejected"]),
+        ("ic", 0, ["4 ignored", "4 lines will be added to .mcp-tape-ignore"]),
+    ],
+)
+def test_at_a_terminal_equal_changes_are_one_question_and_the_rest_another(
+    tmp_path: Path, keys: str, code: int, foreseen: list[str]
+) -> None:
+    (tmp_path / ".git").mkdir()
+    old, new = (conversation(words, "b", "c", "d") for words in ("old words", "new words"))
+    propose(make_cassette(tmp_path / "time.db", old), new)
+    done, screen = at_a_terminal(tmp_path, keys)
+    assert done == code, screen
+    assert "the same in tool c" in screen and "1 of 1" in screen
+    assert [said for said in foreseen if said not in screen] == []
+
+
+def test_what_is_foreseen_is_what_is_done(tmp_path: Path) -> None:
+    for number, (first, second) in enumerate([("accept", "reject"), ("ignore", "accept"), ("accept", "accept")]):
+        place = tmp_path / str(number)
+        place.mkdir()
+        one, decisions = pending(place, GONE, WORDS), decided((GONE, first), (WORDS, second))
+        assert foresee(one, decisions) == settle(one, decisions, str(place / ".mcp-tape-ignore"))
 
 
 @pytest.mark.slow(quick=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -13,8 +13,21 @@ import click
 from ...compare.changes import Change
 from ...compare.project import here, load
 from ...compare.report import text
+from ...compare.report.groups import grouped
 from ...compare.report.wording import View
-from ...compare.review import Decision, Decisions, Pending, Settled, compared, remaining, settle, spread, waiting
+from ...compare.review import (
+    ENDING,
+    Decision,
+    Decisions,
+    Pending,
+    Settled,
+    compared,
+    foresee,
+    remaining,
+    settle,
+    spread,
+    waiting,
+)
 from ...compare.rules import CATEGORIES
 from ...errors import count
 from ..click_options import files, json_option
@@ -22,8 +35,10 @@ from ..output import clip, echo, echo_json, shows_colours
 
 F = TypeVar("F", bound=Callable[..., Any])
 _KEYS: dict[str, Decision] = {"a": "accept", "r": "reject", "i": "ignore"}
-_ASK = "(a)ccept (r)eject (s)kip (i)gnore this path from now on (v)iew all of it (b)ack (q)uit "
-_ASK_LAST = "That was the last one. (c)arry it out (b)ack (q)uit and change nothing "
+_ASK = "(a)ccept (r)eject (s)kip (i)gnore this path from now on (v)iew all of it (t)he rest at once (b)ack (q)uit "
+_ASK_ALL = _ASK.replace("this path", "these paths").replace("all of it", "all of them")
+_ASK_REST = "These {}: (a)ccept (r)eject (s)kip (b)ack (q)uit "
+_ASK_LAST = "(c)arry it out (b)ack (q)uit and change nothing "
 _BLIND = "From now on every change of this text is silent, whatever it says; to see the next one: (b)ack, and accept it"
 _ASK_WHOLE = "Some of it is unknown. (a)ccept the new recording all the same (s)kip (q)uit "
 _FLAGS: dict[str, Decision] = {"accept": "accept", "reject": "reject", "ignore_path": "ignore"}
@@ -53,7 +68,7 @@ def _fingerprints(name: str, what: str) -> Callable[[F], F]:
 @click.option("--category", type=click.Choice(CATEGORIES), help="As for mcp-tape verify.")
 @click.pass_context
 def command(ctx: click.Context, /, cassettes: tuple[str, ...], only_list: bool, as_json: bool, **given: Any) -> None:
-    """Decide on the changes that verify has found, one by one.
+    """Decide on the changes that verify has found, equal ones together.
 
     verify keeps the new recording beside the cassette, as CASSETTE.new. Without CASSETTE, all of them in and below this
     directory are shown. If all changes are accepted or ignored, the new recording replaces the sessions that were
@@ -131,7 +146,7 @@ def _asked(pending: list[Pending], ignore_path: str, view: View) -> list[Settled
     for one in pending:
         if not left:
             _print([clip(one.cassette, view.width), *text.top(one.comparison, view)])
-            decisions, left = _ask_each(one.comparison.changes, decisions, view)
+            decisions, left = _ask_each(one, decisions, view)
         asked = not left and one.grave and _all_accepted(one, decisions)
         key = _key(_ASK_WHOLE, "asq") if asked else ""
         left = left or key == "q"
@@ -140,24 +155,30 @@ def _asked(pending: list[Pending], ignore_path: str, view: View) -> list[Settled
     return settled
 
 
-def _ask_each(changes: tuple[Change, ...], decisions: Decisions, view: View) -> tuple[Decisions, bool]:
-    """Ask on each change. Return all decisions, and whether the person has left."""
-    known, at = decisions, 0
+def _ask_each(one: Pending, decisions: Decisions, view: View) -> tuple[Decisions, bool]:
+    """Ask on each group of equal changes. Return all decisions, and whether the person has left."""
+    changes, known, at, key = one.comparison.changes, decisions, 0, ""
+    groups = grouped(changes)
     past: list[tuple[int, Decisions]] = []  # what was asked, and what had been decided by then
-    while at < len(changes) or past:
-        if at == len(changes):
-            key = _key(_ASK_LAST, "cbq")
-            if key != "b":
+    while at < len(groups) or past:
+        if at >= len(groups):
+            _print(["", *_foreseen(foresee(one, spread(changes, decisions)), view)])
+            if (key := _key(_ASK_LAST, "cbq")) != "b":
                 break
             at, decisions = past.pop()
-        change = changes[at]
         decisions = spread(changes, decisions)
-        if change.fingerprint in decisions or change not in remaining(changes, decisions):
+        group = _open(groups[at], changes, decisions)
+        if not group:
             at += 1
             continue
-        _print(["", f"{at + 1} of {len(changes)}", *text.block(change, view)])
-        while (key := _key(_ASK, "arsivbq")) == "v":
-            click.echo_via_pager("\n".join(text.block(change, view._replace(colour=False, full=True))) + "\n")
+        key = _ask_group(group, f"{at + 1} of {len(groups)}", view)
+        rest = [change for several in groups[at:] for change in _open(several, changes, decisions)]
+        if key == "t":
+            group, after, key = rest, len(groups), _key(_ASK_REST.format(count(len(rest), "change")), "arsbq")
+            if key == "b":
+                continue
+        else:
+            after = at + 1
         if key == "q":
             return decisions, True
         if key == "b":
@@ -165,11 +186,42 @@ def _ask_each(changes: tuple[Change, ...], decisions: Decisions, view: View) -> 
             continue
         past.append((at, decisions))
         if key in _KEYS:
-            decisions = {**decisions, change.fingerprint: _KEYS[key]}
-        if key == "i" and change.subject.kind != "call":
+            decisions = {**decisions, **{change.fingerprint: _KEYS[key] for change in group}}
+        if key == "i" and group[0].subject.kind != "call":
             _print([_BLIND])
-        at += 1
+        at = after
     return (known, True) if past and key == "q" else (spread(changes, decisions), False)
+
+
+def _open(group: Sequence[Change], changes: tuple[Change, ...], decisions: Decisions) -> list[Change]:
+    """The changes of a group that are still to be decided."""
+    left = remaining(changes, decisions)
+    return [change for change in group if change.fingerprint not in decisions and change in left]
+
+
+def _ask_group(group: Sequence[Change], number: str, view: View) -> str:
+    """Show equal changes, and wait for a key that decides on them."""
+    _print(["", number, *text.group_block(tuple(group), view)])
+    while (key := _key(_ASK_ALL if group[1:] else _ASK, "arsivtbq")) == "v":
+        blocks = [line for one in group for line in text.block(one, view._replace(colour=False, full=True))]
+        click.echo_via_pager("\n".join(blocks) + "\n")
+    return key
+
+
+def _foreseen(one: Settled, view: View) -> list[str]:
+    """What carrying out the decisions will do."""
+    cassette, new = clip(one.cassette, view.width), clip(one.cassette + ENDING, view.width)
+    if one.outcome == "replaced":
+        said = [f"The new recording will replace the verified sessions of {cassette}."]
+    elif one.outcome == "rejected":
+        said = [f"{cassette} will stay as it is."]
+    else:
+        said = [f"{cassette} will stay as it is, and {new} too: some of it is unknown or undecided."]
+    if one.outcome == "rejected" and not one.undecided:
+        said.append(f"{new} will be removed.")
+    if lines := one.noted + one.ignored:
+        said.append(f"{count(lines, 'line')} will be added to {view.ignore_file}.")
+    return [f"{_counted(one)}.", *said]
 
 
 def _all_accepted(one: Pending, decisions: Decisions) -> bool:
@@ -186,11 +238,15 @@ def _key(question: str, keys: str) -> str:
     return key
 
 
+def _counted(one: Settled) -> str:
+    numbers = {"accepted": one.accepted, "rejected": one.rejected, "ignored": one.ignored, "undecided": one.undecided}
+    return ", ".join(f"{number} {what}" for what, number in numbers.items() if number) or "nothing left to decide"
+
+
 def _said(one: Settled, view: View) -> str:
     """Describe what became of a cassette's changes, in one line."""
     cassette = clip(one.cassette, view.width)
-    numbers = {"accepted": one.accepted, "rejected": one.rejected, "ignored": one.ignored, "undecided": one.undecided}
-    counted = ", ".join(f"{number} {what}" for what, number in numbers.items() if number) or "nothing left to decide"
+    counted = _counted(one)
     noted = f"; {count(one.noted, 'accepted change')} noted in {view.ignore_file}" if one.noted else ""
     if one.outcome == "replaced":
         return f"{cassette}: the new recording takes its place ({counted}){noted}"

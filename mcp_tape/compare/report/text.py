@@ -56,14 +56,19 @@ def listing(comparison: Comparison, view: View) -> Iterator[str]:
     for _, several in groupby(groups, key=lambda group: (group[0].level, group[0].rule, group[0].subject)):
         alike = list(several)
         for group in alike[:_MOST_ALIKE]:
-            if are_gone(group):
-                yield from block(group[0], view, columns)[:1]
-                yield _INDENT + _also_gone(group, view.width - len(_INDENT))
-            else:
-                yield from block(group[0], view, columns)
-                yield from _others(group)
+            yield from group_block(group, view, columns)
         if len(alike) > _MOST_ALIKE:
             yield f"{_INDENT}and {len(alike) - _MOST_ALIKE} more like these; to see all: --format json"
+
+
+def group_block(group: Group, view: View, columns: tuple[int, int] = (0, 0)) -> Iterator[str]:
+    """Equal changes: the first of them, and the subjects of the others."""
+    if are_gone(group):
+        yield from block(group[0], view, columns)[:1]
+        yield _INDENT + _also_gone(group, view.width - len(_INDENT))
+    else:
+        yield from block(group[0], view, columns)
+        yield from _others(group)
 
 
 def _also_gone(group: Group, width: int) -> str:
