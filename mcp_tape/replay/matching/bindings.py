@@ -8,7 +8,7 @@ own: there a live one may stand for another one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ...wire import jsontext
 from .normal import HOSTS, Pair
@@ -16,6 +16,7 @@ from .normal import HOSTS, Pair
 _STRING = re.compile(jsontext.STRING, re.S)
 _PRIVATE = "/private"  # where macOS keeps what it shows without it
 _MAC = re.compile(r"(?:/private)?/var/folders/")
+_UNBOUND = ("number", "day")  # they stand for nothing
 _PATHS = ("run", "temporary", "home")
 # Whatever a path of another name would go on with: /tmp/tmpab is not part of /tmp/tmpabc, nor of /tmp/tmpab.txt.
 _BEFORE, _BEHIND = r"(?<![\w.~-])", r"(?![\w~+@%-]|\.\w)"
@@ -35,7 +36,7 @@ class Bindings:
         """
         live, recorded = dict[tuple[str, str], str](), dict[tuple[str, str], str]()
         for one, other in pairs:
-            if one.kind == "number":
+            if one.kind in _UNBOUND:
                 continue
             kind = _space(one.kind)
             bound = self._live.get((kind, one.text)) or live.setdefault((kind, one.text), other.text)
@@ -49,7 +50,7 @@ class Bindings:
         for one, other in pairs:
             here, there = (_space(one.kind), one.text), (addition, _space(one.kind), other.text)
             is_free = self._live.get(here, other.text) == other.text and self._recorded.get(there, one.text) == one.text
-            if one.kind != "number" and is_free:
+            if one.kind not in _UNBOUND and is_free:
                 self._live[here], self._recorded[there] = other.text, one.text
 
     @property
@@ -91,6 +92,34 @@ class Bindings:
             return _PRIVATE + live if is_real else live
         host, colon, port = hit.rpartition(":")
         return f"{host}:{self._live['port', port]}" if colon else self._live["uuid", hit]
+
+
+class Days:
+    """The days in requests that differ in nothing else: what was recorded for a later day is not asked for an earlier.
+
+    So the answers of two days do not change places. Nothing is put back: two days may be one day the next time.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[bytes, int], set[tuple[int, int]]] = {}  # by shape and place: recorded and live days
+
+    def allow(self, shape: bytes, pairs: Iterable[Pair]) -> bool:
+        """Return whether days of a request with this shape are in the order of those before it."""
+        return not any(
+            (recorded - then) * (live - now) < 0
+            for place, recorded, live in _days(pairs)
+            for then, now in self._seen.get((shape, place), ())
+        )
+
+    def add(self, shape: bytes, pairs: Iterable[Pair]) -> None:
+        for place, recorded, live in _days(pairs):
+            self._seen.setdefault((shape, place), set()).add((recorded, live))
+
+
+def _days(pairs: Iterable[Pair]) -> Iterator[tuple[int, int, int]]:
+    """Yield the place of each day, the recorded and the live one."""
+    days = ((one.text, other.text) for one, other in pairs if one.kind == "day")
+    return ((place, *pair) for place, pair in enumerate(days) if None not in pair)
 
 
 def _compiled(bound: Sequence[tuple[str, str]]) -> re.Pattern[str]:

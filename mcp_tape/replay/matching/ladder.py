@@ -15,9 +15,9 @@ from ...wire import jsontext, match, protocol
 from ...wire.match import Rule
 from ..state import Bent, Found, State
 from . import targets
-from .bindings import Bindings
+from .bindings import Bindings, Days
 from .nearness import MOST, Nearness, Read, arguments, unread
-from .normal import Form, Pair, Varying
+from .normal import Form, Pair, Varying, distance
 from .targets import Normalizer, Target
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ class Ladder:
         self._parsed_bytes = 0
         self._known: set[Position] = set()  # exact ones whose values stand for themselves
         self.bindings = Bindings()
+        self._days = Days()
 
     def find(self, message: Message, params: Any, choose: Choose) -> Found | None:
         """Return the recorded request that a live one is by the first rung that has one, and take its turn."""
@@ -99,6 +100,8 @@ class Ladder:
             found = choose(method, self._equal(plan, plan.form, method, name, live))
             if found.recorded is not None:
                 self._bind(plan, found.recorded, live)
+                if not found.again:
+                    self._remember_days(plan, found.recorded, live)
                 return found._replace(bent=Bent("normalize"))
         return self._nearest(plan, method, name, live, choose) if plan.least is not None else None
 
@@ -126,9 +129,28 @@ class Ladder:
         rows = index.rows.get(jsontext.canonical(shape), [])
         if form is not None:
             self._learn()
-            rows = [row for row in rows if self._may_be(form.paired(row.varying, varying), row.recorded.session)]
+            of_shape = _of_shape(method, name, shape)
+            paired = [(row, form.paired(row.varying, varying)) for row in rows]
+            paired = [
+                (row, pairs)
+                for row, pairs in paired
+                if self._may_be(pairs, row.recorded.session) and self._is_in_turn(row.recorded, of_shape, pairs or [])
+            ]
+            if form.is_tolerant:  # the closest comes first
+                paired.sort(key=lambda pair: distance(pair[1] or ()))
+            rows = [row for row, _ in paired]
         hidden = [row for row in index.hidden if self._fits(plan, form, row.recorded, live, shape)]
         return [row.recorded for row in (sorted([*rows, *hidden]) if hidden else rows)]
+
+    def _is_in_turn(self, row: Recorded, shape: bytes, pairs: list[Pair]) -> bool:
+        """Return whether the days of a request are in the order of those before; what is repeated starts over."""
+        return row.place in self._state.taken or self._days.allow(shape, pairs)
+
+    def _remember_days(self, plan: Plan, recorded: Recorded, live: Any) -> None:
+        if plan.form is not None:
+            shape, varying = plan.form.read(live)
+            pairs = plan.form.paired(plan.form.read(self._asked(plan, recorded))[1], varying) or []
+            self._days.add(_of_shape(recorded.method or "", recorded.name, shape), pairs)
 
     def _fits(self, plan: Plan, form: Form | None, row: Recorded, live: Any, shape: Any) -> bool:
         """Return whether a recording with hidden parts may be a live request."""
@@ -251,6 +273,10 @@ class Ladder:
             if is_better and self._may_be(form.pairs(recorded, live), row.session):
                 best = found, row
         return best
+
+
+def _of_shape(method: str, name: str | None, shape: Any) -> bytes:
+    return jsontext.canonical([method, name, shape])
 
 
 def near_for(selection: Selection, method: str, name: str | None, read: Read = unread) -> Nearness:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from datetime import date
+from decimal import Decimal
+from email.utils import parsedate
 from typing import Any, NamedTuple
 
 from ...errors import TapeError
@@ -55,7 +58,7 @@ _TIMELY = re.compile(r"(?i)time|date|(?:^|_)(?:at|ts|now|since|until|after|befor
 
 
 class Varying(NamedTuple):
-    """Something that varies, and stands in a value: a path's root, an id, a port, a number."""
+    """Something that varies, and stands in a value: a path's root, an id, a port, a number, the day of a time."""
 
     kind: str
     text: Any
@@ -108,7 +111,7 @@ class Form:
         if not _is_number(value):
             return value, found
         if self._times and _is_epoch(value, key):
-            return "\0time\0", found
+            return "\0time\0", [Varying("day", _epoch_day(value))]
         if self._tolerance is not None:
             return "\0number\0", [Varying("number", value)]
         return value, found
@@ -139,6 +142,11 @@ class Form:
         pairs = list(zip(recorded, live, strict=True))
         return pairs if all(self._may_pair(*pair) for pair in pairs) else None
 
+    @property
+    def is_tolerant(self) -> bool:
+        """Whether numbers may differ."""
+        return self._tolerance is not None
+
     def pairs(self, recorded: Any, live: Any, key: str = "") -> Iterator[Pair]:
         """Yield what must stand for what, of two values of which some leaves are the same."""
         if isinstance(recorded, dict) and isinstance(live, dict):
@@ -161,6 +169,7 @@ class Form:
         if self._spaces:
             text = " ".join(text.split())
         if self._times and text.isascii() and text.isdecimal() and _is_epoch(int(text[:20]), key):
+            found.append(Varying("day", _epoch_day(int(text[:20]))))
             return "\0time\0"
         for pattern, read in self._readers:
             text = pattern.sub(lambda hit, read=read: read(hit, found), text)  # type: ignore[misc]
@@ -190,7 +199,27 @@ def _port(hit: re.Match[str], found: list[Varying]) -> str:
 
 
 def _time(hit: re.Match[str], found: list[Varying]) -> str:
+    if hit.lastgroup != "clock":
+        found.append(Varying("day", _day(hit[0])))
     return f"\0{hit.lastgroup}\0"
+
+
+def _day(text: str) -> int | None:
+    """The number of the day of a date; None if no calendar has it."""
+    digits = "".join(filter(str.isdigit, text[:10]))
+    try:
+        parts = parsedate(text)[:3] if text[:1].isalpha() else (digits[:4], digits[4:6], digits[6:8])  # type: ignore[index]
+        return date(*map(int, parts)).toordinal()
+    except (TypeError, ValueError):
+        return None
+
+
+def _epoch_day(value: Any) -> int:
+    """The number of the day of a time since 1970, in whatever unit."""
+    last = _SECONDS[1]
+    while abs(value) >= last:
+        value /= 1000
+    return date(1970, 1, 1).toordinal() + int(value // 86_400)
 
 
 def _is_epoch(value: Any, key: str) -> bool:
@@ -209,9 +238,13 @@ def _is_number(value: Any) -> bool:
 
 def _is_close(one: Any, other: Any, tolerance: str) -> bool:
     """Compare as people write numbers: 0.3 and 0.2 are 0.1 apart."""
-    from decimal import Decimal
-
     return one == other or abs(Decimal(str(one)) - Decimal(str(other))) <= Decimal(tolerance)
+
+
+def distance(pairs: Iterable[Pair]) -> Decimal:
+    """Return how far numbers are apart, all together."""
+    numbers = [(one.text, other.text) for one, other in pairs if one.kind == "number"]
+    return sum((abs(Decimal(str(one)) - Decimal(str(other))) for one, other in numbers), Decimal(0))
 
 
 def _last(path: str) -> str:

@@ -81,6 +81,7 @@ def test_a_replay_does_not_guess_which_server_is_meant(two: Path) -> None:
     code, answers, said = replay(two)
     assert (code, answers) == (3, [])
     assert "holds several servers: git, time; say which with --server NAME" in said
+    assert replay(two, "--session", "all") == (code, answers, said), "nor does one of all sessions"
 
 
 def test_a_server_that_is_not_there_is_told_with_those_that_are(two: Path) -> None:

@@ -225,6 +225,45 @@ def test_numbers_within_a_tolerance_are_equal(tmp_path: Path) -> None:
     assert ask(player, x=0.2) == {"x": 0.1}
 
 
+def test_the_closest_number_within_a_tolerance_answers(tmp_path: Path) -> None:
+    player = tape(tmp_path, {"x": 1, "y": 1}, {"x": 1.2, "y": 1}, {"x": 1.2, "y": 1.1}, normalize=["numbers:0.5"])
+    assert ask(player, x=1.21, y=1.09) == {"x": 1.2, "y": 1.1}
+    assert ask(player, x=1.21, y=1.09) == {"x": 1.2, "y": 1}
+    assert ask(player, x=1.21, y=1.09) == {"x": 1, "y": 1}
+
+
+DAY_BY_DAY = [
+    [{"on": "2026-01-01"}, {"on": "2026-01-02"}],
+    [{"on": "2026-01-01T10:00:00Z"}, {"on": "2026-01-02 09:00:00"}],
+    [{"on": "20260101T100000Z"}, {"on": "20260102T090000Z"}],
+    [{"on": "Thu, 01 Jan 2026 10:00:00 GMT"}, {"on": "Fri, 02 Jan 2026 09:00:00 GMT"}],
+    [{"created_at": 1_767_261_600}, {"created_at": 1_767_348_000}],
+    [{"at": 1_767_261_600_000}, {"at": 1_767_348_000_000}],
+    [{"at": "1767261600000"}, {"at": "1767348000000"}],
+]
+
+
+@pytest.mark.parametrize("days", DAY_BY_DAY)
+def test_the_answers_of_two_days_do_not_change_places(tmp_path: Path, days: list[dict[str, Any]]) -> None:
+    later = json.loads(
+        json.dumps(days)
+        .replace("2026", "2027")
+        .replace("1767", "1798")
+        .replace("Thu", "Fri")
+        .replace("Fri, 02", "Sat, 02")
+    )
+    player = tape(tmp_path, *days, days[1] | {"other": 1}, normalize=["times"])
+    assert [ask(player, **later[1]), ask(player, **later[0])] == [days[0], None]
+    assert ask(player, other=1, **later[0]) == days[1] | {"other": 1}, "another question has an order of its own"
+    player = Player(tmp_path / "tape.db", normalize=["times"], repeats="cycle")
+    assert [ask(player, **later[at]) for at in (0, 0, 1, 1)] == [days[at] for at in (0, 1, 0, 1)], "which starts over"
+
+
+def test_what_no_calendar_has_is_a_time_without_an_order(tmp_path: Path) -> None:
+    player = tape(tmp_path, {"on": "2026-01-31"}, {"on": "2026-02-31"}, normalize=["times"])
+    assert [ask(player, on=on) for on in ("2027-02-31", "2027-01-31")] == [{"on": "2026-01-31"}, {"on": "2026-02-31"}]
+
+
 def test_a_function_normalizes(tmp_path: Path) -> None:
     player = tape(tmp_path, {"q": "a#1"}, {"q": "b#1"}, normalizers=[lambda value: str(value).partition("#")[0]])
     assert [ask(player, q=q) for q in ("b#2", "a#3", "c#1")] == [{"q": "b#1"}, {"q": "a#1"}, None]
