@@ -67,7 +67,10 @@ class Part:
             _sync(os.path.dirname(target))  # the new name is kept, too, should the machine stop now
 
     def put_first(self) -> bool:
-        """Take the place if nobody has it; return whether that was so. For files that are no databases."""
+        """Take the place if nobody has it; return whether that was so."""
+        if os.path.lexists(self.path):
+            return False
+        _expect_no_journal(self.path)  # of a database that is gone
         try:
             _sync(self.file)
             os.link(self.file, self.path)

@@ -183,16 +183,25 @@ class _Entry:
         return path
 
     def _written(self, answer: GetResult, path: str) -> tuple[str, int]:
-        digest, size, total = sha256(), 0, answer.meta["size"]
+        digest, size, total = sha256(), 0, self._expected(answer)
         with open(path, "xb") as file, Progress(f"fetching {self.name}", total) as progress:
             for chunk in self._received(answer):
                 digest.update(chunk)
                 file.write(chunk)
                 size += len(chunk)
+                if size > total:
+                    break
                 progress(size)
         if size != total:
             raise _BrokenError(f"cannot read {self.name}: {size} bytes of {total} came")
         return digest.hexdigest(), size
+
+    def _expected(self, answer: GetResult) -> int:
+        """The size of what a store sends; CassetteError if there is no room for it."""
+        try:
+            return remote.size_of(answer, self.name, _limit())
+        except remote.StoreError as error:
+            raise remote.StoreError(f"{error}, the room of all copies; set {SIZE}, or: mcp-tape pull") from None
 
     def _received(self, answer: GetResult) -> Iterator[bytes]:
         try:

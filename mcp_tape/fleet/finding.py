@@ -69,7 +69,11 @@ def _on_disk(directory: str) -> Iterator[str]:
 def _in_bucket(url: str) -> list[str]:
     from .remote import cassettes_below
 
-    return sorted(one.url for one in cassettes_below(url))
+    found = list(cassettes_below(url))
+    problem = next((one.problem for one in found if one.problem), None)
+    if problem is not None:
+        raise CassetteError(problem)
+    return sorted(one.url for one in found)
 
 
 def _at(place: str) -> list[str]:

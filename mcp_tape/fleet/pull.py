@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from ..cassette import replace
 from ..errors import CassetteError
 from . import bucket, remote
-from .bucket import Outcome
+from .bucket import Outcome, RefusedError
 
 if TYPE_CHECKING:
     from .remote import Store
@@ -22,15 +22,17 @@ if TYPE_CHECKING:
 _ENDINGS = (".db", ".jsonl")
 _ADDRESSED = re.compile(r"([0-9a-f]{64})\.(?:db|jsonl)")
 _CHUNK = 1 << 20
+_LARGEST = 1 << 40  # bytes
 
 
 class Wanted(NamedTuple):
-    """An object, and the file that it becomes."""
+    """An object, and the file that it becomes. `problem`: why it can be none here."""
 
     url: str
     file: str
     size: int | None = None
     modified: datetime | None = None
+    problem: str | None = None
 
 
 def pull(
@@ -40,8 +42,11 @@ def pull(
     servers: Sequence[str],
     report: Callable[[Outcome], None],
     begun: Callable[[int], None] = lambda number: None,
+    force: bool = False,
 ) -> int:
-    """Fetch cassettes into a directory, and report each; return the exit code. `begun` is told how many there are.
+    """Fetch cassettes into a directory, and report each; return the exit code. `begun` receives their number.
+
+    A file that is there and differs is refused, or replaced with `force`.
 
     A URL that ends as a cassette is one; any other is a prefix, of which all are fetched that are of these dates (or
     months, or years) and these servers.
@@ -54,7 +59,7 @@ def pull(
     except OSError as error:
         raise CassetteError(f"cannot write {directory}: {error.strerror}") from None
     with replace.beside(os.path.join(directory, "pull")) as part:
-        pulling = _Pulling(os.path.dirname(part.file))
+        pulling = _Pulling(os.path.dirname(part.file), force)
         return bucket.run(found, pulling.pull, lambda one: Outcome(one.file, remote.named(one.url)), report)
 
 
@@ -63,7 +68,7 @@ def wanted(urls: Sequence[str], directory: str, dates: Sequence[str], servers: S
         parts = urlsplit(url)
         if parts.scheme not in remote.BUCKETS or url.endswith(_ENDINGS):
             path = url if parts.scheme in remote.BUCKETS else parts.path
-            yield Wanted(url, _place(directory, path.rpartition("/")[2]))
+            yield _wanted(Wanted(url, directory), path.rpartition("/")[2])
             continue
         below = url.rstrip("/") + "/"
         there = list(remote.cassettes_below(url))
@@ -71,7 +76,8 @@ def wanted(urls: Sequence[str], directory: str, dates: Sequence[str], servers: S
             raise remote.GoneError(f"there is no cassette below {url}; the name of one ends in .db or .jsonl")
         for one in there:
             if _fits(one.url, "date", dates, str.startswith) and _fits(one.url, "server", servers, str.__eq__):
-                yield Wanted(one.url, _place(directory, one.url.removeprefix(below)), one.size, one.modified)
+                object_ = Wanted(one.url, directory, one.size, one.modified, one.problem)
+                yield _wanted(object_, one.url.removeprefix(below))
 
 
 def _fits(url: str, name: str, values: Sequence[str], fits: Callable[[str, str], bool]) -> bool:
@@ -79,17 +85,17 @@ def _fits(url: str, name: str, values: Sequence[str], fits: Callable[[str, str],
     return not values or any(fits(one, value) for one in said for value in values)
 
 
-def _place(directory: str, name: str) -> str:
-    """The file of an object, which must not be elsewhere, whatever a stranger has called it."""
+def _wanted(one: Wanted, name: str) -> Wanted:
+    """An object with the file that it becomes, below its directory, whatever a stranger has called it."""
     parts = name.split("/")
-    if any(part in ("", ".", "..") or "\0" in part or os.sep in part for part in parts):
-        raise CassetteError(f"an object is called {name!r}, which no file here can be; name those that you want")
-    return os.path.join(directory, *parts)
+    if one.problem is None and any(part in ("", ".", "..") or "\0" in part or os.sep in part for part in parts):
+        one = one._replace(problem=f"{one.url} has a name that no file here can have")
+    return one if one.problem else one._replace(file=os.path.join(one.file, *parts))
 
 
 def _expect_one_each(found: Sequence[Wanted]) -> None:
     urls: dict[str, str] = {}
-    for one in found:
+    for one in (one for one in found if one.problem is None):
         other = urls.setdefault(one.file, one.url)
         if other != one.url:
             both = f"{remote.named(other)} and {remote.named(one.url)}"
@@ -97,20 +103,25 @@ def _expect_one_each(found: Sequence[Wanted]) -> None:
 
 
 class _Pulling:
-    def __init__(self, private: str) -> None:
+    def __init__(self, private: str, force: bool) -> None:
         self._private = private  # the directory of what is not whole yet
+        self._force = force
         self._number = 0
 
     async def pull(self, one: Wanted) -> Outcome:
         name = remote.named(one.url)
         outcome = Outcome(one.file, name, "there", one.size)
+        if one.problem is not None:
+            return outcome._replace(status="failed", why=one.problem, code=CassetteError.exit_code)
         store, key = remote.opened(one.url)
         if one.size is None and urlsplit(one.url).scheme in remote.BUCKETS:
             one = await bucket.tried(name, lambda: self._asked(store, key, one))
         if _is_whole(one):
             return outcome._replace(bytes=one.size)
-        size = await bucket.tried(name, lambda: self._fetched(store, key, one, name))
-        return outcome._replace(status="pulled", bytes=size)
+        if not self._force and os.path.lexists(one.file) and one.size not in (None, _size(one.file)):
+            raise _differs(one, name)
+        size, is_new = await bucket.tried(name, lambda: self._fetched(store, key, one, name))
+        return outcome._replace(status="pulled" if is_new else "there", bytes=size)
 
     async def _asked(self, store: Store, key: str, one: Wanted) -> Wanted:
         import obstore
@@ -118,30 +129,44 @@ class _Pulling:
         meta = await obstore.head_async(store, key)
         return one._replace(size=meta["size"], modified=meta["last_modified"])
 
-    async def _fetched(self, store: Store, key: str, one: Wanted, name: str) -> int:
-        """Fetch an object and put it in its place; return its size."""
+    async def _fetched(self, store: Store, key: str, one: Wanted, name: str) -> tuple[int, bool]:
+        """Fetch an object and put it in its place; return its size, and whether it was not there already."""
         import obstore
 
         self._number += 1
         part = replace.Part(os.path.join(self._private, str(self._number)), one.file)
         answer = await obstore.get_async(store, key)
         digest, size = hashlib.sha256(), 0
+        expected = remote.size_of(answer, name, _LARGEST)
         with _writing(one.file), open(part.file, "wb") as target:
             async for chunk in answer.stream(min_chunk_size=_CHUNK):
                 data = memoryview(chunk)
                 digest.update(data)
                 target.write(data)
                 size += len(data)
+                if size > expected:
+                    break
         addressed = _ADDRESSED.fullmatch(os.path.basename(one.file))
-        if size != answer.meta["size"] or (addressed and addressed[1] != digest.hexdigest()):
+        if size != expected or (addressed and addressed[1] != digest.hexdigest()):
             os.unlink(part.file)
             raise remote.StoreError(f"{name} is not what its name says: it is damaged, or somebody has changed it")
         with _writing(one.file):
             os.makedirs(os.path.dirname(one.file) or ".", exist_ok=True)
             time = answer.meta["last_modified"].timestamp()
             os.utime(part.file, (time, time))
-        part.put(as_text=False)
-        return size
+        if self._force:
+            part.put(as_text=False)
+        elif not part.put_first():
+            is_same = _size(one.file) == size and _digest(one.file) == digest.hexdigest()
+            os.unlink(part.file)
+            if not is_same:
+                raise _differs(one, name)
+            return size, False
+        return size, True
+
+
+def _differs(one: Wanted, name: str) -> RefusedError:
+    return RefusedError(f"{one.file} is there, and is not {name}; pull into another directory, or replace it: --force")
 
 
 @contextmanager
@@ -163,10 +188,22 @@ def _is_whole(one: Wanted) -> bool:
         addressed = _ADDRESSED.fullmatch(os.path.basename(one.file))
         if addressed is None:
             return one.modified is not None and found.st_mtime == one.modified.timestamp()
-        digest = hashlib.sha256()
-        with open(one.file, "rb") as file:
-            while chunk := file.read(_CHUNK):
-                digest.update(chunk)
-        return digest.hexdigest() == addressed[1]
+        return _digest(one.file) == addressed[1]
     except OSError:
         return False
+
+
+def _size(path: str) -> int:
+    """The size of a file; -1 where there is none that can be read."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return -1
+
+
+def _digest(path: str) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

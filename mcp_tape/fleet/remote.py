@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from hashlib import sha256
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,9 +19,10 @@ from .. import __version__
 from ..cassette.schema import REMOTE
 from ..errors import CassetteError
 from ..transports.http.addresses import is_loopback
+from ..values import size_text
 
 if TYPE_CHECKING:
-    from obstore import GetOptions, GetResult
+    from obstore import GetOptions, GetResult, ObjectMeta
     from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store
 
     Store = S3Store | GCSStore | AzureStore | HTTPStore
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 OFFLINE = "MCP_TAPE_OFFLINE"
 BUCKETS = ("s3", "gs", "az")
 _SHOWN = 12  # digits of a key in the name of a URL
-_PATIENCE = "30s"  # for the next bytes of an answer
+_PATIENCE, _LONGEST = "30s", "1h"  # for the next bytes of an answer, and for all of it
 # What differs between two signed URLs of one object, by the names that the providers give it.
 _SIGNING = re.compile(
     "(?i)x-(?:amz|goog)-.*|awsaccesskeyid|googleaccessid|signature|sig|expires|policy|key-pair-id|s[evprt]|spr|sk[a-z]+"
@@ -70,12 +71,13 @@ class GoneError(StoreError):
 
 
 class Found(NamedTuple):
-    """An object in a store."""
+    """An object in a store. `problem`: why it, and perhaps what is beside it, cannot be read."""
 
     url: str
-    size: int
-    modified: datetime
-    etag: str | None
+    size: int = 0
+    modified: datetime = datetime.fromtimestamp(0, timezone.utc)
+    etag: str | None = None
+    problem: str | None = None
 
 
 def is_url(text: str) -> bool:
@@ -162,18 +164,57 @@ def listed(url: str) -> Iterator[Found]:
     store, prefix = opened(url)
     import obstore
 
+    from obstore.exceptions import InvalidPathError
+
     root = "/".join(url.split("/", 3)[:3])
     try:
-        for page in obstore.list(store, prefix or None, chunk_size=1000):
-            for one in page:
-                yield Found(f"{root}/{one['path']}", one["size"], one["last_modified"], one["e_tag"])
+        try:
+            found = [one for page in obstore.list(store, prefix or None, chunk_size=1000) for one in page]
+            yield from (_found(root, one) for one in found)
+        except InvalidPathError:
+            yield from _by_level(store, root, prefix)
     except Exception as error:
         raise worded(error, named(url)) from None
 
 
+def _by_level(store: Store, root: str, prefix: str) -> Iterator[Found]:
+    """Every object below a prefix, level by level, where one has a name that obstore does not list.
+
+    It gives up what it lists together with such a name: that is reported, and the other levels are not lost.
+    """
+    import obstore
+    from obstore.exceptions import InvalidPathError
+
+    try:
+        level = obstore.list_with_delimiter(store, prefix or None)
+    except InvalidPathError as error:
+        name = re.search(r'(?s)Path "(.*?)"(?: contained|: Encountered)', str(error))
+        place, odd = f"{root}/{prefix}", ascii(name[1]) if name else "an odd name"
+        why = (
+            f"{place} cannot be listed: the name of an object there is or begins with {odd}; rename it, or name others"
+        )
+        yield Found(place, problem=why)
+        return
+    yield from (_found(root, one) for one in level["objects"])
+    for below in level["common_prefixes"]:
+        yield from _by_level(store, root, below)
+
+
+def _found(root: str, one: ObjectMeta) -> Found:
+    return Found(f"{root}/{one['path']}", one["size"], one["last_modified"], one["e_tag"])
+
+
 def cassettes_below(url: str) -> Iterator[Found]:
     """Every object below a prefix that is a cassette by its name, in the order of names."""
-    return iter(sorted(one for one in listed(url) if one.url.endswith((".db", ".jsonl"))))
+    return iter(sorted(one for one in listed(url) if one.problem or one.url.endswith((".db", ".jsonl"))))
+
+
+def size_of(answer: GetResult, name: str, most: int) -> int:
+    """The size of an object that a store is about to send; StoreError if that is too large."""
+    size = answer.meta["size"]
+    if size > most:
+        raise StoreError(f"{name} has {size_text(size)}, which is more than {size_text(most)}")
+    return size
 
 
 def expect_bucket(url: str, what: str) -> None:
@@ -226,8 +267,8 @@ def _split(url: str) -> SplitResult:
 
 
 def _client(parts: SplitResult) -> dict[str, Any]:
-    """Options of connections. A large object may take long, but not between two of its bytes."""
-    found: dict[str, Any] = {"connect_timeout": "5s", "read_timeout": _PATIENCE, "timeout": "1d"}
+    """Options of connections. A large object may take long, but neither for ever nor between two of its bytes."""
+    found: dict[str, Any] = {"connect_timeout": "5s", "read_timeout": _PATIENCE, "timeout": _LONGEST}
     ours = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"} if parts.scheme == "s3" else ()
     endpoints = [urlsplit(os.environ[name]) for name in ours if os.environ.get(name)] or [parts]
     if any(one.scheme == "http" and is_loopback(one.hostname or "") for one in endpoints):
@@ -266,8 +307,6 @@ class _Profile:
         self.config = {"region": region} if region else {}
 
     def __call__(self) -> dict[str, Any]:
-        from datetime import timezone
-
         frozen = self._credentials.get_frozen_credentials()
         until = datetime.now(timezone.utc) + timedelta(minutes=10)
         keys = {"access_key_id": frozen.access_key, "secret_access_key": frozen.secret_key}

@@ -63,6 +63,16 @@ def test_the_mode_stays_what_it_was(tape: Path) -> None:
     assert os.listdir(tape.parent) == ["tape.db"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_the_owner_stays_who_it_was_also_for_root(tape: Path) -> None:
+    os.chown(tape, 65_534, 65_533)
+    with replace.beside(str(tape)) as part:
+        Path(part.file).write_text("new")
+        part.put()
+    about = tape.stat()
+    assert (tape.read_text(), about.st_uid, about.st_gid) == ("new", 65_534, 65_533)
+
+
 def test_what_a_killed_one_left_goes_and_what_one_that_lives_makes_stays(tape: Path) -> None:
     with started([*python(MAKING), str(tape)]) as killed, started([*python(MAKING), str(tape)]) as alive:
         left, kept = (Path(receive_line(process.stdout).decode().strip()) for process in (killed, alive))
@@ -239,6 +249,14 @@ def test_a_place_that_somebody_has_is_not_taken(tmp_path: Path) -> None:
             Path(part.file).write_text(text)
             made.append(part.put_first())
     assert (made, target.read_text(), os.listdir(tmp_path)) == ([True, False], "first", ["there"])
+
+
+def test_a_journal_of_a_database_that_is_gone_is_not_left_to_a_new_one(tmp_path: Path) -> None:
+    (tmp_path / "tape.db-journal").write_bytes(b"of the one before")
+    with replace.beside(str(tmp_path / "tape.db")) as part:
+        make_cassette(Path(part.file), OLD)
+        with pytest.raises(CassetteError, match="is in use"):
+            part.put_first()
 
 
 def test_a_place_is_taken_also_where_files_have_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

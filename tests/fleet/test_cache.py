@@ -52,6 +52,15 @@ def test_a_process_asks_once_however_often_it_opens_a_cassette(demo: Bucket) -> 
     assert demo.verbs() == ["GET"]
 
 
+def test_what_is_larger_than_the_room_for_all_copies_is_refused(
+    demo: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MCP_TAPE_CACHE_SIZE", "10K")
+    with pytest.raises(CassetteError, match="is more than 10.0k.*MCP_TAPE_CACHE_SIZE"):
+        read()
+    assert not copies(tmp_path)
+
+
 def test_what_has_changed_is_fetched_again(demo: Bucket) -> None:
     read()
     demo.objects["team/tapes/demo.db"] = path_of("time").read_bytes()

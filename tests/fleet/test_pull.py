@@ -83,15 +83,42 @@ def test_one_is_fetched_under_its_own_name(tapes: Bucket, tmp_path: Path) -> Non
         assert cassette.sessions()
 
 
-def test_what_was_changed_in_the_bucket_or_here_is_fetched_anew(tapes: Bucket, tmp_path: Path) -> None:
+def test_what_was_changed_in_the_bucket_or_here_is_replaced_only_if_told(tapes: Bucket, tmp_path: Path) -> None:
     tapes.objects["team/tape.db"] = DEMO
     pulled("s3://team/tapes", "s3://team/tape.db", tmp_path)
     tapes.objects["team/tape.db"] = TIME
     damaged = tmp_path / FIRST
     damaged.write_bytes(DEMO[:-1] + b"x")
-    statuses = [row["status"] for row in pulled("s3://team/tapes", "s3://team/tape.db", tmp_path)]
+    before = files(tmp_path)
+    rows = pulled("s3://team/tapes", "s3://team/tape.db", tmp_path, code=1)
+    assert sorted(row["status"] for row in rows) == ["refused", "refused", "there", "there"]
+    assert "--force" in rows[-1]["why"] and files(tmp_path) == before
+    statuses = [row["status"] for row in pulled("s3://team/tapes", "s3://team/tape.db", tmp_path, "--force")]
     assert sorted(statuses) == ["pulled", "pulled", "there", "there"]
     assert files(tmp_path) == PLACES | {"tape.db": TIME}
+
+
+@pytest.mark.parametrize("url", ["s3://team/tape.db", "{}/team/tape.db"])
+@pytest.mark.parametrize("mine", [b"another recording", DEMO[:-1] + b"x"])
+def test_another_recording_of_the_same_name_is_left_alone(tapes: Bucket, tmp_path: Path, url: str, mine: bytes) -> None:
+    tapes.objects["team/tape.db"] = DEMO
+    (tmp_path / "tape.db").write_bytes(mine)
+    assert pulled(url.format(tapes.url), tmp_path, code=1)[0]["status"] == "refused"
+    assert files(tmp_path) == {"tape.db": mine}
+    (tmp_path / "tape.db").write_bytes(DEMO)  # at another time
+    assert pulled(url.format(tapes.url), tmp_path)[0]["status"] == "there"
+
+
+def test_one_that_appears_while_it_is_fetched_is_left_alone(tapes: Bucket, tmp_path: Path) -> None:
+    tapes.objects["team/tape.db"] = DEMO
+
+    def appear(request: Request, answer: Answer) -> None:
+        if request.verb == "GET":
+            (tmp_path / "tape.db").write_bytes(b"mine")
+
+    tapes.faults.append(appear)
+    assert pulled("s3://team/tape.db", tmp_path, code=1)[0]["status"] == "refused"
+    assert files(tmp_path) == {"tape.db": b"mine"}
 
 
 def test_what_is_not_as_its_name_says_is_not_kept(tapes: Bucket, tmp_path: Path) -> None:
@@ -102,11 +129,17 @@ def test_what_is_not_as_its_name_says_is_not_kept(tapes: Bucket, tmp_path: Path)
     assert FIRST not in files(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["../x.db", "a/../../x.db", "a//x.db", "./x.db"])
-def test_no_name_leads_elsewhere(bucket: Bucket, tmp_path: Path, name: str) -> None:
-    bucket.objects |= {f"team/tapes/{name}": DEMO, "team/tapes/y.db": DEMO}
-    result = tape("pull", "s3://team/tapes", tmp_path / "a" / "b", code=3)
-    assert result.stderr.startswith("mcp-tape: ") and not files(tmp_path)
+@pytest.mark.parametrize("name", ["a/../x.db", "a//x.db", "a/./x.db", "a/x\n.db", "a/b/../../x.db"])
+def test_a_name_that_no_file_can_have_leads_nowhere_and_stops_no_other(
+    bucket: Bucket, tmp_path: Path, name: str
+) -> None:
+    bucket.objects |= {f"team/tapes/{name}": DEMO, "team/tapes/y.db": DEMO, "team/tapes/b/z.db": TIME}
+    here = tmp_path / "a" / "b"
+    rows = pulled("s3://team/tapes", here, code=3)
+    (failed,) = (row for row in rows if row["status"] == "failed")
+    assert "cannot be listed: the name of an object there" in failed["why"]
+    assert files(tmp_path) == {"a/b/y.db": DEMO, "a/b/b/z.db": TIME}
+    assert "cannot be listed" in tape("check", "s3://team/tapes/", code=3).stderr
 
 
 def test_two_that_would_be_one_file_are_refused(tapes: Bucket, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ class Bucket:
             self.objects[request.path] = body
             return Answer(200, ETag=tag(body))
         if "list-type" in query:
-            return self._listed(request.path, query.get("prefix", [""])[0])
+            return self._listed(request.path, query.get("prefix", [""])[0], query.get("delimiter", [""])[0])
         if request.path not in self.objects:
             return Answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
         return self._got(request, self.objects[request.path])
@@ -97,14 +97,18 @@ class Bucket:
         place = f"bytes {first}-{int(first) + len(part) - 1}/{len(body)}"
         return Answer(206, part, Content_Range=place, **headers)
 
-    def _listed(self, bucket: str, prefix: str) -> Answer:
+    def _listed(self, bucket: str, prefix: str, delimiter: str) -> Answer:
         start = bucket.rstrip("/") + "/"
         keys = sorted(path.removeprefix(start) for path in self.objects if path.startswith(start + prefix))
+        deeper = {key for key in keys if delimiter and delimiter in key[len(prefix) :]}
+        below = sorted({prefix + key[len(prefix) :].partition(delimiter)[0] + delimiter for key in deeper})
+        keys = [key for key in keys if key not in deeper]
         rows = "".join(
             f"<Contents><Key>{escape(key)}</Key><LastModified>2026-11-01T12:30:00.000Z</LastModified>"
             f"<ETag>{tag(self.objects[start + key])}</ETag><Size>{len(self.objects[start + key])}</Size></Contents>"
             for key in keys
         )
+        rows += "".join(f"<CommonPrefixes><Prefix>{escape(key)}</Prefix></CommonPrefixes>" for key in below)
         return Answer(200, f"<ListBucketResult><IsTruncated>false</IsTruncated>{rows}</ListBucketResult>".encode())
 
 

@@ -20,23 +20,26 @@ from .push import Tally
 @click.argument("directory", metavar="DIR", shell_complete=files, callback=changed_place)
 @click.option("--date", "dates", metavar="DATE", multiple=True, help="Only of a day, month or year; may be repeated.")
 @click.option("--server", "servers", metavar="NAME", multiple=True, help="Only of a server; may be repeated.")
+@click.option("--force", is_flag=True, help="Replace files that are there and differ.")
 @json_option
 def command(
-    urls: tuple[str, ...], directory: str, dates: tuple[str, ...], servers: tuple[str, ...], as_json: bool
+    urls: tuple[str, ...], directory: str, dates: tuple[str, ...], servers: tuple[str, ...], force: bool, as_json: bool
 ) -> None:
     """Fetch cassettes from a bucket into a directory, under the names that they have there.
 
     A URL that ends in .db or .jsonl is a cassette, and every https:// is; any other is a prefix, below which all
-    cassettes are fetched. What is there already is left alone, so a pull can be repeated, and resumed. A cassette
-    is put in its place when it is whole, and only if it is what its name says.
+    cassettes are fetched. What is there already is left alone, so a pull can be repeated, and resumed; a file that
+    differs is reported, and replaced only with --force. A cassette is put in its place when it is whole, and only if
+    it is what its name says.
 
-    Exit code 3: there is nothing to fetch. 4: something could not be fetched.
+    Exit code 1: a file differs. 3: there is nothing to fetch, or a name that no file can have. 4: something could not
+    be fetched.
     It needs obstore: pip install 'mcp-tape[remote]'
     """
     from ...fleet.pull import pull  # only where it is used
 
     click.get_current_context().with_resource(tidied_up())
     with Tally(f"pulling into {directory}", 0, as_json) as tally:
-        code = pull(urls, directory, dates, servers, tally, tally.begin)
+        code = pull(urls, directory, dates, servers, tally, tally.begin, force)
     tally.end()
     raise SystemExit(code)
