@@ -7,7 +7,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,13 @@ DEMO = next(path for path in GOLDEN if path.stem == "demo")
 ENDLESS = "length(hex(zeroblob(400000000)))"
 
 
-def opened(path: Path) -> Any:
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[Any]:
     """A database of sqlite-utils, which loads pandas where there is one."""
     from sqlite_utils import Database
 
-    return Database(path)
+    with contextlib.closing(Database(path)) as db:
+        yield db
 
 
 def demo(place: Path) -> Path:
@@ -93,7 +95,8 @@ def test_what_is_called_a_view_but_is_none_is_refused(tmp_path: Path, made: str)
 
 
 def a_table(path: Path) -> None:
-    opened(path)["ratings"].insert({"session": 1, "stars": 5})
+    with opened(path) as db:
+        db["ratings"].insert({"session": 1, "stars": 5})
 
 
 def a_column(path: Path) -> None:
@@ -101,7 +104,8 @@ def a_column(path: Path) -> None:
 
 
 def a_text_index(path: Path) -> None:
-    opened(path)["sessions"].enable_fts(["note"])
+    with opened(path) as db:
+        db["sessions"].enable_fts(["note"])
 
 
 def a_view(path: Path) -> None:
@@ -109,7 +113,8 @@ def a_view(path: Path) -> None:
 
 
 def indices(path: Path) -> None:
-    opened(path)["facts"].create_index(["channel", "elapsed"])
+    with opened(path) as db:
+        db["facts"].create_index(["channel", "elapsed"])
     alter(path, "CREATE UNIQUE INDEX once ON derived (method, [id] DESC, part) WHERE method IS NOT NULL")
 
 
@@ -122,11 +127,11 @@ def written_anew(path: Path) -> None:
 
 
 def transformed(path: Path) -> None:
-    db = opened(path)
-    for view in db.views:
-        view.drop()
-    for table in ("facts", "sessions"):
-        db[table].transform()
+    with opened(path) as db:
+        for view in db.views:
+            view.drop()
+        for table in ("facts", "sessions"):
+            db[table].transform()
 
 
 def renamed(path: Path) -> None:

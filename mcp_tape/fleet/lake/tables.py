@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
 from types import TracebackType
 from typing import Any
 
@@ -42,8 +43,9 @@ class Tables:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for table in self._open.values():
-            table.close(is_whole=kind is None)
+        with ExitStack() as all_of_them:
+            for table in self._open.values():
+                all_of_them.callback(table.close, is_whole=kind is None)
 
     def add(self, block: Block) -> None:
         if block.table not in self._open:
@@ -65,9 +67,16 @@ class _Table:
         self._columns: list[Any] = []
         self._block_rows = self._block_size = self._size = self._count = 0
         short = [name for name in self._schema.names if name not in self._texts]
-        self._writer = parquet.ParquetWriter(
-            path, self._schema, compression="zstd", use_dictionary=short, write_statistics=short, store_schema=False
-        )
+        options: Any = {
+            "compression": "zstd",
+            "use_dictionary": short,
+            "write_statistics": short,
+            "store_schema": False,
+        }
+        with ExitStack() as opened:  # pyarrow leaves its own file open where the disk is full
+            file = opened.enter_context(pyarrow.OSFile(path, "wb"))
+            self._writer = opened.enter_context(closing(parquet.ParquetWriter(file, self._schema, **options)))
+            self._opened = opened.pop_all()
         facts = {"table": table, "schema": str(VERSION), "content": str(with_content).lower()}
         self._writer.add_key_value_metadata({f"mcp_tape.{name}": value for name, value in facts.items()})
 
@@ -81,12 +90,10 @@ class _Table:
             self._write()
 
     def close(self, is_whole: bool) -> None:
-        try:
+        with self._opened:
             if is_whole:
                 self._convert()
                 self._write()
-        finally:
-            self._writer.close()
 
     def _convert(self) -> None:
         """Make columns of the rows that wait. Sessions may be very small, and columns of few rows are not."""
