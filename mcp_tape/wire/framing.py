@@ -127,7 +127,6 @@ class Events(_Buffer):
     def __init__(self, limit: int = _LIMIT) -> None:
         super().__init__(limit)  # its parts are those of the current line
         self._carry = b""  # a CR that may be half of a CRLF
-        self._skip_newline = False
         self._head: list[bytes] = []
         self._data: list[bytes] | None = None
         self._eol = b"\n"
@@ -165,17 +164,13 @@ class Events(_Buffer):
         return [event._replace(eol=b"")] if event else []
 
     def _whole_breaks(self, data: bytes) -> bytes:
-        """Strip halves of line ends at the edges, unless the half ends a blank line, and so the event, at once."""
-        if self._skip_newline and data:
-            data = data.removeprefix(b"\n")
-            self._skip_newline = False
+        """Keep back a CR that may be half of a line end. One that ends a blank line, and so the event, is not: if a LF
+        follows, that ends another blank line, and nothing with it."""
         data, self._carry = self._carry + data, b""
         if data.endswith(b"\r"):
             before = data[:-1]
             blank = before.endswith((b"\r", b"\n")) if before else not self._parts
-            if blank:
-                self._skip_newline = True
-            else:
+            if not blank:
                 data, self._carry = before, b"\r"
         return data
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from mcp_tape import light
 from mcp_tape.cassette.file import connect, header_says_wal, recover, switch_to_wal
 from mcp_tape.cassette.reader import Cassette
-from mcp_tape.cassette.writer import mark_incomplete
+from mcp_tape.cassette.writer import Writer, mark_incomplete
 from mcp_tape.errors import CassetteError
 from mcp_tape.wire.frames import LEFT_OUT, Side
 from tests.support.decks import OneSession
@@ -342,3 +343,24 @@ def test_a_server_that_calls_itself_by_half_a_character_is_recorded(tmp_path: Pa
     assert [
         frame.text.decode() for frame in frames(path, 1) if frame.sender == "server" and frame.kind == "message"
     ] == [name]
+
+
+def test_without_a_write_ahead_log_each_commit_is_on_the_disk_and_the_writer_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A file system without shared memory, as SQLite itself has one: https://www.sqlite.org/vfs.html
+    connect = sqlite3.connect
+    monkeypatch.setattr(light.sqlite3, "connect", lambda to, **more: connect(f"{to}&vfs=unix-dotfile", **more))
+    made = Writer(str(tmp_path / "tape.db"))
+    assert "does not allow SQLite's WAL" in str(made.warning)
+    ((mode,),) = made.connection.execute("PRAGMA journal_mode")
+    ((level,),) = made.connection.execute("PRAGMA synchronous")
+    assert (mode, level) == ("truncate", 2)  # 2: FULL
+    made.begin(FACTS)
+    made.close()
+    monkeypatch.undo()
+    assert len(sessions(tmp_path / "tape.db")) == 1 and is_one_file(tmp_path / "tape.db")
+    made = Writer(str(tmp_path / "tape.db"))
+    ((mode,),) = made.connection.execute("PRAGMA journal_mode")
+    assert (mode, made.warning) == ("wal", None)
+    made.close()

@@ -65,3 +65,15 @@ def test_a_rule_of_the_user_is_given_the_same_strings() -> None:
     tape = Tape(lambda frame, _: frames.append(frame), Redactor({}, functions=[rule]))
     tape.feed("client", "stdio", f"{PLAIN}\n{PLAIN}\n".encode(), 0)
     assert all(b"[hidden]" in frame.text for frame in frames) and "hello" in given
+
+
+def test_comments_of_a_stream_are_events_and_its_endpoint_too() -> None:
+    found: list[Frame] = []
+    tape = Tape(lambda frame, _: found.append(frame), None)
+    tape.control("server", "get-1", {"event": "response", "headers": {"content-type": "text/event-stream"}}, 0)
+    tape.feed("server", "get-1", b": p\xffng\n\nevent: endpoint\ndata: /post\n\nevent: other\ndata: /x\n\n", 0)
+    assert [(frame.kind, frame.text.decode()) for frame in found[1:]] == [
+        ("control", '{"event":"comment","text":": p\ufffdng\\n"}'),
+        ("control", '{"event":"endpoint","data":"/post"}'),
+        ("noise", "/x"),
+    ]
