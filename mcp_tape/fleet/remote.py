@@ -163,7 +163,6 @@ def listed(url: str) -> Iterator[Found]:
     expect_bucket(url, "listed")
     store, prefix = opened(url)
     import obstore
-
     from obstore.exceptions import InvalidPathError
 
     root = "/".join(url.split("/", 3)[:3])

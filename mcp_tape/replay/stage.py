@@ -137,6 +137,8 @@ class Stage:
         _say_incomplete(cassette, self._chosen.sessions, say)
         if options.faults:
             self._note_aimless()
+        if options.session == "latest":
+            _say_of_others(cassette, first, self._until, say)
 
     def deck(
         self,
@@ -400,6 +402,39 @@ def _given(options: Replay) -> tuple[str, ...]:
     from ..options import CHOOSING, LABEL, words_for
 
     return tuple(words_for((LABEL, *CHOOSING), options._asdict()))
+
+
+def _say_of_others(cassette: Cassette, session: int, until: int, say: Callable[[str], None]) -> None:
+    """Say that a cassette holds other servers, too: the newest session plays, whichever server that is of."""
+    from ..cassette.lookup import sessions
+
+    target, others = sessions.targets_beside(cassette, session, until)
+    if not others:
+        return
+    from ..errors import harmless
+
+    playing = _words_of(target)
+    others = [(number, one) for number, one in others if _words_of(one) != playing]
+    if others:
+        number, other = others[0]
+        say(
+            f"playing session {session}, of {harmless(' '.join(playing))}; {cassette.path} also has session {number}, "
+            f"of {harmless(' '.join(_words_of(other)))}, which --session {number} plays"
+        )
+
+
+def _words_of(target: str) -> list[str]:
+    """The command of a session, or its URL. Where a program is says nothing: it may be elsewhere on each machine."""
+    from ..wire import jsontext
+
+    try:
+        facts = jsontext.loads(target)
+    except (ValueError, RecursionError):
+        return [target]
+    words = facts.get("command") if isinstance(facts, dict) else None
+    if isinstance(words, list) and words:
+        return [os.path.basename(str(words[0])), *map(str, words[1:])]
+    return [str(facts.get("url", target)) if isinstance(facts, dict) else target]
 
 
 def _say_incomplete(cassette: Cassette, sessions: Sequence[int], say: Callable[[str], None]) -> None:

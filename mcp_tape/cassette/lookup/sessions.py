@@ -41,6 +41,17 @@ def are_several(cassette: Cassette) -> bool:
     return len(cassette.rows("SELECT id FROM main.sessions LIMIT 2")) > 1
 
 
+def targets_beside(cassette: Cassette, session: int, until: int) -> tuple[str, list[tuple[int, str]]]:
+    """The target of a session, and the others on the cassette: each with the newest session that has it.
+
+    Sessions of its own run do not count: a run may have several servers.
+    """
+    ((target, run),) = cassette.rows("SELECT target, run FROM sessions WHERE id = ?", (session,))
+    sql = """SELECT max(id), target FROM sessions WHERE id <= ? AND extends IS NULL AND target <> ?
+        AND (run IS NULL OR run IS NOT ?) GROUP BY target ORDER BY 1 DESC"""
+    return target, cassette.rows(sql, (until, target, run))
+
+
 def made_by_other_rules(cassette: Cassette, sessions: Sequence[int]) -> set[int]:
     """Those of some sessions whose keys were made by other rules than those of this version."""
     return _such(cassette, sessions, f"key_version <> {match.KEY_VERSION}")

@@ -236,6 +236,16 @@ def test_an_incomplete_recording_says_so(tmp_path: Path) -> None:
     assert b"session 1 is incomplete: the disk was full" in run(replay(tape)).stderr
 
 
+def test_a_cassette_of_several_commands_says_which_plays(tmp_path: Path) -> None:
+    tape = tmp_path / "tape.db"
+    for number, words in enumerate((["python3", "weather.py"], ["/opt/bin/python3", "weather.py"], ["clock"]), 1):
+        make_cassette(tape, [("client", call(number)), ("server", result(number))], target={"command": words})
+        told = run(replay(tape)).stderr.decode()
+        assert ("also has session" in told) == (number == 3), told
+    assert "playing session 3, of clock; " in told and "also has session 2, of python3 weather.py, which --sess" in told
+    assert b"also has" not in run(replay(tape, "--session", "2")).stderr
+
+
 @pytest.mark.parametrize(("fault", "code"), [("exit:7", 7), ("disconnect", 0), ("truncate:5", 0)])
 def test_a_fault_may_end_the_session(tmp_path: Path, fault: str, code: int) -> None:
     tape = make_cassette(tmp_path / "tape.db", CONCURRENT)
