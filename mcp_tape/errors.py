@@ -44,6 +44,10 @@ class ServerError(TapeError):
     exit_code = 4
 
 
+class TapeWarning(UserWarning):
+    """Something about a tape that fails no test."""
+
+
 def unchanged(path: str) -> str:
     """Describe what became of a cassette that could not be recorded."""
     return f"{path} stays as it was" if os.path.exists(path) else f"{path} was not made"

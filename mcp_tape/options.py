@@ -258,7 +258,7 @@ REPLAYING = (
     Option("faults", "--fault", "Break an answer, e.g. 'tools/call:search@2=error:-32000'.", "TARGET=FAULT",
            multiple=True, keyword="faults", check="replay.faults:parse", noun="fault", functions="choosers"),
     Option("seed", "--seed", "For faults that strike at random.", kind="integer", default=0, keyword="seed"),
-    Option("strict", "--strict", "Requests that nobody made, or HTTP refused, and faults that struck nothing are "
+    Option("strict", "--strict", "Requests that nobody made, or HTTP refused, and faults that struck nothing, are "
            "findings too (exit 1).", kind="flag"),
     Option("fail_on", "--fail-on", "Answers that are not exact are a finding too (exit 1).", kind=("inexact",)),
     Option("report", "--report", "Append what happens, as JSON lines.", "FILE", check="values:check_appendable"),

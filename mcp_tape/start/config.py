@@ -15,7 +15,6 @@ from ..errors import SettingsError, TapeError, count, pasted, unchanged
 from ..options import URL, USE
 from ..testing.servers.entries import KEYS, read
 from ..testing.use import use_cassette
-from ..testing.used import unstruck_in_words
 from ..transports import programs
 from ..values import named_function
 from .outcome import MisuseError, ended_by, say
@@ -57,11 +56,12 @@ def _ended(tape: UsedCassette, code: int, given: dict[str, Any]) -> int:
             f"unplayed: {call.server}: #{call.seq} of session {call.session} {call.method} {call.name or ''}"
             for call in tape.unplayed
         ]
-    if unstruck := unstruck_in_words(tape):
-        if given["strict"]:
-            problems.append(unstruck)
-        else:
-            say(unstruck)
+    unstruck = [f"the fault {fault} has struck nothing on {tape.path}" for fault in tape.unstruck]
+    if given["strict"]:
+        problems += unstruck
+    else:
+        for text in unstruck:
+            say(text)
     if given["fail_on"] and not problems:
         problems += [f"inexact: {found.title}" for found in tape.inexact]
     for note in () if given["quiet"] else tape.notes:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..errors import TapeError, count
+from ..errors import TapeError, TapeWarning, count
 from . import failures, idle_marks, settings
 from .failures import Trouble, Use
 from .settings import Wanted, refuse
 from .shared import Recordings, finish, put_together
 from .summary import Summary, in_words
-from .used import TapeWarning, unstruck_in_words
 
 if TYPE_CHECKING:
     from .use import UsedCassette
@@ -154,7 +153,7 @@ class Tapes:
 
     def _unstruck(self, use: Use, warn: Callable[[Warning], None]) -> list[str]:
         """Warn of faults that have struck nothing: the test has not tested what it should. Return problems."""
-        text = unstruck_in_words(use.tape)
+        text = use.tape._unstruck_in_words()
         if text and use.unplayed != "error":
             warn(TapeWarning(text))
         return [text] if text and use.unplayed == "error" else []

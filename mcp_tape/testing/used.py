@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import api, modes
-from ..errors import TapeError, count
+from ..errors import TapeError, TapeWarning, count
 from ..wire.frames import Exchange
 
 if TYPE_CHECKING:
@@ -78,10 +78,6 @@ class Settings(NamedTuple):
     web: api.Web
     replay: Replay
     given: dict[str, Any]  # by the names of the table of options: what recorders are given
-
-
-class TapeWarning(UserWarning):
-    """Something about a tape that fails no test."""
 
 
 class UsedCassette(ABC):
@@ -256,6 +252,10 @@ class UsedCassette(ABC):
         notes = set(self.notes) if faults else set()
         return [fault for fault in dict.fromkeys(faults) if f"fault {fault}" not in notes]
 
+    def _unstruck_in_words(self) -> str:
+        left = self.unstruck
+        return f"{count(len(left), 'fault')} struck nothing on {self.path}: {', '.join(left)}" if left else ""
+
     @property
     def all_played(self) -> bool:
         """True if every recorded request was made."""
@@ -331,14 +331,8 @@ class UsedCassette(ABC):
     def _leave(self, *, keep: bool) -> None:
         """End, and warn of faults that have struck nothing, unless the test has failed before they could."""
         self.finish(keep=keep)
-        if keep and (unstruck := unstruck_in_words(self)):
+        if keep and (unstruck := self._unstruck_in_words()):
             warnings.warn(unstruck, TapeWarning, stacklevel=3)
-
-
-def unstruck_in_words(tape: UsedCassette) -> str:
-    """Return which faults have struck nothing; an empty text if there are none."""
-    left = tape.unstruck
-    return f"{count(len(left), 'fault')} struck nothing on {tape.path}: {', '.join(left)}" if left else ""
 
 
 def unplayed(cassette: Cassette, chosen: Selection, played: set[Position], label: str | None) -> list[Exchange]:
