@@ -126,20 +126,7 @@ class Recording:
         return self._patiently(lambda: Writer(path))
 
     def _patiently(self, write: Callable[[], _T]) -> _T:
-        """Retry for a while: another process may hold the file longer than SQLite's busy timeout.
-
-        https://www.sqlite.org/c3ref/busy_timeout.html
-        """
-        for times in range(1, _TRIES):
-            try:
-                return write()
-            except ReplacedError:
-                continue  # nobody holds the new one
-            except OperationalError as error:
-                if not is_locked(error):
-                    raise
-            self._wait(times)
-        return write()
+        return patiently(write, self._wait)
 
     def _wait(self, times: int) -> None:
         """Somebody else holds the cassette."""
@@ -360,6 +347,23 @@ class Recording:
             os.write(self._status, line.replace("\n", " ").encode() + b"\n")
         except BrokenPipeError:
             pass  # the relay is gone; the cassette is what counts now
+
+
+def patiently(write: Callable[[], _T], waited: Callable[[int], None]) -> _T:
+    """Retry for a while: another process may hold the file longer than SQLite's busy timeout.
+
+    https://www.sqlite.org/c3ref/busy_timeout.html
+    """
+    for times in range(1, _TRIES):
+        try:
+            return write()
+        except ReplacedError:
+            continue  # nobody holds the new one
+        except OperationalError as error:
+            if not is_locked(error):
+                raise
+        waited(times)
+    return write()
 
 
 def _redactor(options: Options) -> Redactor | None:
