@@ -21,9 +21,16 @@ _SHAPELESS = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164
 
 
 class TapeError(Exception):
-    """Anything mcp-tape refuses to do, in words that a person can act on."""
+    """Anything mcp-tape refuses to do, in words that a person can act on.
+
+    `hint`: the end of the message, where that is a command to type. Agents have no shell, and leave it out.
+    """
 
     exit_code = 1
+
+    def __init__(self, message: str = "", hint: str = "") -> None:
+        super().__init__(message + hint)
+        self.message, self.hint = message, hint
 
 
 class SettingsError(TapeError):

@@ -17,6 +17,22 @@ class ToolError(TapeError):
     """Arguments that a tool cannot work with, in words for a model."""
 
 
+# What a model can do where a person gets a command to type: by the beginning of that.
+_INSTEAD = {
+    "mcp-tape ls": "; list_sessions has its sessions",
+    "mcp-tape show": "; show_session has the numbers of its messages",
+    "mcp-tape query": "; the description of this tool has the tables and their columns",
+    "-p NAME": ' Give it in "params".',
+}
+
+
+def words_of(error: Exception) -> str:
+    """An error in words for a model, which has tools and no shell."""
+    if not isinstance(error, TapeError) or not error.hint:
+        return str(error)
+    return error.message + next((tool for command, tool in _INSTEAD.items() if command in error.hint), "")
+
+
 class Answer(NamedTuple):
     """The result of a tool: text for reading, and the same as values where the tool has an output schema."""
 

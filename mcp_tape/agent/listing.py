@@ -12,7 +12,7 @@ from ..cassette.query.sessions import facts, server
 from ..cassette.reader import Cassette, Session
 from ..errors import TapeError, count
 from ..formats.lines import duration
-from .answers import Answer, Item, brief, number, page, short
+from .answers import Answer, Item, brief, number, page, short, words_of
 from .places import HOW_TO_RECORD, Call
 
 _OF_SESSION = (
@@ -36,7 +36,7 @@ def _cassettes(call: Call, skipped: int) -> Iterator[Item]:
                 value |= _summary(cassette) | {"bytes": os.path.getsize(cassette.local)}
             problem = None
         except TapeError as error:
-            problem = short(str(error))
+            problem = short(words_of(error))
         said = f"cannot be read: {problem}" if problem else f"{count(value['sessions'], 'session')} · {value['newest']}"
         yield Item(f"{path} · {said}", value | {"problem": problem}, str(place))
 

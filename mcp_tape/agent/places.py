@@ -57,6 +57,12 @@ class Places:
             raise ToolError(f"there is no cassette {short(file)}; list_cassettes has the names of those there are")
         return file
 
+    def paths_of(self, file: str | None, session: int | None) -> list[str]:
+        """The cassettes that a model means: the one that it names, else all. A session is one of one cassette."""
+        if file is not None or session is not None:
+            return [self.path_of(file)]
+        return list(self.cassettes()) or [self._only_one()]
+
     def _is_inside(self, real: str) -> bool:
         """Return whether a path without links is one of the places, or below one."""
         return any(real == root or real.startswith(os.path.join(root, "")) for root in self._roots)

@@ -1,8 +1,8 @@
-"""Tools that read one cassette: its messages line by line, one exchange whole, words, figures."""
+"""Tools that read cassettes: messages line by line, one exchange whole, words, figures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from itertools import chain, islice
 
@@ -13,15 +13,16 @@ from ..cassette.query.rows import Row, session_rows, whole_text
 from ..cassette.query.sessions import all_or_one
 from ..cassette.reader import Cassette
 from ..contracts import why
-from ..errors import count
+from ..errors import CassetteError, count
 from ..formats import pretty
 from ..formats.lines import Line, duration, goes_without_saying, line_of
 from ..values import size_text
 from ..wire import protocol
-from .answers import SHORT, Answer, Item, ToolError, brief, number, numbers, page, short, window
+from .answers import SHORT, Answer, Item, ToolError, brief, clean, number, numbers, page, short, window, words_of
 from .places import Call
 
 _OF_MESSAGE = "session seq seconds sender kind id what status size odd exchange".split()
+_NAMED = 5  # cassettes that could not be read
 _EXCERPT = 200  # characters around a hit
 _MORE_STDERR = "[There is more on stderr: call show_session with filter kind:stderr]\n"
 _HEAD = "session.seq · seconds · → client, ← server, ! needs a look · what · bytes · content"
@@ -116,14 +117,47 @@ def _pieces(cassette: Cassette, rows: Iterator[Row]) -> Iterator[str]:
 def search_words(
     call: Call, words: str, file: str | None = None, session: int | None = None, cursor: str | None = None
 ) -> Answer:
-    """The messages that have all of some words."""
+    """The messages that have all of some words, on one cassette or on all."""
     terms = search.parse(words)
-    with call.opened(file) as cassette:
-        first, after = numbers(cursor or "0.0", 2)
-        sessions = [each for each in all_or_one(cassette, session) if each >= first]
-        with closing(search.search(cassette, terms, sessions, call.check, (first, after))) as hits:
-            items = (_hit(cassette, hit, terms) for hit in hits)
-            return page("messages", items, f"{cassette.path}: {_HEAD}", f"Nothing has: {short(words)}")
+    paths, unread = call.places.paths_of(file, session), list[str]()
+    with closing(_hits(call, paths, terms, session, numbers(cursor or "0.0.0", 3), unread)) as items:
+        head = f"{paths[0]}: {_HEAD}" if len(paths) == 1 else f"{count(len(paths), 'cassette')}: file · {_HEAD}"
+        return _with_unread(page("messages", items, head, f"Nothing has: {short(words)}"), unread)
+
+
+def _hits(
+    call: Call, paths: list[str], terms: list[search.Term], session: int | None, place: list[int], unread: list[str]
+) -> Generator[Item, None, None]:
+    """Hits behind a place: the number of a cassette, a session, a frame of it."""
+    for at, path in enumerate(paths[place[0] :], place[0]):
+        first, after = place[1:] if at == place[0] else (0, 0)
+        try:
+            with call.opened(path) as cassette:
+                sessions = [each for each in all_or_one(cassette, session) if each >= first]
+                with closing(search.search(cassette, terms, sessions, call.check, (first, after))) as hits:
+                    for hit in hits:
+                        found = _hit(cassette, hit, terms)
+                        text = f"{path} · {found.text}" if paths[1:] else found.text
+                        yield Item(text, {"file": path} | found.value, f"{at}.{found.cursor}")
+        except CassetteError as error:
+            _leave_out(error, path, paths, unread)
+
+
+def _leave_out(error: CassetteError, path: str, paths: list[str], unread: list[str]) -> None:
+    """Note why one of several cassettes is not read; the error of a single one is the answer."""
+    if len(paths) == 1:
+        raise error
+    unread.append(f"{path}: {short(words_of(error))}")
+
+
+def _with_unread(answer: Answer, unread: list[str]) -> Answer:
+    """An answer that names the cassettes that were left out."""
+    assert answer.structured is not None
+    named = [str(clean(one)) for one in unread[:_NAMED]]
+    named += [f"and {len(unread) - _NAMED} more"] if unread[_NAMED:] else []
+    head, _, rest = answer.text.partition("\n")
+    lines = [head, *(f"[Not read: {one}]" for one in named), rest]
+    return Answer("\n".join(lines), answer.structured | {"unread": named})
 
 
 def _hit(cassette: Cassette, hit: search.Hit, terms: list[search.Term]) -> Item:
@@ -139,15 +173,24 @@ def show_stats(
     filter: str = "",  # noqa: A002 - as the option of stats is called
     cursor: str | None = None,
 ) -> Answer:
-    """Calls, errors, durations and bytes of each tool and method."""
+    """Calls, errors, durations and bytes of each tool and method, on one cassette or on all."""
     kept = _parsed(filter)
     skipped = number(cursor)
-    with call.opened(file) as cassette:
-        sessions = all_or_one(cassette, session)
-        rows = stats.figures(stats.tallies(cassette, sessions, kept))
-        items = (_figures(row, place) for place, row in enumerate(islice(rows, skipped, None), skipped + 1))
-        head = f"{cassette.path}, {count(len(sessions), 'session')}:"
-        return page("calls", items, head, "There are no such calls.")
+    paths, unread, several = call.places.paths_of(file, session), list[str](), 0
+    found: dict[stats.Group, stats.Tally] = {}
+    for path in paths:
+        call.check()
+        try:
+            with call.opened(path) as cassette:
+                sessions = all_or_one(cassette, session)
+                stats.tallies(cassette, sessions, kept, found)
+                several += len(sessions)
+        except CassetteError as error:
+            _leave_out(error, path, paths, unread)
+    rows = stats.figures(found)
+    items = (_figures(row, place) for place, row in enumerate(islice(rows, skipped, None), skipped + 1))
+    head = f"{paths[0] if len(paths) == 1 else count(len(paths), 'cassette')}, {count(several, 'session')}:"
+    return _with_unread(page("calls", items, head, "There are no such calls."), unread)
 
 
 def _figures(row: stats.Figures, place: int) -> Item:

@@ -18,6 +18,8 @@ OPTIONAL_WHOLE: Schema = {"type": ["integer", "null"]}
 OPTIONAL_NUMBER: Schema = {"type": ["number", "null"]}
 
 FILE = TEXT | {"description": "A cassette, as list_cassettes names it. Not needed where there is only one."}
+FILES = TEXT | {"description": "A cassette, as list_cassettes names it. Without it: all of them."}
+UNREAD = {"unread": {"type": "array", "items": TEXT, "description": "Cassettes that could not be read, and why."}}
 SESSION = WHOLE | {"description": "A session of the cassette, by its number in list_sessions."}
 FILTER = TEXT | {
     "description": "Only what fits all of its words; - before a word leaves out what fits. status:error, ok, "
@@ -39,14 +41,15 @@ def takes(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
     }
 
 
-def gives(name: str, /, **properties: Schema) -> Schema:
-    """A list of objects, and the cursor to what follows."""
+def gives(name: str, /, beside: dict[str, Schema] | None = None, **properties: Schema) -> Schema:
+    """A list of objects, the cursor to what follows, and perhaps something `beside` them."""
+    beside = beside or {}
     each = {"type": "object", "properties": properties, "required": list(properties)}
     following = OPTIONAL_TEXT | {"description": f'Not null: there is more. Call again with it as "{CURSOR}".'}
     return {
         "type": "object",
-        "properties": {name: {"type": "array", "items": each}, NEXT: following},
-        "required": [name, NEXT],
+        "properties": {name: {"type": "array", "items": each}, NEXT: following, **beside},
+        "required": [name, NEXT, *beside],
     }
 
 

@@ -18,7 +18,7 @@ from .. import __version__
 from ..errors import TapeError
 from ..wire.secret_names import MARK
 from . import resources
-from .answers import ToolError
+from .answers import ToolError, words_of
 from .places import Call, Places
 from .tools import TOOLS, named
 
@@ -80,7 +80,7 @@ class _Desk:
         try:
             answer = await self._in_thread(lambda call: tool.call(call, params.arguments or {}))
         except (TapeError, OSError) as error:
-            return types.CallToolResult(content=[_text(str(error))], is_error=True)
+            return types.CallToolResult(content=[_text(words_of(error))], is_error=True)
         return types.CallToolResult(content=[_text(answer.text)], structured_content=answer.structured)
 
     async def list_resources(self, _: Any, params: Any) -> types.ListResourcesResult:
@@ -124,7 +124,7 @@ async def _or_refused(work: Any, data: Any = None) -> Any:
     try:
         return await work
     except (TapeError, OSError) as error:
-        raise MCPError(types.INVALID_PARAMS, str(error), data) from None
+        raise MCPError(types.INVALID_PARAMS, words_of(error), data) from None
 
 
 def _text(text: str) -> types.TextContent:

@@ -10,6 +10,7 @@ from .answers import Answer, ToolError
 from .places import Call
 from .schemas import (
     FILE,
+    FILES,
     FILTER,
     FLAG,
     NUMBER,
@@ -18,17 +19,17 @@ from .schemas import (
     OPTIONAL_WHOLE,
     SESSION,
     TEXT,
+    UNREAD,
     WHOLE,
     Schema,
     gives,
     takes,
 )
 
-_MESSAGES = gives(
-    "messages",
-    session=WHOLE, seq=WHOLE, seconds=NUMBER, sender=TEXT, kind=OPTIONAL_TEXT, id=OPTIONAL_TEXT, what=TEXT,
-    status=OPTIONAL_TEXT, size=WHOLE, odd=FLAG, exchange=OPTIONAL_WHOLE, detail=TEXT,
-)  # fmt: skip
+_MESSAGE: dict[str, Schema] = {
+    "session": WHOLE, "seq": WHOLE, "seconds": NUMBER, "sender": TEXT, "kind": OPTIONAL_TEXT, "id": OPTIONAL_TEXT,
+    "what": TEXT, "status": OPTIONAL_TEXT, "size": WHOLE, "odd": FLAG, "exchange": OPTIONAL_WHOLE, "detail": TEXT,
+}  # fmt: skip
 
 
 class Tool(NamedTuple):
@@ -75,7 +76,8 @@ _ALL = (
         "newest. Begin here to see why a call failed: status:error finds it, and show_exchange with its seq shows all "
         "of it. Content is cut to 300 characters. `all` adds what HTTP does around each message.",
         '{"file": "cassettes/time.db", "filter": "status:error"}',
-        takes(file=FILE, session=SESSION, filter=FILTER, all=FLAG), _MESSAGES, reading.show_session,
+        takes(file=FILE, session=SESSION, filter=FILTER, all=FLAG), gives("messages", **_MESSAGE),
+        reading.show_session,
     ),
     Tool(
         "show_exchange", "Show one exchange whole",
@@ -87,18 +89,20 @@ _ALL = (
     Tool(
         "search", "Find messages by their words",
         "Messages that have all of some words, in params, results, errors, noise and stderr, in any case. "
-        '"two words" in quotes must follow each other; tool* is any word that begins so. Without a session: all.',
-        '{"file": "cassettes/time.db", "words": "timeout \\"no such\\""}',
-        takes(("words",), file=FILE, session=SESSION, words=TEXT | {"minLength": 1}), _MESSAGES, reading.search_words,
+        '"two words" in quotes must follow each other; tool* is any word that begins so. Without a file: on all '
+        "cassettes. Without a session: in all.",
+        '{"words": "timeout \\"no such\\""}',
+        takes(("words",), file=FILES, session=SESSION, words=TEXT | {"minLength": 1}),
+        gives("messages", UNREAD, file=TEXT, **_MESSAGE), reading.search_words,
     ),
     Tool(
         "stats", "Count calls, errors and durations",
         "How often each tool and method was called, how often it failed or had no answer, how long answers took "
-        "(microseconds), and bytes. Without a session: all.",
-        '{"file": "cassettes/time.db", "filter": "tool:* from:client"}',
-        takes(file=FILE, session=SESSION, filter=FILTER),
+        "(microseconds), and bytes. Without a file: on all cassettes together. Without a session: in all.",
+        '{"filter": "tool:* from:client"}',
+        takes(file=FILES, session=SESSION, filter=FILTER),
         gives(
-            "calls", sender=TEXT, method=OPTIONAL_TEXT, name=OPTIONAL_TEXT, calls=WHOLE, errors=WHOLE,
+            "calls", UNREAD, sender=TEXT, method=OPTIONAL_TEXT, name=OPTIONAL_TEXT, calls=WHOLE, errors=WHOLE,
             unanswered=WHOLE, bytes=WHOLE, p50_microseconds=OPTIONAL_NUMBER, p95_microseconds=OPTIONAL_NUMBER,
             max_microseconds=OPTIONAL_NUMBER,
         ),

@@ -207,7 +207,7 @@ class Cassette:
         if found:
             return found[0]
         which = "a session" if number is None else f"session {number}"
-        raise CassetteError(f"{self.path} does not hold {which}; see: mcp-tape ls {pasted(self.path)}")
+        raise CassetteError(f"{self.path} does not hold {which}", f"; see: mcp-tape ls {pasted(self.path)}")
 
     def counts(self, session: int) -> dict[str, int]:
         """Frames, exchanges, open requests and errors of a session."""
@@ -347,7 +347,7 @@ def _check_readable(path: str, name: str) -> None:
     elif schema.is_there(path):
         raise schema.NoDatabaseError(f"{name} is empty")  # but what was recorded is beside it
     elif is_there:
-        raise EmptyError(f"{name} is empty; record into it with: mcp-tape record -o {pasted(name)} -- SERVER")
+        raise EmptyError(f"{name} is empty", f"; record into it with: mcp-tape record -o {pasted(name)} -- SERVER")
     else:
-        hint = f"record one with: mcp-tape record -o {pasted(name)} -- SERVER"
-        raise CassetteError(f"there is no cassette at {name}; {hint}")
+        hint = f"; record one with: mcp-tape record -o {pasted(name)} -- SERVER"
+        raise CassetteError(f"there is no cassette at {name}", hint)

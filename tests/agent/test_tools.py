@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from mcp_tape.agent.answers import ROOM, Answer, ToolError
+from mcp_tape.agent.answers import ROOM, Answer, ToolError, words_of
 from mcp_tape.agent.places import Call, Places
 from mcp_tape.agent.tools import TOOLS
 from mcp_tape.cassette.query.search import SearchError
@@ -19,7 +19,7 @@ from mcp_tape.cassette.query.sql import QueryError
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.compare.report import render
 from mcp_tape.compare.versions import compare, recorded
-from mcp_tape.errors import CassetteError
+from mcp_tape.errors import CassetteError, TapeError
 from mcp_tape.formats.pretty import harmless
 from tests.support.agents import answer, next_of, pages, text_of
 from tests.support.golden import CASSETTES, GOLDEN, path_of
@@ -119,6 +119,36 @@ def test_search_finds_what_the_command_finds(name: str, words: str) -> None:
     ]
 
 
+def test_without_a_file_search_and_stats_read_all_cassettes(tmp_path: Path) -> None:
+    for name in ("demo", "everything", "git"):
+        shutil.copy(path_of(name), tmp_path)
+    (tmp_path / "broken.db").write_bytes(path_of("demo").read_bytes()[:5000])
+    each = [
+        (name, one["session"], one["seq"])
+        for name in ("demo", "everything", "git")
+        for one in objects("search", path_of(name), "result*")
+    ]
+    found = all_values("search", "messages", tmp_path, words="result*")
+    assert [(Path(one["file"]).stem, one["session"], one["seq"]) for one in found] == each and len(each) > 1
+    figures = all_values("stats", "calls", tmp_path)
+    assert sum(one["calls"] for one in figures) == sum(
+        one["calls"] for name in ("demo", "everything", "git") for one in objects("stats", path_of(name))
+    )
+    for tool, arguments in (("search", {"words": "result*"}), ("stats", {})):
+        told = answer(tool, tmp_path, **arguments)
+        assert told.structured is not None and f"[Not read: {tmp_path}/broken.db: cannot read" in told.text
+        assert [one.partition(": ")[0] for one in told.structured["unread"]] == [f"{tmp_path}/broken.db"]
+        with pytest.raises(ToolError, match="there are several cassettes: name one"):
+            answer(tool, tmp_path, **arguments, session=1)
+
+
+def test_the_pages_of_a_search_on_several_cassettes_go_on_where_the_last_one_ended(tmp_path: Path, huge: Path) -> None:
+    for name in ("a.db", "b.db"):
+        shutil.copy(huge, tmp_path / name)
+    found = all_values("search", "messages", tmp_path, words="w12*")
+    assert len(found) == len({(one["file"], one["seq"]) for one in found}) == 2 * len(objects("search", huge, "w12*"))
+
+
 def test_diff_is_that_of_the_command() -> None:
     old, new = path_of("time"), path_of("git")
     shown = invoke("diff", old, new, "--fail-on", "never").stdout
@@ -142,6 +172,22 @@ def test_a_session_that_is_not_there_is_named_and_a_frame_too() -> None:
         answer("show_exchange", path_of("demo"), seq=999)
     with pytest.raises(CassetteError):
         answer("show_exchange", path_of("demo"), seq=1 << 70)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "told"),
+    [
+        ("show_session", {"session": 99}, "does not hold session 99; list_sessions has its sessions"),
+        ("show_exchange", {"seq": 999}, "has no frame 999; show_session has the numbers of its messages"),
+        ("query", {"sql": "SELECT none"}, "; the description of this tool has the tables and their columns"),
+        ("query", {"sql": "SELECT :a"}, 'Give it in "params".'),
+        ("query", {"sql": "DELETE FROM messages"}, "a query may only read, and this one does more"),
+    ],
+)
+def test_an_error_names_tools_and_no_commands_of_a_shell(tool: str, arguments: dict[str, Any], told: str) -> None:
+    with pytest.raises(TapeError) as caught:
+        answer(tool, path_of("demo"), **arguments)
+    assert words_of(caught.value).endswith(told) and "mcp-tape" not in words_of(caught.value)
 
 
 @pytest.mark.parametrize(

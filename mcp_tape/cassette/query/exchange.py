@@ -24,7 +24,7 @@ def belonging(cassette: Cassette, session: int, seq: int, on_more: Callable[[], 
     rows = frame_rows(cassette, session, seq) if 0 <= seq <= schema.MOST else []
     if not rows:
         path = cassette.path
-        raise CassetteError(f"session {session} of {path} has no frame {seq}; see: mcp-tape show {pasted(path)}")
+        raise CassetteError(f"session {session} of {path} has no frame {seq}", f"; see: mcp-tape show {pasted(path)}")
     return _belonging(cassette, rows, on_more)
 
 

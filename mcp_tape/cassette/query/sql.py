@@ -126,13 +126,17 @@ def _error(path: str, error: sqlite3.Error | sqlite3.Warning) -> BaseException:
     if text == "interrupted":
         return KeyboardInterrupt()
     if any(word in text for word in _REFUSED):
-        return QueryError("a query may only read, and this one does more; what changes a cassette: edit, redact, rm")
+        return QueryError(
+            "a query may only read, and this one does more", "; what changes a cassette: mcp-tape edit, redact, rm"
+        )
     # Mistakes in the SQL have a class of their own.
     if isinstance(error, sqlite3.Error) and (type(error) is sqlite3.DatabaseError or "I/O" in text):
         return CassetteError(file.unreadable(path, error))
     if "one statement" in text:
         return QueryError("that is more than one statement; give one at a time")
     if "did not supply a value" in text:
-        return QueryError(f"a parameter of the query has no value: {text} Try: -p NAME VALUE")
+        return QueryError(f"a parameter of the query has no value: {text}", " Try: -p NAME VALUE")
     names = "SELECT type, name FROM sqlite_master"
-    return QueryError(f'the query cannot be run: {text}\nWhat there is to ask: mcp-tape query {pasted(path)} "{names}"')
+    return QueryError(
+        f"the query cannot be run: {text}", f'\nWhat there is to ask: mcp-tape query {pasted(path)} "{names}"'
+    )

@@ -80,9 +80,11 @@ class Figures(NamedTuple):
         return {name: value for name, value in self._asdict().items() if name not in ("p50", "p95", "max")} | times
 
 
-def tallies(cassette: Cassette, sessions: Iterable[int], kept: Filter = EVERYTHING) -> dict[Group, Tally]:
-    """The calls of some sessions that the filter keeps, by sender, method and tool."""
-    found: dict[Group, Tally] = {}
+def tallies(
+    cassette: Cassette, sessions: Iterable[int], kept: Filter = EVERYTHING, found: dict[Group, Tally] | None = None
+) -> dict[Group, Tally]:
+    """The calls of some sessions that the filter keeps, by sender, method and tool; added to what was `found`."""
+    found = {} if found is None else found
     for session in sessions:
         for call in _calls(cassette, session, kept):
             group = (call.sender, call.method, call.name if call.method in _NAMED else None)
