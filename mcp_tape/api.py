@@ -194,7 +194,7 @@ def counting(path: str, options: Replay, say: Callable[[str], None]) -> Callable
 def mcp_tape() -> list[str]:
     """The command of mcp-tape, in a process that finds modules where this one does.
 
-    Not by PYTHONPATH: clients hand few variables on.
+    Not by PYTHONPATH: clients hand few variables on. See start/by_path.py for its shape.
     """
-    places = [os.path.abspath(place) for place in sys.path]
-    return [sys.executable, "-c", f"import sys; sys.path[:] = {places}; from mcp_tape.__main__ import main; main()"]
+    script = os.path.join(os.path.dirname(__file__), "start", "by_path.py")
+    return [sys.executable, script, os.pathsep.join(os.path.abspath(place) for place in sys.path)]

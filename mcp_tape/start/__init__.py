@@ -13,6 +13,7 @@ made from the same table and comes here with the values that it has read.
     production    record, with a sample and the like
     remote    record, for a stdio server in front of one at a URL
     summary   what is said of a recording, or of a replay, at its end
+    by_path   mcp-tape as a script, for a process that finds modules where another does
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -101,6 +102,16 @@ def test_once_is_the_default_and_records_only_the_first_time(place: Place) -> No
         assert place.talk(tape, call(1, "a"), call(2, "b")) == first
         assert tape.all_played
     assert (place.recorded(), place.files()) == ([["a", "b"]], ["tape.db"])
+
+
+def test_the_command_is_plain_words_recorded_or_replayed_for_clients_that_take_one_string(commanded: Place) -> None:
+    for mode in ("once", "none"):
+        with commanded.use(mode) as tape:
+            words = tape.command
+            ours = words[: words.index("--")] if "--" in words else words
+            assert not set("&|;`$()<>\n\"'").intersection("".join(ours)), ours
+            assert shlex.split(shlex.join(words)) == words
+            assert commanded.talk(tape, call(1, "a")) == [2]
 
 
 def test_none_never_asks_the_live_server(place: Place) -> None:
