@@ -41,6 +41,7 @@ class Outcome(NamedTuple):
     played: Played | None = None
     recorded: Summary | None = None
     goes_on: bool = False  # recorded because the run was recording already
+    replaces: bool = False  # the recording that was there before
 
 
 class Command(NamedTuple):
@@ -231,6 +232,7 @@ def _rewrite(path: str, server: Command | Url, options: Options, say: Say) -> Ou
         elif options.label is not None and is_recorded(part.path):
             merge.add(part.file, part.path, instead_of=options.label)  # what other servers said stays
         else:
+            outcome = outcome._replace(replaces=is_recorded(part.path))
             part.put(keep_times=not options.new_times)
         return outcome
 
@@ -238,8 +240,8 @@ def _rewrite(path: str, server: Command | Url, options: Options, say: Say) -> Ou
 def _unfit(beside: str, outcome: Outcome) -> str | None:
     """Return why a recording must not take the old one's place, if so."""
     from .cassette.lookup.sessions import finished
-    from .cassette.query import filters
     from .cassette.reader import Cassette
+    from .wire.channels import STDIO
 
     summary = outcome.recorded
     if summary is None or summary.incomplete:
@@ -251,10 +253,23 @@ def _unfit(beside: str, outcome: Outcome) -> str | None:
     with Cassette(beside) as cassette:
         if not any(finished(cassette)):
             return "nothing was asked in this run"
-        leaving = filters.parse("kind:control from:client")
-        left = any(True for session in cassette.each_session() for _ in filters.seqs(cassette, session.id, leaving))
+        numbers = [session.id for session in cassette.each_session() if session.transport == STDIO]
+        left = all(_client_left_first(cassette, number) for number in numbers)
     # Many servers end only when they are killed: what counts is that the client had finished.
-    return None if left or outcome.code == 0 else f"the server ended with {outcome.code} before the client did"
+    if left or (outcome.code == 0 and not summary.still_open):
+        return None
+    return f"the server ended with {outcome.code} before the client did"
+
+
+def _client_left_first(cassette: Cassette, session: int) -> bool:
+    """Return whether the first end on the tape of a stdio session is the client's. The server's may follow from it."""
+    from .cassette.query import filters, rows
+    from .wire.channels import STDIO
+
+    for row in rows.session_rows(cassette, session, filters.parse("kind:control")):
+        if row.channel == STDIO and rows.facts(row).get("event") in ("close", "exit"):
+            return row.sender == "client"
+    return False
 
 
 def _new_episodes(path: str, server: Command | Url, replay: Replay, record: Options, say: Say) -> Outcome:

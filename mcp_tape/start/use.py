@@ -47,6 +47,8 @@ def use(file: str, command: tuple[str, ...], given: dict[str, Any]) -> int:
 
         report_summary(outcome.recorded, name, quiet)
         report_stripped(recording, quiet)
+        if outcome.replaces and not quiet:
+            report("the recording before is gone, whether or not its test passed: only pytest tells mcp-tape that")
         if outcome.goes_on and not quiet:
             report("this run records: its sessions play in this order from the next run on, or with --mode none")
         if outcome.played is not None and (outcome.played.stale or not quiet):

@@ -334,6 +334,27 @@ def test_rewrite_leaves_the_old_cassette_when_it_did_not(vcr: Vcr, script: bytes
     assert not list(vcr.tape.parent.glob("*.part*"))
 
 
+def test_rewrite_leaves_the_old_cassette_where_the_server_gave_up_first_and_the_client_left_for_that(vcr: Vcr) -> None:
+    make_cassette(vcr.tape, [("client", call(1, "old")), ("server", result(1))])
+    before = vcr.tape.read_bytes()
+    vcr.server = vcr.server.replace("sys.exit(5)", "import os; os.close(1); sys.stdin.read(); os._exit(5)")
+    with started(vcr.command("rewrite")) as process:
+        assert process.stdin and process.stdout and process.stderr
+        process.stdin.write(HELLO + lines(call(1, "die")))
+        process.stdout.read()
+        process.stdin.close()
+        assert b"stays as it was: the server ended with 5 before the client did" in process.stderr.read()
+        process.wait(WAIT)
+    assert vcr.tape.read_bytes() == before
+
+
+def test_rewrite_says_that_it_does_not_know_whether_the_test_passed(vcr: Vcr) -> None:
+    make_cassette(vcr.tape, [("client", call(1, "old")), ("server", result(1))])
+    told = [vcr.run("rewrite", HELLO + lines(call(1, "new"))).stderr for _ in range(2)]
+    assert b"the recording before is gone, whether or not its test passed" in told[0]
+    assert b"the recording before" not in told[1]  # it said the same, and stayed
+
+
 def test_a_mode_that_may_record_needs_the_command() -> None:
     done = run([*MCP_TAPE, "use", "tape.db"])
     assert done.returncode == 2
