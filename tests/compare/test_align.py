@@ -251,6 +251,25 @@ def test_times_of_another_place_say_nothing_about_this_one() -> None:
     assert rules([gave(old)], [gave(new)]) == []
 
 
+JOB, TASK = {"state": "done", "n": 1}, {"title": "a"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changes"),
+    [
+        ({IDS[0]: {"n": 1}, IDS[1]: {"n": 2}}, {OTHERS[0]: {"n": 1}, OTHERS[1]: {"n": 2}}, 0),  # in their order
+        ({IDS[0]: JOB, IDS[1]: TASK}, {OTHERS[0]: TASK, OTHERS[1]: JOB}, 0),  # or else by their shape
+        ({IDS[0]: {"n": 1}, IDS[1]: {"n": 2}}, {IDS[0]: {"n": 1}, OTHERS[1]: {"n": 2}}, 0),  # one stayed
+        ({IDS[0]: {"n": 1}}, {OTHERS[0]: {"n": 2}}, 1),
+        ({IDS[0]: JOB, "total": 1}, {OTHERS[0]: JOB, "total": 2}, 1),
+        ({"a": {IDS[0]: [{IDS[1]: 1}]}}, {"a": {OTHERS[0]: [{OTHERS[1]: 1}]}}, 0),
+        ({"a": {IDS[0]: [{IDS[1]: 1}]}}, {"a": {OTHERS[0]: [{OTHERS[1]: 2}]}}, 1),
+    ],
+)
+def test_members_whose_names_are_made_up_are_paired(old: Any, new: Any, changes: int) -> None:
+    assert len(rules([gave(old)], [gave(new)])) == changes
+
+
 def test_json_in_a_text_is_compared_by_its_values() -> None:
     old, new = f'{{"id": "{IDS[0]}", "at": "{NOON}"}}', f'{{"at":"{LATER}", "id":"{OTHERS[0]}"}}'
     assert rules([wrote(old)], [wrote(new)]) == []

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mcp_tape.compare.changes import ABSENT
 from mcp_tape.compare.rules import RULES
 from mcp_tape.compare.schemas import compare_input, compare_output
 from tests.support.schemas import AB, CAT, DOG, INTEGER, STRING, Schema, an, of
@@ -267,3 +268,33 @@ def test_a_pattern_that_gives_way_to_a_limit_is_only_gone() -> None:
 def test_a_default_is_the_same_however_its_numbers_are_written(one: Any, other: Any) -> None:
     assert [*compare_input(of({"default": one}), of({"default": other}))] == []
     assert [*compare_input(of({"default": one}), of({"default": 1.5}))] != []
+
+
+# Conditions -------------------------------------------------------------------------------------------------
+
+
+def within(keyword: str, most: int) -> Schema:
+    """A schema in which a limit holds in one case of a condition."""
+    consequences = {"then": {"properties": {"n": {"maximum": 9}}}, keyword: {"properties": {"n": {"maximum": most}}}}
+    return an({"n": INTEGER}, **{"if": {"required": ["a"]}}, **consequences)
+
+
+@pytest.mark.parametrize("keyword", ["then", "else"])
+def test_both_consequences_of_a_condition_are_compared(keyword: str) -> None:
+    (found,) = compare_input(within(keyword, 8), within(keyword, 7))
+    assert (found.rule, found.path) == ("input-constraint-tightened", (keyword, "properties", "n", "maximum"))
+
+
+def test_a_condition_with_no_consequence_but_the_other_one_counts() -> None:
+    alone = an({}, **{"if": {"required": ["a"]}, "else": {"required": ["b"]}})
+    assert [found.rule for found in compare_input(an({}), alone)] == ["input-if-then-added"]
+
+
+def test_one_condition_is_shown_as_it_is_and_several_as_a_list() -> None:
+    one, other = {"minLength": 1}, {"maxLength": 5}
+    (found,) = compare_input(of(STRING), of({**STRING, "not": one}))
+    assert found.after == one
+    (found,) = compare_input(of(STRING), of({**STRING, "allOf": [{"not": one}, {"not": other}]}))
+    assert found.after == [one, other]
+    (found,) = compare_input(of({**STRING, "not": one}), of(STRING))
+    assert (found.before, found.after) == (one, ABSENT)
