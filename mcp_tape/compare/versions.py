@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Literal, NamedTuple
 
@@ -10,7 +10,7 @@ from ..cassette.reader import Cassette
 from ..replay.selection import choose
 from ..wire import jsontext, protocol
 from .align import Alignment
-from .changes import ABSENT, SERVER, Difference, Found, of
+from .changes import ABSENT, SERVER, Change, Difference, Found, of
 from .checks.evidence import Evidence
 from .checks.resources_prompts import compare_prompts, compare_resources, compare_templates
 from .checks.server import compare_server, compare_version_numbers
@@ -80,14 +80,15 @@ def compare(
 ) -> Comparison:
     """Compare two versions. `more`: differences that were found by other means."""
     found, unknown, compared, alignment = list(more), list[Unknown](), dict[str, int](), None
+    accepted: tuple[Change, ...] = ()
     evidence = Evidence(old.recording)
     if "surface" in parts:
         surface = list(evidence.on_surface(_surface(old, new)))
         unknown += _unknown(old, new)
-        if lacks := _other_client(old.surface, new.surface):
-            doubtful = [one for one in surface if _may_depend_on_client(one[1])]
+        if other := _other_client(old.surface, new.surface):
+            gone, accepted = judged([one for one in surface if _may_depend_on_client(one[1])], settings)
             surface = [one for one in surface if not _may_depend_on_client(one[1])]
-            unknown += _not_offered(doubtful, lacks, settings)
+            unknown += _not_offered(gone, other)
         found += surface
         compared |= {kind.what: len(old.surface.lists[kind.method].items) for kind in _known(old, new)}
     if "calls" in parts:
@@ -99,6 +100,7 @@ def compare(
     if any(change.level == "error" for change in changes):
         numbers = of(SERVER, compare_version_numbers(old.surface.version, new.surface.version))
         changes, ignored = judged([*found, *numbers], settings)
+    ignored += accepted
     unused = settings.ignores.unused(changes + ignored)
     counted = {what: number for what, number in compared.items() if number or what == "calls"}
     known = changes, tuple(unknown), ignored, unused, counted
@@ -133,10 +135,9 @@ def _may_depend_on_client(found: Difference) -> bool:
     return found.rule in _GONE and found.after is ABSENT
 
 
-def _not_offered(gone: Sequence[Found], why: str, settings: Settings) -> Iterator[Unknown]:
-    """Report what is gone as unknown, unless the settings leave it out."""
-    changes, _ = judged(gone, settings)
-    for kind, group in groupby(changes, key=lambda change: change.subject.kind):
+def _not_offered(gone: Iterable[Change], why: str) -> Iterator[Unknown]:
+    """Report what is gone as unknown."""
+    for kind, group in groupby(gone, key=lambda change: change.subject.kind):
         several = list(group)
         what = next((known.what for known in protocol.KINDS if known.subject == kind), "capabilities")
         names = ", ".join(change.subject.name or change.path for change in several)

@@ -79,7 +79,8 @@ def test_what_is_gone_is_removed_where_a_client_declared_the_same_or_nobody_know
 def test_what_was_accepted_is_not_unknown_either() -> None:
     ignored = parse_ignores("tool-removed *\nprompt-removed *\ncapability-removed *", "")
     found = compared(SAMPLING, PLAIN, Settings(ignores=ignored))
-    assert [entry for entry in found.unknown if entry.grave] == []
+    assert [entry for entry in found.unknown if entry.grave] == [] and found.unused == ()
+    assert [change.rule for change in found.ignored] == [*["tool-removed"] * 2, "prompt-removed", "capability-removed"]
 
 
 def test_a_modern_client_declares_its_capabilities_with_each_request() -> None:
