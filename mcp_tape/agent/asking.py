@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from ..cassette.query import sql as querying
+from ..cassette.schema import GIT
 from ..formats.pretty import json_line
 from .answers import Answer, Item, ToolError, clean, number, page, window
 from .places import Call
@@ -43,7 +44,7 @@ def diff(
 
         def version(reference: str) -> Version:
             place = parse(reference)
-            if place.revision is not None:
+            if place.path.startswith(GIT):
                 raise ToolError(f"only cassettes can be compared here, and not git revisions: {reference!r}")
             cassette = stack.enter_context(call.opened(place.path, place.label))
             return recorded(cassette, place.session, settings.ignore_paths)

@@ -13,6 +13,7 @@ they are recorded, played, compared or shown.
     batch            rows made of frames and messages, inserted many at once
     writer           `Writer`: sessions appended by recorders
     build            a new cassette of given sessions and frames
+    revisions        files in a revision of git, read through copies
     replace          the one way to put a file in another's place
     lookup/          recorded messages found by index, for replay and verify
     query/           questions of people and commands

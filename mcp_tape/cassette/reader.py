@@ -20,6 +20,7 @@ from .file import OddRowError
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import ExitStack
     from tempfile import TemporaryDirectory
     from typing import Any
 
@@ -136,6 +137,7 @@ class Cassette:
         self.path = self.local = os.fspath(path)  # of a remote one, `local` is a copy
         self.label = label
         self._copy: TemporaryDirectory[str] | None = None
+        self.closing: ExitStack | None = None  # what lasts as long as this is open
         self.lost: tuple[str, ...] = ()  # of what it says, as its form has no place for it
         if self.path.startswith(schema.REMOTE):
             from .text import opening
@@ -164,6 +166,8 @@ class Cassette:
     def __exit__(self, *_: object) -> None:
         self._db.close()
         self._drop_copy()
+        if self.closing is not None:
+            self.closing.close()
         file.tidy(self.path)  # a recorder that left while we were reading could not
 
     @property

@@ -14,7 +14,9 @@ from ..errors import CassetteError
 APPLICATION_ID = 0x4D435054  # "MCPT"
 VERSION = 1
 TEXT = ".jsonl"  # ends the name of a cassette that is text
-REMOTE = ("s3://", "gs://", "az://", "https://", "http://")  # begin what is read through a copy: see `fleet`
+URLS = ("s3://", "gs://", "az://", "https://", "http://")  # begin what is read through a copy: see `fleet`
+GIT = "git:"  # begins what is read through a copy, too: see `revisions`
+REMOTE = (*URLS, GIT)
 LEFT = ".db"  # ends, behind that, the name of what is recorded and not in the text yet: see `text.working`
 TABLES = frozenset(("sessions", "facts", "derived"))
 MAGIC = b"SQLite format 3\0"
@@ -169,6 +171,8 @@ def absolute(path: str) -> str:
 
 def expect_local(path: str) -> None:
     """Refuse to write what is only read, through a copy."""
+    if path.startswith(GIT):
+        raise CassetteError(f"{path} is a file of a revision, and only read; to change it, check it out")
     if path.startswith(REMOTE):
         raise CassetteError(f"{path.partition('?')[0]} is remote, and only read; copy it first: mcp-tape pull URL DIR")
 

@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from ..cassette.revisions import git
 from ..cassette.text.names import is_named_cassette
 from ..cassette.text.read import is_ours
 from ..errors import CassetteError, pasted
 from .renames import renames
-from .sources import git
 
 
 class Found(NamedTuple):

@@ -9,18 +9,17 @@ A live server is only asked what it offers, in either era, and is not recorded.
 from __future__ import annotations
 
 import os
-import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from .. import __version__
+from ..cassette import revisions
 from ..cassette.reader import Cassette
-from ..cassette.schema import REMOTE
+from ..cassette.schema import GIT, REMOTE
 from ..cassette.text.opening import fetched
-from ..errors import CassetteError, ServerError, pasted
+from ..errors import ServerError
 from ..redaction.diagnostics import Discreet, Rules
 from ..transports.stdio import connect
 from ..wire import jsontext, protocol
@@ -29,21 +28,17 @@ from . import lock
 from .surface import Answer, Surface
 from .versions import Version, listed, recorded
 
-_GIT = "git:"
 _LOCK = ".lock"
-_LONGEST_NAME = 200  # bytes
-_LFS = b"version https://git-lfs"
 _PAGES = 1_000  # of one list; a server that gives more goes round in circles
 _CLIENT = {"name": "mcp-tape", "version": __version__}
 
 
 class Place(NamedTuple):
-    """The place of a recorded version: a file, on disk or in a revision of git, and a session or a server of it."""
+    """The place of a recorded version: a file, and a session or a server of it."""
 
     path: str
     session: str = "latest"
     label: str | None = None
-    revision: str | None = None
 
 
 def is_live(reference: str) -> bool:
@@ -54,11 +49,10 @@ def is_live(reference: str) -> bool:
 
 def parse(reference: str) -> Place:
     """Parse a reference. A file that exists is itself, even with a # in its name."""
-    if reference.startswith(_GIT):
-        revision, colon, rest = reference[len(_GIT) :].partition(":")
-        if not colon or not revision or not rest:
-            raise CassetteError(f"{reference!r} does not name a file in git; write it as git:REVISION:path/tape.db")
-        return _within(rest)._replace(revision=revision)
+    if reference.startswith(GIT):
+        revision, path = revisions.split(reference)
+        place = _within(path)
+        return place._replace(path=f"{GIT}{revision}:{place.path}")
     return Place(reference) if os.path.exists(reference) else _within(reference)
 
 
@@ -73,7 +67,7 @@ def _within(text: str) -> Place:
 def opened(reference: str, ignore_paths: Sequence[str] = ()) -> Iterator[Version]:
     place = parse(reference)
     with ExitStack() as stack:
-        path = place.path if place.revision is None else _from_git(stack, place)
+        path = place.path
         if path.startswith(REMOTE) and path.partition("?")[0].endswith(_LOCK):
             _, path = stack.enter_context(fetched(path))
         if lock.is_lock(path):
@@ -82,67 +76,6 @@ def opened(reference: str, ignore_paths: Sequence[str] = ()) -> Iterator[Version
         cassette = stack.enter_context(Cassette(path, place.label))
         version = recorded(cassette, place.session, ignore_paths)
         yield version._replace(title=reference) if version.title == path else version
-
-
-@contextmanager
-def _named(copy: str, place: Place) -> Iterator[None]:
-    """Name the file in git in errors, and not the temporary copy."""
-    try:
-        yield
-    except CassetteError as error:
-        said, _, hint = str(error).rpartition("; ")
-        name = f"{place.revision}:{place.path}"
-        if said and copy in hint:
-            hint = f"to look at it: git show {pasted(name)} > {pasted(os.path.basename(copy))}"
-        raise CassetteError("; ".join(filter(None, (said, hint))).replace(copy, _GIT + name)) from None
-
-
-def _from_git(stack: ExitStack, place: Place) -> str:
-    blob = _blob(place)
-    directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="mcp-tape-"))
-    name = os.path.basename(place.path)  # git may have what no file here can be called
-    copy = os.path.join(directory, name if 0 < len(os.fsencode(name)) <= _LONGEST_NAME else "tape.db")
-    with open(copy, "wb") as file:
-        file.write(blob)
-    stack.enter_context(_named(copy, place))
-    return copy
-
-
-def _blob(place: Place) -> bytes:
-    """Read a file of a revision, by its path from the repository's root or else from the working directory."""
-    revision = place.revision or ""
-    if revision.startswith("-"):
-        raise CassetteError(f"{revision!r} is no revision of git")
-    whys = []
-    for name in (f"{revision}:{place.path}", f"{revision}:./{place.path}"):
-        done = git("cat-file", "blob", name)
-        if done.returncode == 0:
-            return _fetched(name, revision) if done.stdout.startswith(_LFS) else done.stdout
-        whys.append(done.stderr.decode("utf-8", "replace").strip().partition("\n")[0])
-    raise CassetteError(
-        f"git has no {place.path} at {revision}: {whys[0]}\nTry: git ls-tree -r --name-only {revision} | grep db"
-    )
-
-
-def _fetched(name: str, revision: str) -> bytes:
-    """Read the file that a pointer of git LFS stands for."""
-    found = git("cat-file", "--filters", name).stdout
-    if not found or found.startswith(_LFS):
-        raise CassetteError(
-            f"{_GIT}{name} is a pointer of git LFS, and the cassette itself is not here\n"
-            f"With git-lfs installed, try: git lfs fetch origin {pasted(revision)}"
-        )
-    return found
-
-
-def git(*words: str) -> subprocess.CompletedProcess[bytes]:
-    """Run git in the working directory."""
-    try:
-        return subprocess.run(["git", *words], capture_output=True, stdin=subprocess.DEVNULL, timeout=60, check=False)
-    except FileNotFoundError:
-        raise CassetteError("git is not installed, so a git: reference cannot be read") from None
-    except subprocess.TimeoutExpired:
-        raise CassetteError("git did not answer within a minute") from None
 
 
 # -- a live server

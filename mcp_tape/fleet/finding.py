@@ -28,7 +28,7 @@ def cassettes(places: Iterable[str]) -> list[str]:
 
 
 def is_url(place: str) -> bool:
-    return place.startswith(schema.REMOTE)
+    return place.startswith(schema.URLS)
 
 
 def shown(place: str) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from .. import __version__
-from ..cassette.schema import REMOTE
+from ..cassette.schema import URLS
 from ..errors import CassetteError
 from ..transports.http.addresses import is_loopback
 from ..values import size_text
@@ -81,7 +81,7 @@ class Found(NamedTuple):
 
 
 def is_url(text: str) -> bool:
-    return text.startswith(REMOTE)
+    return text.startswith(URLS)
 
 
 def is_offline() -> bool:
@@ -249,7 +249,7 @@ def _why(text: str) -> str:
 def _split(url: str) -> SplitResult:
     """The parts of a URL that may be one of ours."""
     if not is_url(url):
-        raise CassetteError(f"{url} is no URL of a cassette: such a one begins with {', '.join(REMOTE[:4])}")
+        raise CassetteError(f"{url} is no URL of a cassette: such a one begins with {', '.join(URLS[:4])}")
     try:
         parts = urlsplit(_known.get(url, url))
         host = parts.hostname or ""

@@ -80,7 +80,7 @@ class Part(Stage):
             "taken": [*totals.taken] if whole else [],
             "given_back": [*totals.given_back] if whole else [],
             "legacy": self._eras[0] if self._eras else None,
-            "struck": [*self._struck],
+            "struck": [*self.struck],
             "code": code,
             "memory": peak(),
         }
@@ -95,7 +95,7 @@ class Part(Stage):
             self._ended.taken.update(map(tuple, each["taken"]))
             self._ended.given_back.update(map(tuple, each["given_back"]))
             self._refused += each["refused"]
-            self._struck.update(each["struck"])
+            self.struck.update(each["struck"])
         self._inexact = dict(sum((Counter(each["inexact"]) for each in tallies), Counter()))
         return self.finish(max((each["code"] for each in tallies), default=0))
 

@@ -133,7 +133,7 @@ class Stage:
         first = self._chosen.sessions[0]
         self._run = sessions.run_of(cassette, first, self._until) if options.session == "latest" else None
         self._clients = clients(self._run) if clients and self._run else None
-        self._struck: set[str] = set()  # faults, in their words
+        self.struck: set[str] = set()  # faults, in their words
         _say_incomplete(cassette, self._chosen.sessions, say)
         if options.faults:
             self._note_aimless()
@@ -199,7 +199,7 @@ class Stage:
             return None
         from . import faults
 
-        return faults.Faulty(list(map(faults.parse, options.faults)), options.seed, options.choosers, self._struck)
+        return faults.Faulty(list(map(faults.parse, options.faults)), options.seed, options.choosers, self.struck)
 
     def _note_aimless(self) -> None:
         """Say of each fault whose target is not on the tape that it can strike nothing: its name may be misspelt."""
@@ -341,7 +341,7 @@ class Stage:
         if self._grew:
             self._reporter.grew(self._grew, stale)
         inexact = tuple(sorted(self._inexact.items()))
-        unstruck = [fault for fault in dict.fromkeys(options.faults) if fault not in self._struck]
+        unstruck = [fault for fault in dict.fromkeys(options.faults) if fault not in self.struck]
         for fault in unstruck:
             self._reporter.unstruck(fault, self.name)
         strict = options.strict and (unplayed or unstruck or self._refused)

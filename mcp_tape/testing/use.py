@@ -85,8 +85,8 @@ def use_cassette(
 
 def _absolute(path: str) -> str:
     """A path from the root, or the name of a URL."""
-    if not path.startswith(schema.REMOTE):
-        return os.path.abspath(path)
+    if not path.startswith(schema.URLS):
+        return schema.absolute(path)
     from ..fleet.remote import named  # only where it is remote
 
     return named(path)

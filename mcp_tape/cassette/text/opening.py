@@ -44,15 +44,23 @@ _said: set[str] = set()  # by this process
 
 
 def from_afar(cassette: Cassette, begin: Callable[[], None]) -> None:
-    """Begin to read a copy of what is at a URL."""
-    with fetched(cassette.path) as (cassette.path, cassette.local):
+    """Begin to read a copy of what is at a URL or in git, which lasts until the cassette is closed."""
+    from contextlib import ExitStack  # only where it is afar
+
+    with ExitStack() as stack:
+        cassette.path, cassette.local = stack.enter_context(fetched(cassette.path))
         begin()
+        cassette.closing = stack.pop_all()
     if cassette.local in LOST:
         LOST[cassette.path] = LOST.pop(cassette.local)
 
 
 def fetched(url: str) -> AbstractContextManager[tuple[str, str]]:
-    """The name by which a URL is shown, and a copy of what is there. Errors name the URL."""
+    """The name by which a URL or a file in git is shown, and a copy of what is there. Errors name the former."""
+    if url.startswith(schema.GIT):
+        from .. import revisions
+
+        return revisions.fetched(url)
     return import_module(AFAR).fetched(url)  # type: ignore[no-any-return]
 
 

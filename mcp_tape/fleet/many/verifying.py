@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ...cassette.reader import Cassette
+from ...cassette.schema import GIT
 from ...cassette.text.opening import say
 from ...compare.judging import Comparison, Settings
 from ...compare.project import FailOn, Project
@@ -78,7 +79,7 @@ def by_file(references: Sequence[str]) -> list[tuple[str, ...]]:
     files: dict[str, list[str]] = {}
     for reference in references:
         place = parse(reference)
-        if place.revision is not None:
+        if place.path.startswith(GIT):
             raise NotReadyError(f"{reference}: only a cassette on disk can be verified")
         same = place.path if is_url(place.path) else os.path.realpath(place.path)
         files.setdefault(same, []).append(reference)

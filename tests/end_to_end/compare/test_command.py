@@ -155,6 +155,7 @@ def repository(desk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("old.db", "new.db"):
         (place / "tapes" / "demo.db").write_bytes((desk / name).read_bytes())
         (place / "pointer.db").write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+        (place / "torn.db").write_bytes((desk / name).read_bytes()[:5000])
         assert run([*GIT, "add", "."], cwd=place).returncode == 0
         assert run([*GIT, "commit", "-q", "-m", name], cwd=place).returncode == 0
     return place
@@ -182,9 +183,10 @@ def test_a_cassette_is_read_from_a_revision(repository: Path) -> None:
         ("tapes/demo.db#7", "does not hold session 7"),
         (
             "git:HEAD:tapes/demo.db#7",
-            ": git:HEAD:tapes/demo.db does not hold session 7; to look at it: git show HEAD:tapes/demo.db > demo.db",
+            ": git:HEAD:tapes/demo.db does not hold session 7; see: mcp-tape ls git:HEAD:tapes/demo.db",
         ),
         ("pointer.db", "pointer.db is a pointer of git LFS, and not the cassette itself. Try: git lfs pull"),
+        ("git:HEAD:torn.db", "to look at it: git show HEAD:torn.db > torn.db"),
         ("git:HEAD:pointer.db", "try: git lfs fetch origin HEAD"),
     ],
 )

@@ -1,0 +1,78 @@
+"""Files in a revision of git, as in `git:v1.2:tapes/tape.db`: each is read through a copy, as long as it is in use."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..errors import CassetteError, pasted
+from .schema import GIT
+
+_LONGEST_NAME = 200  # bytes
+_LFS = b"version https://git-lfs"
+
+
+@contextmanager
+def fetched(reference: str) -> Iterator[tuple[str, str]]:
+    """A reference, and a copy of the file that it names. Errors name the file in git, and not the copy."""
+    revision, path = split(reference)
+    blob = _blob(revision, path)
+    name = os.path.basename(path)  # git may have what no file here can be called
+    with tempfile.TemporaryDirectory(prefix="mcp-tape-") as directory:
+        copy = os.path.join(directory, name if 0 < len(os.fsencode(name)) <= _LONGEST_NAME else "tape.db")
+        with open(copy, "wb") as file:
+            file.write(blob)
+        try:
+            yield reference, copy
+        except CassetteError as error:
+            said, _, hint = str(error).rpartition("; ")
+            if said and (copy in hint or "sqlite3" in hint):  # which knows no references
+                hint = f"to look at it: git show {pasted(f'{revision}:{path}')} > {pasted(os.path.basename(copy))}"
+            raise type(error)("; ".join(filter(None, (said, hint))).replace(copy, reference)) from None
+
+
+def split(reference: str) -> tuple[str, str]:
+    """Return the revision and the path that a reference names."""
+    revision, colon, path = reference[len(GIT) :].partition(":")
+    if not colon or not revision or not path:
+        raise CassetteError(f"{reference!r} does not name a file in git; write it as git:REVISION:path/tape.db")
+    if revision.startswith("-"):
+        raise CassetteError(f"{revision!r} is no revision of git")
+    return revision, path
+
+
+def _blob(revision: str, path: str) -> bytes:
+    """Read a file of a revision, by its path from the repository's root or else from the working directory."""
+    whys = []
+    for name in (f"{revision}:{path}", f"{revision}:./{path}"):
+        done = git("cat-file", "blob", name)
+        if done.returncode == 0:
+            return _smudged(name, revision) if done.stdout.startswith(_LFS) else done.stdout
+        whys.append(done.stderr.decode("utf-8", "replace").strip().partition("\n")[0])
+    raise CassetteError(
+        f"git has no {path} at {revision}: {whys[0]}\nTry: git ls-tree -r --name-only {revision} | grep db"
+    )
+
+
+def _smudged(name: str, revision: str) -> bytes:
+    """Read the file that a pointer of git LFS stands for."""
+    found = git("cat-file", "--filters", name).stdout
+    if not found or found.startswith(_LFS):
+        raise CassetteError(
+            f"{GIT}{name} is a pointer of git LFS, and the cassette itself is not here\n"
+            f"With git-lfs installed, try: git lfs fetch origin {pasted(revision)}"
+        )
+    return found
+
+
+def git(*words: str) -> subprocess.CompletedProcess[bytes]:
+    """Run git in the working directory."""
+    try:
+        return subprocess.run(["git", *words], capture_output=True, stdin=subprocess.DEVNULL, timeout=60, check=False)
+    except FileNotFoundError:
+        raise CassetteError("git is not installed, so a git: reference cannot be read") from None
+    except subprocess.TimeoutExpired:
+        raise CassetteError("git did not answer within a minute") from None
