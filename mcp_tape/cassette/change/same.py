@@ -2,7 +2,8 @@
 
 Times, numbers and the run do not count, nor who recorded it. All else does, verbatim: also an id that a server has made
 up anew is a change. Frames are compared in their order on each channel, as two channels are not ordered to each other;
-nor are the ends that each side reports.
+nor are the ends that each side reports. The sessions of each server are compared in their order: two servers that a
+client connects to at once may begin in either.
 """
 
 from __future__ import annotations
@@ -22,13 +23,16 @@ def says_the_same(new: str, old: str, label: str | None = None) -> bool:
     if not schema.is_there(old):
         return False
     with Cassette(new) as one, Cassette(old, label) as other:
-        pairs = [cassette.sessions() for cassette in (one, other)]
-        if len(pairs[0]) != len(pairs[1]):
-            return False
+        pairs = [sorted(cassette.sessions(), key=_server) for cassette in (one, other)]
         said = [[(facts(session), _extended(session, sessions)) for session in sessions] for sessions in pairs]
         return said[0] == said[1] and all(
             _streams(one, first.id) == _streams(other, second.id) for first, second in zip(*pairs, strict=True)
         )
+
+
+def _server(session: Session) -> tuple[bool, str]:
+    """What sessions are sorted by, so that those of a server stay in their order."""
+    return session.label is not None, session.label or ""
 
 
 def facts(session: Session) -> list[Any]:

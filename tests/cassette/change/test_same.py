@@ -21,6 +21,20 @@ def test_a_copy_says_the_same_whenever_it_was_recorded(tmp_path: Path) -> None:
     assert not says_the_same(str(new), str(old))
 
 
+def test_servers_may_begin_in_any_order_and_the_sessions_of_each_may_not(tmp_path: Path) -> None:
+    def made(*order: tuple[str | None, int]) -> str:
+        path = tmp_path / ("-".join(f"{label}{value}" for label, value in order) + ".db")
+        for label, value in order:
+            recorded(path, client=ASKS, server=ANSWER % value, label=label)
+        return str(path)
+
+    old = made(("git", 1), ("time", 1), (None, 1), ("git", 2))
+    assert says_the_same(made((None, 1), ("git", 1), ("git", 2), ("time", 1)), old)
+    assert not says_the_same(made(("git", 2), ("time", 1), (None, 1), ("git", 1)), old)
+    assert not says_the_same(made(("git", 1), ("time", 2), (None, 1), ("git", 2)), old)
+    assert not says_the_same(made(("git", 1), ("time", 1), (None, 1)), old)
+
+
 @pytest.mark.parametrize("more", [{"server": ANSWER % 2}, {"stderr": b"more\n"}, {"note": "other"}, {"label": "git"}])
 def test_whatever_was_said_counts(tmp_path: Path, more: dict[str, object]) -> None:
     said: dict[str, object] = {"client": ASKS, "server": ANSWER % 1}
