@@ -18,7 +18,6 @@ from ..clients.table import BY_NAME, PROJECT, USER, YAML
 from ..errors import TapeError, harmless
 from ..redaction.diagnostics import hidden
 from ..start.outcome import say
-from . import claude
 from .output import clip, columns, echo, pad, wrap, writable
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -86,23 +85,25 @@ def line(choice: Choice) -> list[str]:
     return [part for part in parts if part]
 
 
-def change(chosen: Sequence[Choice], edit: Edit, *, dry_run: bool, by_file: bool) -> tuple[list[Choice], int]:
-    """Change the files of servers, each once; return the servers changed, and how many were refused, which is said.
+def change(chosen: Sequence[Choice], edit: Edit, *, dry_run: bool) -> tuple[list[Choice], int]:
+    """Change the files of servers, each once; return the servers changed, and how many were refused, which is printed.
 
-    `by_file`: write the file itself, also where its client has commands for that.
+    A file is read anew: a person may have been asked meanwhile, and several places may be in one file.
     """
     changed: list[Choice] = []
     refused = 0
     for place in dict.fromkeys(choice.found.place for choice in chosen):
-        config = next(choice.found.config for choice in chosen if choice.found.place == place)
-        assert config
         here = [choice for choice in chosen if choice.found.place == place]
-        now = config
+        try:
+            now = config = files.read(place)
+        except (TapeError, OSError) as error:
+            say(str(error) if isinstance(error, TapeError) else f"cannot read {place.path}: {error.strerror}")
+            refused += len(here)
+            continue
         done: list[Choice] = []
         for choice in here:
-            server = next(one for one in files.servers(now) if one.name == choice.server.name)
             try:
-                text = edit(now, server)
+                text = edit(now, files.server(now, choice.server.name))
             except TapeError as error:
                 say(str(error))
                 refused += 1
@@ -111,26 +112,10 @@ def change(chosen: Sequence[Choice], edit: Edit, *, dry_run: bool, by_file: bool
                 now, done = files.with_text(now, text), [*done, choice]
         if dry_run:
             _show(config, now)
-        elif not by_file and claude.has_commands_for(config):
-            done, failed = _by_claude(config, now, done)
-            files.drop_backup(config)
-            refused += failed
         elif done:
             files.write(config, now.text)
         changed += done
     return changed, refused
-
-
-def _by_claude(old: files.Config, new: files.Config, chosen: list[Choice]) -> tuple[list[Choice], int]:
-    """Change servers by the client's own commands. Return those changed, and how many were refused, which is said."""
-    done = []
-    for choice in chosen:
-        try:
-            claude.put(old, choice.server.name, new.value.at((*new.way, choice.server.name)))
-            done.append(choice)
-        except TapeError as error:
-            say(str(error))
-    return done, len(chosen) - len(done)
 
 
 def _show(old: files.Config, new: files.Config) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from time import time
 from typing import Any, NamedTuple
 
 from ..cassette.replace import beside
@@ -23,7 +24,10 @@ from .table import JSON, TOML, YAML, Place
 
 BACKUP = ".mcp-tape-backup"
 _LANGUAGES: dict[str, Language] = {JSON: jsonc, TOML: toml}
-_LOCK = ".lock"  # how those who write a file together tell each other, as proper-lockfile does
+# A directory that the writer of a file makes beside it, as proper-lockfile does: Claude Code waits until it is gone, and
+# reads the file anew. One that was not touched for some seconds is what a killed writer left.
+# https://github.com/moxystudio/node-proper-lockfile
+_LOCK, _STALE = ".lock", 10.0
 
 
 class Config(NamedTuple):
@@ -100,6 +104,14 @@ def servers(config: Config) -> Iterator[Server]:
     found = config.value.at(config.way) if isinstance(config.value, Pairs) else None
     for name, entry in dict(found if isinstance(found, Pairs) else ()).items():
         yield _server(name, entry, config)
+
+
+def server(config: Config, name: str) -> Server:
+    """Return a server of a file by its name."""
+    for one in servers(config):
+        if one.name == name:
+            return one
+    raise TapeError(f"{name} is no longer in {config.path}")
 
 
 def _server(name: str, entry: Any, config: Config) -> Server:
@@ -197,18 +209,19 @@ def write(config: Config, text: str) -> None:
     if data == config.data:
         return
     path = os.path.realpath(config.path)
-    _expect_unlocked(path)
     if not os.access(path, os.W_OK):  # a new file could be put in its place, but somebody has it so
         raise TapeError(f"{path} stays as it is: it is read-only; if that is not meant, try: chmod u+w {pasted(path)}")
     try:
-        keep_backup(config)
-        _put(path, data, config.data)
-        drop_backup(config)
+        with _locked(path):
+            _keep_backup(config)
+            _put(path, data, config.data)
+            if _content(path + BACKUP) == data:  # all is as it was
+                os.unlink(path + BACKUP)
     except CassetteError as error:
         raise TapeError(str(error)) from None
 
 
-def keep_backup(config: Config) -> None:
+def _keep_backup(config: Config) -> None:
     """Keep a copy of a file as it was before its first tape."""
     backup = os.path.realpath(config.path) + BACKUP
     if PROGRAM not in config.text or not os.path.exists(backup):
@@ -217,19 +230,25 @@ def keep_backup(config: Config) -> None:
         _put(backup, config.data)
 
 
-def drop_backup(config: Config) -> None:
-    """Remove the copy of a file that is what it was before its first tape."""
-    path = os.path.realpath(config.path)
-    now = _content(path)
-    if now is not None and _content(path + BACKUP) == now:
-        os.unlink(path + BACKUP)
-
-
-def _expect_unlocked(path: str) -> None:
-    if os.path.lexists(path + _LOCK):
-        raise TapeError(
-            f"{path} stays as it is: {path}{_LOCK} says that somebody is writing it; end that program, then try again"
-        )
+@contextmanager
+def _locked(path: str) -> Iterator[None]:
+    """Keep other writers of a file waiting. TapeError: one of them does that just now."""
+    lock = path + _LOCK
+    with suppress(OSError):
+        if time() - os.stat(lock).st_mtime > _STALE:
+            os.rmdir(lock)
+    try:
+        os.mkdir(lock)
+    except FileExistsError:
+        hint = "end that program, then try again"
+        raise TapeError(f"{path} stays as it is: {lock} says that somebody is writing it; {hint}") from None
+    except OSError as error:
+        raise TapeError(f"{path} stays as it is: cannot write {lock}: {error.strerror}") from None
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.rmdir(lock)
 
 
 def _put(path: str, data: bytes, old: bytes | None = None) -> None:
@@ -237,7 +256,7 @@ def _put(path: str, data: bytes, old: bytes | None = None) -> None:
     with beside(path) as part:
         with open(part.file, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(data)
-        # What is written by others from here to the renaming would be lost; it is as near as it can be.
+        # What a writer that knows no lock writes from here to the renaming would be lost; it is as near as it can be.
         if old is not None and _content(path) != old:
             raise TapeError(f"{path} stays as it is: somebody has changed it meanwhile; try again")
         part.put()

@@ -55,6 +55,28 @@ def contents(home: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in home.rglob("*.*") if path.suffix in (".json", ".toml", ".yaml")}
 
 
+def test_servers_of_claude_code_are_wrapped_in_its_file_and_nothing_is_told_to_its_command(
+    home: Path, tape: Tape
+) -> None:
+    """Its command removes an entry before it adds the other, and its command line is for everybody to see."""
+    said = home / "claude was started"
+    (home / "bin" / "claude").write_text(f"#!/bin/sh\necho \"$@\" >> '{said}'\n")
+    (home / "bin" / "claude").chmod(0o755)
+    entry = {"type": "stdio", "command": "cat", "args": ["--token", SECRET], "env": {"TOKEN": SECRET}}
+    servers = {"mcpServers": {"-h": entry, "time": entry}}
+    before = json.dumps(servers | {"projects": {str(home / "project"): servers}}, indent=2)
+    (home / ".claude.json").write_text(before)
+    tape("wrap", "--all", "--client", "claude-code")
+    written = json.loads((home / ".claude.json").read_text())
+    for scope in (written, written["projects"][str(home / "project")]):
+        for name, made in scope["mcpServers"].items():
+            assert made["args"][-2:] == ["--token", SECRET] and made["env"] == entry["env"], name
+            assert made["args"][0] == "record"
+    tape("unwrap", "--all", "--client", "claude-code")
+    assert (home / ".claude.json").read_text() == before
+    assert not said.exists() and not (home / ".claude.json.mcp-tape-backup").exists()
+
+
 def test_clients_lists_files_and_servers(home: Path, tape: Tape) -> None:
     found = [json.loads(line) for line in tape("clients", "--json").stdout.splitlines()]
     assert [(one["client"], one["scope"]) for one in found] == [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -358,3 +359,21 @@ def test_what_somebody_is_writing_is_refused(path: Path) -> None:
     with pytest.raises(TapeError, match="somebody is writing it"):
         config.write(found, wrapped(found, "a").text)
     assert path.read_text() == TEXT and not Path(f"{path}{config.BACKUP}").exists()
+
+
+def test_others_wait_while_a_file_is_written_and_the_lock_of_a_killed_writer_is_taken_over(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, locked = Path(f"{path}.lock"), []
+
+    def put(*words: Any) -> None:
+        locked.append(lock.is_dir())
+        real(*words)
+
+    real = config._put
+    monkeypatch.setattr(config, "_put", put)
+    lock.mkdir()
+    os.utime(lock, (1, 1))
+    config.write(found := read(path), wrapped(found, "a").text)
+    assert locked == [True, True] and not lock.exists()  # the backup, and the file
+    assert path.read_text() == wrapped(found, "a").text

@@ -101,7 +101,7 @@ def test_a_client_works_with_a_wrapped_server_and_gets_its_file_back(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scope", ["user", "local"])
-def test_scopes_of_claude_code_go_through_its_own_commands(scope: str, tmp_path: Path) -> None:
+def test_all_scopes_of_claude_code_are_changed_in_its_file(scope: str, tmp_path: Path) -> None:
     claude, env, here = expect("claude"), environ(tmp_path), tmp_path / "project"
     here.mkdir()
     secret = ENTRY | {"env": {"TOKEN": "not-a-real-one"}}
@@ -115,9 +115,12 @@ def test_scopes_of_claude_code_go_through_its_own_commands(scope: str, tmp_path:
 
     before = entry("demo"), entry("secret")
     wrapped = run([*MCP_TAPE, "wrap", "--all"], cwd=here, env=env)
-    assert wrapped.returncode == 1 and b"on a command line" in wrapped.stderr, wrapped
-    made = entry("demo")
-    assert isinstance(made, dict) and made["args"][:2] == ["record", "--for"] and made["env"] == {"A": "${A:-b}"}
-    assert entry("secret") == before[1]
+    assert wrapped.returncode == 0, wrapped
+    for name, old in zip(("demo", "secret"), before, strict=True):
+        made = entry(name)
+        assert isinstance(made, dict) and made["args"][:2] == ["record", "--for"]
+        assert isinstance(old, dict) and made["env"] == old["env"]
+    listed = run([claude, "mcp", "get", "secret"], cwd=here, env=env)
+    assert b"Connected" in listed.stdout, listed
     assert run([*MCP_TAPE, "unwrap", "--all"], cwd=here, env=env).returncode == 0
     assert (entry("demo"), entry("secret")) == before

@@ -56,7 +56,7 @@ def test_what_is_larger_than_the_room_for_all_copies_is_refused(
     demo: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MCP_TAPE_CACHE_SIZE", "10K")
-    with pytest.raises(CassetteError, match=r"is more than 10.0k.*MCP_TAPE_CACHE_SIZE"):
+    with pytest.raises(CassetteError, match=r"is more than 10\.0k.*MCP_TAPE_CACHE_SIZE"):
         read()
     assert not copies(tmp_path)
 

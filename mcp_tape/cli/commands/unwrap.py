@@ -36,9 +36,7 @@ def command(
     chosen = meant(there, names, everything, "unwrap", lambda choice: choice.server.is_wrapped)
     if everything and not names:
         chosen = [choice for choice in chosen if choice.server.is_wrapped]
-    changed, refused = change(
-        [choice for choice in chosen if not is_yaml(choice)], files.unwrap, dry_run=dry_run, by_file=bool(file)
-    )
+    changed, refused = change([choice for choice in chosen if not is_yaml(choice)], files.unwrap, dry_run=dry_run)
     for choice in chosen:
         title = choice.found.place.client.title
         if not choice.server.is_wrapped:

@@ -58,7 +58,7 @@ def command(
     for choice in by_hand:
         _advise(choice, _words(choice, mode, output))
     chosen = [choice for choice in chosen if choice not in by_hand]
-    changed, refused = change(chosen, edit, dry_run=dry_run, by_file=bool(file))
+    changed, refused = change(chosen, edit, dry_run=dry_run)
     for choice in chosen:
         if choice.server.is_wrapped:
             say(f"{choice.server.name} of {choice.found.place.client.title} was wrapped already")
