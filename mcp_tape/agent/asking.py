@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import islice
 from typing import Any
 
 from ..cassette.query import sql as querying
+from ..cassette.reader import Cassette
 from ..cassette.schema import GIT
+from ..errors import TapeError
 from ..formats.pretty import json_line
+from ..transports.crew import Worker
 from .answers import Answer, Item, ToolError, clean, number, page, window
 from .places import Call
 
 _LONGEST = 2_000  # characters of a value
+_MOST_MEMORY = 256 << 20  # bytes that SQLite may use for a query
 
 SQL_EXAMPLE = "SELECT tool, count(*) FROM tool_calls GROUP BY tool"
 TABLES = (  # with the columns that most questions need
@@ -57,13 +62,39 @@ def diff(
 def query(
     call: Call, sql: str, file: str | None = None, params: dict[str, str] | None = None, cursor: str | None = None
 ) -> Answer:
-    """The rows of one statement that only reads."""
-    with call.opened(file) as cassette:
-        answer = querying.ask(cassette, sql, params, call.is_stopped)
-        skipped = number(cursor)
-        items = _items(answer.columns, islice(answer.rows, skipped, None), skipped)
-        hint = "Ask for fewer columns, or for parts of long values: substr(column, 1, 1000)."
-        return page("rows", items, " · ".join(map(str, clean(answer.columns))), "There are no rows.", hint)
+    """The rows of one statement that only reads, from a process that can be killed.
+
+    A function of SQLite that is at work neither can be interrupted nor has a bound for its memory.
+    """
+    path = call.places.path_of(file)
+    worker = Worker(pickle.dumps(_answer))
+    with call.stopped_by(worker.kill):
+        worker.give((path, sql, params, number(cursor)))
+        outcome = worker.take()
+        if outcome is None:
+            ended = worker.how_it_ended()
+            raise ToolError("stopped" if call.is_stopped() else f"the query was not answered: {ended}")
+        worker.end()
+    if outcome.failure:
+        raise ToolError(outcome.failure)
+    if isinstance(outcome.value, TapeError):
+        raise outcome.value
+    assert isinstance(outcome.value, Answer)
+    return outcome.value
+
+
+def _answer(asked: tuple[str, str, dict[str, str] | None, int]) -> Answer | TapeError:
+    """The answer to a query, or the error that it ends with; within bounds of memory."""
+    path, sql, params, skipped = asked
+    try:
+        with Cassette(path) as cassette:
+            cassette.connection.execute(f"PRAGMA hard_heap_limit = {_MOST_MEMORY}")
+            answer = querying.ask(cassette, sql, params)
+            items = _items(answer.columns, islice(answer.rows, skipped, None), skipped)
+            hint = "Ask for fewer columns, or for parts of long values: substr(column, 1, 1000)."
+            return page("rows", items, " · ".join(map(str, clean(answer.columns))), "There are no rows.", hint)
+    except TapeError as error:
+        return error
 
 
 def _items(columns: list[str], rows: Iterator[tuple[Any, ...]], skipped: int) -> Iterator[Item]:

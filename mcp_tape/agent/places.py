@@ -98,6 +98,23 @@ class Call:
 
     def __init__(self, places: Places, is_stopped: Callable[[], bool] = lambda: False) -> None:
         self.places, self.is_stopped = places, is_stopped
+        self._stops: list[Callable[[], None]] = []
+
+    def stop(self) -> None:
+        """Stop what works for it elsewhere, after `is_stopped` has become true."""
+        for stop in [*self._stops]:
+            stop()
+
+    @contextmanager
+    def stopped_by(self, stop: Callable[[], None]) -> Iterator[None]:
+        """A time in which something works for it elsewhere, which `stop` ends."""
+        self._stops.append(stop)
+        if self.is_stopped():
+            stop()
+        try:
+            yield
+        finally:
+            self._stops.remove(stop)
 
     @contextmanager
     def opened(self, file: str | None, label: str | None = None) -> Iterator[Cassette]:

@@ -108,15 +108,17 @@ class _Desk:
     async def _in_thread(self, work: Callable[[Call], T]) -> T:
         """Read without keeping others waiting; what nobody waits for any more is stopped."""
         stop = threading.Event()
+        call = Call(self._places, stop.is_set)
         try:
             with anyio.fail_after(self._patience):
-                answer: T = await run_sync(work, Call(self._places, stop.is_set), abandon_on_cancel=True)
+                answer: T = await run_sync(work, call, abandon_on_cancel=True)
                 return answer
         except TimeoutError:
             narrow = "Ask for less: one session, a filter, or a query that uses session and seq"
             raise ToolError(f"stopped after {self._patience:g} seconds. {narrow}") from None
         finally:
             stop.set()
+            call.stop()
 
 
 async def _or_refused(work: Any, data: Any = None) -> Any:

@@ -24,8 +24,8 @@ from .table import JSON, TOML, YAML, Place
 
 BACKUP = ".mcp-tape-backup"
 _LANGUAGES: dict[str, Language] = {JSON: jsonc, TOML: toml}
-# A directory that the writer of a file makes beside it, as proper-lockfile does: Claude Code waits until it is gone, and
-# reads the file anew. One that was not touched for some seconds is what a killed writer left.
+# A directory that the writer of a file makes beside it, as proper-lockfile does: Claude Code waits until it is gone,
+# and reads the file anew. One that was not touched for some seconds is what a killed writer left.
 # https://github.com/moxystudio/node-proper-lockfile
 _LOCK, _STALE = ".lock", 10.0
 

@@ -94,6 +94,10 @@ class Worker:
         """Ask it to clean up and end; see `end`."""
         self._process.terminate()
 
+    def kill(self) -> None:
+        """End it at once, whatever it is doing."""
+        self._process.kill()
+
     def end(self) -> None:
         """Wait for its end, within bounds."""
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import signal
 import sys
@@ -17,12 +18,13 @@ from mcp_tape.agent.tools import TOOLS
 from tests.support.agents import MODES, answer, server, with_client
 from tests.support.golden import CASSETTES, GOLDEN, path_of
 from tests.support.reading import Frames, call, make, said
-from tests.support.running import WAIT, receive_line, send, started
+from tests.support.running import WAIT, alive, children, receive_line, send, started, until
 
 if TYPE_CHECKING:
     from mcp import Client
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+AT_WORK = "SELECT instr(zeroblob(20000000), zeroblob(10000000) || x'01')"  # one step of SQLite, which takes hours
 CALLS: dict[str, dict[str, Any]] = {
     "list_cassettes": {},
     "list_sessions": {},
@@ -176,32 +178,40 @@ def test_without_places_outside_of_a_project_it_reads_what_record_keeps(
     assert [one["file"] for one in found["cassettes"]] == [str(data / "demo.db")]
 
 
-def test_a_call_that_takes_too_long_is_stopped_and_others_are_answered_meanwhile() -> None:
+@pytest.mark.parametrize("sql", [ENDLESS, AT_WORK])
+def test_a_call_that_takes_too_long_is_stopped_and_others_are_answered_meanwhile(sql: str) -> None:
     from mcp import Client
 
     from mcp_tape.agent.server import build
 
     async def main() -> None:
         async with Client(build(Places([str(path_of("demo"))]), patience=1.5)) as client:
-            endless = asyncio.create_task(client.call_tool("query", {"sql": ENDLESS}))
+            endless = asyncio.create_task(client.call_tool("query", {"sql": sql}))
             others = [await client.call_tool("list_sessions", {}) for _ in range(3)]
             assert not any(other.is_error for other in others)
             found = await endless
             assert found.is_error and found.content[0].text.startswith("stopped after 1.5 seconds. Ask for less")
 
+    before = children(os.getpid()).keys()
+
     asyncio.run(asyncio.wait_for(main(), WAIT))
+    until(lambda: children(os.getpid()).keys() <= before, "the query ends, too")
 
 
-def test_it_ends_with_its_client_even_amid_a_call() -> None:
-    query = asked(id=1, method="tools/call", params={"name": "query", "arguments": {"sql": ENDLESS}})
+@pytest.mark.parametrize("sql", [ENDLESS, AT_WORK])
+def test_it_ends_with_its_client_even_amid_a_call(sql: str) -> None:
+    query = asked(id=1, method="tools/call", params={"name": "query", "arguments": {"sql": sql}})
     ping = asked(id=2, method="ping")
-    with started(server(path_of("demo"))) as process:
+    with started([sys.executable, "-m", "mcp_tape", "mcp", str(path_of("demo"))]) as process:
         assert process.stdin is not None and process.stdout is not None
         send(process.stdin, HELLO + query + ping)
         replies = [json.loads(receive_line(process.stdout))["id"] for _ in range(2)]
         assert replies == [0, 2]
+        until(lambda: children(process.pid), "the query begins")
+        working = children(process.pid)
         process.stdin.close()
         assert process.wait(WAIT) == 0
+        until(lambda: not any(map(alive, working)), "the query ends, too")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -237,6 +237,12 @@ def test_a_query_can_only_read(tmp_path: Path, sql: str, monkeypatch: pytest.Mon
     assert Path(tape).read_bytes() == before and [path.name for path in tmp_path.iterdir()] == ["demo.db"]
 
 
+@pytest.mark.parametrize("sql", ["SELECT printf('%.*c', 999999999, 'a')", "SELECT hex(zeroblob(300000000))"])
+def test_a_query_has_a_bound_of_memory(sql: str) -> None:
+    with pytest.raises(QueryError, match="more memory than it may use"):
+        answer("query", path_of("demo"), sql=sql)
+
+
 def test_the_tables_that_query_names_are_there() -> None:
     named = re.findall(r"(\w+)\(([\w, ]+)\)[;.]", TOOLS["query"].description)
     assert {table for table, _ in named} == {"tool_calls", "exchanges", "notifications", "stderr", "sessions"}
@@ -409,7 +415,7 @@ def test_what_is_redacted_stays_so_and_what_is_hidden_is_shown(tmp_path: Path) -
 def test_a_call_that_nobody_waits_for_is_ended() -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
     stopped = Call(Places([str(path_of("demo"))]), lambda: True)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(ToolError, match=r"^stopped$"):
         TOOLS["query"].call(stopped, {"sql": endless})
     with pytest.raises(ToolError, match="stopped"):
         TOOLS["search"].call(stopped, {"words": "nothing"})

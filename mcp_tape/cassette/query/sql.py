@@ -117,6 +117,10 @@ def _reported(path: str) -> Iterator[None]:
         yield
     except (sqlite3.Error, sqlite3.Warning) as error:
         raise _error(path, error) from None
+    except MemoryError:
+        raise QueryError(
+            "the query needs more memory than it may use; ask for parts of values: substr(x, 1, 1000)"
+        ) from None
     except (OverflowError, ValueError) as error:  # a number too large to be a value, half a character in the SQL
         raise QueryError(f"the query cannot be run: {error}") from None
 
