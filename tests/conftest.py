@@ -32,7 +32,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 # SQLite waits for the disk several times in most tests, for longer than they compute.
-tempfile.tempdir = provision.memory()
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", provision.memory() or tempfile.gettempdir())  # of `tmp_path`
+tempfile.tempdir = provision.temporary()
 
 # What a test mounts must not stay when it is killed.
 disks.keep_mounts_private()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_tape.compare.rules import CATEGORIES, LEVELS, RULES, SECTIONS, Category, Level, risen
+from mcp_tape.compare.rules import CATEGORIES, LEVELS, RULES, SECTIONS, Level, risen
 from mcp_tape.verify.findings import Failure, FailureKind, Verified, found
 from tests.compare import test_surface
 from tests.compare.checks import test_answers, test_calls, test_skills, test_wording
@@ -118,10 +118,9 @@ ALL_CASES = [
 ]
 
 
-@pytest.mark.parametrize(("level", "category", "rule", "rises"), PROMISED, ids=[entry[2] for entry in PROMISED])
-def test_a_documented_rule_is_as_documented(level: Level, category: Category, rule: str, rises: bool) -> None:
-    assert RULES[rule][:3] == (rule, level, category)
-    assert RULES[rule].rises is rises
+def test_every_documented_rule_is_as_documented() -> None:
+    for level, category, rule, rises in PROMISED:
+        assert (*RULES[rule][:3], RULES[rule].rises) == (rule, level, category, rises)
 
 
 @pytest.mark.parametrize(("rule", "level"), SECOND.items())
@@ -152,12 +151,11 @@ def test_no_rule_stands_twice_and_each_has_its_section() -> None:
     assert all(RULES[rule.id].section == section for section, rules in SECTIONS.items() for rule in rules)
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-def test_a_rule_is_well_formed(rule: tuple[str, ...]) -> None:
-    entry = RULES[rule[0]]
-    assert entry.level in LEVELS and entry.category in CATEGORIES
-    assert entry.says.endswith(".") and entry.says[0].isupper()
-    assert (entry.otherwise is None) == (entry.when == "") and entry.otherwise != entry.level
+def test_every_rule_is_well_formed() -> None:
+    for entry in RULES.values():
+        assert entry.level in LEVELS and entry.category in CATEGORIES, entry.id
+        assert entry.says.endswith(".") and entry.says[0].isupper(), entry.id
+        assert (entry.otherwise is None) == (entry.when == "") and entry.otherwise != entry.level, entry.id
 
 
 def test_error_is_the_highest_level() -> None:

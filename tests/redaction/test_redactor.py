@@ -49,12 +49,10 @@ def test_a_name_that_only_resembles_a_secret_ones_hides_nothing(name: str) -> No
     assert redacted(text) == text
 
 
-@pytest.mark.parametrize(
-    "name", sorted(secret_names.SECRET_KEYS | secret_names.AMBIGUOUS_KEYS | set(secret_names.ENDINGS))
-)
-def test_the_quick_look_knows_every_secret_name(name: str) -> None:
-    for spelled in (name, name.upper(), "-".join(name), f"my_{name}"):
-        assert secret_names.may_name_secrets(f'{{"{spelled}":1}}'.encode())
+def test_the_quick_look_knows_every_secret_name() -> None:
+    for name in secret_names.SECRET_KEYS | secret_names.AMBIGUOUS_KEYS | set(secret_names.ENDINGS):
+        for spelled in (name, name.upper(), "-".join(name), f"my_{name}"):
+            assert secret_names.may_name_secrets(f'{{"{spelled}":1}}'.encode()), spelled
 
 
 def test_a_personal_access_token_is_one_in_capitals_only() -> None:

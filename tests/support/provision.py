@@ -20,6 +20,7 @@ import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 from tests.support import forked, warm
 
@@ -60,6 +61,29 @@ def memory() -> str | None:
     if not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < ROOM:
         return None
     return None if os.statvfs(MEMORY).f_flag & os.ST_NOEXEC else MEMORY
+
+
+@functools.cache
+def temporary() -> str:
+    """The directory for what this process makes outside of `tmp_path`. It goes with the process; that of one that was
+    killed goes when the next one asks for its own."""
+    base = Path(memory() or tempfile.gettempdir(), f"mcp-tape-tests-{os.getuid()}")
+    base.mkdir(mode=0o700, exist_ok=True)
+    with (base / "lock").open("w") as alone:
+        fcntl.flock(alone, fcntl.LOCK_EX)
+        for left in base.glob("*/lock"):
+            with left.open() as lock, contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # whoever held it has ended
+                shutil.rmtree(left.parent, ignore_errors=True)
+        own = tempfile.mkdtemp(dir=base, prefix="")
+        _held.append(open(os.path.join(own, "lock"), "w"))  # noqa: SIM115 - as long as this process lives
+        fcntl.flock(_held[0], fcntl.LOCK_EX)
+    maker = os.getpid()
+    atexit.register(lambda: os.getpid() == maker and shutil.rmtree(own, ignore_errors=True))
+    return own
+
+
+_held: list[IO[str]] = []  # the lock of this process's own directory
 
 
 def has_node() -> bool:
