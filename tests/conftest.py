@@ -121,8 +121,9 @@ def pytest_report_from_serializable(data: dict[str, Any]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol() -> Generator[None, object, object]:
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Commands that run in this process may change what signals do; what the next test starts must not inherit that."""
+    provision.installs = item.get_closest_marker("slow") is not None
     before = [(number, signal.getsignal(number)) for number in SIGNALS]
     try:
         return (yield)

@@ -46,7 +46,6 @@ def in_other_words(path: Path, old: str, new: str) -> Path:
     return path
 
 
-@pytest.mark.slow(quick=4)
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -267,7 +267,6 @@ OFFERS = [
 CASES = [*SERVER, *TOOLS, *METADATA, *SCHEMAS, *OFFERS]
 
 
-@pytest.mark.slow(quick=73)
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_a_rule_finds_what_it_is_for_and_nothing_else(case: Case) -> None:
     expect(case)

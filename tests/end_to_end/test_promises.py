@@ -240,7 +240,6 @@ def until_the_first_reply(place: Path, words: list[str]) -> list[str]:
         return loaded(receive(process.stderr))
 
 
-@pytest.mark.slow(quick=1)
 @pytest.mark.parametrize("name", STARTING)
 def test_nothing_else_is_loaded_before_the_first_reply(tmp_path: Path, name: str) -> None:
     desk = Desk(tmp_path)

@@ -174,7 +174,6 @@ def test_every_command_has_an_exit_code_here() -> None:
     assert {words[0] for words in COMMANDS} == set(cli.list_commands(click.Context(cli))) - {"demo"}
 
 
-@pytest.mark.slow
 def test_exit_codes_and_the_first_line_of_errors_stay(desk: Desk) -> None:
     frozen("exit-codes.txt", "\n".join(desk.entry(words, first_line=True) for words in COMMANDS))
 
@@ -212,7 +211,6 @@ def reports(desk: Desk) -> Iterator[str]:
     yield desk.entry(["use", "used.db", "--mode", "once", "-q", *report, "--", *SERVER], HELLO + LIST)
 
 
-@pytest.mark.slow
 def test_what_record_replay_and_use_say_stays(desk: Desk) -> None:
     desk.write("rules.py", RULES)
     desk.write("seven.py", "import sys\nsys.stdin.read()\nsys.exit(7)\n")

@@ -68,7 +68,7 @@ def temporary() -> str:
     """The directory for what this process makes outside of `tmp_path`. It goes with the process; that of one that was
     killed goes when the next one asks for its own."""
     base = Path(memory() or tempfile.gettempdir(), f"mcp-tape-tests-{os.getuid()}")
-    base.mkdir(mode=0o700, exist_ok=True)
+    base.mkdir(mode=0o711, exist_ok=True)  # other users are tried, too, in directories that they may enter
     with (base / "lock").open("w") as alone:
         fcntl.flock(alone, fcntl.LOCK_EX)
         for left in base.glob("*/lock"):
@@ -76,6 +76,7 @@ def temporary() -> str:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # whoever held it has ended
                 shutil.rmtree(left.parent, ignore_errors=True)
         own = tempfile.mkdtemp(dir=base, prefix="")
+        os.chmod(own, 0o711)
         _held.append(open(os.path.join(own, "lock"), "w"))  # noqa: SIM115 - as long as this process lives
         fcntl.flock(_held[0], fcntl.LOCK_EX)
     maker = os.getpid()
@@ -84,6 +85,7 @@ def temporary() -> str:
 
 
 _held: list[IO[str]] = []  # the lock of this process's own directory
+installs = True  # False while a test runs that is not marked `slow`: packages may have to be downloaded for it
 
 
 def has_node() -> bool:
@@ -196,6 +198,7 @@ def venv(*requirements: str, interpreter: str = sys.executable) -> Path:
 
 def node_modules() -> Path:
     """The npm packages of tests/node/package.json, beside it, where Node looks for them."""
+    assert installs, "packages are installed for this test: mark it slow"
     wanted = digest((NODE / "package.json").read_text())
     place = NODE / "node_modules"
     if not _holds(place / ".wanted", wanted):
@@ -298,6 +301,7 @@ def _git(repo: Path, *arguments: str) -> None:
 
 def once(place: Path, build: Callable[[Path], Path]) -> Path:
     """What is built by whoever needs it first, in a directory that goes, and then moved to its place."""
+    assert installs, "packages are installed for this test: mark it slow"
     if not place.exists():
         with _alone(place.name), aside(place.parent) as directory:
             if not place.exists():  # else it was built while we waited

@@ -336,6 +336,7 @@ def test_the_transport_needs_only_what_every_fastmcp_from_2_on_has(tmp_path: Pat
     assert done.stdout == b"TapeTransport\n", done.stderr.decode()
 
 
+@pytest.mark.slow
 def test_a_typescript_client_of_the_command_hears_all_progress(sdk_client: Callable[[str, str], list[str]]) -> None:
     """It forgets what comes in the same read as the answer, and the command is one more pipe between."""
     with use_cassette(CASSETTES / "everything.db", "none", repeats="cycle") as tape:

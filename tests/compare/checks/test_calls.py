@@ -267,7 +267,6 @@ BESIDE = [
 CASES = [*OUTCOMES, *RESULTS, *BESIDE]
 
 
-@pytest.mark.slow(quick=22)
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_a_rule_finds_what_it_is_for_and_nothing_else(case: Case) -> None:
     expect(case)

@@ -78,6 +78,7 @@ def test_a_legacy_server_is_probed_in_a_session_of_its_own(recorded: Recorded) -
     assert session["initialize"] == 1 and "server/discover" not in session
 
 
+@pytest.mark.slow
 def test_a_probe_and_its_fallback_share_a_session(recorded: Recorded) -> None:
     tape = recorded("mcp2-auto", "everything").tape
     seen = methods(frames(tape), "client")

@@ -158,7 +158,7 @@ def test_a_tape_of_one_client_plays_to_another(
     assert protocol(document) == protocol(then)
 
 
-@pytest.mark.slow(quick=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("client", ["mcp2-auto", "ts2-auto", "fastmcp4"])
 def test_a_newer_client_learns_at_once_that_the_tape_is_older(
     client: str, recorded: Recorded, tmp_path: Path, sdk_client: SdkClient
@@ -173,7 +173,7 @@ def test_a_newer_client_learns_at_once_that_the_tape_is_older(
     assert others[1][1]["method"] == "initialize" and protocol(document) == "2025-11-25"
 
 
-@pytest.mark.slow(quick=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("client", ["mcp1", "ts1", "mcp2-legacy"])
 def test_a_tape_of_a_newer_client_plays_to_an_older_one(client: str, recorded: Recorded, play: Play) -> None:
     recording = recorded("mcp2-auto", "time")
@@ -185,7 +185,7 @@ def test_a_tape_of_a_newer_client_plays_to_an_older_one(client: str, recorded: R
     assert "the client is older than the tape" in note
 
 
-@pytest.mark.slow(quick=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("client", ["mcp1", "mcp2-legacy", "fastmcp4"])
 def test_a_client_without_a_capability_is_noted_and_play_goes_on(client: str, recorded: Recorded, play: Play) -> None:
     recording = recorded("mcp2-legacy", "everything")
@@ -210,6 +210,7 @@ def test_a_client_may_list_tools_more_or_less_often_than_recorded(
     assert json.loads(again.output)["steps"] == [listed] * times + [first] and then[-1] == listed
 
 
+@pytest.mark.slow
 def test_a_client_that_skips_the_handshake_gets_its_answers(recorded: Recorded) -> None:
     recording = recorded("mcp1", "time")
     asked = next(step for step in json.loads(recording.output)["steps"] if step["do"] == "call")
