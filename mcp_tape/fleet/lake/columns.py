@@ -98,7 +98,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "sessions": (
         *_OF,
         Column("file", "string", "name of the cassette's file"),
-        Column("recording", "string", "equal for all copies of a session, also in a cassette that was recorded on"),
+        Column("recording", "string", "equal for all copies of a session, also in a cassette that was redacted"),
         Column("started_at", "timestamp", "when it began (UTC)"),
         Column("ended_at", "timestamp", "when it ended; null if nobody saw that"),
         *_WHO,
@@ -112,6 +112,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("label", "string", "what its server is called in a configuration"),
         Column("incomplete", "string", "why it is incomplete; null if it is not"),
         Column("frames", "int64", "number of its frames"),
+        Column("redactions", "int64", "number of values in them, and in what is known of it, that were hidden"),
         Column("exchanges", "int64", "number of requests that were answered"),
         Column("open", "int64", "number of requests that were not"),
         Column("errors", "int64", "number of answers that are errors"),

@@ -19,12 +19,14 @@ from ...formats import otlp
 from ...formats.calls import moment, started
 from ...model.cost import definition, tokens
 from ...wire import jsontext, protocol
+from ...wire.secret_names import PLACEHOLDER
 from .columns import content
 
 Values = dict[str, Any]
 Columns = dict[str, Any]
 _WHO = "client_name client_version server_name server_version protocol_version".split()
-_LOOK = ("started_at", "transport", "target", "label", "run")  # what only copies of a session have in common
+_LOOK = ("started_at", "transport", "label", "run")  # what only copies of a session have in common, redacted or not
+_REDACTED = ("target", "protocol_version", "client_name", "client_version", "server_name", "server_version", "note")
 _KINDS = {kind.method: kind for kind in protocol.KINDS}
 _WITH_ARGUMENTS = (protocol.CALL, protocol.GET_PROMPT)
 _HASHED = 32  # hexadecimal digits
@@ -64,8 +66,9 @@ def blocks(cassette: Cassette, session: Session, source: Source) -> Iterator[Blo
 
 
 def _blocks(cassette: Cassette, session: Session, file: str) -> Iterator[Block]:
-    zero = started(session)
+    zero, redactions = started(session), 0
     for messages in texts.messages(cassette, session.id):
+        redactions += sum(message.redactions for message in messages if not message.part)
         yield Block("messages", len(messages), _messages(zero, messages))
     for calls in texts.calls(cassette, session.id):
         answers = [_parsed(call.answer) for call in calls]
@@ -74,14 +77,15 @@ def _blocks(cassette: Cassette, session: Session, file: str) -> Iterator[Block]:
         if found:
             yield Block("definitions", len(found), dict(zip(_Definition._fields, zip(*found), strict=True)))  # noqa: B905
     counts = cassette.counts_of(session.id, session.id).get(session.id, Counts())
-    yield Block("sessions", 1, _session(session, counts, file))
+    yield Block("sessions", 1, _session(session, counts, redactions, file))
 
 
-def _session(session: Session, counts: Counts, file: str) -> Columns:
+def _session(session: Session, counts: Counts, redactions: int, file: str) -> Columns:
     known = session._asdict() | counts._asdict()
+    redactions += sum(len(PLACEHOLDER.findall(known[name] or "")) for name in _REDACTED)
     look = jsontext.canonical([known[name] for name in _LOOK])
     times = {"started_at": started(session), "ended_at": moment(session.ended_at)}
-    return known | {"file": file, "recording": _hash(look)} | times
+    return known | {"file": file, "recording": _hash(look), "redactions": redactions} | times
 
 
 def _messages(zero: int, rows: list[WholeMessage]) -> Columns:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from mcp_tape.cassette.query import rows as shown
@@ -17,7 +20,8 @@ from mcp_tape.fleet.lake import run
 from mcp_tape.fleet.lake.columns import TABLES
 from mcp_tape.fleet.lake.places import LakeError
 from mcp_tape.fleet.lake.run import lake_one
-from mcp_tape.fleet.shards import Shard, share
+from mcp_tape.fleet.many.redacting import redact_one
+from mcp_tape.fleet.shards import Shard, content_hash, share
 from tests.support.decks import OneSession, alter, make_cassette
 from tests.support.golden import GOLDEN, path_of
 from tests.support.lakes import everything, files, lake, leftovers, of_two_days, rows, statuses, talk
@@ -105,6 +109,24 @@ def test_what_was_recorded_on_is_another_source_of_the_same_recordings(dest: Pat
     assert (len(sessions), len(recordings)) == (3, 2)
     newest = {row["recording"]: row["cassette"] for row in sessions if row["cassette"] == second.hash}
     assert set(newest) == recordings  # so whoever keeps one of each has all
+
+
+def test_the_documented_query_takes_the_copy_that_was_redacted(dest: Path, tmp_path: Path) -> None:
+    """Whichever was added first, and whether a message or the command was redacted."""
+    page = (Path(__file__).parents[3] / "docs" / "lake.md").read_text("utf-8")
+    (newest,) = re.findall(r"newest = '''(.*?)'''", page, re.S)
+    for number in range(12):
+        target = json.dumps({"command": ["server", f"word{number}" if number % 2 else "plain"]})
+        began = f"2026-11-16T10:00:{number:02}Z"
+        tape = make_cassette(tmp_path / f"{number}.db", talk("one", f"word{number}"), started_at=began, target=target)
+        copy = tmp_path / f"redacted-{number}.db"
+        shutil.copy(tape, copy)
+        assert redact_one(str(copy), redact_values=[f"word{number}"]).status == "passed"
+        for path in (tape, copy) if number % 3 else (copy, tape):
+            assert lake_one(str(path), str(dest)).details["lake"] == "added"
+    kept = duckdb.sql(newest.replace("lake/", f"{dest}/")).fetchall()
+    redacted = {content_hash(str(tmp_path / f"redacted-{number}.db")) for number in range(12)}
+    assert {cassette for cassette, _ in kept} == redacted and len(kept) == 12
 
 
 def test_shares_have_every_source_once(dest: Path) -> None:
