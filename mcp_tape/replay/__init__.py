@@ -7,12 +7,10 @@ transport.
     stage       a cassette with a deck for each client, its options, faults and report
     selection   the sessions that play, and look-ups across them
     opening     a deck chosen by how a client begins
-    deck        the playing rule, with its theory of operation
-    state       all that changes while a tape plays, and the calls in it
-    finder      the recorded request that a live one is, by its key
+    deck        the playing rule: its theory, its table, and the machine that follows it
+    finder      the recorded request that a live one is, by its key, and whose turn it is
     matching    the rungs of matching below the exact one, loaded where they are asked for
-    cues        the message on the tape that one of the client is, what waits for it, and when that goes out
-    sends       actions for transports; recorded messages with live ids and tokens
+    sends       a call, and the actions that transports perform
     live        new_episodes: a live server beside the tape
     faults      faults and stand-ins: answers other than the recorded ones
     misses      the report of a miss

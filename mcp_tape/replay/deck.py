@@ -4,58 +4,98 @@ Does no I/O and reads no clock: actions are values that it returns, time is an a
 
 Theory of operation. *Each message of the server waits for its cue*, a message of the client: within an exchange the
 last one of that exchange, else the last one before it in the session (`wire/ledger.py` finds it as it records). So no
-order of a client's can block another exchange, and what is never cued stays unplayed. Any message of the client may be
-a cue, also one that meant nothing to the server; each that arrives is matched with the tape, and heard there once:
+order of a client's can block another exchange, and what is never cued stays unplayed.
 
-- A request is the next one with its key (`finder.py`; ids:
-  https://modelcontextprotocol.io/specification/2025-11-25/basic). Most cue their answer and nothing else, which
-  then comes of the same look-up. It becomes a call, which owns what plays in its exchange.
-- A response is that to the server's request that went out under its id; one to nothing that was asked, the next such
-  response on the tape with its id.
-- A cancel is the next one on the tape of the same request, open then or answered already: who cancels does not know
-  (https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation). It counts once for each time
-  that its call is made. One of a request that nobody made is the next such cancel, with the same id if there is one.
-- Any other notification is the next one of its method; of progress, the next one for its token
+What the client sends is looked up on the tape, and `RULE` says what happens then. Each recorded message counts once:
+
+- A request is the next one with its key (`finder.py`). Most cue their answer and nothing else, which the same look-up
+  returns. One that is found again, as its answers are played out, is given its answer once more, or all of its exchange
+  where that was asked for (`repeat_whole`).
+- A response is that to the server's request that went out under its id; else the next one on the tape, with its id, to
+  nothing that was asked.
+- A cancel is the next one on the tape of the same request, open or answered: the client does not know which
+  (https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation). Each time that a call is made
+  it counts once. One of a request that nobody made is the next such cancel, with the same id if there is one.
+- Any other notification is the next one of its method; progress, the next one for its token
   (https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress).
+- A line that is no message is the next that says the same, but for its id; malformed JSON is any that is malformed.
 
 What is cued belongs to a call, which gives it the live id, token and channel: an answer by its id, progress by its
-token, all else to the newest call of the exchange. What came behind an answer, and names its request, waits for that
-answer. A live cancel drops what was recorded before it; what came behind it plays. A client need not answer what the
-server has cancelled: what waits for such an answer is due at once, and the answer itself cues nothing.
+token, all else to the newest call of the exchange. What came behind an answer waits for that answer. A live cancel
+drops what was recorded before it; what came behind it plays. A client need not answer what the server has cancelled:
+what waits for such an answer is due at once. The calls of a batch
+(https://modelcontextprotocol.io/specification/2025-03-26/basic) share what they cue, so all of them are found before
+anything plays; what was recorded as a batch goes out as one if it is due at once, to one place.
 
-A request that is found once more, as its answers are played out, is given its answer alone, or all of its exchange
-where that was asked for (`repeat_whole`). One that was recorded without an answer stays silent if it was cancelled,
-else it is a miss. The calls of a batch (https://modelcontextprotocol.io/specification/2025-03-26/basic) share what
-they cue, so all of them are found before anything plays; what was recorded as a batch goes out as one if it is due at
-once, to one place.
-
-All that changes meanwhile is in one `State` (`state.py`), shared with the parts: the finder, `cues.py` (what each
-message is and cues, and when that goes out) and `sends.py` (what is made of it).
+Below the deck are its parts, each the only one that changes what it keeps: `Hearing` (what was heard), `Calls` (who has
+called), `Cues` (what went out), `Schedule` (what is due, and when) and `Playback` (what is made of it, and what the
+server has asked).
 """
 
 from __future__ import annotations
 
-from ..cassette.lookup.messages import Recorded
+import heapq
+from collections import deque
+from itertools import count, groupby
+
+from ..cassette.lookup.messages import START, Messages, Position, Recorded
+from ..light import NamedTuple
 from ..redaction.diagnostics import Discreet
-from ..wire import frames, protocol, rewrite
+from ..wire import frames, jsontext, protocol, rewrite
 from ..wire.frames import Message
-from .cues import Cues, Hearing, Schedule
-from .finder import Finder
+from .finder import Finder, Found
 from .report import Fact
 from .selection import Selection
-from .sends import END, LAST, MISS, NO_HEADERS, Action, Call, Hangup, Pending, Playback, Send, said
-from .state import Calls, Found
+from .sends import MISS, NO_HEADERS, Action, Call, Hangup, Send, said
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Literal
 
     from .sends import Headers
 
-
-if TYPE_CHECKING:
     Unanswered = Literal["error", "silent", "exit"]
+
+# By what arrives and what the tape has of it: what happens, the methods of the deck with these names, in this order.
+RULE: dict[tuple[str, str], tuple[str, ...]] = {
+    ("request", "its answer, and nothing else"): ("answer",),
+    ("request", "its exchange"): ("cue", "end"),
+    ("request", "its answer, given before"): ("answer",),
+    ("request", "nothing, but a stand-in answers"): ("reply",),
+    ("request", "nothing"): ("miss",),
+    ("response", "the question and an answer"): ("note", "cue", "end"),
+    ("response", "the question alone"): (),
+    ("response", "a question that was taken back"): (),
+    ("response", "an answer to nothing"): ("cue", "end"),
+    ("response", "nothing"): ("note",),
+    ("cancel", "a cancel"): ("drop", "cue", "end"),
+    ("cancel", "nothing"): ("drop",),
+    ("notification", "a notification"): ("cue", "end"),
+    ("notification", "nothing"): (),
+    ("malformed line", "such a line"): ("cue",),
+    ("malformed line", "nothing"): ("note",),
+}  # fmt: skip
+
+END = 1 << 62  # behind everything recorded
+LAST: Position = (END, 0, 0)
+GIVE_WAY_AFTER = 2.0  # seconds of waiting for a request that may never come
+_REMEMBERED = 256  # calls that were answered; what comes for one later comes soon
+_SOON = 10_000  # frames
+_FEW = 8  # rows that are read again rather than kept
+
+
+class Arrival(NamedTuple):
+    """A message of the client, and what the tape has of it."""
+
+    what: str
+    has: str
+    recorded: Recorded | None = None  # the message on the tape that it is
+    call: Call | None = None  # that it makes
+    answer: Recorded | None = None  # to it, where that is all
+    reply: Send | None = None  # of a stand-in
+    cancelled: Call | None = None  # by it
+    remark: str | None = None
 
 
 class Deck:
@@ -77,24 +117,30 @@ class Deck:
         stand_in: Callable[[Call], Send | None] | None = None,
         discreet: Discreet | None = None,
     ) -> None:
+        """`of_others`: sessions that other connections are there for. `unanswered`: see `_end_unanswered`."""
         self.selection = self._selection = selection
         self.finder = finder
-        self.state = state = finder.state
-        self._playback = Playback(selection, state.asked, state.taken_back, state.withdrawn)
-        self._schedule = Schedule(selection, state, self.note, speed, in_recorded_order)
+        self.played = self.misses = 0  # requests
+        self.is_older = False  # the client, than the tape: it was greeted as of the legacy era
+        self._unanswered = unanswered
         self._repeat_whole = repeat_whole
-        self._ends = unanswered  # calls without an answer on the tape
         self._report = report
         self._report_played = report_played
-        self._of_others = of_others  # sessions that other connections are there for
+        self._of_others = of_others
         self._pass_on = pass_on
         self._stand_in = stand_in
         self._discreet = discreet or Discreet()
-        self._calls = Calls(selection, state)
-        self._cues = Cues(selection, state, self._calls)
-        self._hearing = Hearing(selection, state)
-        finder.listen(self._schedule.has_come, self.note)
-        self._cue(selection.sessions[0], 0, None, 0.0)
+        self._replies: list[Action] = []  # of our own, to what the tape does not have
+        self._hearing = Hearing(selection)
+        self._calls = Calls(selection)
+        self._cues = Cues(selection, self._calls)
+        self._schedule = Schedule(selection, self.note, speed, in_recorded_order)
+        self._playback = Playback(selection)
+        self._steps = {row: [getattr(self, f"_{step}") for step in steps] for row, steps in RULE.items()}
+        finder.listen(self._has_come, self.note)
+        self._play_cued(selection.sessions[0], 0, None, 0.0)
+
+    # -- what arrives
 
     def receive(
         self,
@@ -106,72 +152,275 @@ class Deck:
     ) -> None:
         """Take in a frame of the client; `parsed`, if somebody has parsed it. `headers`: of MCP, over HTTP."""
         self._discreet.hear(text)
-        calls: list[tuple[Call, Found]] = []
         kind, messages = parsed or frames.parse(text)
         if kind == "noise":
-            self._malformed(text, channel, now)
+            if text.strip():
+                self._happen(self._malformed(text, channel), now)
+            return
         parts = rewrite.elements(text) if kind == "batch" else None
-        # The messages of a batch share what they cue: all its requests are known before anything plays.
-        for part, message in enumerate(messages):
-            if message.kind == "request":
-                calls += self._request(message, text, part, parts, channel, headers)
-        for call, found in calls:
-            if found.plays_anew or (found.again and self._plays_whole(call)):
-                self._cues.forget(call)
-        for call, found in calls:
-            self._play(call, found, now)
+        requests = [
+            self._request(message, text, part, parts[part] if parts else text, channel, headers)
+            for part, message in enumerate(messages)
+            if message.kind == "request"
+        ]
+        for request in requests:
+            self._happen(request, now)
         for message in messages:
             if message.kind == "response":
-                self._response(message, now)
-            elif message.method == protocol.CANCELLED and message.kind == "notification":
-                self._cancel(message, channel, now)
-            elif message.kind != "request":
-                self._hear(self._hearing.notification(message), now)
+                self._happen(self._response(message), now)
+            elif message.kind == "notification":
+                cancels = message.method == protocol.CANCELLED
+                self._happen(self._cancel(message, channel) if cancels else self._notification(message), now)
+
+    def _happen(self, arrival: Arrival, now: float) -> None:
+        for step in self._steps[arrival[:2]]:
+            step(arrival, now)
+
+    def _request(self, message: Message, text: bytes, part: int, own: bytes, channel: str, headers: Headers) -> Arrival:
+        if self._stand_in is not None:
+            call = Call(message.rpc_id, channel, None, own, message)
+            answer = self._stand_in(call)
+            if answer is not None:
+                return Arrival("request", "nothing, but a stand-in answers", call=call, reply=answer)
+        found = self.finder.find(message, text, part, headers)
+        recorded = found.recorded
+        call = Call(message.rpc_id, channel, recorded, own, message)
+        if recorded is None or (self.is_older and self._selection.modern_result(recorded) is not None):
+            return Arrival("request", "nothing", None, call)
+        self._find(call, recorded, found)
+        is_whole = self._repeat_whole and recorded.session in self._selection.sessions
+        if found.answer is not None:
+            has = "its answer, and nothing else"
+        elif found.again and not is_whole:
+            has = "its answer, given before"
+        else:
+            has = "its exchange"
+        if found.plays_anew or (found.again and is_whole):
+            self._cues.forget(recorded)  # what went out of it before
+        self._calls.begin(call, recorded, is_alone=found.answer is not None and not self._schedule.delays)
+        return Arrival("request", has, recorded, call, found.answer)
+
+    def _find(self, call: Call, recorded: Recorded, found: Found) -> None:
+        """Report a request that was found."""
+        if recorded.session in self._of_others:
+            asked, plays = self._discreet.call(call.message), self._selection.sessions[0]
+            self.note(f"{asked} was answered from session {recorded.session}; this connection plays session {plays}")
+        if rewrite.may_be_noteworthy(call.message):
+            then = self._selection.message(recorded).body.get("params")
+            if difference := rewrite.noteworthy(call.message, then):
+                self.note(difference)
+        self.played += 1
+        if self._report_played:
+            self._report(Fact("played", "", call))
+        if found.bent is not None:
+            from .matching import inexact
+
+            self._report(inexact.fact(self._selection, call, found.bent, self._discreet))
+
+    def _response(self, message: Message) -> Arrival:
+        rpc_id = message.rpc_id or ""
+        asked = self._playback.take_question(rpc_id)
+        if asked is not None:
+            recorded = self._selection.answer(asked)
+            if recorded is None:
+                return Arrival("response", "the question alone")
+            different = self.finder.different_answer(asked, message, recorded)
+            remark = f"{asked.method} was answered differently than recorded: {different}" if different else None
+            return Arrival("response", "the question and an answer", recorded, remark=remark)
+        if self._playback.was_taken_back(rpc_id):
+            return Arrival("response", "a question that was taken back")
+        recorded = self._hearing.stray_answer(message)
+        if recorded is not None:
+            return Arrival("response", "an answer to nothing", recorded)
+        return Arrival("response", "nothing", remark=f"the client answered {message.rpc_id}, which was not asked")
+
+    def _cancel(self, message: Message, channel: str) -> Arrival:
+        rpc_id = frames.cancelled(message)
+        call = self._calls.get(channel, rpc_id)
+        recorded = self._hearing.cancel(rpc_id, call or self._calls.answered(rpc_id))
+        return Arrival("cancel", "nothing" if recorded is None else "a cancel", recorded, cancelled=call)
+
+    def _notification(self, message: Message) -> Arrival:
+        recorded = self._hearing.notification(message)
+        return Arrival("notification", "nothing" if recorded is None else "a notification", recorded)
+
+    def _malformed(self, text: bytes, channel: str) -> Arrival:
+        recorded = self._hearing.malformed(text)
+        if recorded is None:
+            remark = f"{_fault_of(text)}; the tape has no such line, and it gets no answer"
+            return Arrival("malformed line", "nothing", remark=remark)
+        call = Call(frames.id_text(frames.facts(text).get("id")), channel, recorded, text)
+        return Arrival("malformed line", "such a line", recorded, call)
+
+    # -- what happens: the steps of RULE
+
+    def _answer(self, arrival: Arrival, now: float) -> None:
+        """Play the answer alone."""
+        _, _, recorded, call, answer, *_ = arrival
+        assert recorded is not None and call is not None
+        answer = answer or self._selection.answer(recorded)
+        if answer is None:
+            self._end_call(call, END, now)
+            return
+        call.answers.add(answer.place)
+        self._schedule.put(Pending(self._selection.facts(answer), call), now, recorded)
+
+    def _cue(self, arrival: Arrival, now: float) -> None:
+        """Play what waited for it."""
+        recorded = arrival.recorded
+        assert recorded is not None
+        self._play_cued(recorded.session, recorded.seq, recorded, now, arrival.call)
+
+    def _end(self, arrival: Arrival, now: float) -> None:
+        """End the calls that the tape has no answer to, if this was the last that they waited for."""
+        recorded = arrival.recorded
+        assert recorded is not None
+        for call in [arrival.call] if arrival.call else self._calls.mates(recorded):
+            self._end_call(call, recorded.seq, now)
+
+    def _drop(self, arrival: Arrival, now: float) -> None:
+        """Drop what was recorded of the call before the cancel, and is not out yet."""
+        call, cancel = arrival.cancelled, arrival.recorded
+        if call is not None:
+            after = END if cancel is None else cancel.seq
+            self._schedule.drop(lambda one: one.call is call and (one.recorded is None or one.recorded.seq <= after))
+
+    def _note(self, arrival: Arrival, now: float) -> None:
+        if arrival.remark:
+            self.note(arrival.remark)
+
+    def _reply(self, arrival: Arrival, now: float) -> None:
+        """Let a stand-in answer."""
+        assert arrival.reply is not None
+        self.played += 1
+        self._report(Fact("played", "", arrival.call))
+        self._replies.append(arrival.reply)
+
+    def _miss(self, arrival: Arrival, now: float) -> None:
+        call, replies = arrival.call, self._replies
+        assert call is not None
+        method = call.message.method or ""
+        if method == protocol.INITIALIZE and self._selection.is_modern(self._selection.sessions[0]):
+            self.is_older = True  # the tape plays as far as the client's revision has words for it
+        if method == protocol.PING:
+            replies.append(said(call, "result", "{}"))
+        elif method == protocol.DISCOVER:
+            replies.append(said(call, "error", rewrite.error(protocol.METHOD_NOT_FOUND, "Method not found")))
+        elif not self._pass_on(call) and not self._greet(call):
+            self._report_miss(call, method)
+
+    # -- what the tape cannot answer
+
+    def _greet(self, call: Call) -> bool:
+        """Answer the handshake of a client that is older than the tape from what that knows."""
+        if not self.is_older or call.message.method != protocol.INITIALIZE:
+            return False
+        from . import misses
+
+        self._replies.append(said(call, "result", misses.handshake(self._selection, call.message)))
+        self.note("the client is older than the tape: initialize is answered from what the tape knows")
+        return True
+
+    def _report_miss(self, call: Call, method: str) -> None:
+        known = self._selection.knows(method)
+        from . import misses  # only now: most replays have none, and start-up counts
+
+        self.misses += 1
+        taken, plan = self.finder.taken, self.finder.plan(call.message)
+        report = misses.report(self._selection, taken, call.message, known, plan, self._discreet, call.recorded)
+        self._report(Fact("miss", report.text, call, report.advice))
+        code = MISS if known else protocol.METHOD_NOT_FOUND
+        self._replies.append(said(call, "error", rewrite.error(code, report.headline, report.data)))
+
+    def _end_call(self, call: Call, arrived: int, now: float) -> None:
+        """End a call that the tape has no answer to, once all that it has of the exchange is out."""
+        recorded = call.recorded
+        if recorded is not None and not call.answers and self._cues.ends_without_answer(recorded, arrived):
+            call.answers.add(LAST)
+            self._schedule.put_last(call, now)
+
+    def _end_unanswered(self, call: Call) -> list[Action]:
+        """End a call that was found, and has no answer on the tape: as a miss after all, or as it ended there."""
+        recorded = call.recorded
+        assert recorded is not None
+        if self._unanswered != "error" and call.reached:
+            ending = self._selection.ending(recorded)
+            return [Hangup(ending.code or 0, call)] if self._unanswered == "exit" and ending.by == "server" else []
+        from . import misses
+
+        report = misses.unanswered(self._selection, call.message, recorded, self._discreet)
+        if call.reached:
+            self.played -= 1
+            self.misses += 1
+            self._report(Fact("miss", report.text, call, report.advice))
+        self._calls.close(call)
+        return [said(call, "error", rewrite.error(MISS, report.headline))]
+
+    # -- what goes out
 
     def due(self, now: float) -> Sequence[Action]:
         """Return what is to be sent now. Ask after every frame: answers then never depend on how frames arrived."""
-        if not self._schedule.is_empty:
-            return self.joined(self.apart(now))
-        replies, self.state.replies = self.state.replies, []
-        return replies
+        return self.joined(self.apart(now))
 
-    def joined(self, actions: Sequence[Action]) -> list[Action]:
+    def joined(self, actions: Sequence[Action]) -> Sequence[Action]:
         """Put batches together again, in what is to be done now."""
         return self._playback.joined(actions)
 
     def apart(self, now: float) -> list[Action]:
         """Return what is to be sent now, the messages of a batch one by one."""
-        sends: list[Action] = [*self.state.replies]
-        self.state.replies.clear()
-        while more := self._ready_now(now):
-            sends += more
-            withdrawn = self.state.withdrawn[:]
-            self.state.withdrawn.clear()
-            for asked in withdrawn:
-                self._hear(self._selection.answer(asked), now)
-        return sends
+        actions, self._replies = self._replies, []
+        while ready := self._schedule.take(now):
+            actions += self._play(ready)
+            for asked in self._playback.take_withdrawn():
+                answer = self._selection.answer(asked)
+                if answer is not None:  # the client owes none any more
+                    self._happen(Arrival("response", "the question and an answer", answer), now)
+        return actions
 
-    def _ready_now(self, now: float) -> list[Action]:
-        ready = self._schedule.take(now)
+    def _play(self, ready: list[Pending]) -> list[Action]:
         for call in [pending.call for pending in ready if pending.is_answer]:
-            if call is not None:
+            if call is not None and call.behind:
                 behind, call.behind = call.behind, []
                 ready += [Pending(row, call) for row in behind]
-        sends = self._playback.sends(sorted(ready, key=lambda pending: pending.place))
-        if self.state.put_back is not None:
-            sends = [send.fitted(self.state.put_back) for send in sends]
-        for send in sends:
-            if send.answers and send.call is not None:
-                self._calls.close(send.call)
-        unanswered = [pending.call for pending in ready if pending.recorded is None and pending.call is not None]
-        return [*sends, *(action for call in unanswered for action in self._unanswered(call))]
+        if len(ready) > 1:
+            ready.sort(key=_place)
+        put_back = self.finder.put_back
+        actions: list[Action] = []
+        for recorded, call in ready:
+            if recorded is None:
+                assert call is not None
+                actions += self._end_unanswered(call)
+                continue
+            send = self._playback.send(recorded, call)
+            if send is None:
+                continue
+            actions.append(send if put_back is None else send.fitted(put_back))
+            if send.answers and call is not None:
+                self._calls.close(call)
+        return actions
+
+    def _play_cued(
+        self, session: int, cue: int, arrived: Recorded | None, now: float, call: Call | None = None
+    ) -> None:
+        """Let all go out that waited for a message of the client, which has arrived."""
+        for pending in self._cues.due(session, cue, call, is_unasked=self.is_older):
+            self._schedule.put(pending, now, arrived)
+
+    def _has_come(self, change: Recorded) -> bool:
+        """Return whether a notification of a change is out."""
+        return self._cues.has_come(change) and not self._schedule.waits_for(change)
+
+    def next_at(self) -> float | None:
+        """Return when something will be due, if nothing arrives before."""
+        return self._schedule.next_at()
+
+    # -- what else a transport knows
 
     def give_back(self, call: Call) -> None:
         """Take note that a call never reached the server: the next one like it gets what this one would have."""
         if call.recorded is not None:
             call.reached = False
-            self.finder.give_back()
-            self.state.given_back.add(call.recorded.place)
+            self.finder.give_back(call.recorded)
 
     def leave(self, now: float) -> None:
         """Take note that the client will send nothing more: what only waits for an order need not."""
@@ -179,7 +428,7 @@ class Deck:
 
     def abandon(self, channel: str) -> None:
         """Take note that the client has left a channel: what was for it goes nowhere."""
-        self._schedule.drop(lambda pending: pending.call is None or pending.call.channel != channel)
+        self._schedule.drop(lambda pending: pending.call is not None and pending.call.channel == channel)
         self._calls.close_all(channel)
 
     def note(self, text: str) -> None:
@@ -190,200 +439,23 @@ class Deck:
         self._discreet.hear(text)
 
     @property
+    def taken(self) -> set[Position]:
+        """The recorded requests that were played."""
+        return self.finder.taken
+
+    @property
+    def given_back(self) -> set[Position]:
+        """Those whose calls never reached the server."""
+        return self.finder.given_back
+
+    @property
     def playing(self) -> Deck:
         """Itself; of an `Opening`, the deck that it has chosen."""
         return self
 
     def is_asking(self, rpc_id: str) -> bool:
         """Return whether a request of ours with this id waits for the client's answer."""
-        return rpc_id in self.state.asked
-
-    def next_at(self) -> float | None:
-        """Return when something will be due, if nothing arrives before."""
-        return None if self._schedule.is_empty else self._schedule.next_at()
-
-    # -- what arrives
-
-    def _request(
-        self, message: Message, text: bytes, part: int, parts: list[bytes] | None, channel: str, headers: Headers
-    ) -> list[tuple[Call, Found]]:
-        own = text if parts is None else parts[part]
-        if self._stand_in is not None and self._stood_in(Call(message.rpc_id, channel, None, own, message)):
-            return []
-        found = self.finder.find(message, text, part, headers)
-        recorded = found.recorded
-        call = Call(message.rpc_id, channel, recorded, own, message)
-        if recorded is None or (self.state.is_older and self._selection.modern_result(recorded) is not None):
-            self._miss(call)
-            return []
-        if recorded.session in self._of_others:
-            asked, plays = self._discreet.call(message), self._selection.sessions[0]
-            self.note(f"{asked} was answered from session {recorded.session}; this connection plays session {plays}")
-        self._note_difference(message, recorded)
-        self.state.played += 1
-        if self._report_played:
-            self._report(Fact("played", "", call))
-        if found.bent is not None:
-            from .matching import inexact
-
-            self._report(inexact.fact(self._selection, call, found.bent, self._discreet))
-        self._calls.begin(call, recorded)
-        return [(call, found)]
-
-    def _stood_in(self, call: Call) -> bool:
-        answer = self._stand_in(call) if self._stand_in else None
-        if answer is None:
-            return False
-        self.state.played += 1
-        self._report(Fact("played", "", call))
-        self.state.replies.append(answer)
-        return True
-
-    def _note_difference(self, message: Message, recorded: Recorded) -> None:
-        if rewrite.may_be_noteworthy(message):
-            difference = rewrite.noteworthy(message, self._selection.message(recorded).body.get("params"))
-            if difference:
-                self.note(difference)
-
-    def _play(self, call: Call, found: Found, now: float) -> None:
-        recorded = call.recorded
-        assert recorded is not None
-        if found.answer is not None:
-            call.answers.add(found.answer.place)
-            self._schedule.put(Pending(found.answer, call), now, recorded)
-        elif found.again and not self._plays_whole(call):
-            self._answer_only(call, recorded, now)
-        elif not self._cue(recorded.session, recorded.seq, recorded, now, call):
-            self._without_answer(call, recorded.seq, now)
-
-    def _plays_whole(self, call: Call) -> bool:
-        """Return whether all of an exchange is repeated, and not just its answer."""
-        return self._repeat_whole and call.recorded is not None and call.recorded.session in self._selection.sessions
-
-    def _response(self, message: Message, now: float) -> None:
-        rpc_id = message.rpc_id or ""
-        asked = self.state.asked.pop(rpc_id, None)
-        if asked is not None:
-            recorded = self._selection.answer(asked)
-            difference = recorded and self.finder.different_answer(asked, message, recorded)
-            if difference:
-                self.note(f"{asked.method} was answered differently than recorded: {difference}")
-        elif rpc_id in self.state.taken_back:  # there is one answer at the most, and nothing waits for it
-            self.state.taken_back.discard(rpc_id)
-            return
-        else:
-            recorded = self._hearing.stray_answer(message)
-            if recorded is None:
-                self.note(f"the client answered {message.rpc_id}, which was not asked")
-        self._hear(recorded, now)
-
-    def _cancel(self, message: Message, channel: str, now: float) -> None:
-        """Drop what was recorded before a cancel, and play what came after it."""
-        rpc_id = frames.cancelled(message)
-        call = self._calls.get(channel, rpc_id)
-        on_tape = self._hearing.cancel(rpc_id, call or self._calls.answered(rpc_id))
-
-        def stays(pending: Pending) -> bool:
-            after = on_tape is not None and pending.recorded is not None and pending.recorded.seq > on_tape.seq
-            return pending.call is not call or after
-
-        if call is not None:
-            self._schedule.drop(stays)
-        self._hear(on_tape, now)
-
-    def _malformed(self, text: bytes, channel: str, now: float) -> None:
-        """Take in a line that is no message: only the answer to such a line is for it."""
-        if not text.strip():
-            return
-        recorded = self._hearing.malformed(text)
-        if recorded is None:
-            self.note(f"{_fault_of(text)}; the tape has no such line, and it gets no answer")
-            return
-        call = Call(frames.id_text(frames.facts(text).get("id")), channel, recorded, text)
-        self._cue(recorded.session, recorded.seq, recorded, now, call)
-
-    def _hear(self, recorded: Recorded | None, now: float) -> None:
-        """Cue with a message of the client that is on the tape, and no request."""
-        if recorded is None:
-            return
-        self._cue(recorded.session, recorded.seq, recorded, now)
-        for call in self._calls.mates(recorded):
-            self._without_answer(call, recorded.seq, now)
-
-    # -- what the tape cannot answer
-
-    def _miss(self, call: Call) -> None:
-        method, replies = call.message.method or "", self.state.replies
-        if method == protocol.INITIALIZE and self._selection.is_modern(self._selection.sessions[0]):
-            self.state.is_older = True  # the tape plays as far as the client's revision has words for it
-        if method == protocol.PING:
-            replies.append(said(call, "result", "{}"))
-        elif method == protocol.DISCOVER:
-            replies.append(said(call, "error", rewrite.error(protocol.METHOD_NOT_FOUND, "Method not found")))
-        elif not self._pass_on(call) and not self._greet(call):
-            self._report_miss(call, method)
-
-    def _greet(self, call: Call) -> bool:
-        """Answer the handshake of a client that is older than the tape from what that knows."""
-        if not self.state.is_older or call.message.method != protocol.INITIALIZE:
-            return False
-        from . import misses
-
-        self.state.replies.append(said(call, "result", misses.handshake(self._selection, call.message)))
-        self.note("the client is older than the tape: initialize is answered from what the tape knows")
-        return True
-
-    def _report_miss(self, call: Call, method: str) -> None:
-        known = self._selection.knows(method)
-        from . import misses  # only now: most replays have none, and start-up counts
-
-        self.state.misses += 1
-        taken, plan = self.state.taken, self.finder.plan(call.message)
-        report = misses.report(self._selection, taken, call.message, known, plan, self._discreet, call.recorded)
-        self._report(Fact("miss", report.text, call, report.advice))
-        code = MISS if known else protocol.METHOD_NOT_FOUND
-        self.state.replies.append(said(call, "error", rewrite.error(code, report.headline, report.data)))
-
-    def _without_answer(self, call: Call, arrived: int, now: float) -> None:
-        """Answer that the tape ends before the answer, if it does, once all that it has of the exchange is out."""
-        recorded = call.recorded
-        if recorded is None or LAST in call.answers or not self._cues.ends_without_answer(recorded, arrived):
-            return
-        call.answers.add(LAST)
-        self._schedule.put_last(call, now)
-
-    def _unanswered(self, call: Call) -> list[Action]:
-        """End a call that was found, and has no answer on the tape: as a miss after all, or as it ended there."""
-        recorded = call.recorded
-        assert recorded is not None
-        if self._ends != "error" and call.reached:
-            ending = self._selection.ending(recorded)
-            return [Hangup(ending.code or 0, call)] if self._ends == "exit" and ending.by == "server" else []
-        from . import misses
-
-        report = misses.unanswered(self._selection, call.message, recorded, self._discreet)
-        if call.reached:
-            self.state.played -= 1
-            self.state.misses += 1
-            self._report(Fact("miss", report.text, call, report.advice))
-        self._calls.close(call)
-        return [said(call, "error", rewrite.error(MISS, report.headline))]
-
-    # -- what goes out
-
-    def _cue(self, session: int, cue: int, arrived: Recorded | None, now: float, call: Call | None = None) -> bool:
-        """Play what waited for a client message that has arrived; return whether the call's answer is among it."""
-        due, answered = self._cues.due(session, cue, call)
-        for pending in due:
-            self._schedule.put(pending, now, arrived)
-        return answered
-
-    def _answer_only(self, call: Call, recorded: Recorded, now: float) -> None:
-        answer = self._selection.answer(recorded)
-        if answer is None:
-            self._without_answer(call, END, now)
-        else:
-            self._schedule.put(Pending(self._selection.facts(answer), call), now, recorded)
+        return self._playback.is_asking(rpc_id)
 
 
 def _fault_of(text: bytes) -> str:
@@ -392,3 +464,643 @@ def _fault_of(text: bytes) -> str:
     if isinstance(body.get("method"), str):
         return f"the client sent {body['method']} with an id that is neither a string nor a number, which is no request"
     return "the client sent a line that is " + ("no JSON-RPC message" if body else "not JSON")
+
+
+def _place(pending: Pending) -> Position:
+    return pending.place
+
+
+class Pending(NamedTuple):
+    """A recorded message that is due or will be. No `recorded`: the answer that the recording does not have."""
+
+    recorded: Recorded | None
+    call: Call | None
+
+    @property
+    def is_answer(self) -> bool:
+        return self.recorded is None or self.recorded.kind == "response"
+
+    @property
+    def place(self) -> Position:
+        return self.recorded.place if self.recorded else LAST
+
+
+# What the client has said: each on the tape is heard once ------------------------------------------------
+
+_ByName = dict[str | None, deque[Recorded]]  # by the id or the token that each names
+_Words = tuple[str, bytes]  # of a line without a message: "JSON" or "text", and what it says
+
+
+class Hearing:
+    """Which message on the tape one of the client is, where it is no request: those have keys, see `finder.py`."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        self._heard: dict[str, Position] = {}  # per method, the last notification
+        # Not heard yet; None: not read from the tape yet.
+        self._progress: _ByName | None = None
+        self._strays: _ByName | None = None  # answers to nothing
+        self._lines: list[tuple[_Words, Recorded]] | None = None  # without a message
+        self._cancels: dict[str | None, list[Recorded]] | None = None
+        self._late_cancels: dict[Position, str | None] = {}  # of what was not open
+
+    def notification(self, message: Message) -> Recorded | None:
+        """The one on the tape that a notification is, other than a cancel."""
+        if message.method == protocol.PROGRESS:
+            if self._progress is None:
+                rows = self._notifications(protocol.PROGRESS)
+                self._progress = _by_name(rows, lambda row: frames.progressed(self._selection.message(row)))
+            return _first(self._progress.get(frames.progressed(message)))
+        for method in protocol.notification_names(message.method or ""):
+            found = self._selection.next_notification(method, self._heard.get(method, START))
+            if found is not None:
+                self._heard[method] = found.place
+                return found
+        return None
+
+    def stray_answer(self, message: Message) -> Recorded | None:
+        """The one on the tape that an answer to nothing is."""
+        if self._strays is None:
+            sessions = self._selection.sessions
+            rows = (row for session in sessions for row in self._selection.stray_answers(session))
+            self._strays = _by_name(rows, lambda row: row.rpc_id)
+        return _first(self._strays.get(message.rpc_id))
+
+    def malformed(self, text: bytes) -> Recorded | None:
+        """The one on the tape that a line without a message is: with the same words but for the id, or no JSON both."""
+        if self._lines is None:
+            sessions = self._selection.sessions
+            rows = (row for session in sessions for row in self._selection.malformed(session))
+            self._lines = [(_words(self._selection.text(row)), row) for row in rows]
+        words, left = _words(text), self._lines
+        found = next((one for one in left if one[0] == words), None)
+        if found is None and words[0] == "text":
+            found = next((one for one in left if one[0][0] == "text"), None)
+        if found is None:
+            return None
+        left.remove(found)
+        return found[1]
+
+    def cancel(self, rpc_id: str | None, call: Call | None) -> Recorded | None:
+        """The one on the tape that a cancel is: of a call, or of an id that is no call's."""
+        cancels = self._cancels
+        if cancels is None:
+            cancels = self._cancels = self._read_cancels()
+        if call is None or call.recorded is None:
+            return self._cancel_of_none(rpc_id)
+        recorded = call.recorded
+        rows = [row for row in cancels.get(recorded.rpc_id, ()) if _may_cancel(row, recorded)]
+        found = rows[call.cancels] if call.cancels < len(rows) else None
+        call.cancels += 1
+        if found is not None:
+            self._late_cancels.pop(found.place, None)
+        return found
+
+    def _cancel_of_none(self, rpc_id: str | None) -> Recorded | None:
+        late = self._late_cancels
+        same = (place for place, named in late.items() if named == rpc_id)
+        place = next(same, None) or next(iter(late), None)
+        if place is None:
+            return None
+        del late[place]
+        return self._selection.at(place)
+
+    def _read_cancels(self) -> dict[str | None, list[Recorded]]:
+        cancels: dict[str | None, list[Recorded]] = {}
+        for row in self._notifications(protocol.CANCELLED):
+            named = frames.cancelled(self._selection.message(row))
+            cancels.setdefault(named, []).append(row)
+            if row.exchange is None:
+                self._late_cancels[row.place] = named
+        return cancels
+
+    def _notifications(self, method: str) -> Iterator[Recorded]:
+        last, row = None, self._selection.next_notification(method, START)
+        # Rows of a stranger may lead back: what does not go on ends.
+        while row is not None and (last is None or row.session != last.session or row.place > last.place):
+            yield row
+            last, row = row, self._selection.next_notification(method, row.place)
+
+
+def _may_cancel(row: Recorded, request: Recorded) -> bool:
+    """Return whether a cancel that names the id of a request is of that request."""
+    if row.exchange is not None:
+        return (row.session, row.exchange) == (request.session, request.seq)
+    return row.session == request.session and row.seq > request.seq
+
+
+def _words(text: bytes) -> _Words:
+    """What a line without a message says: a value of JSON, without its id, or else its text."""
+    try:
+        value = jsontext.loads(text)
+    except (ValueError, RecursionError):
+        return "text", text.strip()
+    if isinstance(value, dict):
+        value.pop("id", None)
+    return "JSON", jsontext.canonical(value)
+
+
+def _by_name(rows: Iterable[Recorded], name: Callable[[Recorded], str | None]) -> _ByName:
+    found: _ByName = {}
+    for row in rows:
+        found.setdefault(name(row), deque()).append(row)
+    return found
+
+
+def _first(rows: deque[Recorded] | None) -> Recorded | None:
+    return rows.popleft() if rows else None
+
+
+# Who has called: the live requests, and the recorded ones that they are ---------------------------------
+
+_Alike = dict[Call, None]  # in the order of their coming
+
+
+class Together:
+    """The calls that were recorded in one frame, those of a batch, each found at once however many they are."""
+
+    def __init__(self) -> None:
+        self.calls: _Alike = {}
+        self._by_id: dict[str | None, _Alike] = {}
+        self._by_token: dict[str | None, _Alike] = {}
+        self._tokens: dict[Call, str | None] = {}
+        self._unread: list[Call] = []  # whose token nobody asked for yet
+
+    def add(self, call: Call, rpc_id: str | None) -> None:
+        self.calls[call] = None
+        self._by_id.setdefault(rpc_id, {})[call] = None
+        self._unread.append(call)
+
+    def remove(self, call: Call, rpc_id: str | None) -> None:
+        self.calls.pop(call, None)
+        self._by_id.get(rpc_id, {}).pop(call, None)
+        self._by_token.get(self._tokens.pop(call, None), {}).pop(call, None)
+
+    def newest(self) -> Call | None:
+        return _newest(self.calls)
+
+    def with_id(self, rpc_id: str | None) -> Call | None:
+        """The newest with a recorded id."""
+        return _newest(self._by_id.get(rpc_id, {}))
+
+    def with_token(self, token: str | None, token_of: Callable[[Call], str | None]) -> Call | None:
+        """The newest whose recorded request asked for progress under a token."""
+        for call in self._unread:
+            if call in self.calls:
+                self._tokens[call] = own = token_of(call)
+                self._by_token.setdefault(own, {})[call] = None
+        self._unread.clear()
+        return _newest(self._by_token.get(token, {}))
+
+
+class Calls:
+    """The live requests that are not answered yet, or were just now, and the recorded exchange of each."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        # Found by channel and id, as the client names them, and by the recorded request, as the tape does.
+        self._live: dict[tuple[str, str], Call] = {}  # not answered yet
+        self._recorded: dict[tuple[int, int], Together] = {}  # of a batch, several share a seq
+        # Answered, but one may still be cancelled, or something may come for it.
+        self._past: dict[Position, Call] = {}  # by recorded place, the newest last
+
+    def begin(self, call: Call, recorded: Recorded, *, is_alone: bool) -> None:
+        """`is_alone`: its answer is all that there is for it, and goes out at once."""
+        self._live[call.channel, call.rpc_id] = call
+        if is_alone:
+            return
+        place = (recorded.session, recorded.seq)
+        if place not in self._recorded:
+            self._recorded[place] = Together()
+        self._recorded[place].add(call, recorded.rpc_id)
+
+    def close(self, call: Call) -> None:
+        """Close a call that was answered: nothing of its exchange follows."""
+        if self.is_open(call):  # a client may use an id again
+            del self._live[call.channel, call.rpc_id]
+        recorded = call.recorded
+        if recorded is None:
+            return
+        self._remember(recorded.place, call)
+        together = self._recorded.get(recorded[:2])
+        if together is not None:
+            together.remove(call, recorded.rpc_id)
+            if not together.calls:
+                del self._recorded[recorded[:2]]
+
+    def _remember(self, place: Position, call: Call) -> None:
+        past = self._past
+        past.pop(place, None)
+        past[place] = call
+        while len(past) > _REMEMBERED:
+            del past[next(iter(past))]
+
+    def close_all(self, channel: str) -> None:
+        """Close those of a channel that the client has left: nothing comes for them any more."""
+        for call in [call for (own, _), call in self._live.items() if own == channel]:
+            self.close(call)
+            if call.recorded is not None:
+                self._past.pop(call.recorded.place, None)
+
+    def is_open(self, call: Call) -> bool:
+        """Return whether it was not answered."""
+        return self._live.get((call.channel, call.rpc_id)) is call
+
+    def get(self, channel: str, rpc_id: str | None) -> Call | None:
+        """The call with an id: of the same channel, else, as over HTTP each message has its own, the newest."""
+        live = self._live
+        same = live.get((channel, rpc_id or ""))
+        return same or next((call for call in reversed(live.values()) if call.rpc_id == rpc_id), None)
+
+    def answered(self, rpc_id: str | None) -> Call | None:
+        """The newest call with an id that was answered already."""
+        return next((call for call in reversed(self._past.values()) if call.rpc_id == rpc_id), None)
+
+    def owner(self, row: Recorded) -> Call | None:
+        """The call whose exchange a recorded message belongs to."""
+        together = self._recorded.get((row.session, row.exchange or 0))
+        if together is None:  # the server may still take back what it asked within a call that it has answered
+            past = reversed(self._past.values())
+            return next((call for call in past if call.is_of(row.session, row.exchange or 0)), None)
+        if row.kind == "response" and row.cue is not None:
+            return together.with_id(row.rpc_id)
+        if len(together.calls) > 1 and row.kind == "noise":
+            return together.with_id(self._selection.broken_id(row)) or together.newest()
+        if len(together.calls) > 1 and row.method == protocol.PROGRESS:
+            token = frames.progressed(self._selection.message(row))
+            return together.with_token(token, self._recorded_token) or together.newest()
+        return together.newest()
+
+    def of_request(self, request: Recorded) -> Call | None:
+        """The call that a recorded request was made with, answered or not."""
+        together = self._recorded.get((request.session, request.seq))
+        return (together and together.with_id(request.rpc_id)) or self._past.get(request.place)
+
+    def mates(self, row: Recorded) -> list[Call]:
+        """All calls whose exchange a recorded message may belong to: those of a batch share it."""
+        together = self._recorded.get((row.session, row.exchange or 0))
+        return list(together.calls) if together else []
+
+    def named_late(self, row: Recorded) -> Recorded | None:
+        """The request that was answered before, and is answered once more."""
+        if row.kind != "response" or row.rpc_id is None:
+            return None
+        return self._selection.asked_before(row.session, row.seq, _SOON, row.rpc_id)
+
+    def _recorded_token(self, call: Call) -> str | None:
+        assert call.recorded is not None
+        return frames.token_asked(self._selection.message(call.recorded))
+
+
+def _newest(calls: _Alike) -> Call | None:
+    return next(reversed(calls), None)
+
+
+# What waits for each message of the client, and what of it is out --------------------------------------
+
+
+class _Cued:
+    """All that one message of the client cues: the answers to its own requests, by id, and what else there is."""
+
+    def __init__(self, rows: list[Recorded], cue: int) -> None:
+        self.answers: dict[str | None, list[Recorded]] = {}
+        self.others: list[Recorded] = []
+        self.left: list[Recorded] = []  # of those, what did not go out in this round
+        self.round = -1
+        for row in rows:
+            if row.kind == "response" and row.exchange == cue:
+                self.answers.setdefault(row.rpc_id, []).append(row)
+            else:
+                self.others.append(row)
+
+
+class _Ending(NamedTuple):
+    """How an exchange ends on the client's side: the last message that it owed, and its cancels by the id they name."""
+
+    last: int
+    cancels: dict[str | None, list[Recorded]]
+
+
+class Cues:
+    """The messages that wait for each one of the client."""
+
+    def __init__(self, selection: Selection, calls: Calls) -> None:
+        self._selection = selection
+        self._calls = calls
+        # A cue may come twice; what is no answer goes out once.
+        self._once: dict[tuple[int, int | None], set[Position]] = {}  # by exchange
+        self._come: set[Position] = set()  # notifications of changes
+        self._round = 0  # rises when an exchange is to be played once more
+
+    def has_come(self, change: Recorded) -> bool:
+        return change.place in self._come
+
+    def due(self, session: int, cue: int, call: Call | None, *, is_unasked: bool) -> list[Pending]:
+        """Return what waited for a client message. `is_unasked`: changes come to a client that did not ask for them."""
+        cued = self._cued(session, cue)
+        due = self._own_answers(cued, call) if call is not None and call.is_of(session, cue) else []
+        left = []
+        is_malformed = call is not None and call.recorded is not None and call.recorded.kind == "noise"
+        for row in cued.left:
+            if is_malformed and row.kind == "response":
+                due.append(Pending(row, call))
+                continue
+            if row.method in protocol.CHANGES:
+                self._come.add(row.place)  # also where the client did not want to hear of it
+            named = row if row.exchange is not None else self._calls.named_late(row)
+            owner = self._owner(row, named)
+            if named is not None and owner is None and not (is_unasked and row.method in protocol.CHANGES):
+                left.append(row)  # of an exchange that this client has not begun
+            elif named is not row and self._waits_for_answer(owner):
+                assert owner is not None
+                owner.behind += [row] if self._is_new(row, owner) else []
+            elif self._is_new(row, owner):
+                due.append(Pending(row, owner))
+        cued.left = left
+        return due
+
+    def _owner(self, row: Recorded, named: Recorded | None) -> Call | None:
+        if named is None:
+            return None
+        return self._calls.owner(row) if named is row else self._calls.of_request(named)
+
+    def _waits_for_answer(self, call: Call | None) -> bool:
+        """Return whether no answer to a call is out or due, but for what came behind the answer."""
+        if call is None or not self._calls.is_open(call):
+            return False
+        return call.answers <= {row.place for row in call.behind}
+
+    def forget(self, recorded: Recorded) -> None:
+        """Let the exchange of a request play once more, as a whole."""
+        self._once.pop((recorded.session, recorded.seq), None)
+        self._round += 1
+
+    def ends_without_answer(self, recorded: Recorded, arrived: int) -> bool:
+        """Return whether the tape ends before the answer, and the client's last message of the exchange has arrived."""
+        if recorded.method == protocol.LISTEN or self._selection.answer(recorded) is not None:
+            return False
+        ending = self._ending(recorded)
+        if ending.cancels.get(recorded.rpc_id) or self._selection.was_left(recorded):
+            return False
+        return arrived >= ending.last
+
+    def _own_answers(self, cued: _Cued, call: Call) -> list[Pending]:
+        """The answers to a call. Those to others of its batch go out with them; one made twice is answered twice."""
+        assert call.recorded is not None
+        rows = cued.answers.get(call.recorded.rpc_id, ())
+        return [Pending(row, call) for row in rows if self._owns(call, row) and self._is_new(row, call)]
+
+    def _owns(self, call: Call, row: Recorded) -> bool:
+        owner = self._calls.owner(row)
+        return owner is call or (owner is not None and owner.recorded == call.recorded)
+
+    def _is_new(self, row: Recorded, owner: Call | None) -> bool:
+        """Return whether it did not go out before; an answer, to this call."""
+        if owner is not None and row.kind == "response":
+            gone = owner.answers
+        else:
+            gone = self._once.setdefault((row.session, row.exchange), set())
+        if row.place in gone:
+            return False
+        gone.add(row.place)
+        return True
+
+    def _cued(self, session: int, cue: int) -> _Cued:
+        key = self, session, cue
+        cued: _Cued | None = self._selection.cache.get(key)
+        if cued is None:
+            rows = self._selection.cued(session, cue)
+            cued = _Cued(rows, cue)
+            if len(rows) > _FEW:
+                self._selection.cache.put(key, cued)
+        if cued.round != self._round:
+            cued.left, cued.round = cued.others, self._round
+        return cued
+
+    def _ending(self, recorded: Recorded) -> _Ending:
+        key = _Ending, recorded.session, recorded.seq
+        ending: _Ending | None = self._selection.cache.get(key)
+        if ending is None:
+            rows = self._selection.of_exchange(recorded)
+            ending = _Ending(max((_owed(row) for row in rows), default=0), {})
+            for row in rows:  # those of a batch share their exchange
+                if row.sender == "client" and row.method == protocol.CANCELLED:
+                    ending.cancels.setdefault(frames.cancelled(self._selection.message(row)), []).append(row)
+            if len(rows) > _FEW:
+                self._selection.cache.put(key, ending)
+        return ending
+
+
+def _owed(row: Recorded) -> int:
+    """The message that a client owes an exchange: an answer to a request in it, or what something waits for."""
+    if row.cue is not None:
+        return row.cue
+    return row.seq if row.kind == "response" else 0
+
+
+# When it goes out --------------------------------------------------------------------------------------
+
+
+class Schedule:
+    """When what is due goes out: at once, after the recorded time, or in the recorded order of concurrent calls.
+
+    In that order an answer is held back until those before it are out, within bounds.
+    """
+
+    def __init__(
+        self, selection: Selection, note: Callable[[str], None], speed: float, in_recorded_order: bool
+    ) -> None:
+        self.delays = bool(speed) or in_recorded_order
+        self._selection = selection
+        self._note = note
+        self._speed = speed
+        self._is_ordered = in_recorded_order
+        self._numbers = count()  # so that a heap never compares what it holds
+        self._ready: list[Pending] = []
+        self._later: list[tuple[float, Position, int, Pending]] = []  # a heap
+        self._held: list[tuple[float, Pending]] = []  # back for the recorded order, since when
+        self._out: set[Position] = set()  # answers, for the recorded order
+        self._passed: dict[int, tuple[int, int]] = {}  # by session, a stretch of the tape whose answers are all out
+
+    def put(self, pending: Pending, now: float, cue: Recorded | None) -> None:
+        """Let a message follow its cue, which has arrived now."""
+        recorded = pending.recorded
+        if not self._speed or recorded is None:
+            self._ready.append(pending)
+            return
+        since = (self._selection.facts(cue).at or 0) if cue else 0
+        due = now + max(0, (recorded.at or 0) - since) / 1e6 / self._speed
+        if pending.call is not None:
+            pending.call.until = max(due, pending.call.until)
+        self._put_later(due, pending)
+
+    def put_last(self, call: Call, now: float) -> None:
+        """Let the answer that the recording does not have follow all else for a call."""
+        if call.until < now:
+            self._ready.append(Pending(None, call))
+        else:
+            self._put_later(call.until, Pending(None, call))
+
+    def _put_later(self, due: float, pending: Pending) -> None:
+        heapq.heappush(self._later, (due, pending.place, next(self._numbers), pending))
+
+    def take(self, now: float) -> list[Pending]:
+        while self._later and self._later[0][0] <= now:
+            self._ready.append(heapq.heappop(self._later)[-1])
+        ready, self._ready = self._ready, []
+        return self._in_order(ready, now) if self._is_ordered else ready
+
+    def drop(self, goes: Callable[[Pending], bool]) -> None:
+        self._ready = [pending for pending in self._ready if not goes(pending)]
+        self._later = [item for item in self._later if not goes(item[-1])]
+        heapq.heapify(self._later)
+        self._held = [(since, pending) for since, pending in self._held if not goes(pending)]
+
+    def next_at(self) -> float | None:
+        """When something will go out, if nothing arrives before."""
+        times = [item[0] for item in self._later[:1]]
+        return min([*times, *(since + GIVE_WAY_AFTER for since, _ in self._held)], default=None)
+
+    def give_way(self) -> None:
+        """Hold nothing back: no answer that is waited for will come."""
+        self._held = [(float("-inf"), pending) for _, pending in self._held]
+
+    def waits_for(self, recorded: Recorded) -> bool:
+        """Return whether a message is to go out later."""
+        return any(pending.place == recorded.place for *_, pending in self._later)
+
+    def _in_order(self, ready: list[Pending], now: float) -> list[Pending]:
+        held = sorted([*self._held, *((now, pending) for pending in ready)], key=lambda item: item[1].place)
+        self._held, out = [], []
+        for since, pending in held:
+            missing = self._missing_before(pending)
+            if missing and now < since + GIVE_WAY_AFTER:
+                self._held.append((since, pending))
+                continue
+            if missing:
+                self._note(f"the recorded order waited in vain for {missing} and gave way")
+            out.append(pending)
+            if pending.recorded is not None and pending.recorded.kind == "response":
+                self._out.add(pending.recorded.place)
+        return out
+
+    def _missing_before(self, pending: Pending) -> str | None:
+        recorded, call = pending
+        if recorded is None or recorded.kind != "response" or call is None or call.recorded is None:
+            return None
+        session, first = call.recorded[:2]
+        start, end = self._passed.get(session, (first, first))
+        start, end = (start, end) if start <= first <= end else (first, first)
+        for row in self._selection.answered_between(session, end, recorded.seq):
+            if row.place not in self._out:
+                return f"the answer to request {row.rpc_id}"
+        self._passed[session] = start, max(end, recorded.seq - 1)
+        return None
+
+
+# What is made of it -------------------------------------------------------------------------------------
+
+
+class Playback:
+    """Makes sends of recorded messages. The server's own requests, its questions, go out under ids that are free."""
+
+    def __init__(self, tape: Messages) -> None:
+        self._tape = tape
+        self._asked: dict[str, Recorded] = {}  # questions in flight, by the id that each went out with
+        self._taken_back: set[str] = set()  # ids of those that the server has cancelled
+        self._withdrawn: list[Recorded] = []  # those that were cancelled just now
+
+    def is_asking(self, rpc_id: str) -> bool:
+        """Return whether a question with this id waits for the client's answer."""
+        return rpc_id in self._asked
+
+    def take_question(self, rpc_id: str) -> Recorded | None:
+        """Take the question that an answer is to."""
+        return self._asked.pop(rpc_id, None)
+
+    def was_taken_back(self, rpc_id: str) -> bool:
+        """Return whether an answer is to a question that was cancelled: there is one at the most."""
+        was = rpc_id in self._taken_back
+        self._taken_back.discard(rpc_id)
+        return was
+
+    def take_withdrawn(self) -> list[Recorded]:
+        withdrawn, self._withdrawn = self._withdrawn, []
+        return withdrawn
+
+    def joined(self, actions: Sequence[Action]) -> Sequence[Action]:
+        """Put batches together again, of which all messages go out at once and to one place."""
+        if not any(isinstance(one, Send) and one.recorded and one.recorded.frame_kind == "batch" for one in actions):
+            return actions
+        return [done for _, together in groupby(actions, _batch_of) for done in self._batch(list(together))]
+
+    def _batch(self, together: list[Action]) -> list[Action]:
+        sends = [action for action in together if isinstance(action, Send)]
+        recorded = sends[0].recorded if sends else None
+        if recorded is None or recorded.frame_kind != "batch":
+            return together
+        whole = self._tape.frame_text(recorded)
+        parts = [send.recorded.part for send in sends if send.recorded]
+        channels = {send.channel for send in sends if send.call is not None}
+        if not whole.parts or parts != [*range(len(whole.parts))] or len(channels) > 1:
+            return together  # some are not due, are repeated, or were asked for elsewhere
+        texts = [send.text.rstrip(b"\r\n") for send in sends]
+        return [sends[-1]._replace(text=rewrite.with_elements(whole.text, texts) + _eol(recorded))]
+
+    def send(self, recorded: Recorded, call: Call | None) -> Send | None:
+        """Return what goes out for a message; None if this client does not want it."""
+        is_batch = recorded.frame_kind == "batch"
+        text = self._tape.element(recorded) if is_batch else self._tape.text(recorded)
+        live = self._rewritten(recorded, call, text)
+        if live is None:
+            return None
+        answers = recorded.kind == "response"
+        return Send(live + _eol(recorded), call.channel if call else "", call, answers, recorded)
+
+    def _rewritten(self, recorded: Recorded, call: Call | None, text: bytes) -> bytes | None:
+        if recorded.status == "refused" and call:
+            return rewrite.refusal(text, call.rpc_id)
+        if recorded.kind == "response":
+            has_id = call is not None and recorded.rpc_id is not None  # else it answers a line that nobody could read
+            return rewrite.answer(text, recorded.rpc_id, call.rpc_id) if call and has_id else text
+        if recorded.kind == "noise":
+            return rewrite.broken_answer(text, call.recorded.rpc_id, call.rpc_id) if call and call.recorded else text
+        if recorded.kind == "request":
+            live = self._free_id(recorded.rpc_id or "null")
+            self._asked[live] = recorded
+            return rewrite.with_id(text, recorded.rpc_id, live)
+        if recorded.method == protocol.CANCELLED:
+            return self._cancelled(recorded, text)
+        return rewrite.notification(text, recorded.method, call.rpc_id, call.token) if call else text
+
+    def _cancelled(self, recorded: Recorded, text: bytes) -> bytes:
+        """Cancel a request of the server's own, which may have gone out under another id, or not at all."""
+        messages = frames.parse(text)[1]
+        theirs = frames.cancelled(messages[0]) if messages else None
+        if theirs is None:
+            return text
+        question = self._tape.question(recorded.session, recorded.seq, theirs)
+        place = question.place if question else None
+        live = next((live for live, asked in self._asked.items() if asked.place == place), None)
+        if live is None:  # none that waits, whatever has its id now
+            return rewrite.with_values(text, {("params", "requestId"): self._free_id(theirs)})
+        self._withdrawn.append(self._asked.pop(live))
+        self._taken_back.add(live)
+        return rewrite.with_values(text, {("params", "requestId"): live})
+
+    def _free_id(self, rpc_id: str) -> str:
+        """As recorded, unless that is in flight; an answer to what was taken back may still be on its way."""
+        return rewrite.free_id({*self._asked, *self._taken_back}.__contains__, rpc_id)
+
+
+def _batch_of(action: Action) -> tuple[str, int]:
+    """The group of an action: what is due at once goes out together only where it was one batch."""
+    recorded = action.recorded if isinstance(action, Send) else None
+    return ("batch", recorded.frame) if recorded and recorded.frame_kind == "batch" else ("alone", id(action))
+
+
+def _eol(recorded: Recorded) -> bytes:
+    """As recorded; a message that was cut off before its line end gets one, noise does not."""
+    if recorded.eol == "\n":
+        return b"\n"
+    return (recorded.eol or "").encode() or (b"" if recorded.kind == "noise" else b"\n")

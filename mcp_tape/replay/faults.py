@@ -133,7 +133,7 @@ class Faulty:
     ) -> None:
         self._deck.receive(text, channel, now, parsed, headers)
 
-    def due(self, now: float) -> list[Action]:
+    def due(self, now: float) -> Sequence[Action]:
         out: list[Action] = []
         while self._later and self._later[0][0] <= now:
             out.append(heapq.heappop(self._later)[-1])

@@ -11,24 +11,84 @@ from ..wire import match, protocol, rewrite
 from ..wire.frames import Message
 from .selection import Selection
 from .sends import NO_HEADERS
-from .state import Bent, Found, State, Turn
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any, Literal
+    from typing import Any, Literal, Protocol
 
-    from .matching.ladder import Ladder, Plan
     from .sends import Headers
-    from .state import TurnName
 
     Repeats = Literal["error", "last", "cycle"]
+    TurnName = bytes | tuple[bytes, match.Stated]  # equal requests; those of them that were asked for alike
     Compare = Callable[[Any, Any], str | None]  # of a recorded and a live message: how they differ, None if not
 else:
     Repeats, Compare = str, object  # only type checkers ask
 
 
 _Turns = dict[Position | None, Recorded]  # equal requests: before all of them, and behind the place of each, the next
+
+
+if TYPE_CHECKING:
+
+    class Ladder(Protocol):
+        """The rungs below exact matching, as `matching/ladder.py` has them."""
+
+        put_back: Callable[[bytes, bytes], bytes] | None
+
+        def find(
+            self, message: Message, params: Any, choose: Callable[[str, list[Recorded]], Found]
+        ) -> Found | None: ...
+
+        def plan(self, method: str, name: str | None) -> Any: ...
+
+        def hear(self, asked: Recorded, recorded: dict[str, Any], live: dict[str, Any]) -> bool: ...
+
+
+class Turn(NamedTuple):
+    """A request that was found: its place, True if for the first time, whose turn it was, and how far that was played.
+
+    `was_bent`: before, a looser rung had made use of it.
+    """
+
+    place: Position
+    is_new: bool
+    name: TurnName | None
+    last: Position | None
+    was_bent: bool = False
+
+
+class Bent(NamedTuple):
+    """The rung that found an answer which is not exact, and how similar the request is, where that counts."""
+
+    rung: str
+    similarity: float | None = None
+
+
+class Found(NamedTuple):
+    """The recorded request that a live one is; `again` if it was found before and is only repeated.
+
+    `answer`: where that is all that plays. `plays_anew`: its exchange was played before, but not for it.
+    """
+
+    recorded: Recorded | None
+    again: bool = False
+    answer: Recorded | None = None
+    bent: Bent | None = None  # by which rung, where it is not exact
+    plays_anew: bool = False
+
+
+class Playthrough:
+    """Which recorded requests were given, and whose turn it is. New ones are a tape that was rewound."""
+
+    def __init__(self) -> None:
+        self.taken: set[Position] = set()  # those that were played
+        self.last: dict[TurnName, Position] = {}  # how far equal requests were played
+        self.newest: Turn | None = None  # the one that was found last
+        self.given_back: set[Position] = set()  # asked for, but their answers stay on the tape
+        self.early: set[Position] = set()  # those asked for before their time
+        self.rounds: dict[Position, int] = {}  # of what is repeated in turn, by the first of it
+        self.bent: set[Position] = set()  # those that so far only looser rungs have made use of
 
 
 class _Asked(NamedTuple):
@@ -49,19 +109,34 @@ class Finder:
         selection: Selection,
         repeats: Repeats = "error",
         rules: Sequence[Compare] = (),
-        ladder: Callable[[State], Ladder] | None = None,
+        ladder: Callable[[Playthrough], Ladder] | None = None,
     ) -> None:
         """`ladder`: for what may bend."""
         self._selection = selection
-        self.state = State()
+        self._played = Playthrough()
         self._repeats = repeats
         self._rules = rules
-        self._ladder = ladder(self.state) if ladder else None
+        self._ladder = ladder(self._played) if ladder else None
         self._has_come: Callable[[Recorded], bool] = lambda row: True
         self._note: Callable[[str], None] = lambda text: None
         self._indexes: dict[str, dict[bytes, _Turns]] = {}  # by method, where stored keys do not serve
         self._hidden: dict[str, list[Recorded]] = {}  # by method, the recorded requests with redactions
         self._stated: dict[tuple[bytes, match.Stated | None], _Turns] = {}  # equal requests that were asked for alike
+
+    @property
+    def taken(self) -> set[Position]:
+        """The recorded requests that were played."""
+        return self._played.taken
+
+    @property
+    def given_back(self) -> set[Position]:
+        """Those whose calls never reached the server, so that their answers stay on the tape."""
+        return self._played.given_back
+
+    @property
+    def put_back(self) -> Callable[[bytes, bytes], bytes] | None:
+        """What puts live values in place of those recorded, where they stand for them."""
+        return self._ladder.put_back if self._ladder is not None else None
 
     def listen(self, has_come: Callable[[Recorded], bool], note: Callable[[str], None]) -> None:
         """Learn who knows whether a message of the server has come to the client, and who takes notes."""
@@ -73,8 +148,8 @@ class Finder:
         One that is exactly the same comes first, whether or not a looser rung made use of it before. Of several, it is
         one that was asked for with the same protocol version and headers.
         """
-        method, state = message.method or "", self.state
-        state.turn = None
+        method, played = message.method or "", self._played
+        played.newest = None
         params = match.exact_params(message, text, part)
         key = match.request_key(method, params)
         accepted = self._accepted(message) if self._rules else None
@@ -85,7 +160,7 @@ class Finder:
         if found.recorded is None and self._ladder is not None:
             found = self._ladder.find(message, params, self._choose) or found
         if found.bent and found.recorded and not found.again:
-            state.bent.add(found.recorded.place)
+            played.bent.add(found.recorded.place)
         return found
 
     def _exact(self, asked: _Asked) -> Found:
@@ -109,7 +184,7 @@ class Finder:
     def _next(self, asked: _Asked, *, again: bool = False) -> tuple[TurnName, Position | None, Next | None]:
         """Whose turn it is: its name, how far it was played, and the next request; `again`: from the start."""
         turn: TurnName = asked.key
-        last, turns = self.state.last.get(turn), self._turns(asked)
+        last, turns = self._played.last.get(turn), self._turns(asked)
         if turns is None:
             found = self._selection.next_request(asked.key, START if again or last is None else last)
         else:
@@ -118,7 +193,7 @@ class Finder:
             alike = self._alike(asked, turns)
             if alike:
                 turn = asked.key, asked.stated
-                last = self.state.last.get(turn)
+                last = self._played.last.get(turn)
                 found = _behind(alike, None if again else last)
         return turn, last, found
 
@@ -147,8 +222,8 @@ class Finder:
         newest = next((row for row in changes if found.name in (None, self._uri(row))), None)
         if newest is None or self._has_come(newest):
             return False
-        if found.place not in self.state.early:
-            self.state.early.add(found.place)
+        if found.place not in self._played.early:
+            self._played.early.add(found.place)
             name = " ".join(filter(None, (method, found.name)))
             self._note(f"{name} was asked for once more before {change}: the answer before that is repeated")
         return True
@@ -169,14 +244,14 @@ class Finder:
 
     def _take(self, turn: TurnName, found: Next) -> Found:
         """Take the turn of a request that is exactly the same."""
-        state, place = self.state, found.recorded.place
-        was_bent = place in state.bent
-        again = place in state.taken and not was_bent
-        state.turn = Turn(place, place not in state.taken, turn, state.last.get(turn), was_bent)
-        state.taken.add(place)
-        state.bent.discard(place)
-        state.last[turn] = place
-        return Found(found.recorded, again, found.answer, plays_anew=was_bent or place in state.given_back)
+        played, place = self._played, found.recorded.place
+        was_bent = place in played.bent
+        again = place in played.taken and not was_bent
+        played.newest = Turn(place, place not in played.taken, turn, played.last.get(turn), was_bent)
+        played.taken.add(place)
+        played.bent.discard(place)
+        played.last[turn] = place
+        return Found(found.recorded, again, found.answer, plays_anew=was_bent or place in played.given_back)
 
     def different_answer(self, asked: Recorded, live: Message, recorded: Recorded) -> str | None:
         """Describe how the client's answer to a request of the server differs from the recorded one."""
@@ -184,30 +259,31 @@ class Finder:
         is_same = self._ladder is not None and self._ladder.hear(asked, then.body, live.body)
         return None if is_same else rewrite.different_answer(live, then)
 
-    def plan(self, message: Message) -> Plan | None:
+    def plan(self, message: Message) -> Any:
         """Return how matching bends for a request, where it does."""
         return self._ladder.plan(message.method or "", message.name) if self._ladder else None
 
-    def give_back(self) -> None:
+    def give_back(self, recorded: Recorded) -> None:
         """Give back the turn that was taken last: the same request is found again the next time."""
-        turn, state = self.state.turn, self.state
+        self._played.given_back.add(recorded.place)
+        turn, played = self._played.newest, self._played
         if turn is None:
             return
         if turn.is_new:
-            state.taken.discard(turn.place)
-            state.bent.discard(turn.place)
+            played.taken.discard(turn.place)
+            played.bent.discard(turn.place)
         elif turn.was_bent:
-            state.bent.add(turn.place)
+            played.bent.add(turn.place)
         if turn.name is not None and turn.last is not None:
-            state.last[turn.name] = turn.last
+            played.last[turn.name] = turn.last
         elif turn.name is not None:
-            del state.last[turn.name]
+            del played.last[turn.name]
 
     def unplayed(self) -> Iterator[Recorded]:
         """The recorded requests that nobody made. Of a session that extends another, the handshake is none."""
         first, handshake = self._selection.sessions[0], (protocol.INITIALIZE, protocol.DISCOVER)
         for row in self._selection.all_requests():
-            asked = row.place in self.state.taken or row.place in self.state.given_back
+            asked = row.place in self._played.taken or row.place in self._played.given_back
             if not asked and (row.session == first or row.method not in handshake):
                 yield row
 
@@ -218,19 +294,19 @@ class Finder:
 
     def _choose(self, method: str, like: list[Recorded]) -> Found:
         """Take the turn of the first of equal requests that was not played, or repeat one that was."""
-        state = self.state
+        played = self._played
         if not like:
             return Found(None)
-        found = next((row for row in like if row.place not in state.taken), None)
+        found = next((row for row in like if row.place not in played.taken), None)
         before = like[like.index(found) - 1] if found is not None and found is not like[0] else None
         if found is not None and before is not None and self._is_early(method, before.place, found):
             return Found(before, True)
         if found is not None:
-            state.turn = Turn(found.place, True, None, None)
-            state.taken.add(found.place)
-            return Found(found, plays_anew=found.place in state.given_back)
+            played.newest = Turn(found.place, True, None, None)
+            played.taken.add(found.place)
+            return Found(found, plays_anew=found.place in played.given_back)
         if self._repeats == "cycle":
-            rounds = state.rounds[like[0].place] = state.rounds.get(like[0].place, -1) + 1
+            rounds = played.rounds[like[0].place] = played.rounds.get(like[0].place, -1) + 1
             return Found(like[rounds % len(like)], True)
         return Found(like[-1], True) if self._repeats == "last" or protocol.is_housekeeping(method) else Found(None)
 
@@ -258,7 +334,7 @@ class Finder:
             self._hidden[method] = self._selection.requests(method, redacted=True)
         asked = protocol.identifying(method, live)
         for row in self._hidden[method]:
-            is_free = row.place not in self.state.taken or row.place in self.state.bent
+            is_free = row.place not in self._played.taken or row.place in self._played.bent
             if is_free and match.fits_redacted(protocol.identifying(method, self._params(row)), asked):
                 return row
         return None

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from .deck import Deck
     from .selection import Selection
     from .sends import Action, Call, Headers, Player
-    from .state import State
 
     class Clients(Protocol):
         """Numbers the clients of a run, which may be the recorded one; None where nobody can."""
@@ -124,8 +123,8 @@ class Opening:
         return self.playing.selection
 
     @property
-    def state(self) -> State:
-        return self.playing.state
+    def is_older(self) -> bool:
+        return self.playing.is_older
 
     def note(self, text: str) -> None:
         self.playing.note(text)
@@ -161,7 +160,7 @@ class Opening:
         if before is not None:
             self._stage.forget(before)
         self._player, self._deck = self._stage.deck(self._pass_on, legacy=legacy, nth=nth)
-        self._deck.state.played += before.state.played if before else 0
+        self._deck.played += before.played if before else 0
         mates = self._stage.mates(self._deck)
         self._begun = _Begun(self._deck.selection, mates) if len(mates) > 1 else None
 

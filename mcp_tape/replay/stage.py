@@ -18,13 +18,12 @@ if TYPE_CHECKING:
     from ..wire.frames import Message
     from .deck import Deck, Unanswered
     from .faults import Chooser, Faulty
-    from .finder import Compare, Repeats
+    from .finder import Compare, Playthrough, Repeats
     from .matching.ladder import Ladder
     from .opening import Clients, Opening
     from .report import Fact
     from .selection import Selection
     from .sends import Call, Player, Send
-    from .state import State
 
 
 _MOST_REFUSALS = 100  # that are reported one by one
@@ -86,7 +85,7 @@ class Totals:
         self.taken: set[Position] = set()
         self.given_back: set[Position] = set()
 
-    def add(self, other: State | Totals) -> None:
+    def add(self, other: Deck | Totals) -> None:
         self.played += other.played
         self.misses += other.misses
         self.taken |= other.taken
@@ -270,7 +269,7 @@ class Stage:
     def end(self, deck: Deck) -> None:
         """Keep of a deck whose client has ended its session only what counts."""
         del self._decks[deck]
-        self._ended.add(deck.state)
+        self._ended.add(deck)
 
     def needs_no_id(self) -> bool:
         """Return whether a client need not name its session: as recorded, no `Mcp-Session-Id` was given to it."""
@@ -349,14 +348,14 @@ class Stage:
         return Played(played, misses, unplayed, code or int(bool(bad)), self._grew, stale, inexact, self._refused)
 
     def _played(self) -> int:
-        return self._ended.played + sum(deck.state.played for deck in self._decks)
+        return self._ended.played + sum(deck.played for deck in self._decks)
 
     def _totals(self) -> Totals:
         """Those of all decks that there were."""
         totals = Totals()
         totals.add(self._ended)
         for deck in self._decks:
-            totals.add(deck.state)
+            totals.add(deck)
         return totals
 
     def _went_live(self, call: Call) -> bool:
@@ -386,7 +385,7 @@ class Stage:
         return frozenset(n for n in plays if n in others or self._cassette.session(n).extends in others)
 
 
-def _ladder(selection: Selection, options: Replay) -> Callable[[State], Ladder] | None:
+def _ladder(selection: Selection, options: Replay) -> Callable[[Playthrough], Ladder] | None:
     # Rules of the user's own stand in the place of what counts.
     counting = ((), ()) if options.rules else (options.ignore, options.match_on)
     asked = *counting, options.normalize, options.normalizers, options.match
@@ -394,7 +393,7 @@ def _ladder(selection: Selection, options: Replay) -> Callable[[State], Ladder] 
         return None
     from .matching.ladder import Asked, Ladder
 
-    return lambda state: Ladder(selection, state, Asked(*asked))
+    return lambda played: Ladder(selection, played, Asked(*asked))
 
 
 def _given(options: Replay) -> tuple[str, ...]:

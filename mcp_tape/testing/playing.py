@@ -152,8 +152,7 @@ class Playing(UsedCassette):
     def unplayed(self) -> list[Exchange]:
         from ..replay.selection import Selection, select
 
-        states = [deck.state for deck in self._decks]
-        played = {place for state in states for place in (*state.taken, *state.given_back)}
+        played = {place for deck in self._decks for place in (*deck.finder.taken, *deck.finder.given_back)}
         sessions = list(dict.fromkeys(session for deck in self._decks for session in deck.selection.sessions))
         with Cassette(self.path, self.label) as cassette:
             which = self._settings.replay.session

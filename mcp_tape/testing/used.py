@@ -340,7 +340,7 @@ def unplayed(cassette: Cassette, chosen: Selection, played: set[Position], label
     from ..replay.finder import Finder
 
     finder = Finder(chosen)
-    finder.state.taken.update(played)
+    finder.taken.update(played)
     left = {(row.session, row.seq, row.rpc_id) for row in finder.unplayed()}
     every = (e._replace(server=label) for number in chosen.sessions for e in cassette.exchanges(number))
     return [e for e in every if (e.session, e.seq, e.id) in left]

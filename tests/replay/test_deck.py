@@ -200,7 +200,7 @@ def test_housekeeping_repeats_its_last_answer(tmp_path: Path, method: str) -> No
     )
     assert player.say(request(1, method)) == [result(1), tell("notifications/x")]
     assert player.say(request(2, method)) == [result(2)]
-    assert player.deck.state.misses == 0
+    assert player.deck.misses == 0
 
 
 @pytest.mark.parametrize(("repeats", "then"), [("last", [[2], [2]]), ("cycle", [[1], [2]])])
@@ -240,20 +240,20 @@ def test_a_call_that_is_played_out_is_a_miss_that_says_so(tmp_path: Path) -> Non
     player.say(call(1))
     assert error(player.say(call(2)))["code"] == -32010
     assert "already played" in player.told("miss")[0]
-    assert player.deck.state.misses == 1
+    assert player.deck.misses == 1
 
 
 def test_a_method_that_is_on_no_tape_is_not_found(tmp_path: Path) -> None:
     player = played(tmp_path, ("client", call(1)), ("server", result(1)))
     assert error(player.say(request(1, "resources/list")))["code"] == -32601
-    assert player.deck.state.misses == 1
+    assert player.deck.misses == 1
 
 
 def test_the_probe_of_a_newer_client_is_answered_at_once_and_is_no_miss(tmp_path: Path) -> None:
     player = played(tmp_path, ("client", request(0, "initialize")), ("server", result(0)))
     assert error(player.say(request(0, "server/discover")))["code"] == -32601
     assert player.say(request(1, "ping")) == ['{"jsonrpc":"2.0","id":1,"result":{}}']
-    assert player.deck.state.misses == 0
+    assert player.deck.misses == 0
 
 
 def test_initialize_at_a_modern_tape_names_the_era(tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def test_an_unanswered_request_says_that_the_recording_ends(tmp_path: Path) -> N
     first, last = player.say(call(3, token=3))
     assert first == progress(3, 1)
     assert json.loads(last)["error"] == {"code": -32010, "message": "the recording ends before the answer"}
-    assert (player.deck.state.played, player.deck.state.misses) == (0, 1)
+    assert (player.deck.played, player.deck.misses) == (0, 1)
     (told,) = player.told("miss")
     assert told.startswith("miss: tools/call echo\n  the recording ends before the answer: #1 in ")
 

@@ -43,7 +43,7 @@ def test_a_list_behind_a_change_waits_for_it(tmp_path: Path, method: str, change
     assert player.say(call(7, "enable")) == [result(7), tell(change)]
     assert player.say(request(8, method)) == [result(8, "new")]
     assert player.say(request(9, method)) == [result(9, "new")]
-    assert (player.deck.state.misses, player.unplayed()) == (0, [])
+    assert (player.deck.misses, player.unplayed()) == (0, [])
 
 
 def test_a_resource_waits_for_the_update_of_its_own(tmp_path: Path) -> None:

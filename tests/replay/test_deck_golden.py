@@ -23,7 +23,7 @@ def test_two_decks_play_a_golden_cassette_to_its_end(path: Path, session: int) -
     assert client.finished
     assert player.unplayed() == []
     ends = [text for text in told if b"-32010" in text]
-    assert player.deck.state.misses == len(ends)
+    assert player.deck.misses == len(ends)
     told = [text for text in told if text not in ends]
     assert sorted(t.rstrip(b"\r\n") for t in told) == sorted(f.text for f in frames if f.sender == "server")
     assert sorted(a.rstrip(b"\r\n") for a in asked) == sorted(f.text for f in frames if f.sender == "client")

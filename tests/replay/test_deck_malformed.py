@@ -80,7 +80,7 @@ def test_one_that_the_tape_does_not_have_gets_a_note(player: Player) -> None:
     one, other = player.told("note")
     assert "no JSON-RPC message" in one
     assert "sent tools/call with an id that is neither a string nor a number" in other
-    assert player.deck.state.misses == 0
+    assert player.deck.misses == 0
 
 
 def test_a_request_whose_id_is_null_is_answered_as_the_server_did(tmp_path: Path) -> None:

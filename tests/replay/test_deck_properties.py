@@ -88,7 +88,7 @@ def test_the_client_gets_the_same_frames_in_a_valid_order(said: list[Said]) -> N
     frames = [text.decode().rstrip("\n") for text in told if b"-32010" not in text]
     recorded = [text for side, text in said if side == "server"]
     assert client.finished
-    assert player.deck.state.misses == len(told) - len(frames)
+    assert player.deck.misses == len(told) - len(frames)
     assert player.unplayed() == []
     assert sorted(frames) == sorted(recorded)
     position = {text: at for at, text in enumerate(frames)}

@@ -67,7 +67,7 @@ def test_an_error_says_what_there_is_in_place_of_an_answer(tmp_path: Path, why: 
     player = Player(ended(tmp_path / "tape.db", said, *controls))
     assert error(player.say(call(7))) == {"code": -32010, "message": why.strip()}
     assert player.told("miss")[0].startswith(f"miss: tools/call echo\n  {why.strip()}: #1 in ")
-    assert (player.deck.state.played, player.deck.state.misses) == (0, 1)
+    assert (player.deck.played, player.deck.misses) == (0, 1)
 
 
 @pytest.mark.parametrize("why", ENDINGS)
@@ -75,7 +75,7 @@ def test_a_call_without_an_answer_is_left_silent_where_that_was_asked_for(tmp_pa
     said, controls, _ = ENDINGS[why]
     player = Player(ended(tmp_path / "tape.db", said, *controls), unanswered="silent")
     assert player.say(call(7)) == []
-    assert (player.deck.state.played, player.deck.state.misses) == (1, 0)
+    assert (player.deck.played, player.deck.misses) == (1, 0)
 
 
 @pytest.mark.parametrize("why", ENDINGS)
@@ -86,7 +86,7 @@ def test_the_server_ends_in_a_call_as_it_did_where_that_was_asked_for(tmp_path: 
     assert [action.code for action in player.deck.due(0.0) if isinstance(action, Hangup)] == (
         [] if code is None else [code]
     )
-    assert player.deck.state.misses == 0
+    assert player.deck.misses == 0
 
 
 def test_what_the_server_said_of_the_call_comes_before_its_end(tmp_path: Path) -> None:

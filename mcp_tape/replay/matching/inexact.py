@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...wire import match
+from ..finder import Bent
 from ..misses import in_line, shown
 from ..report import Fact, Inexact
-from ..state import Bent
 
 if TYPE_CHECKING:
     from ...redaction.diagnostics import Discreet

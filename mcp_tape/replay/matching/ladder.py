@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...wire import jsontext, match, protocol
 from ...wire.match import Rule
-from ..state import Bent, Found, State
+from ..finder import Bent, Found, Playthrough
 from . import targets
 from .bindings import Bindings, Days
 from .nearness import MOST, Nearness, Read, arguments, unread
@@ -69,9 +69,10 @@ class _Index(NamedTuple):
 class Ladder:
     """The rungs that were asked for, for one client."""
 
-    def __init__(self, selection: Selection, state: State, asked: Asked) -> None:
+    def __init__(self, selection: Selection, played: Playthrough, asked: Asked) -> None:
         self._selection = selection
-        self._state = state
+        self._played = played
+        self.put_back: Callable[[bytes, bytes], bytes] | None = None
         self._ignored = [targets.path(source) for source in asked.ignore]
         self._named = [targets.path(source) for source in asked.match_on]
         functions = [(Target(), Normalizer(function=function)) for function in asked.normalizers]
@@ -144,7 +145,7 @@ class Ladder:
 
     def _is_in_turn(self, row: Recorded, shape: bytes, pairs: list[Pair]) -> bool:
         """Return whether the days of a request are in the order of those before; what is repeated starts over."""
-        return row.place in self._state.taken or self._days.allow(shape, pairs)
+        return row.place in self._played.taken or self._days.allow(shape, pairs)
 
     def _remember_days(self, plan: Plan, recorded: Recorded, live: Any) -> None:
         if plan.form is not None:
@@ -228,11 +229,11 @@ class Ladder:
     def _add(self, pairs: Iterable[Pair], session: int) -> None:
         self.bindings.add(pairs, self._selection.addition(session))
         if self.bindings.are_needed:
-            self._state.put_back = self.bindings.put_back
+            self.put_back = self.bindings.put_back
 
     def _learn(self) -> None:
         """Take note of what was played exactly: its values stand for themselves."""
-        for place in sorted(self._state.taken - self._known - self._state.bent):
+        for place in sorted(self._played.taken - self._known - self._played.bent):
             self._known.add(place)
             row = self._selection.at(place)
             plan = self.plan(row.method or "", row.name)
@@ -245,7 +246,7 @@ class Ladder:
         if plan.form is not None:
             self._learn()
         rows = list(self._candidates(method, name if protocol.is_addressed(method) else None))
-        taken = self._state.taken
+        taken = self._played.taken
         # What was played is compared only where nothing else is near: it may be repeated.
         for some in ([row for row in rows if row.place not in taken], [row for row in rows if row.place in taken]):
             best = self._best(plan, method, name, some, live)

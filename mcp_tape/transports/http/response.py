@@ -185,7 +185,7 @@ def _as_recorded(conversation: Conversation, send: Send) -> tuple[int, bytes]:
     recorded = send.recorded
     if recorded is not None and recorded.status not in ("error", "refused"):
         return 200, JSON
-    is_older = conversation.number and recorded and recorded.status == "error" and conversation.deck.state.is_older
+    is_older = conversation.number and recorded and recorded.status == "error" and conversation.deck.is_older
     if is_older:  # whose era has no statuses for errors: 404 means that the session is over
         return 200, JSON
     if recorded is not None and recorded.channel is not None and is_http(recorded.channel):
