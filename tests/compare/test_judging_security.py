@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mcp_tape.compare.changes import ABSENT
 from mcp_tape.compare.judging import Settings
 from tests.support.diffs import Talk, call, compared, exchange, gave, hello, listing, text_of, tool, tools
 from tests.support.schemas import INTEGER, STRING, Schema, an, of
@@ -114,6 +115,25 @@ def test_what_may_turn_a_model_against_its_user_is_an_error(what: str) -> None:
     old, new = CHANGES[what]
     assert "error" in {change.level for change in compared(old, new, Settings("security")).changes}
     assert compared(old, old, Settings("security")).changes == ()
+
+
+def test_a_template_with_another_address_is_the_same_one_unless_that_was_there() -> None:
+    old, new = template("https://a.example/{path}"), template("https://evil.example/{path}")
+    (moved,) = compared(old, new).changes[:1]
+    assert (moved.rule, moved.before, moved.after) == (
+        "resource-template-removed",
+        "https://a.example/{path}",
+        "https://evil.example/{path}",
+    )
+    both = [
+        DECLARED,
+        listing(
+            "resources/templates/list",
+            *({"name": "t", "uriTemplate": f"https://{host}.example/{{path}}"} for host in ("a", "evil")),
+        ),
+    ]
+    (gone,) = compared(both, new, Settings(levels={"server-version-not-bumped": None})).changes
+    assert (gone.rule, gone.path, gone.after) == ("resource-template-removed", "$", ABSENT)
 
 
 @pytest.mark.parametrize("side", ["inputSchema", "outputSchema"])

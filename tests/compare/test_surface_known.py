@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcp_tape.compare.judging import Settings, parse_ignores
+from tests.support.decks import alter
 from tests.support.diffs import (
     Step,
     Talk,
@@ -103,6 +104,12 @@ def test_a_capability_that_is_not_declared_is_known_to_be_empty() -> None:
     found = compared([hello(capabilities={})], tools(tool()))
     assert not found.unknown
     assert [change.rule for change in found.changes] == ["capability-added", "tool-added"]
+
+
+def test_a_recording_that_is_not_whole_is_unknown_and_stops_no_gate(tmp_path: Path) -> None:
+    old, new = (str(taped(tmp_path / f"{name}.db", WHOLE)) for name in ("old", "new"))
+    alter(Path(new), "UPDATE sessions SET incomplete = 'the disk was full'")
+    assert compare_cassettes(old, new).unknown == (("calls", "NEW: session 1 is incomplete: the disk was full", False),)
 
 
 NO_METHOD = {"code": -32601, "message": "Method not found"}

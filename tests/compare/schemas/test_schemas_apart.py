@@ -57,6 +57,7 @@ def test_alternatives_that_nothing_fits_twice_may_be_exclusive_or_not(one: Schem
         (kind({"enum": [1, 2]}), kind({"enum": [2, 3]}), "warn"),
         (kind({"type": ["string", "null"]}), kind({"type": ["integer", "null"]}), "warn"),
         ({**STRING, "pattern": "^a"}, {**STRING, "pattern": "^b"}, "warn"),  # who knows
+        (an({"a": STRING}, "a"), an({"a": STRING, "b": STRING}, "b"), "warn"),  # with both
     ],
 )
 def test_alternatives_that_may_overlap_are_told_as_surely_as_they_do(one: Schema, other: Schema, level: str) -> None:
