@@ -114,6 +114,13 @@ def test_a_difference_far_inside_a_long_line_is_seen() -> None:
     assert [(one.sign, one.text[-3:], len(one.text) <= 60) for one in row] == [("-", "old", True), ("+", "new", True)]
 
 
+@pytest.mark.parametrize(("words", "whole"), [(28, True), (29, False)])  # 60 and 62 characters
+def test_lines_that_just_fit_are_shown_whole(words: int, whole: bool) -> None:
+    old, new = (f"{'y ' * words}{last}" for last in ("old", "new"))
+    row = rows(found("tool x", "tool-description-changed", (), old, f"{new}!"), Cut(12, 60))
+    assert ([one.text for one in row] == [old, f"{new}!"]) is whole
+
+
 def test_many_lines_show_some_of_both_sides_and_say_how_many_more() -> None:
     old, new = ("\n".join(f"{word} {n}" for n in range(500)) for word in ("old", "new"))
     row = rows(found("tool x", "tool-description-changed", (), old, new), Cut(12, 60))

@@ -236,9 +236,9 @@ def test_all_calls_left_out_is_a_finding(tmp_path: Path) -> None:
 
 
 def secret_tape(tape: Path) -> Path:
-    with recording(tape, moody(), "--redact-path", "$.params.arguments.pin") as client:
+    with recording(tape, moody(), "--redact-path", "$.params.arguments.badge") as client:
         client.ask("tools/list")
-        client.call("say", what="one", password='hun"ter2', pin="1234", inner=json.dumps({"api_key": "k-123456789"}))
+        client.call("say", what="one", password='hun"ter2', badge="1234", inner=json.dumps({"api_key": "k-123456789"}))
     return tape
 
 
@@ -247,7 +247,7 @@ def test_secrets_that_are_missing_are_all_named_before_anything_is_started(tmp_p
     with pytest.raises(NotReadyError) as told:
         play(tape, tmp_path / "new", moody(), environ={"MCP_TAPE_SECRET_PASSWORD": "x"})
     assert "MCP_TAPE_SECRET_API_KEY  for [redacted:key:api_key] (tools/call say in " in str(told.value)
-    assert "MCP_TAPE_SECRET_PARAMS_ARGUMENTS_PIN" in str(told.value)
+    assert "MCP_TAPE_SECRET_PARAMS_ARGUMENTS_BADGE" in str(told.value)
     assert "MCP_TAPE_SECRET_PASSWORD" not in str(told.value)
 
 
@@ -262,15 +262,15 @@ def test_secrets_are_put_back_as_the_json_around_them_needs_it(tmp_path: Path) -
         "moody = Moody('good')\n"
         f"for line in sys.stdin:\n    open({str(heard)!r}, 'a').write(line)\n    moody.hear(json.loads(line))\n"
     )
-    values = {"PASSWORD": 'hun"ter2', "API_KEY": 'k"\\1', "PARAMS_ARGUMENTS_PIN": "1234"}
+    values = {"PASSWORD": 'hun"ter2', "API_KEY": 'k"\\1', "PARAMS_ARGUMENTS_BADGE": "1234"}
     environ = {f"MCP_TAPE_SECRET_{name}": value for name, value in values.items()}
     done = play(tape, tmp_path / "new", server, environ=environ)
     assert done.failures == ()
     arguments = json.loads(heard.read_text().splitlines()[-1])["params"]["arguments"]
     assert arguments["password"] == 'hun"ter2'
-    assert arguments["pin"] == "1234"
+    assert arguments["badge"] == "1234"
     assert json.loads(arguments["inner"]) == {"api_key": 'k"\\1'}
-    assert done.exposed == "MCP_TAPE_SECRET_PARAMS_ARGUMENTS_PIN"  # a rule of the user's that was not given again
+    assert done.exposed == "MCP_TAPE_SECRET_PARAMS_ARGUMENTS_BADGE"  # a rule of the user's that was not given again
 
 
 def test_a_secret_of_the_environment_is_taken_from_its_variable(tmp_path: Path) -> None:
