@@ -327,7 +327,8 @@ class Deck:
 
         self.misses += 1
         taken, plan = self.finder.taken, self.finder.plan(call.message)
-        report = misses.report(self._selection, taken, call.message, known, plan, self._discreet, call.recorded)
+        why = self.finder.contradiction
+        report = misses.report(self._selection, taken, call.message, known, plan, why, self._discreet, call.recorded)
         self._report(Fact("miss", report.text, call, report.advice))
         code = MISS if known else protocol.METHOD_NOT_FOUND
         self._replies.append(said(call, "error", rewrite.error(code, report.headline, report.data)))

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
         def hear(self, asked: Recorded, recorded: dict[str, Any], live: dict[str, Any]) -> bool: ...
 
+        def contradiction(self, message: Message, row: Recorded) -> str | None: ...
+
 
 class Turn(NamedTuple):
     """A request that was found: its place, True if for the first time, whose turn it was, and how far that was played.
@@ -262,6 +264,10 @@ class Finder:
     def plan(self, message: Message) -> Any:
         """Return how matching bends for a request, where it does."""
         return self._ladder.plan(message.method or "", message.name) if self._ladder else None
+
+    def contradiction(self, message: Message, row: Recorded) -> str | None:
+        """Describe why a recording that is equal but for what is normalized does not answer a request."""
+        return self._ladder.contradiction(message, row) if self._ladder else None
 
     def give_back(self, recorded: Recorded) -> None:
         """Give back the turn that was taken last: the same request is found again the next time."""

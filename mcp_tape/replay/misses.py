@@ -97,6 +97,7 @@ def report(
     message: Message,
     known: bool,
     plan: Plan | None,
+    contradiction: Callable[[Message, Recorded], str | None],
     discreet: Discreet,
     found: Recorded | None = None,
 ) -> Report:
@@ -107,7 +108,7 @@ def report(
     try:
         if found is not None:
             return _beyond(selection, message, found, discreet)
-        return _report(selection, taken, message, known, plan, discreet)
+        return _report(selection, taken, message, known, plan, contradiction, discreet)
     except Exception:  # whatever a stranger's recordings are: writing this may not fail the request
         return _in_short(selection, message, discreet)
 
@@ -121,7 +122,13 @@ def _in_short(selection: Selection, message: Message, discreet: Discreet) -> Rep
 
 
 def _report(
-    selection: Selection, taken: set[Position], message: Message, known: bool, plan: Plan | None, discreet: Discreet
+    selection: Selection,
+    taken: set[Position],
+    message: Message,
+    known: bool,
+    plan: Plan | None,
+    contradiction: Callable[[Message, Recorded], str | None],
+    discreet: Discreet,
 ) -> Report:
     call = discreet.call(message)
     if not known:
@@ -131,18 +138,23 @@ def _report(
         text = in_words(f"miss: {call}\n  {headline}", advice, _typed(selection))
         return Report(headline, text, {"cassette": selection.path, "method": method}, advice)
     near = _shown(_nearest(selection, taken, message, plan), message, discreet)
-    is_played_out = near and not near[0][0].differing and near[0][0].played
+    contradicted = contradiction(message, near[0][0].recorded) if near and plan is not None else None
+    is_played_out = near and not near[0][0].differing and near[0][0].played and not contradicted
     headline = f"{call} is played out" if is_played_out else f"{call} is not on the tape with these params"
     if message.method == protocol.INITIALIZE and selection.is_modern(selection.sessions[0]):
         headline = _OTHER_ERA
     lines = [f"miss: {call}", f"  {headline}", f"  {selection.path}, played so far: {len(taken)}"]
+    if contradicted:
+        lines.append(f"  {discreet.remark(contradicted)}")
     lines += [line for one in near for line in _described(selection, one, discreet)]
     elsewhere = _elsewhere(selection, message)
     if elsewhere is not None and _is_of_other_era(selection, elsewhere):
         lines.append(f"  session {elsewhere} has it, but is of the other era: its answers are not for this client")
         elsewhere = None
     session = elsewhere or (near[0][0].recorded.session if near else selection.sessions[0])
-    advice = _advice(selection, message, near, plan, elsewhere, _recorded(selection, message, session), discreet)
+    record = _recorded(selection, message, session)
+    is_bent = contradicted and not near[0][0].differing  # no option lets it answer
+    advice = record if is_bent else _advice(selection, message, near, plan, elsewhere, record, discreet)
     data = {"cassette": selection.path, "call": call, "nearest": [_as_data(one) for one in near]}
     return Report(headline, in_words("\n".join(lines), advice, _typed(selection)), data, advice)
 

@@ -168,8 +168,9 @@ class Stage:
             plays = [first, *(number for number in plays if number != first)]
         chosen = selection.Selection(self._cassette, plays, self._until)
         chosen.path, chosen.given = options.in_place_of or chosen.path, _given(options)
+        ladder = _ladder(chosen, options, is_shared=repeats == "cycle")
         repeats = options.repeats or repeats
-        finder = finding.Finder(chosen, repeats, options.rules, _ladder(chosen, options))
+        finder = finding.Finder(chosen, repeats, options.rules, ladder)
         faulty = self._faulty()
         report = faulty.listen(self._report) if faulty else self._report
         deck = Deck(
@@ -385,7 +386,7 @@ class Stage:
         return frozenset(n for n in plays if n in others or self._cassette.session(n).extends in others)
 
 
-def _ladder(selection: Selection, options: Replay) -> Callable[[Playthrough], Ladder] | None:
+def _ladder(selection: Selection, options: Replay, *, is_shared: bool) -> Callable[[Playthrough], Ladder] | None:
     # Rules of the user's own stand in the place of what counts.
     counting = ((), ()) if options.rules else (options.ignore, options.match_on)
     asked = *counting, options.normalize, options.normalizers, options.match
@@ -393,7 +394,7 @@ def _ladder(selection: Selection, options: Replay) -> Callable[[Playthrough], La
         return None
     from .matching.ladder import Asked, Ladder
 
-    return lambda played: Ladder(selection, played, Asked(*asked))
+    return lambda played: Ladder(selection, played, Asked(*asked, is_shared))
 
 
 def _given(options: Replay) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from ...wire import jsontext
-from .normal import HOSTS, Pair
+from .normal import HOSTS, Pair, Varying
 
 _STRING = re.compile(jsontext.STRING, re.S)
 _PRIVATE = "/private"  # where macOS keeps what it shows without it
@@ -34,6 +34,10 @@ class Bindings:
 
         `addition`: the session that was recorded later and has the recorded ones.
         """
+        return self.contradicted(pairs, addition) is None
+
+    def contradicted(self, pairs: Iterable[Pair], addition: int = 0) -> str | None:
+        """Describe the first pair that contradicts another; None if none does."""
         live, recorded = dict[tuple[str, str], str](), dict[tuple[str, str], str]()
         for one, other in pairs:
             if one.kind in _UNBOUND:
@@ -41,9 +45,21 @@ class Bindings:
             kind = _space(one.kind)
             bound = self._live.get((kind, one.text)) or live.setdefault((kind, one.text), other.text)
             of = self._recorded.get((addition, kind, other.text)) or recorded.setdefault((kind, other.text), one.text)
-            if bound != other.text or of != one.text:
-                return False
-        return True
+            if bound != other.text:
+                return f"{bound} stands for the recorded {one.text} already, so {other.text} cannot"
+            if of != one.text:
+                return f"{other.text} stands for the recorded {of} already, and not for {one.text}"
+        return None
+
+    def knows_any(self, values: Iterable[Varying]) -> bool:
+        """Return whether a live value stands for a recorded one."""
+        live = {(kind, text) for _, kind, text in self._recorded}
+        return any((_space(value.kind), value.text) in live for value in values)
+
+    def are_named(self, asked: bytes) -> bool:
+        """Return whether a live value is in a text."""
+        text = asked.decode("utf-8", "replace").replace("\\/", "/")
+        return any(value in text for _, _, value in self._recorded)
 
     def add(self, pairs: Iterable[Pair], addition: int = 0) -> None:
         """Bind values, unless they are bound already."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ...wire.frames import Message
     from ..selection import Selection
 
+_CLIENTS = 256  # that share a tape, and whose values are remembered
 _READ = 32 << 20  # bytes of recordings that are compared with one request to find the nearest
 _KEPT = 8 << 20  # bytes of them that are kept parsed
 
@@ -39,6 +40,7 @@ class Asked(NamedTuple):
     normalize: tuple[str, ...] = ()
     normalizers: tuple[Callable[[Any], Any], ...] = ()
     match: tuple[str, ...] = ()
+    is_shared: bool = False  # by clients that nobody can tell apart, each with directories of its own
 
 
 class Plan(NamedTuple):
@@ -84,14 +86,35 @@ class Ladder:
         self._parsed: dict[Position, tuple[Any, int]] = {}
         self._parsed_bytes = 0
         self._known: set[Position] = set()  # exact ones whose values stand for themselves
-        self.bindings = Bindings()
         self._days = Days()
+        self._is_shared = asked.is_shared
+        self._all_bindings = [Bindings()]
+        self._bindings = self._all_bindings[0]  # those of the client whose request is looked for
 
     def find(self, message: Message, params: Any, choose: Choose) -> Found | None:
         """Return the recorded request that a live one is by the first rung that has one, and take its turn."""
         method, name = message.method or "", message.name
         plan = self.plan(method, name)
         live = self._counted(plan, match.asked(method, params))
+        for bindings in self._of_clients(plan, live):
+            self._bindings = bindings
+            found = self._by_rungs(plan, method, name, live, choose)
+            if found is not None:
+                if bindings not in self._all_bindings:
+                    first, *others = self._all_bindings
+                    self._all_bindings = [first, *others[-_CLIENTS:], bindings]
+                return found
+        return None
+
+    def _of_clients(self, plan: Plan, live: Any) -> list[Bindings]:
+        """Return the bindings of the client that asks; if none of its values is known, those of all, and new ones."""
+        if plan.form is None or not self._is_shared:
+            return self._all_bindings[:1]
+        varying = plan.form.read(live)[1]
+        known = [one for one in self._all_bindings if one.knows_any(varying)]
+        return known or [*reversed(self._all_bindings), Bindings()]
+
+    def _by_rungs(self, plan: Plan, method: str, name: str | None, live: Any, choose: Choose) -> Found | None:
         if plan.counts is not None:
             found = choose(method, self._equal(plan, None, method, name, live))
             if found.recorded is not None:
@@ -162,7 +185,14 @@ class Ladder:
         return are_equal and self._may_be(list(form.pairs(recorded, live)), row.session)
 
     def _may_be(self, pairs: Iterable[Pair] | None, session: int) -> bool:
-        return pairs is not None and self.bindings.allow(pairs, self._selection.addition(session))
+        return pairs is not None and self._bindings.allow(pairs, self._selection.addition(session))
+
+    def contradiction(self, message: Message, row: Recorded) -> str | None:
+        """Describe the pair of values for which a recording that is equal but for these does not answer."""
+        plan = self.plan(message.method or "", message.name)
+        live = self._counted(plan, match.asked(message.method or "", message.body.get("params")))
+        pairs = plan.form.pairs(self._asked(plan, row), live) if plan.form else ()
+        return self._bindings.contradicted(pairs, self._selection.addition(row.session))
 
     def _index(self, plan: Plan, form: Form | None, method: str, name: str | None) -> _Index:
         key = plan.number, method, name, form is not None
@@ -227,9 +257,15 @@ class Ladder:
         return True
 
     def _add(self, pairs: Iterable[Pair], session: int) -> None:
-        self.bindings.add(pairs, self._selection.addition(session))
-        if self.bindings.are_needed:
-            self.put_back = self.bindings.put_back
+        self._bindings.add(pairs, self._selection.addition(session))
+        if self._bindings.are_needed:
+            self.put_back = self._put_back
+
+    def _put_back(self, text: bytes, asked: bytes = b"") -> bytes:
+        """Put the live values of the client that has asked into a recorded text."""
+        every = self._all_bindings
+        own = every[0] if len(every) == 1 else next((one for one in every if one.are_named(asked)), every[0])
+        return own.put_back(text, asked)
 
     def _learn(self) -> None:
         """Take note of what was played exactly: its values stand for themselves."""
@@ -238,7 +274,7 @@ class Ladder:
             row = self._selection.at(place)
             plan = self.plan(row.method or "", row.name)
             varying = plan.form.read(self._asked(plan, row))[1] if plan.form else []
-            self.bindings.add(((one, one) for one in varying), self._selection.addition(row.session))
+            self._all_bindings[0].add(((one, one) for one in varying), self._selection.addition(row.session))
 
     # -- what is nearest
 

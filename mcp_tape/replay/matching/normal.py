@@ -25,8 +25,9 @@ _PATH = rf"\0[a-z]+\0[^{_STOPS}]*|(?<![\w.~-])/(?!/)[^{_STOPS}]*"
 _BASES = r"(?:/var/folders/[^/]+/[^/]+/[A-Z]|/tmp|/var/tmp|/dev/shm)"
 _ROOT = (
     r"(?P<private>/private)?(?:"
-    r"(?P<run>(?:/[^/]+)*/(?:pytest-of-[^/]+/pytest-\d+(?:/popen-gw\d+)?|popen-gw\d+))"
-    rf"|(?P<temporary>{_BASES}/[^/]+|(?:/[^/]+)*?/tmp[a-z0-9_]{{8}})"
+    r"(?P<made>(?:/[^/]+)*?/tmp[a-z0-9_]{8})"  # also in the directory of a run
+    r"|(?P<run>(?:/[^/]+)*/(?:pytest-of-[^/]+/pytest-\d+(?:/popen-gw\d+)?|popen-gw\d+))"
+    rf"|(?P<temporary>{_BASES}/[^/]+)"
     r"|(?P<home>/(?:home|Users)/[^/]+|/root)"
     r")(?=/|\Z)"
 )
@@ -183,8 +184,9 @@ class Form:
         root = None if whole.startswith("\0") else self._root.match(bare)
         if root is None:
             return whole
-        kind = str(root.lastgroup)
-        found.append(Varying(kind, root[kind]))
+        group = str(root.lastgroup)
+        kind = "temporary" if group == "made" else group
+        found.append(Varying(kind, root[group]))
         return f"\0{kind}\0{whole[root.end() :]}"
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from tests.support import provision
 from tests.support.decks import Said, make_cassette
+from tests.support.http import ask as ask_http
+from tests.support.http_running import modern, replaying
 from tests.support.messages import call, lines, request, result, tell
 from tests.support.running import MCP_TAPE, record, run, sessions, started
 
@@ -147,3 +149,25 @@ def test_what_was_added_in_another_directory_plays_beside_the_rest(tmp_path: Pat
     for mode in ("none", "new_episodes"):
         assert use(mode, third, "b", "a") == [f"{third}/b", f"{third}/a"]
     assert len(sessions(Path(tape))) == 2, "nothing is recorded again"
+
+
+def test_clients_that_share_a_tape_have_directories_of_their_own(tmp_path: Path) -> None:
+    said: list[Said] = []
+    for number, file in enumerate("xy"):
+        path = f"/tmp/tmpaaaaaaaa/{file}"
+        said.append(("client", modern(number, name="size", arguments={"path": path}).decode()))
+        said.append(("server", result(number, f"{number} {path}")))
+    tape = make_cassette(tmp_path / "tape.db", said)
+
+    def ask(path: str) -> dict[str, Any]:
+        answer = ask_http(replay.url, modern("live", name="size", arguments={"path": path})).document
+        assert isinstance(answer, dict)
+        return answer
+
+    with replaying(tape, "--normalize", "paths", code=1) as replay:
+        for client in ("bbbbbbbb", "cccccccc", "aaaaaaaa", "dddddddd", "cccccccc", "bbbbbbbb"):
+            for number, file in enumerate("xy"):
+                path = f"/tmp/tmp{client}/{file}"
+                assert ask(path)["result"]["value"] == f"{number} {path}"
+        assert ask("/tmp/tmpbbbbbbbb/z")["error"]["code"] == -32010
+        assert replay.stop() == 1

@@ -283,6 +283,22 @@ def test_a_call_that_was_normalized_and_played_is_played_out(tmp_path: Path) -> 
     assert "--normalize" not in miss.text
 
 
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        (f"{Y}/x", f"{X} stands for the recorded {A} already, so {Y} cannot"),
+        (f"{X}/z", f"{X} stands for the recorded {A} already, and not for {B}"),
+    ],
+)
+def test_a_miss_names_the_pair_of_values_that_contradicts(tmp_path: Path, path: str, why: str) -> None:
+    player = tape(tmp_path, {"path": f"{A}/x"}, {"path": f"{B}/z"}, normalize=["paths"])
+    assert ask(player, path=f"{X}/x") and ask(player, path=path) is None
+    miss = player.facts[-1].text
+    assert "\n  tools/call read is not on the tape with these params\n" in miss
+    assert f"\n  {why}\n" in miss
+    assert "--repeats" not in miss and "--normalize" not in miss
+
+
 def test_what_is_normalized_already_is_not_advised(tmp_path: Path) -> None:
     player = tape(tmp_path, {"path": f"{A}/x"}, {"path": f"{A}/y"}, normalize=["paths"])
     assert ask(player, path=f"{X}/x") and ask(player, path=f"{Y}/y") is None, "one directory is not two"

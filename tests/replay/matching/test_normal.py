@@ -36,6 +36,7 @@ def same(name: str, recorded: Any, live: Any, key: str = "") -> bool:
         ("/tmp/tmpab12cd34", f"/private{MAC}/tmpxy98zw76"),
         ("/tmp/tmp.Ab3dE6gh1J/x", "/tmp/tmp.ZZ3dE6gh1J/x"),
         ("/tmp/tmpab12cd34.json", "/tmp/tmpxy12cd34.json"),
+        ("/x/pytest-of-a/pytest-1/t0/tmpab12cd34/a.txt", "/x/pytest-of-a/pytest-1/t0/tmpxy98zw76/a.txt"),
         ("/tmp/mcp-Ab3dE6/x", "/tmp/mcp-abcdef/x"),  # by chance without a digit
         ("/tmp/mcp_test_ab12cd34/x", "/tmp/mcp_test_zz12cd99/x"),
         ("/ci/tmp/tmpab12cd34/a.txt", "/tmp/tmpxy98zw76/a.txt"),
