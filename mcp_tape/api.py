@@ -149,6 +149,9 @@ def check_writable(path: str) -> None:
 
 def replay(path: str, options: Replay, *, say: Callable[[str], None]) -> Played:
     """Be the recorded server, on this process's own stdin and stdout, until the client leaves."""
+    from functools import partial
+
+    from .cassette import file
     from .cassette.reader import Cassette
     from .replay.stage import Stage
     from .transports import signals
@@ -157,7 +160,8 @@ def replay(path: str, options: Replay, *, say: Callable[[str], None]) -> Played:
     with Cassette(path, options.label) as cassette:
         stage = Stage(cassette, options, say, clients=counting(path, options, say))
         player, _ = stage.player()
-        return stage.finish(signals.until_stopped(lambda: serve.serve(player)))
+        together = partial(file.at_once, cassette.connection)
+        return stage.finish(signals.until_stopped(lambda: serve.serve(player, together=together)))
 
 
 def replay_web(

@@ -152,8 +152,11 @@ class Finder:
         """
         method, played = message.method or "", self._played
         played.newest = None
-        params = match.exact_params(message, text, part)
-        key = match.request_key(method, params)
+        params = message.body.get("params")
+        key = match.plain_key(method, params)
+        if key is None:
+            params = match.exact_params(message, text, part)
+            key = match.request_key(method, params)
         accepted = self._accepted(message) if self._rules else None
         asked = _Asked(key, method, params, match.stated(message, headers), accepted)
         found = self._exact(asked)

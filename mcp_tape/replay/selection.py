@@ -44,7 +44,7 @@ class Selection(Messages):
             while found is not None and not self.counts(found.recorded):
                 found = self.next_of_key(session, key, found.recorded.place)
             if found is not None:
-                return found
+                return found if len(self.sessions) == 1 else found._replace(is_one_of_several=True)  # there may be more
         return None
 
     def all_of_key(self, key: bytes) -> list[Recorded]:

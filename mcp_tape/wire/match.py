@@ -29,6 +29,7 @@ KEY_VERSION = 1
 _HIDDEN = "[redacted]"
 _PLACE = MARK + "path:"
 _ABSENT = object()
+_NO_HEADERS: frozenset[tuple[str, str]] = frozenset()
 
 Rule = Callable[[Path], bool]  # whether the value at a path counts
 Stated = tuple[object, frozenset[tuple[str, str]]]  # beside the params: a protocol version, and headers of MCP
@@ -47,10 +48,11 @@ def asked(method: str, params: Any) -> Any:
 
 def stated(message: Message, headers: Mapping[str, str]) -> Stated | None:
     """Return what a client states besides its request, by which equal requests are told apart; None for nothing."""
-    own = frozenset(
-        (name, value) for name, value in headers.items() if name.startswith("mcp-") and name != protocol.SESSION_HEADER
-    )
-    version = protocol.stated_version(message.body) or headers.get(protocol.VERSION_HEADER)
+    version = protocol.stated_version(message.body)
+    if not headers:
+        return None if version is None else (version, _NO_HEADERS)
+    named = (item for item in headers.items() if item[0].startswith("mcp-") and item[0] != protocol.SESSION_HEADER)
+    own, version = frozenset(named), version or headers.get(protocol.VERSION_HEADER)
     return (version, own) if own or version is not None else None
 
 

@@ -7,7 +7,7 @@ from itertools import chain
 
 from ...light import NamedTuple
 from ...wire import frames, rewrite
-from ...wire.frames import FrameKind, Message, MessageKind, Side
+from ...wire.frames import FrameKind, Message, MessageKind, Side, new
 from .. import file, schema
 from ..functions import MEMBERS, answer_of, members_of, of_key, of_method
 from ..reader import MESSAGE_TYPES, OF_SESSION, Cassette, Types
@@ -78,9 +78,10 @@ _OF_FRAME = "f.elapsed, coalesce(f.kind, 'message'), f.eol, f.channel, CAST(f.he
 _TYPES = tuple(MESSAGE_TYPES[name] for name in Recorded._fields[:13])
 _DATA: Types = (bytes, type(None))
 _FRAME_TYPES: tuple[Types, ...] = (int,), (str,), (str,), (str,), _DATA
-_ANSWER_TYPES: tuple[Types, ...] = (int,), (int,), (str,), *_FRAME_TYPES, _DATA
+_NAME: Types = (str, type(None))
+_REQUEST_TYPES: tuple[Types, ...] = (int,), (int,), (str,), (str,), _NAME, (bytes,), (int, type(None))
+_ANSWER_TYPES: tuple[Types, ...] = (str,), (int,), _NAME, (str,), (str,), _DATA, _DATA
 _NOT_READ = (None,) * 6
-_OWN = len(_TYPES)
 _ALL = (0, schema.MOST)
 _MESSAGES = f"SELECT {_COLUMNS} FROM messages m WHERE m.{OF_SESSION} AND "
 _MEMBERS = f"SELECT {_COLUMNS} FROM messages m WHERE m.id IN ({MEMBERS}) "
@@ -89,16 +90,13 @@ _WITH_TEXTS = f"""SELECT {_COLUMNS}, {_OF_FRAME},
     FROM messages m CROSS JOIN facts f ON f.id = m.frame
     WHERE m.id IN (SELECT id FROM derived WHERE cue = ? AND id BETWEEN ? AND ?) ORDER BY m.id"""
 _NEXT_NOTIFICATION = "AND rpc_id IS NULL AND cue IS NULL AND id BETWEEN ? AND ? ORDER BY id LIMIT 1"
-# A request, and its answer where nothing else is cued by it: then one look-up gives all that there is to play.
-_OWN_CUE = f"cue = m.id & {schema.MOST} AND {{0}}.id BETWEEN m.id AND m.id | {schema.MOST}"
-_IS_ALONE = f"(SELECT 1 FROM derived c WHERE c.{_OWN_CUE.format('c')} LIMIT 1 OFFSET 1) IS NULL"
-_NEXT_REQUEST = f"""SELECT {_COLUMNS}, a.id, a.part, a.status, {_OF_FRAME.replace("f.", "af.")},
-    CASE WHEN af.kind IS NULL AND length(af.text) <= {_SMALL} THEN CAST(af.text AS BLOB) END,
-    EXISTS (SELECT 1 FROM derived o WHERE {of_key("o.key", "m.key")} AND o.id <> m.id)
-    FROM messages m LEFT JOIN derived a ON a.{_OWN_CUE.format("a")} AND {_IS_ALONE} AND a.answers IS NULL
-    AND a.exchange IS NULL AND a.method IS NULL AND a.rpc_id = m.rpc_id AND a.status IS NOT NULL
-    LEFT JOIN facts af ON af.id = a.id - a.part
-    WHERE {of_key("m.key")} AND m.sender = 'client' AND m.id BETWEEN ? AND ? ORDER BY m.id LIMIT 1"""
+# The next request with a key, and what waits for it: two rows tell whether that is its answer alone. Of the tables
+# themselves, as SQLite would compute each column of a view for each row.
+_NEXT_REQUEST = f"""SELECT m.id, m.part, m.method, m.rpc_id, m.name, m.key, m.exchange, a.id, a.part, a.method,
+    a.rpc_id, a.answers, a.exchange, a.status, f.elapsed, f.kind, f.eol, f.channel, f.head, CAST(f.text AS BLOB)
+    FROM derived m LEFT JOIN derived a ON a.cue = m.id & {schema.MOST} AND a.id BETWEEN m.id AND m.id | {schema.MOST}
+    LEFT JOIN facts f ON f.id = a.id - a.part
+    WHERE {of_key("m.key")} AND m.cue IS NULL AND m.id BETWEEN ? AND ? ORDER BY m.id LIMIT 2"""
 _ANSWER = f"SELECT {_COLUMNS.replace('m.', 'a.')} FROM messages q {answer_of('q')} WHERE q.id = ? AND a.id IS NOT NULL"
 _ASKED = "m.sender = 'client' AND m.kind = 'request'"
 _WENT_ON = """SELECT 1 FROM facts gone JOIN facts more ON more.id BETWEEN gone.id AND ?
@@ -177,8 +175,8 @@ class Messages:
 
     def next_of_key(self, session: int, key: bytes, after: Position) -> Next | None:
         """The next request with a key behind a place of its session."""
-        values = key, key, *_behind(session, after)
-        return next(iter(self._cassette.rows(_NEXT_REQUEST, values, _next)), None)
+        rows = self._cassette.rows(_NEXT_REQUEST, (key, key, *_behind(session, after)))
+        return self._cassette.made(_next, rows, after[0] != session)
 
     def of_key(self, session: int, key: bytes) -> list[Recorded]:
         """The requests with a key."""
@@ -381,14 +379,29 @@ def _recorded(row: Sequence[Any]) -> Recorded:
     return Recorded._make((*row, *_NOT_READ))
 
 
-def _next(row: Sequence[Any]) -> Next:
-    found, (number, part, status, *frame) = _recorded(row[:_OWN]), row[_OWN:-1]
-    is_one_of_several = bool(row[-1])
-    if number is None:
-        return Next(found, None, is_one_of_several)
-    if not all(map(isinstance, row[_OWN:-1], _ANSWER_TYPES)):
+def _next(rows: Sequence[Sequence[Any]], is_first: bool) -> Next | None:
+    """Make what the client gets of the rows of _NEXT_REQUEST; `is_first`: of all with the key."""
+    if not rows:
+        return None
+    row = rows[0]
+    number, part, method, rpc_id, name, key, exchange, answer, *_ = row
+    if not all(map(isinstance, row[:7], _REQUEST_TYPES)):
         raise file.OddRowError("messages")
-    place = found.session, number - part & schema.MOST, part
-    links = found.number, None, found.seq, found.seq, number - part
-    answer = Recorded._make((*place, "response", None, found.rpc_id, None, status, *links, *frame))
-    return Next(found, answer, is_one_of_several)
+    session, seq, frame = number >> schema.BITS, number - part & schema.MOST, number - part
+    links = None, key, exchange or seq, None, frame
+    found = new(Recorded, (session, seq, part, "request", method, rpc_id, name, None, *links, *_NOT_READ))
+    is_one_of_several = not is_first or len(rows) > 1
+    if answer is None or (len(rows) > 1 and rows[1][0] == number):
+        return Next(found, None, is_one_of_several)
+    part, method, answered, answers, exchange, status, elapsed, kind, eol, channel, head, text = row[8:]
+    is_answer = answers is exchange is method is None and answered == rpc_id and status is not None
+    if not is_answer or found.part:
+        return Next(found, None, is_one_of_several)
+    if not all(map(isinstance, row[13:], _ANSWER_TYPES)):
+        raise file.OddRowError("messages")
+    place = session, answer - part & schema.MOST, part, "response", None, rpc_id, None, status
+    links = seq, None, seq, seq, answer - part
+    text = None if kind == "batch" else text
+    return Next(
+        found, new(Recorded, (*place, *links, elapsed, kind or "message", eol, channel, head, text)), is_one_of_several
+    )

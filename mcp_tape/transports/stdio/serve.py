@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 
+from ...light import suppress
 from ...replay.sends import Action, Hangup, Send
 from ...wire.channels import STDIO
 from ...wire.framing import Lines
@@ -19,8 +20,12 @@ from ...wire.rewrite import single_line
 
 TYPE_CHECKING = False  # as in the package's __init__
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from ...cassette.lookup.messages import Recorded
     from ...replay.sends import Call, Player
+
+    Together = Callable[[], AbstractContextManager[object]]
 
 CHUNK = 1 << 16
 _READING = 0.5  # seconds at the most to wait for a client to read; a busy machine needs some of it
@@ -31,22 +36,31 @@ _NONE: _Watched = {}
 
 
 def serve(
-    player: Player, also: _Watched = _NONE, unsent: _Watched = _NONE, *, source: int = 0, target: int = 1
+    player: Player,
+    also: _Watched = _NONE,
+    unsent: _Watched = _NONE,
+    *,
+    source: int = 0,
+    target: int = 1,
+    together: Together = suppress,
 ) -> int | None:
     """Play to the client on our stdin and stdout until it leaves; return the exit code if the player hangs up.
 
     `also` are other descriptors to watch, with what to do when they are readable; `unsent` those with unwritten data,
-    with what to do when there is room. Both may change meanwhile.
+    with what to do when there is room. Both may change meanwhile. `together`: a context for what arrives at once.
     """
     try:
-        return _Session(player, source, target, also, unsent).run()
+        return _Session(player, source, target, also, unsent, together).run()
     except BrokenPipeError:
         return None  # the client has left without waiting
 
 
 class _Session:
-    def __init__(self, player: Player, source: int, target: int, also: _Watched, unsent: _Watched) -> None:
+    def __init__(
+        self, player: Player, source: int, target: int, also: _Watched, unsent: _Watched, together: Together
+    ) -> None:
         self._player = player
+        self._together = together
         self._source, self._target = source, target
         self._also = also
         self._unsent = unsent
@@ -73,9 +87,11 @@ class _Session:
         actions: list[Action] = [] if self._arrived else [*self._player.due(now)]
         while self._arrived:
             data = self._arrived.popleft()
-            for text, _ in self._lines.feed(data) if data else self._lines.close():
-                self._player.receive(text, STDIO, now)
-                actions += self._player.due(now)  # after each frame, whatever else came with it
+            texts = [text for text, _ in (self._lines.feed(data) if data else self._lines.close())]
+            with self._together() if len(texts) > 1 else suppress():
+                for text in texts:
+                    self._player.receive(text, STDIO, now)
+                    actions += self._player.due(now)  # after each frame, whatever else came with it
             if not data:
                 self._player.leave(now)
                 actions += self._player.due(now)
