@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ..cassette.file import storable
 from ..cassette.query.check import IMPORTED
 from ..errors import CassetteError
 from ..formats.others.stream import Begin, Happened, Lost, Reader, Said, Source
@@ -138,12 +139,21 @@ class _Part:
 
     def _row(self, transport: str, tape: Tape) -> dict[str, Any]:
         begin, hidden = self._begin, self._redactor
-        known = {name: value for name, value in begin.more.items() if value is not None}
+        known = {name: value for name, value in _storable(begin.more).items() if value is not None}
         if "note" in known:
             known["note"] = hidden.text(known["note"])
         row = {"started_at": begin.started_at, "recorder": self._name, "transport": transport, **known}
         row |= {
-            "target": hidden.target(begin.target),
+            "target": hidden.target(_storable(begin.target)),
             "incomplete": "; ".join(filter(None, (self.why, tape.incomplete))),
         }
         return {name: value for name, value in row.items() if value not in (None, "")}
+
+
+def _storable(value: Any) -> Any:
+    """A value with half a surrogate pair replaced wherever it has one: neither UTF-8 nor SQLite can hold that."""
+    if isinstance(value, Mapping):
+        return {name: _storable(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_storable(inner) for inner in value]
+    return storable(value) if isinstance(value, str) else value

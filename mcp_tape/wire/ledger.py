@@ -84,6 +84,7 @@ class Ledger:
     def __init__(self) -> None:
         # Open requests of the client, by channel and id, oldest first.
         self._exchanges: dict[tuple[str, str], _Exchange] = {}
+        self._posted: dict[str, dict[str, _Exchange]] = {}  # those of HTTP, by channel: any number may be open
         # Its open calls that came the short way, newer than those: seq, client message before, method and key.
         self._calls: dict[int, tuple[int, int, str, bytes]] = {}
         self._answered: dict[str, _Exchange] = {}  # by the token of each, the last ones
@@ -108,7 +109,7 @@ class Ledger:
     def is_unanswered(self, channel: str) -> bool:
         """Return whether a request on this channel waits for a response that will not come on another stream."""
         self._look_closer()
-        return not self._streams.is_accepted(channel) and any(e.channel == channel for e in self._exchanges.values())
+        return not self._streams.is_accepted(channel) and channel in self._posted
 
     def derive(self, frame: Frame) -> list[Entry]:
         """Return the entries of a frame that is on a cassette."""
@@ -210,16 +211,15 @@ class Ledger:
         """Settle requests by a fact of HTTP: those that the client repeats do not count."""
         facts = frames.facts(frame.text)
         self._streams.learn(frame, facts)
-        waiting = [exchange for exchange in self._exchanges.values() if exchange.channel == frame.channel]
+        waiting = list(self._posted.get(frame.channel, {}).values())
         event = facts.get("event")
         if event == "request":
-            origin = self._streams.origin(frame.channel)
-            for exchange in self._exchanges.values():
-                if exchange.channel == origin:  # the client resumes its stream: leaving it had not cancelled it
-                    exchange.cancelled = False
+            # The client resumes its stream: leaving it had not cancelled it.
+            for exchange in self._posted.get(self._streams.origin(frame.channel), {}).values():
+                exchange.cancelled = False
         if event == "failed" or (event == "response" and self._streams.has_ended(frame.channel, facts)):
             for exchange in waiting:
-                del self._exchanges[exchange.channel, exchange.rpc_id]
+                self._drop(exchange)
                 self._forget(exchange)
             return [Entry(_RETRY, exchange.seq, None, None, None) for exchange in waiting]
         if event == "response" and not self._streams.asks_again(frame.channel):
@@ -241,7 +241,7 @@ class Ledger:
         """Return the entries of an HTTP response; a body that answers none of the requests refuses them all."""
         if any((frame.channel, message.rpc_id) in self._exchanges for message in messages):
             return [self._of_server(frame, message, None, n) for n, message in enumerate(messages)]
-        waiting = [exchange for exchange in self._exchanges.values() if exchange.channel == frame.channel]
+        waiting = list(self._posted.get(frame.channel, {}).values())
         if not waiting or self._streams.is_accepted(frame.channel):
             return [Entry(message, None, None, None, None) for message in messages]  # concerns HTTP alone: never played
         if self._streams.asks_again(frame.channel):
@@ -270,6 +270,8 @@ class Ledger:
             if method == protocol.LISTEN:
                 exchange.listen = True
             self._exchanges[channel, rpc_id] = exchange
+            if channel != channels.STDIO:
+                self._posted.setdefault(channel, {})[rpc_id] = exchange
             return new(Entry, (message, None, key, seq, None))
         if kind == "response":
             asked = self._asked.pop(rpc_id or "", None)
@@ -304,7 +306,7 @@ class Ledger:
         return seq
 
     def _close(self, exchange: _Exchange, answer: dict[str, Any]) -> None:
-        del self._exchanges[exchange.channel, exchange.rpc_id]
+        self._drop(exchange)
         if exchange.token is not None:
             self._answered.pop(exchange.token, None)
             self._answered[exchange.token] = exchange
@@ -358,8 +360,18 @@ class Ledger:
         return found if found or channel == channels.STDIO else self._newest(None, lambda e: e.rpc_id == rpc_id)
 
     def _newest(self, channel: str | None, fits: Callable[[_Exchange], bool]) -> _Exchange | None:
-        newest_first = reversed(self._exchanges.values())  # lazily: thousands may be open
+        of_one = channel is not None and channel != channels.STDIO
+        newest_first = reversed((self._posted.get(channel or "", {}) if of_one else self._exchanges).values())
         return next((e for e in newest_first if (channel is None or e.channel == channel) and fits(e)), None)
+
+    def _drop(self, exchange: _Exchange) -> None:
+        """Close an exchange."""
+        channel, rpc_id = exchange.channel, exchange.rpc_id
+        del self._exchanges[channel, rpc_id]
+        if channel in self._posted:
+            del self._posted[channel][rpc_id]
+            if not self._posted[channel]:
+                del self._posted[channel]
 
     def _cue(self, exchange: _Exchange | None) -> int:
         if exchange is None or (exchange.listen and exchange.acknowledged):

@@ -12,6 +12,7 @@ import pytest
 from mcp_tape.cassette.lookup.controls import Controls
 from mcp_tape.cassette.reader import Cassette
 from mcp_tape.redaction.redactor import Redactor
+from mcp_tape.wire import ledger
 from mcp_tape.wire.frames import Side
 from mcp_tape.wire.framing import Events
 from mcp_tape.wire.ledger import Ledger
@@ -44,6 +45,29 @@ def test_requests_with_the_same_id_are_told_apart_by_their_channels(first: str, 
     assert kept.answered(result(1, "post-1")) == kept.seq(call(1, "a"))
     assert kept.answered(result(1, "post-2")) == kept.seq(call(1, "b"))
     assert (kept.tape.ledger.exchanges, kept.tape.ledger.still_open) == (2, 0)
+
+
+def test_what_a_channel_waits_for_is_found_without_a_look_at_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An archive of a proxy may have thousands of requests that began at once."""
+    looks, number = 0, 300
+
+    class Exchange(ledger._Exchange):
+        def __getattribute__(self, name: str) -> object:
+            nonlocal looks
+            looks += 1
+            return super().__getattribute__(name)
+
+    monkeypatch.setattr(ledger, "_Exchange", Exchange)
+
+    def talk(http: Http) -> None:
+        for each in range(number):
+            http.post(f"post-{each}", call(each, "a"))
+        for each in range(number):
+            http.answer(f"post-{each}", result(each, "b"))
+
+    kept = Kept(talk)
+    assert (kept.tape.ledger.exchanges, kept.tape.ledger.still_open) == (number, 0)
+    assert looks < 50 * number
 
 
 def test_a_second_answer_on_a_stream_answers_nobody_elses_request() -> None:

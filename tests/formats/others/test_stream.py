@@ -133,3 +133,15 @@ def test_an_answer_that_a_question_waits_for_comes_behind_it(tmp_path: Path) -> 
     (tmp_path / "nested.json").write_text(json.dumps(entries))
     with Cassette(tmp_path / "nested.json") as cassette:
         assert [frame.sender for frame in cassette.frames(1)] == ["client", "server", "client", "server"]
+
+
+@pytest.mark.parametrize("member", ["command", "startedAt", "transport", "url", "recorder"])
+def test_half_a_character_in_what_a_file_says_of_itself_is_replaced(member: str, tmp_path: Path) -> None:
+    path = RECORDINGS / "by-hand" / "npm-mcp-cassette.jsonl"
+    first, _, rest = path.read_text("utf-8").partition("\n")
+    header = json.loads(first) | {member: ["\ud800", "x"] if member == "command" else "\ud800"}
+    (tmp_path / "odd.jsonl").write_text(f"{json.dumps(header)}\n{rest}")
+    result = invoke("load", tmp_path / "odd.jsonl", "-o", tmp_path / "new.db")
+    assert (result.exit_code, result.exception) == (0, None)
+    ((session, _),) = sessions(tmp_path / "new.db")
+    assert session.server_name == "odd"
