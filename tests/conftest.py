@@ -45,12 +45,6 @@ for _number in SIGNALS:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _one_place(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Temporary files of all kinds are where pytest removes them after some runs, also if we are killed."""
-    tempfile.tempdir = str(tmp_path_factory.mktemp("t"))
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Load once, for all processes of a run, what each of them would: by the time of their first test it is there."""
     if hasattr(config, "workerinput"):

@@ -20,7 +20,6 @@ import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO
 
 from tests.support import forked, warm
 
@@ -68,7 +67,7 @@ def temporary() -> str:
     """The directory for what this process makes outside of `tmp_path`. It goes with the process; that of one that was
     killed goes when the next one asks for its own."""
     base = Path(memory() or tempfile.gettempdir(), f"mcp-tape-tests-{os.getuid()}")
-    base.mkdir(mode=0o711, exist_ok=True)  # other users are tried, too, in directories that they may enter
+    base.mkdir(mode=0o711, exist_ok=True)
     with (base / "lock").open("w") as alone:
         fcntl.flock(alone, fcntl.LOCK_EX)
         for left in base.glob("*/lock"):
@@ -76,15 +75,14 @@ def temporary() -> str:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # whoever held it has ended
                 shutil.rmtree(left.parent, ignore_errors=True)
         own = tempfile.mkdtemp(dir=base, prefix="")
-        os.chmod(own, 0o711)
-        _held.append(open(os.path.join(own, "lock"), "w"))  # noqa: SIM115 - as long as this process lives
-        fcntl.flock(_held[0], fcntl.LOCK_EX)
+        os.chmod(own, 0o1777)  # as `/tmp` is: tests become another user
+        held = os.open(os.path.join(own, "lock"), os.O_CREAT)  # as long as this process lives
+        fcntl.flock(held, fcntl.LOCK_EX)
     maker = os.getpid()
     atexit.register(lambda: os.getpid() == maker and shutil.rmtree(own, ignore_errors=True))
     return own
 
 
-_held: list[IO[str]] = []  # the lock of this process's own directory
 installs = True  # False while a test runs that is not marked `slow`: packages may have to be downloaded for it
 
 

@@ -96,9 +96,9 @@ def whole(cassette: Cassette) -> Iterator[int]:
 
     Nor is any session of a run whole in which that happened to one: the others do not have what it lacks.
     """
-    cut = "FROM sessions WHERE incomplete = ?1 OR incomplete LIKE 'cannot write %'"
+    cut = "FROM sessions WHERE incomplete = :killed OR incomplete LIKE 'cannot write %'"
     sql = f"SELECT id {cut} OR run IN (SELECT run {cut})"
-    short = {number for (number,) in cassette.rows(sql, (KILLED,))}
+    short = {number for (number,) in cassette.rows(sql, {"killed": KILLED})}
     return (session for session in finished(cassette) if session not in short)
 
 
