@@ -63,13 +63,16 @@ def facts(name: str) -> Facts:
     found, alone = Facts(set(), set(), [], [], [], [], set(), []), set()
     tree = ast.parse(MODULES[name].read_text("utf-8"))
     found.classes.extend(node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.name[0] != "_")
+    programs = [node for node in tree.body if isinstance(node, ast.If) and "'__main__'" in ast.unparse(node.test)]
+    run_alone = {id(inner) for node in programs for inner in ast.walk(node)}  # by nobody who imports the module
     for node in ast.walk(tree):  # from the outside to the inside
         if isinstance(node, ast.Expr):
             alone.add(id(node.value))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
             found.strings.append(node.value)
             found.named.update(named(name, node.value))
-        found.imports.update(imported(name, node))
+        if id(node) not in run_alone:
+            found.imports.update(imported(name, node))
         found.calls_of_os.extend(calls_of_os(node))
         found.private.extend(private_names(node))
         found.defined.update(definitions(node))
