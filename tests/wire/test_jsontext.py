@@ -206,16 +206,21 @@ def test_a_number_is_written_by_its_value(value: float, text: str) -> None:
     assert jsontext.number_text(value) == text
 
 
-@pytest.mark.parametrize("read", [jsontext.loads, jsontext.loads_exact])
-def test_the_depth_that_is_parsed_is_the_same_everywhere(read: Any) -> None:
-    def nested(levels: int, core: str = r'"\ud800"') -> str:
-        return '{"a":[' * (levels // 2) + core + "]}" * (levels // 2)
+def of_bytes(text: str) -> Any:
+    return jsontext.loads(text.encode())
+
+
+@pytest.mark.parametrize("read", [jsontext.loads, of_bytes, jsontext.loads_exact, jsontext.loads_frugally])
+@pytest.mark.parametrize(("begin", "end"), [("[", "]"), ('{"a":', "}"), ('{"a":[', "]}")])
+@pytest.mark.parametrize("core", ["1", r'"\ud800"', '"["'])
+def test_the_depth_that_is_parsed_is_the_same_everywhere(read: Any, begin: str, end: str, core: str) -> None:
+    def nested(levels: int) -> str:
+        times = levels // len(end)
+        return begin * times + core + end * times
 
     assert read(nested(jsontext.DEEPEST))
     with pytest.raises(RecursionError):
-        read(nested(jsontext.DEEPEST + 2))
-    with pytest.raises(RecursionError):
-        read(nested(jsontext.DEEPEST + 2, '"["'))
+        read(nested(jsontext.DEEPEST + len(end)))
     wide = "[" + ",".join(["[{}]"] * 1000) + "]"
     assert len(read(wide)) == 1000
 
